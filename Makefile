@@ -1,0 +1,63 @@
+# Needs Python 3.11 or later; a C++ compiler is used if there is one. `make` alone lists the targets.
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+# Arguments for pytest: `make test PYTEST_ARGS="-k step"`, `make test PYTEST_ARGS="-n 2 --run-slow"`.
+PYTEST_ARGS ?= -n 2
+# Threads for each test process, so that the processes do not fight over the cores.
+TEST_THREADS ?= 1
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+NATIVE := $(wildcard longwave/kernels/*.cpp longwave/kernels/*.inc)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup test check lint format demo bench docs clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## make .venv and install longwave into it, in place, with everything the other targets need
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "longwave needs Python 3.11 or later; name one with make PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# torch is named in the same command, so that no other version of it is fetched on the way.
+# The install is in place and compiles the kernel anew each time.
+$(STAMP): pyproject.toml setup.py $(NATIVE) | $(BIN)/python
+	$(BIN)/python -m pip install "$(TORCH)" -e ".[plot,docs,dev]"
+	@touch $@
+
+test: $(STAMP)  ## run the tests (PYTEST_ARGS="...")
+	OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(STAMP)  ## check format, style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+check: lint test  ## everything that must pass before a change goes in
+
+format: $(STAMP)  ## rewrite the files in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+demo: $(STAMP)  ## one system seen three ways, then a short speed table
+	$(BIN)/python examples/three_views.py
+	$(BIN)/longwave bench kernel --quick
+
+bench: $(STAMP)  ## the full speed tables on this machine
+	$(BIN)/longwave bench kernel
+	$(BIN)/longwave bench layer
+
+docs: $(STAMP)  ## build the documentation into docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+clean:  ## remove what was built; .venv stays, and the next target installs anew
+	rm -rf build dist longwave.egg-info docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f longwave/kernels/_native*.so $(STAMP)
+	find longwave tests examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,145 @@
+"""Two ops with exchangeable backends, registered with torch: the kernel's spectrum, and the truncation C~ of C.
+
+    spectrum(Lambda, P, B, C_tilde, dt, L)   -> K_hat (D, H, L//2+1, 2)
+    truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)
+
+Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,); D is 1, or
+2 for a two-sided layer; r is 0, 1 or 2. On the CPU the backend `native` (compiled) runs where it was built, else
+`reference` (plain torch), with one warning; LONGWAVE_KERNEL=reference|native forces one. Other devices run `reference`.
+"""
+
+import functools
+import os
+import warnings
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from longwave.kernels import native, reference
+
+BACKENDS: dict[str, ModuleType] = {"native": native, "reference": reference}
+
+
+def backend() -> str:
+    """The name of the backend that serves CPU tensors."""
+    forced = os.environ.get("LONGWAVE_KERNEL", "")
+    if forced and forced not in BACKENDS:
+        raise ValueError(f"LONGWAVE_KERNEL: expected one of {', '.join(sorted(BACKENDS))}, got {forced!r}")
+    if forced == "native":
+        native.load()  # asked for: its absence is an error, not a reason to fall back
+    return forced or _default_backend()
+
+
+@functools.cache
+def _default_backend() -> str:
+    try:
+        native.load()
+    except native.Unavailable as reason:
+        warnings.warn(f"longwave runs its slow reference kernels: {reason}", RuntimeWarning, stacklevel=2)
+        return "reference"
+    return "native"
+
+
+def spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C_tilde: Tensor, dt: Tensor, L: int) -> Tensor:
+    """The spectrum K_hat of the length-L kernel whose truncated output map is C_tilde; differentiable."""
+    _check(Lambda, P, C_tilde, dt, L)
+    K_hat: Tensor = torch.ops.longwave.spectrum(Lambda, P, B, C_tilde, dt, L)
+    return K_hat
+
+
+def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
+    """C~ = C (I - A_bar^L); differentiable."""
+    _check(Lambda, P, C, dt, L)
+    C_tilde: Tensor = torch.ops.longwave.truncate(Lambda, P, C, dt, L)
+    return C_tilde
+
+
+def needs_float64(Lambda: Tensor, dt: Tensor) -> Tensor:
+    """Which features (H,) are evaluated in float64 whatever their dtype.
+
+    Where a node comes close to a pole of the normal part that only P P^* damps, the terms of Woodbury's identity cancel.
+    In float32 the kernel's error passes 1e-5 once -Re(Lambda) < 3e-5 |Lambda| (measured: docs/results/accuracy.md); LegS
+    with N = 64 has 4e-4, LegT and LagT have 0. The squares of very small steps would leave float32's range.
+    """
+    damping, size = Lambda[..., 0].abs(), torch.linalg.vector_norm(Lambda, dim=-1)
+    return ((damping < 3e-5 * size) | (size * dt.unsqueeze(-1) < 1e-6)).any(-1).to(torch.uint8)
+
+
+def _check(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> None:
+    """The compiled loops read raw memory, so that a wrong shape must not reach them."""
+    H, M = Lambda.shape[:2]
+    r, D = P.shape[0], C.shape[0]
+    if Lambda.shape != (H, M, 2) or P.shape != (r, H, M, 2) or C.shape != (D, H, M, 2) or dt.shape != (H,):
+        shapes = ", ".join(str(tuple(t.shape)) for t in (Lambda, P, C, dt))
+        raise ValueError(f"expected Lambda (H, M, 2), P (r, H, M, 2), C (D, H, M, 2), dt (H,), got {shapes}")
+    if r > 2 or D not in (1, 2):
+        raise ValueError(f"expected P of rank 0, 1 or 2 and 1 or 2 output maps, got rank {r} and {D} maps")
+    if L < 1:
+        raise ValueError(f"L: expected a length of at least 1, got {L}")
+
+
+def _module(tensor: Tensor) -> ModuleType:
+    supported = tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
+    return BACKENDS[backend()] if supported else reference
+
+
+@torch.library.custom_op("longwave::spectrum", mutates_args=())
+def _spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
+    result: Tensor = _module(Lambda).spectrum(Lambda, P, B, C, dt, needs_float64(Lambda, dt), L)
+    return result
+
+
+@torch.library.custom_op("longwave::spectrum_backward", mutates_args=())
+def _spectrum_backward(
+    grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int
+) -> list[Tensor]:
+    wide = needs_float64(Lambda, dt)
+    result: list[Tensor] = _module(Lambda).spectrum_backward(grad, Lambda, P, B, C, dt, wide, L)
+    return result
+
+
+@torch.library.custom_op("longwave::truncate", mutates_args=())
+def _truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
+    result: Tensor = _module(Lambda).truncate(Lambda, P, C, dt, L)
+    return result
+
+
+@torch.library.custom_op("longwave::truncate_backward", mutates_args=())
+def _truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> list[Tensor]:
+    result: list[Tensor] = _module(Lambda).truncate_backward(grad, Lambda, P, C, dt, L)
+    return result
+
+
+@_spectrum.register_fake
+def _(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
+    return C.new_empty(C.shape[0], C.shape[1], L // 2 + 1, 2)
+
+
+@_truncate.register_fake
+def _(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
+    return C.new_empty(C.shape)
+
+
+@_spectrum_backward.register_fake
+@_truncate_backward.register_fake
+def _(grad: Tensor, *inputs: Any) -> list[Tensor]:
+    return [t.new_empty(t.shape) for t in inputs if isinstance(t, Tensor)]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *tensors, ctx.L = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _spectrum_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    return (*torch.ops.longwave.spectrum_backward(grad, *ctx.saved_tensors, ctx.L), None)
+
+
+def _truncate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    return (*torch.ops.longwave.truncate_backward(grad, *ctx.saved_tensors, ctx.L), None)
+
+
+_spectrum.register_autograd(_spectrum_gradients, setup_context=_save)
+_truncate.register_autograd(_truncate_gradients, setup_context=_save)

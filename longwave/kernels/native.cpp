@@ -1,0 +1,178 @@
+// The compiled kernels behind a C ABI: loaded with ctypes, no Python or torch headers.
+//
+//   longwave_spectrum, longwave_spectrum_backward    the kernel's spectrum by Algorithm 1, real and pole-free
+//   longwave_truncate, longwave_truncate_backward    C~ = C (I - A_bar^L) by repeated squaring
+//   longwave_abi, longwave_vector_width              which signatures these are; what the dispatcher chose, for `longwave doctor`
+//
+// The loops stand in native_spectrum.inc and native_truncate.inc. They are compiled once for each vector width and each
+// of float and double; the widest one that this CPU can run is chosen when the library is first called, so that a wheel
+// built on one machine runs on another. docs/kernel.md derives every formula.
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <type_traits>
+#include <vector>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define LONGWAVE_X86 1
+#include <immintrin.h>
+#endif
+
+#if defined(_WIN32)
+#define LONGWAVE_API extern "C" __declspec(dllexport)
+#else
+#define LONGWAVE_API extern "C" __attribute__((visibility("default")))
+#endif
+
+namespace {
+
+using complex = std::complex<double>;
+
+// Sizes of one call, and the inputs as they come from torch: complex numbers are (re, im) pairs.
+// Io is the type outside (float or double); all arithmetic on single features is in double.
+template <typename Io>
+struct System {
+    int64_t H, M, L;        // features, stored pairs, length
+    int64_t D, r;           // output channels (1, or 2 for a two-sided layer), rank of the correction
+    const Io *Lambda;       // (H, M)
+    const Io *P;            // (r, H, M)
+    const Io *B;            // (H, M)
+    const Io *C;            // (D, H, M)
+    const Io *dt;           // (H,)
+    const uint8_t *wide;    // (H,) evaluate this feature in double
+    int threads;
+};
+
+template <typename Io>
+inline complex load(const Io *pairs, int64_t index) {
+    return complex(pairs[2 * index], pairs[2 * index + 1]);
+}
+
+template <typename Io>
+inline void store(Io *pairs, int64_t index, complex value) {
+    pairs[2 * index] = static_cast<Io>(value.real());
+    pairs[2 * index + 1] = static_cast<Io>(value.imag());
+}
+
+// The gradient of Re(a conj(b)) flows this way: real inner product of two complex numbers seen as pairs.
+inline double inner(complex a, complex b) { return a.real() * b.real() + a.imag() * b.imag(); }
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+// One copy of the loops for each vector width. GCC and clang spell "from here on, this target" differently.
+#if defined(__clang__)
+#define LONGWAVE_TARGET_BEGIN(clang_spec, gcc_spec) _Pragma(clang_spec)
+#define LONGWAVE_TARGET_END _Pragma("clang attribute pop")
+#else
+#define LONGWAVE_TARGET_BEGIN(clang_spec, gcc_spec) _Pragma("GCC push_options") _Pragma(gcc_spec)
+#define LONGWAVE_TARGET_END _Pragma("GCC pop_options")
+#endif
+
+namespace plain {
+#define LONGWAVE_VECTOR_BYTES 16
+#include "native_spectrum.inc"
+#include "native_truncate.inc"
+#undef LONGWAVE_VECTOR_BYTES
+}  // namespace plain
+
+#ifdef LONGWAVE_X86
+LONGWAVE_TARGET_BEGIN("clang attribute push(__attribute__((target(\"avx2,fma\"))), apply_to = function)",
+                      "GCC target(\"avx2,fma\")")
+namespace avx2 {
+#define LONGWAVE_VECTOR_BYTES 32
+#include "native_spectrum.inc"
+#include "native_truncate.inc"
+#undef LONGWAVE_VECTOR_BYTES
+}  // namespace avx2
+LONGWAVE_TARGET_END
+
+LONGWAVE_TARGET_BEGIN(
+    "clang attribute push(__attribute__((target(\"avx512f,avx512dq,avx512vl,avx512bw,fma\"))), apply_to = function)",
+    "GCC target(\"avx512f,avx512dq,avx512vl,avx512bw,fma,prefer-vector-width=512\")")
+namespace avx512 {
+#define LONGWAVE_VECTOR_BYTES 64
+#include "native_spectrum.inc"
+#include "native_truncate.inc"
+#undef LONGWAVE_VECTOR_BYTES
+}  // namespace avx512
+LONGWAVE_TARGET_END
+#endif
+
+namespace {
+
+int detect_vector_bytes() {
+#ifdef LONGWAVE_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw"))
+        return 64;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 32;
+#endif
+    return 16;
+}
+
+// `requested` is 0 for the widest the CPU has; tests ask for the narrower ones.
+int choose_vector_bytes(int requested) {
+    static const int widest = detect_vector_bytes();
+    return (requested > 0 && requested < widest) ? requested : widest;
+}
+
+#ifdef LONGWAVE_X86
+#define LONGWAVE_DISPATCH(requested, call)         \
+    switch (choose_vector_bytes(requested)) {      \
+        case 64: return avx512::call;              \
+        case 32: return avx2::call;                \
+        default: return plain::call;               \
+    }
+#else
+#define LONGWAVE_DISPATCH(requested, call) return plain::call;
+#endif
+
+}  // namespace
+
+// Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
+LONGWAVE_API int longwave_abi() { return 1; }
+
+LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
+
+// Every function returns 0, or 1 when memory ran out (an exception must not cross the C ABI).
+#define LONGWAVE_INSTANCE(Io, suffix)                                                                              \
+    LONGWAVE_API int longwave_spectrum_##suffix(int64_t H, int64_t M, int64_t L, int64_t D, int64_t r,             \
+                                                const Io *Lambda, const Io *P, const Io *B, const Io *C,           \
+                                                const Io *dt, const uint8_t *wide, int threads, int vector_bytes,  \
+                                                Io *K_hat) {                                                       \
+        System<Io> s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                           \
+        LONGWAVE_DISPATCH(vector_bytes, spectrum<Io>(s, K_hat))                                                    \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_spectrum_backward_##suffix(                                                          \
+        int64_t H, int64_t M, int64_t L, int64_t D, int64_t r, const Io *Lambda, const Io *P, const Io *B,         \
+        const Io *C, const Io *dt, const uint8_t *wide, int threads, int vector_bytes, const Io *grad,             \
+        Io *dLambda, Io *dP, Io *dB, Io *dC, Io *ddt) {                                                            \
+        System<Io> s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                           \
+        LONGWAVE_DISPATCH(vector_bytes, spectrum_backward<Io>(s, grad, dLambda, dP, dB, dC, ddt))                  \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_truncate_##suffix(int64_t H, int64_t M, int64_t L, int64_t D, int64_t r,             \
+                                                const Io *Lambda, const Io *P, const Io *C, const Io *dt,          \
+                                                int threads, int vector_bytes, Io *C_tilde) {                      \
+        System<Io> s{H, M, L, D, r, Lambda, P, nullptr, C, dt, nullptr, threads};                                  \
+        LONGWAVE_DISPATCH(vector_bytes, truncate<Io>(s, C_tilde))                                                  \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_truncate_backward_##suffix(                                                          \
+        int64_t H, int64_t M, int64_t L, int64_t D, int64_t r, const Io *Lambda, const Io *P, const Io *C,         \
+        const Io *dt, int threads, int vector_bytes, const Io *grad, Io *dLambda, Io *dP, Io *dC, Io *ddt) {       \
+        System<Io> s{H, M, L, D, r, Lambda, P, nullptr, C, dt, nullptr, threads};                                  \
+        LONGWAVE_DISPATCH(vector_bytes, truncate_backward<Io>(s, grad, dLambda, dP, dC, ddt))                      \
+    }
+
+LONGWAVE_INSTANCE(float, f32)
+LONGWAVE_INSTANCE(double, f64)

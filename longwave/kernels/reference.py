@@ -1,0 +1,216 @@
+"""The kernels in plain torch: they run on every device and define the truth that compiled backends are tested against.
+
+Complex numbers are real pairs throughout (a last axis of two), as in the op: `Lambda`, `B` (H, M, 2), `P` (r, H, M, 2),
+`C` (D, H, M, 2), `dt` (H,). The spectrum is computed block by block of nodes, so that no array of size H M L exists;
+the backward pass computes each block again. docs/kernel.md derives the formulas.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+BLOCK_NUMBERS = 1 << 20  # a block of nodes holds at most about this many (feature, pair, node) numbers
+
+Pair = tuple[Tensor, Tensor]  # a complex tensor as its real and imaginary part
+
+
+def spectrum(
+    Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, wide: Tensor, L: int, Q: Tensor | None = None
+) -> Tensor:
+    """K_hat (D, H, L//2+1, 2): the spectrum of the kernel whose truncated output map is C (Algorithm 1, pole-free).
+
+    Q stands for the original paper's A = diag(Lambda) - P Q^*; without it Q = P.
+    """
+    dtype = Lambda.dtype
+    Lambda, P, B, C, dt, Q = _widen((Lambda, P, B, C, dt, P if Q is None else Q), wide)
+    sigma, kappa = nodes(L, Lambda)
+    blocks = [_spectrum_block(Lambda, P, B, C, dt, Q, sigma[k], kappa[k]) for k in _blocks(Lambda, L)]
+    return torch.cat(blocks, dim=-2).to(dtype)
+
+
+def spectrum_backward(
+    grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, wide: Tensor, L: int
+) -> list[Tensor]:
+    """Gradients with respect to Lambda, P, B, C and dt, each block of nodes recomputed under autograd."""
+    parameters = [p.detach().requires_grad_() for p in _widen((Lambda, P, B, C, dt), wide)]
+    sigma, kappa = nodes(L, parameters[0])
+    total = [torch.zeros_like(p) for p in parameters]
+    for k in _blocks(Lambda, L):
+        with torch.enable_grad():
+            block = _spectrum_block(*parameters, parameters[1], sigma[k], kappa[k])
+        parts = torch.autograd.grad(block, parameters, grad[..., k, :].to(block.dtype), materialize_grads=True)
+        for sum_, part in zip(total, parts, strict=True):
+            sum_ += part
+    return [t.to(Lambda.dtype) for t in total]
+
+
+def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, Q: Tensor | None = None) -> Tensor:
+    """C~ = C (I - A_bar^L), (D, H, M, 2), by repeated squaring of E = A_bar^m - I; E_2m = 2 E_m + E_m^2.
+
+    E is small where A_bar^m is close to I, so the slow modes keep their digits, and tends to -I, not to 0: no denormals.
+    Always in float64: in float32 the squarings would cost the kernel a digit or two.
+    """
+    dtype = C.dtype
+    Lambda, P, C, dt = (t.double() for t in (Lambda, P, C, dt))
+    E, row = minus_identity(Lambda, P, dt, None if Q is None else Q.double()), to_row(C)
+    change = torch.zeros_like(row)  # row A_bar^m - row for the bits of L seen so far
+    while L:
+        if L & 1:
+            change = change + (row + change) @ E
+        L >>= 1
+        if L:
+            E = 2 * E + E @ E
+    return from_row(-change).to(dtype)
+
+
+def truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> list[Tensor]:
+    """Gradients with respect to Lambda, P, C and dt; the powers are computed again."""
+    parameters = [p.detach().requires_grad_() for p in (Lambda, P, C, dt)]
+    with torch.enable_grad():
+        C_tilde = truncate(*parameters, L)
+    return list(torch.autograd.grad(C_tilde, parameters, grad, materialize_grads=True))
+
+
+def nodes(L: int, like: Tensor) -> Pair:
+    """sin and cos of theta_k / 2 = pi k / L for k = 0 ... L//2, in float64, rounded once to the dtype of `like`."""
+    k = torch.arange(L // 2 + 1, dtype=torch.float64, device=like.device)
+    sigma = torch.sin(math.pi * k / L)
+    kappa = torch.sin(math.pi * (L - 2 * k) / (2 * L))  # = cos(pi k / L), exactly 0 at k = L/2
+    return sigma.to(like.dtype), kappa.to(like.dtype)
+
+
+def minus_identity(Lambda: Tensor, P: Tensor, dt: Tensor, Q: Tensor | None = None) -> Tensor:
+    """E = A_bar - I as a real (H, N, N) matrix on (re, im) of each stored pair, in closed form by Woodbury.
+
+    With lambda = Lambda dt/2, p = sqrt(dt) (Re P, Im P), likewise q from Q (or P), and D = 1/(1 - lambda):
+    E = 2 lambda D - 2 (D p) (I + q^T D p)^-1 (D^T q)^T.
+    """
+    lambda_ = _complex(Lambda) * (dt / 2).unsqueeze(-1)
+    d = 1 / (1 - lambda_)
+    p, q = (_complex(x) * dt.sqrt().unsqueeze(-1) for x in (P, P if Q is None else Q))
+    columns, rows, q = (torch.view_as_real(x.resolve_conj()).flatten(-2).movedim(0, 1) for x in (d * p, d.conj() * q, q))
+    gram = columns @ q.mT  # (H, r, r): gram[j, i] = q_i^T D p_j
+    mu = lambda_ * d
+    blocks = torch.stack((torch.stack((mu.real, -mu.imag), -1), torch.stack((mu.imag, mu.real), -1)), -2)
+    H, M = mu.shape
+    dense = torch.zeros(H, M, 2, M, 2, dtype=blocks.dtype, device=blocks.device)
+    dense = torch.diagonal_scatter(dense, blocks.permute(0, 2, 3, 1), dim1=1, dim2=3).reshape(H, 2 * M, 2 * M)
+    return 2 * dense - 2 * columns.mT @ inverse_plus_identity(gram).mT @ rows
+
+
+def power_minus_identity(E: Tensor, L: int) -> Tensor:
+    """E_L = A_bar^L - I from E = A_bar - I: (I + E_a)(I + E_b) - I = E_a + E_b + E_a E_b."""
+    total = None
+    while L:
+        if L & 1:
+            total = E if total is None else total + E + total @ E
+        L >>= 1
+        if L:
+            E = 2 * E + E @ E
+    assert total is not None
+    return total
+
+
+def to_row(C: Tensor) -> Tensor:
+    """The output map y = 2 Re(C x) as real rows (H, D, N) on (re, im) of each pair."""
+    return torch.stack((2 * C[..., 0], -2 * C[..., 1]), dim=-1).flatten(-2).movedim(0, 1)
+
+
+def from_row(rows: Tensor) -> Tensor:
+    """The inverse of `to_row`: (H, D, N) -> (D, H, M, 2)."""
+    return torch.stack((rows[..., 0::2] / 2, rows[..., 1::2] / -2), dim=-1).movedim(0, 1)
+
+
+def _spectrum_block(
+    Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, Q: Tensor, sigma: Tensor, kappa: Tensor
+) -> Tensor:
+    """K_hat at the nodes of one block, (D, H, nodes, 2)."""
+    half = dt[:, None] / 2
+    lambda_ = (Lambda[..., 0] * half, Lambda[..., 1] * half)
+    p, q = ((x[..., 0] * half.sqrt(), x[..., 1] * half.sqrt()) for x in (P, Q))
+    norm = lambda_[0] ** 2 + lambda_[1] ** 2
+    a = norm.unsqueeze(-1) * kappa**2 - sigma**2  # (H, M, nodes)
+    b = 2 * lambda_[0].unsqueeze(-1) * (sigma * kappa)
+    if a.dtype == torch.float64:
+        # An undamped pole that a node hits exactly: move it by a square root of the precision, so that what the shift
+        # costs and what the cancellation in Woodbury's identity costs are about equal.
+        scale = norm + (p[0] ** 2 + p[1] ** 2).sum(0) ** 2
+        guard = 1.5e-8 * (sigma**2 + scale.unsqueeze(-1) * kappa**2) + 1e-60
+        a = torch.where(a.abs() < guard, guard, a)
+    over = 1 / (a * a + b * b)
+    X, Y = a * over, b * over
+
+    def k(left: Pair, right: Pair) -> Pair:
+        """The sum over conjugate pairs of left right / (i sigma - kappa lambda)."""
+        w = _times(left, right)
+        c0 = -2 * (w[0] * lambda_[0] + w[1] * lambda_[1]).unsqueeze(-2)
+        c1 = 2 * w[0].unsqueeze(-2)
+        re = kappa * (c0 @ X).squeeze(-2) - sigma * (c1 @ Y).squeeze(-2)
+        im = kappa * (c0 @ Y).squeeze(-2) + sigma * (c1 @ X).squeeze(-2)
+        return re, im
+
+    b_, c_ = (B[..., 0], B[..., 1]), (C[..., 0], C[..., 1])
+    ps = [(p[0][i], p[1][i]) for i in range(P.shape[0])]
+    conj_qs = [(q[0][i], -q[1][i]) for i in range(P.shape[0])]
+    k11 = [[k(conj_q, p_j) for p_j in ps] for conj_q in conj_qs]
+    out = _woodbury(k(c_, b_), [k(c_, p_j) for p_j in ps], [k(conj_q, b_) for conj_q in conj_qs], k11, kappa)
+    return torch.stack(_times(out, (half * kappa, half * sigma)), dim=-1)  # dt/2 exp(i theta/2)
+
+
+def _woodbury(k00: Pair, k01: list[Pair], k10: list[Pair], k11: list[list[Pair]], kappa: Tensor) -> Pair:
+    """k00 - kappa k01 (I + kappa k11)^-1 k10 for rank 0, 1 and 2."""
+    rank = len(k01)
+    if rank == 0:
+        return k00
+    m = [[(kappa * k11[i][j][0] + (i == j), kappa * k11[i][j][1]) for j in range(rank)] for i in range(rank)]
+    if rank == 1:
+        correction = _over(_times(k01[0], k10[0]), m[0][0])
+    else:
+        determinant = _minus(_times(m[0][0], m[1][1]), _times(m[0][1], m[1][0]))
+        first = _minus(_times(m[1][1], k10[0]), _times(m[0][1], k10[1]))
+        second = _minus(_times(m[0][0], k10[1]), _times(m[1][0], k10[0]))
+        sum_ = _minus(_times(k01[0], first), _times((-k01[1][0], -k01[1][1]), second))
+        correction = _over(sum_, determinant)
+    return k00[0] - kappa * correction[0], k00[1] - kappa * correction[1]
+
+
+def inverse_plus_identity(Q: Tensor) -> Tensor:
+    """(I + Q)^-1 for a batch of 0x0, 1x1 or 2x2 matrices, without a batched solver."""
+    if Q.shape[-1] == 0:
+        return Q
+    if Q.shape[-1] == 1:
+        return 1 / (1 + Q)
+    a, b, c, d = 1 + Q[..., 0, 0], Q[..., 0, 1], Q[..., 1, 0], 1 + Q[..., 1, 1]
+    adjugate = torch.stack((torch.stack((d, -b), -1), torch.stack((-c, a), -1)), -2)
+    return adjugate / (a * d - b * c)[..., None, None]
+
+
+def _times(x: Pair, y: Pair) -> Pair:
+    return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
+
+
+def _over(x: Pair, y: Pair) -> Pair:
+    q = 1 / (y[0] ** 2 + y[1] ** 2)
+    return (x[0] * y[0] + x[1] * y[1]) * q, (x[1] * y[0] - x[0] * y[1]) * q
+
+
+def _minus(x: Pair, y: Pair) -> Pair:
+    return x[0] - y[0], x[1] - y[1]
+
+
+def _complex(pairs: Tensor) -> Tensor:
+    return torch.view_as_complex(pairs.contiguous())
+
+
+def _widen(parameters: tuple[Tensor, ...], wide: Tensor) -> tuple[Tensor, ...]:
+    """All features in float64 when one of them needs it."""
+    convert: Callable[[Tensor], Tensor] = Tensor.double if bool(wide.any()) else Tensor.contiguous
+    return tuple(convert(p) for p in parameters)
+
+
+def _blocks(Lambda: Tensor, L: int) -> list[slice]:
+    count = L // 2 + 1
+    size = max(16, BLOCK_NUMBERS // max(1, Lambda.shape[0] * Lambda.shape[1]))
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]

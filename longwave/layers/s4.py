@@ -1,0 +1,311 @@
+"""The S4 layer: H state spaces side by side, in the convolutional and the recurrent view.
+
+Paper: section 3.4 (sec:s4-architecture), with A = Lambda - P P^*. One SSM a feature; mixing the features is the block's
+business. Parameters are real tensors (complex ones as pairs), which every optimiser, FSDP and safetensors take.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor, nn
+
+from longwave.ssm import (
+    DiscreteDPLR,
+    Powers,
+    dplr,
+    dplr_bilinear,
+    dplr_kernel,
+    dplr_step,
+    fft_conv,
+    output_map,
+    response,
+    state_after,
+    truncated_output_map,
+)
+
+
+class DPLR(NamedTuple):
+    """x' = (diag(Lambda) - P P^*) x + B u, y = 2 Re(C x) + D u, with step dt: a layer's state spaces as they are now.
+
+    Lambda, B (H, M); P (r, H, M); C (H, M), or (2, H, M) for a two-sided layer; D, dt (H,).
+    """
+
+    Lambda: Tensor
+    P: Tensor
+    B: Tensor
+    C: Tensor
+    D: Tensor
+    dt: Tensor
+
+
+class S4(nn.Module):
+    """y, state = layer(u) for u (B, L, H) of any length L; y_t, state = layer.step(u_t, state) for one step.
+
+    d_model        H, the number of features
+    d_state        N, the size of each feature's state (even)
+    init           "legs", "legt" or "lagt" (longwave.ssm.INITS)
+    bidirectional  two kernels, one for each direction; then there is no state and no step
+    length         None: C is the parameter, and every length costs a truncation C~ = C (I - A_bar^L).
+                   A number: C~ of that length is the parameter, as in the paper; other lengths go through C, exactly
+    n_ssm          number of distinct (Lambda, P, B), each shared by H / n_ssm neighbouring features; None: one a feature
+    dt_min, dt_max bounds of the log-uniform distribution that dt starts from
+    trainable      False freezes dt, Lambda, P and B
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_state: int = 64,
+        *,
+        init: str = "legs",
+        bidirectional: bool = False,
+        length: int | None = None,
+        n_ssm: int | None = None,
+        dt_min: float = 1e-3,
+        dt_max: float = 1e-1,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__()
+        _check_count("d_model", d_model)
+        _check_count("d_state", d_state)
+        if d_state % 2:
+            raise ValueError(f"d_state: expected an even number (states are stored as conjugate pairs), got {d_state}")
+        if length is not None:
+            _check_count("length", length)
+        n_ssm = d_model if n_ssm is None else n_ssm
+        _check_count("n_ssm", n_ssm)
+        if d_model % n_ssm:
+            raise ValueError(f"n_ssm: expected a divisor of d_model = {d_model}, got {n_ssm}")
+        if not 0 < dt_min <= dt_max < math.inf:
+            raise ValueError(f"dt_min, dt_max: expected 0 < dt_min <= dt_max, both finite, got {dt_min} and {dt_max}")
+        self.d_model, self.d_state, self.n_ssm, self.init = d_model, d_state, n_ssm, init
+        self.bidirectional, self.length = bidirectional, length
+        H, M = d_model, d_state // 2
+
+        Lambda, P, B, _ = dplr(init, d_state)
+        self.log_dt = _parameter(math.log(dt_min) + torch.rand(H) * (math.log(dt_max) - math.log(dt_min)))
+        self.Lambda_re = _parameter((-Lambda.real).repeat(n_ssm, 1))
+        self.Lambda_im = _parameter(Lambda.imag.repeat(n_ssm, 1))
+        self.P = _parameter(torch.view_as_real(P.unsqueeze(1).repeat(1, n_ssm, 1)))
+        self.B = _parameter(torch.view_as_real(B.repeat(n_ssm, 1)))
+        C = torch.randn(*((2, H, M) if bidirectional else (H, M)), dtype=torch.complex64)
+        if length is None:
+            self.C = _parameter(torch.view_as_real(C))
+        else:
+            with torch.no_grad():
+                Lambda, P, B, dt = self._system(torch.float64)
+                C_tilde = truncated_output_map(Lambda, P, C.to(Lambda.dtype), dt, length)
+            self.C_tilde = _parameter(torch.view_as_real(C_tilde))
+        self.D = _parameter(torch.randn(H))
+        for frozen in () if trainable else (self.log_dt, self.Lambda_re, self.Lambda_im, self.P, self.B):
+            frozen.requires_grad_(False)
+        self._step_cache: dict[float, tuple[Any, Any]] = {}
+
+    # ---- the state spaces -------------------------------------------------------------------------------------------
+
+    def ssm(self) -> DPLR:
+        """The state spaces as they are now, with the true C whatever the parameterisation; differentiable."""
+        Lambda, P, B, dt = self._system(self._dtype)
+        return DPLR(Lambda, P, B, self._output_map(Lambda, P, dt), self.D.to(dt.dtype), dt)
+
+    def kernel(self, L: int, rate: float = 1.0) -> Float[Tensor, "*D H L"]:
+        """The convolution kernel K (H, L); two-sided: (2, H, L), forward and backward."""
+        _check_count("L", L)
+        _check_rate(rate)
+        Lambda, P, B, dt = self._system(self._dtype)
+        if self.length == L and rate == 1.0:
+            C_tilde = torch.view_as_complex(self.C_tilde.to(dt.dtype))
+            return dplr_kernel(Lambda, P, B, C_tilde, dt, L, C_is_truncated=True)
+        return dplr_kernel(Lambda, P, B, self._output_map(Lambda, P, dt), dt * rate, L)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """The SSM works in float64 if its parameters do, else in float32: half precision would not do."""
+        return torch.float64 if self.log_dt.dtype == torch.float64 else torch.float32
+
+    def _system(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Lambda, P, B, dt, one of each a feature."""
+        re = self.Lambda_re.to(dtype)
+        # -|x|, but with a slope at 0: LegT and LagT start there exactly, and -exp(x) could not.
+        re = torch.where(re >= 0, -re, re)
+        Lambda = torch.complex(re, self.Lambda_im.to(dtype))
+        P, B = (torch.view_as_complex(x.to(dtype)) for x in (self.P, self.B))
+        if self.n_ssm != self.d_model:
+            share = self.d_model // self.n_ssm
+            Lambda, P, B = (x.repeat_interleave(share, dim=-2) for x in (Lambda, P, B))
+        return Lambda, P, B, self.log_dt.to(dtype).exp()
+
+    def _output_map(self, Lambda: Tensor, P: Tensor, dt: Tensor) -> Tensor:
+        if self.length is None:
+            return torch.view_as_complex(self.C.to(dt.dtype))
+        return output_map(Lambda, P, torch.view_as_complex(self.C_tilde.to(dt.dtype)), dt, self.length)
+
+    # ---- the convolutional view -------------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        u: Float[Tensor, "batch L H"],
+        state: Complex[Tensor, "batch H M"] | None = None,
+        *,
+        lengths: Tensor | None = None,
+        rate: float = 1.0,
+        need_state: bool = True,
+    ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
+        """y (B, L, H) in u's dtype, and the state after the last step (None if two-sided or not needed).
+
+        state     where an earlier call left off
+        lengths   (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
+        rate      u is sampled at 1/rate of the frequency that the layer was trained at
+        """
+        _check_input("u", u, ("batch", "L", self.d_model))
+        _check_rate(rate)
+        batch, L, _ = u.shape
+        if state is not None:
+            self._check_state(state, batch)
+        lengths = None if lengths is None else _check_lengths(lengths, batch, L)
+        with torch.autocast(u.device.type, enabled=False):
+            signal = u.to(self._dtype)
+            if lengths is not None:
+                valid = (torch.arange(L, device=u.device) < lengths.to(u.device).unsqueeze(-1)).unsqueeze(-1)
+                signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
+            K = self.kernel(L, rate)
+            signal = signal.mT  # (B, H, L)
+            y = fft_conv(signal, *K) if self.bidirectional else fft_conv(signal, K)
+            y = torch.addcmul(y, signal, self.D.to(self._dtype).unsqueeze(-1))
+            if not self.bidirectional and (state is not None or need_state):
+                more, state = self._chunk(signal, state, lengths, rate, need_state)
+                y = y if more is None else y + more
+            y = y.mT
+            if lengths is not None:
+                y = torch.where(valid, y, 0)
+        return y.to(u.dtype), state if need_state else None
+
+    def _chunk(
+        self, u: Tensor, state: Tensor | None, lengths: Tensor | None, rate: float, need_state: bool
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """What `state` adds to y (B, H, L), and the state after the chunk."""
+        Lambda, P, B, dt = self._system(self._dtype)
+        dt_r = dt * rate
+        powers = Powers.of(Lambda, P, dt_r)
+        x = None if state is None else torch.view_as_real(state.to(Lambda.dtype)).flatten(-2)
+        more = None
+        if x is not None:
+            C = self._output_map(Lambda, P, dt)
+            C_row = torch.stack((2 * C.real, -2 * C.imag), dim=-1).flatten(-2)
+            more = response(powers, C_row, x, u.shape[-1])
+        if not need_state:
+            return more, None
+        B_bar = torch.view_as_real(dplr_bilinear(Lambda, P, B, dt_r).B_bar).flatten(-2)
+        x = state_after(powers, B_bar, u, x, lengths)
+        return more, torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+
+    # ---- the recurrent view -----------------------------------------------------------------------------------------
+
+    def initial_state(self, batch: int) -> Complex[Tensor, "batch H M"]:
+        """The state before the first step: zero, (B, H, M) complex."""
+        self._check_causal("initial_state")
+        _check_count("batch", batch)
+        dtype = torch.complex128 if self._dtype == torch.float64 else torch.complex64
+        return torch.zeros(batch, self.d_model, self.d_state // 2, dtype=dtype, device=self.log_dt.device)
+
+    def step(
+        self, u: Float[Tensor, "batch H"], state: Complex[Tensor, "batch H M"], *, rate: float = 1.0
+    ) -> tuple[Float[Tensor, "batch H"], Complex[Tensor, "batch H M"]]:
+        """One step of the recurrence: y_t (B, H) and the next state, in O(H N)."""
+        self._check_causal("step")
+        _check_input("u", u, ("batch", self.d_model))
+        _check_rate(rate)
+        self._check_state(state, u.shape[0])
+        with torch.autocast(u.device.type, enabled=False):
+            discrete, C, D = self._step_constants(rate)
+            signal = u.to(self._dtype)
+            state = dplr_step(discrete, state.to(C.dtype), signal)
+            y = 2 * (C.real * state.real - C.imag * state.imag).sum(-1) + D * signal
+        return y.to(u.dtype), state
+
+    def _step_constants(self, rate: float) -> tuple[DiscreteDPLR, Tensor, Tensor]:
+        """What a step derives from the parameters, kept until one of them changes."""
+        parameters = list(self.parameters(recurse=False))
+        differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
+        if differentiable or torch.compiler.is_compiling() or any(p.is_inference() for p in parameters):
+            return self._derive_step_constants(rate)
+        # A version counts in-place changes; the address tells a replaced tensor, and keeping the old one alive in the
+        # cache keeps its address from being used again.
+        key = [(p._version, p.data_ptr(), p.dtype, p.device) for p in parameters]
+        if rate not in self._step_cache or self._step_cache[rate][0] != key:
+            with torch.inference_mode(False), torch.no_grad():
+                constants = self._derive_step_constants(rate)
+            held = [p.detach() for p in parameters]
+            if len(self._step_cache) > 8:
+                self._step_cache.clear()
+            self._step_cache[rate] = (key, (held, constants))
+        return self._step_cache[rate][1][1]  # type: ignore[no-any-return]
+
+    def _derive_step_constants(self, rate: float) -> tuple[DiscreteDPLR, Tensor, Tensor]:
+        Lambda, P, B, C, D, dt = self.ssm()
+        return dplr_bilinear(Lambda, P, B, dt * rate), C, D
+
+    # ---- what a module owes torch and its callers ---------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_step_cache": {}}  # copies and pickles derive their own
+
+    def extra_repr(self) -> str:
+        """The settings, as they are written in the constructor."""
+        return (
+            f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
+            f"length={self.length}, n_ssm={self.n_ssm}"
+        )
+
+    def _check_causal(self, what: str) -> None:
+        if self.bidirectional:
+            raise ValueError(
+                f"{what}: a bidirectional layer has no state, because its output depends on the future; "
+                "make the layer with bidirectional=False to stream or to go on from a state"
+            )
+
+    def _check_state(self, state: Tensor, batch: int) -> None:
+        self._check_causal("state")
+        expected = (batch, self.d_model, self.d_state // 2)
+        if not isinstance(state, Tensor) or not state.is_complex() or tuple(state.shape) != expected:
+            raise ValueError(
+                f"state: expected a complex tensor {expected}, as initial_state or an earlier call gives it, "
+                f"got {_describe(state)}"
+            )
+
+
+def _parameter(values: Tensor) -> nn.Parameter:
+    return nn.Parameter(values.to(torch.get_default_dtype()))
+
+
+def _check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}: expected a whole number, at least 1, got {value!r}")
+
+
+def _check_rate(rate: float) -> None:
+    if not 0 < rate < math.inf:
+        raise ValueError(f"rate: expected a finite number above 0 (2.0: sampled half as often), got {rate}")
+
+
+def _check_input(name: str, u: Tensor, shape: tuple[str | int, ...]) -> None:
+    names = ", ".join(str(size) for size in shape)
+    if not isinstance(u, Tensor) or not u.is_floating_point() or u.ndim != len(shape) or u.shape[-1] != shape[-1]:
+        raise ValueError(f"{name}: expected a floating-point tensor ({names}), got {_describe(u)}")
+    if 0 in u.shape:
+        raise ValueError(f"{name}: expected at least one row and one step, got {_describe(u)}")
+
+
+def _check_lengths(lengths: Tensor, batch: int, L: int) -> Tensor:
+    lengths = torch.as_tensor(lengths)
+    if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
+        raise ValueError(f"lengths: expected {batch} whole numbers, one a row, got {_describe(lengths)}")
+    if not torch.compiler.is_compiling() and (int(lengths.min()) < 0 or int(lengths.max()) > L):
+        raise ValueError(f"lengths: expected numbers from 0 to {L}, got {int(lengths.min())} to {int(lengths.max())}")
+    return lengths
+
+
+def _describe(value: object) -> str:
+    return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)

@@ -1,0 +1,28 @@
+"""The maths of S4 as pure functions of tensors, in the paper's order and letters."""
+
+from longwave.ssm.chunk import Powers, response, state_after
+from longwave.ssm.conv import fft_conv
+from longwave.ssm.discretize import DiscreteDPLR, bilinear, dplr_bilinear, dplr_step
+from longwave.ssm.hippo import INITS, NPLR, dplr, hippo, nplr
+from longwave.ssm.kernel import dplr_kernel, generating_function_kernel, output_map, power_kernel, truncated_output_map
+
+__all__ = [
+    "INITS",
+    "NPLR",
+    "DiscreteDPLR",
+    "Powers",
+    "bilinear",
+    "dplr",
+    "dplr_bilinear",
+    "dplr_kernel",
+    "dplr_step",
+    "fft_conv",
+    "generating_function_kernel",
+    "hippo",
+    "nplr",
+    "output_map",
+    "power_kernel",
+    "response",
+    "state_after",
+    "truncated_output_map",
+]

@@ -1,0 +1,105 @@
+"""HiPPO matrices, their normal-plus-low-rank (NPLR) form, and its diagonal form (DPLR) by a unitary V.
+
+Paper: eq. (2) (HiPPO), Theorem 1 (NPLR) and its proof in appendix C.1. Everything here is float64: initialisation
+happens once, and the layer rounds at the end.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Complex128, Float64
+from torch import Tensor
+
+
+class NPLR(NamedTuple):
+    """A = normal - sum_i P_i P_i^T, all real: A (N, N), B (N,), P (r, N)."""
+
+    A: Tensor
+    B: Tensor
+    P: Tensor
+
+
+def legs(N: int) -> NPLR:
+    """LegS, scaled Legendre: memory of the whole past. A + P P^T = -1/2 I + skew; rank 1 (eq:hippo)."""
+    n = torch.arange(N, dtype=torch.float64)
+    root = torch.sqrt(2 * n + 1)
+    A = -torch.tril(torch.outer(root, root), -1) - torch.diag(n + 1)
+    return NPLR(A, root, torch.sqrt(n + 0.5).unsqueeze(0))
+
+
+def legt(N: int) -> NPLR:
+    """LegT, translated Legendre: memory of a sliding window of length 1. A + P P^T is skew; rank 2.
+
+    The signs are those of the paper's final form; sqrt(2n+1) is the diagonal scaling that it leaves out. The correction
+    is 1 where n + k is even: one vector on the even indices and one on the odd.
+    """
+    n = torch.arange(N, dtype=torch.float64)
+    root = torch.sqrt(2 * n + 1)
+    difference = n.unsqueeze(1) - n
+    signs = torch.where(difference >= 0, 1.0, 1 - 2 * (difference.abs() % 2))
+    P = torch.stack((root * (n % 2 == 0), root * (n % 2 == 1)))
+    return NPLR(-signs * torch.outer(root, root), root, P)
+
+
+def lagt(N: int, alpha: float = 0.0, beta: float = 0.0) -> NPLR:
+    """LagT, (generalised) Laguerre: exponentially fading memory. A + P P^T = -beta/2 I + skew; rank 1.
+
+    alpha = beta = 0 is the paper's matrix: -1/2 on the diagonal, -1 below. The generalised Laguerre polynomials of
+    order alpha tilted by beta put -(1 + beta)/2 on the diagonal and B_n = binom(n + alpha, n), after the conjugation
+    by a diagonal matrix that the paper mentions and up to a constant factor of B, which C absorbs.
+    """
+    if not alpha > -1:
+        raise ValueError(f"alpha: expected a number above -1 (the Laguerre weight is t^alpha), got {alpha}")
+    if not (beta >= 0 and math.isfinite(beta)):
+        raise ValueError(f"beta: expected a finite number >= 0 (below, A is not stable), got {beta}")
+    n = torch.arange(N, dtype=torch.float64)
+    A = -torch.tril(torch.ones(N, N, dtype=torch.float64), -1) - (1 + beta) / 2 * torch.eye(N, dtype=torch.float64)
+    log_binomial = torch.lgamma(n + alpha + 1) - torch.lgamma(n + 1) - math.lgamma(alpha + 1)
+    return NPLR(A, torch.exp(log_binomial), torch.full((1, N), math.sqrt(0.5), dtype=torch.float64))
+
+
+INITS: dict[str, Callable[..., NPLR]] = {"legs": legs, "legt": legt, "lagt": lagt}
+
+
+def nplr(name: str, N: int, **parameters: float) -> NPLR:
+    """The initialisation `name` with N states, for example nplr("lagt", 64, beta=0.5)."""
+    if name not in INITS:
+        raise ValueError(f"init: expected one of {', '.join(sorted(INITS))}, got {name!r}")
+    if isinstance(N, bool) or not isinstance(N, int) or N < 2 or N % 2:
+        raise ValueError(f"N: expected an even number of states, at least 2 (they are stored as N/2 pairs), got {N!r}")
+    return INITS[name](N, **parameters)
+
+
+def hippo(name: str, N: int, **parameters: float) -> tuple[Float64[Tensor, "N N"], Float64[Tensor, "N"]]:
+    """A and B of x' = A x + B u for the initialisation `name`."""
+    A, B, _ = nplr(name, N, **parameters)
+    return A, B
+
+
+def dplr(
+    name: str, N: int, **parameters: float
+) -> tuple[Complex128[Tensor, "M"], Complex128[Tensor, "r M"], Complex128[Tensor, "M"], Complex128[Tensor, "N M"]]:
+    """Lambda, P, B, V with A = V (diag(Lambda) - P P^*) V^*: the half of each that has Im(Lambda) > 0.
+
+    The other half is the complex conjugate, so V_full = [V, conj(V)] is N x N and unitary, and B_full = V_full^* B.
+    """
+    return tuple(t.clone() for t in _diagonalise(name, N, tuple(sorted(parameters.items()))))  # type: ignore[return-value]
+
+
+@functools.lru_cache(maxsize=64)
+def _diagonalise(name: str, N: int, parameters: tuple[tuple[str, float], ...]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    A, B, P = nplr(name, N, **dict(parameters))
+    normal = A + P.T @ P
+    # A normal matrix and its skew-symmetric part share their eigenvectors; i times a skew matrix is Hermitian, and a
+    # Hermitian eigenproblem gives an orthonormal V to the last digit. Eigenvalues come in pairs +-w: keep -i w, w < 0.
+    w, V = torch.linalg.eigh(0.5j * (normal - normal.T))
+    V = V[:, : N // 2].flip(-1)
+    diagonal = V.mH @ normal.to(V.dtype) @ V
+    Lambda = torch.complex(torch.diagonal(diagonal).real.clamp(max=0), -w[: N // 2].flip(-1))
+    off = (diagonal - torch.diag(Lambda)).abs().max().item()
+    if off > 1e-9 * max(1.0, normal.abs().max().item()):
+        raise ValueError(f"init {name!r}: A + P P^T is not normal and stable at N = {N} (V^* A V is off by {off:.1e})")
+    return Lambda, (P.to(V.dtype) @ V.conj()), V.mH @ B.to(V.dtype), V

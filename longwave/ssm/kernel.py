@@ -1,0 +1,104 @@
+"""The convolution kernel K = (C B_bar, C A_bar B_bar, ... C A_bar^(L-1) B_bar), three ways that must agree.
+
+Paper: eq. (5) (definition), appendix C.3 (truncated generating function), Algorithm 1. docs/kernel.md derives the form
+that is evaluated here.
+"""
+
+import torch
+from jaxtyping import Complex, Float, Inexact
+from torch import Tensor
+
+from longwave import kernels
+from longwave.kernels import reference
+from longwave.ssm.discretize import bilinear
+
+
+def power_kernel(
+    A_bar: Inexact[Tensor, "N N"], B_bar: Inexact[Tensor, "N"], C: Inexact[Tensor, "N"], L: int
+) -> Inexact[Tensor, "L"]:
+    """K_k = C A_bar^k B_bar by the definition: L matrix-vector products."""
+    x, K = B_bar, []
+    for _ in range(L):
+        K.append(C @ x)
+        x = A_bar @ x
+    return torch.stack(K)
+
+
+def generating_function_kernel(
+    A: Float[Tensor, "N N"], B: Float[Tensor, "N"], C: Float[Tensor, "N"], dt: float, L: int
+) -> Float[Tensor, "L"]:
+    """K from the truncated generating function K^(z) = C (I - A_bar^L) (I - A_bar z)^-1 B_bar at the L-th roots of unity."""
+    A_bar, B_bar = bilinear(A, B, dt)
+    identity = torch.eye(A.shape[0], dtype=A.dtype)
+    C_tilde = C @ (identity - torch.linalg.matrix_power(A_bar, L))
+    angle = -2 * torch.pi * torch.arange(L, dtype=A.dtype) / L
+    z = torch.polar(torch.ones_like(angle), angle)
+    A_bar, B_bar, C_tilde = (t.to(z.dtype) for t in (A_bar, B_bar, C_tilde))
+    K_hat = [C_tilde @ torch.linalg.solve(identity - A_bar * z_k, B_bar) for z_k in z]
+    return torch.fft.ifft(torch.stack(K_hat)).real
+
+
+def dplr_kernel(
+    Lambda: Complex[Tensor, "H M"],
+    P: Complex[Tensor, "r H M"],
+    B: Complex[Tensor, "H M"],
+    C: Complex[Tensor, "*D H M"],
+    dt: Float[Tensor, "H"],
+    L: int,
+    *,
+    C_is_truncated: bool = False,
+    Q: Complex[Tensor, "r H M"] | None = None,
+) -> Float[Tensor, "*D H L"]:
+    """K (H, L) of the DPLR system A = diag(Lambda) - P P^*, y = 2 Re(C x), by Algorithm 1 in O(H (M + L)) memory.
+
+    `C` may have a leading axis of 2 (two output maps of one system). With `C_is_truncated` it already is C~ of length L.
+    `Q` gives the original paper's A = diag(Lambda) - P Q^*, in plain torch only: its eigenvalues may be unstable.
+    """
+    if L < 1:
+        raise ValueError(f"L: expected a length of at least 1, got {L}")
+    C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L, Q=Q)
+    Lambda_, P_, B_, C_ = (torch.view_as_real(t.resolve_conj()) for t in (Lambda, P, B, C))
+    C_ = C_ if C.ndim == 3 else C_.unsqueeze(0)
+    if Q is None:
+        K_hat = kernels.spectrum(Lambda_, P_, B_, C_, dt, L)
+    else:
+        wide = kernels.needs_float64(Lambda_, dt)
+        K_hat = reference.spectrum(Lambda_, P_, B_, C_, dt, wide, L, torch.view_as_real(Q.resolve_conj()))
+    K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
+    return K if C.ndim == 3 else K.squeeze(0)
+
+
+def truncated_output_map(
+    Lambda: Complex[Tensor, "H M"],
+    P: Complex[Tensor, "r H M"],
+    C: Complex[Tensor, "*D H M"],
+    dt: Float[Tensor, "H"],
+    L: int,
+    *,
+    Q: Complex[Tensor, "r H M"] | None = None,
+) -> Complex[Tensor, "*D H M"]:
+    """C~ = C (I - A_bar^L)."""
+    Lambda_, P_, C_ = (torch.view_as_real(t.resolve_conj()) for t in (Lambda, P, C))
+    C_ = C_ if C.ndim == 3 else C_.unsqueeze(0)
+    if Q is None:
+        C_tilde = kernels.truncate(Lambda_, P_, C_, dt, L)
+    else:
+        C_tilde = reference.truncate(Lambda_, P_, C_, dt, L, torch.view_as_real(Q.resolve_conj()))
+    C_tilde = torch.view_as_complex(C_tilde)
+    return C_tilde if C.ndim == 3 else C_tilde.squeeze(0)
+
+
+def output_map(
+    Lambda: Complex[Tensor, "H M"],
+    P: Complex[Tensor, "r H M"],
+    C_tilde: Complex[Tensor, "*D H M"],
+    dt: Float[Tensor, "H"],
+    L: int,
+) -> Complex[Tensor, "*D H M"]:
+    """C = C~ (I - A_bar^L)^-1, the inverse of `truncated_output_map`, by a dense solve for each feature."""
+    Lambda_, P_, C_ = (torch.view_as_real(t.resolve_conj()).double() for t in (Lambda, P, C_tilde))
+    E_L = reference.power_minus_identity(reference.minus_identity(Lambda_, P_, dt.double()), L)
+    rows = reference.to_row(C_.reshape(-1, *Lambda.shape, 2))  # (H, D, N)
+    # One solve a feature: batched solves of large systems deadlock in some builds of the linear-algebra library.
+    solved = [torch.linalg.solve(-E_h.mT, row.mT).mT for E_h, row in zip(E_L.unbind(), rows.unbind(), strict=True)]
+    return torch.view_as_complex(reference.from_row(torch.stack(solved))).reshape(C_tilde.shape).to(C_tilde.dtype)

@@ -1,0 +1,1 @@
+"""Training: what joins models and data."""

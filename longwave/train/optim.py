@@ -1,0 +1,39 @@
+"""Parameter groups: SSM parameters want a lower learning rate and no weight decay."""
+
+from typing import Any
+
+from torch import nn
+
+from longwave.layers.s4 import S4
+
+SSM_PARAMETERS = ("Lambda_re", "Lambda_im", "P", "B")
+
+
+def param_groups(
+    module: nn.Module, lr: float, weight_decay: float = 0.0, ssm_lr: float = 1e-3, dt_lr: float | None = None
+) -> list[dict[str, Any]]:
+    """Groups for an optimiser: torch.optim.AdamW(longwave.param_groups(model, lr=0.01, weight_decay=0.05)).
+
+    dt, Lambda, P and B of every S4 layer train at `ssm_lr` (dt at `dt_lr`, if given) without weight decay; all else,
+    C and D included, at `lr` with `weight_decay`. Frozen parameters are left out.
+    """
+    for name, value in (("lr", lr), ("weight_decay", weight_decay), ("ssm_lr", ssm_lr), ("dt_lr", dt_lr)):
+        if value is not None and not 0 <= value < float("inf"):
+            raise ValueError(f"{name}: expected a finite number >= 0, got {value}")
+    ssm: dict[int, nn.Parameter] = {}
+    dt: dict[int, nn.Parameter] = {}
+    for layer in module.modules():
+        if isinstance(layer, S4):
+            ssm |= {id(p): p for p in (getattr(layer, name) for name in SSM_PARAMETERS)}
+            dt[id(layer.log_dt)] = layer.log_dt
+    rest = {id(p): p for p in module.parameters() if id(p) not in ssm and id(p) not in dt}
+    groups = [
+        {"params": _trainable(rest), "lr": lr, "weight_decay": weight_decay, "name": "rest"},
+        {"params": _trainable(ssm), "lr": ssm_lr, "weight_decay": 0.0, "name": "ssm"},
+        {"params": _trainable(dt), "lr": ssm_lr if dt_lr is None else dt_lr, "weight_decay": 0.0, "name": "dt"},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def _trainable(parameters: dict[int, nn.Parameter]) -> list[nn.Parameter]:
+    return [p for p in parameters.values() if p.requires_grad]
