@@ -1,11 +1,12 @@
-"""Two ops with exchangeable backends, registered with torch: the kernel's spectrum, and the truncation C~ of C.
+"""Three ops with exchangeable backends, registered with torch, each with its own backward.
 
-    spectrum(Lambda, P, B, C_tilde, dt, L)   -> K_hat (D, H, L//2+1, 2)
-    truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)
+    spectrum(Lambda, P, B, C_tilde, dt, L)   -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1
+    truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)       C~ = C (I - A_bar^L)
+    convolve(u, K)                           -> y (batch, L, H)            long convolution with K (D, H, L)
 
-Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,); D is 1, or
-2 for a two-sided layer; r is 0, 1 or 2. On the CPU the backend `native` (compiled) runs where it was built, else
-`reference` (plain torch), with one warning; LONGWAVE_KERNEL=reference|native forces one. Other devices run `reference`.
+Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,).
+D is 1, or 2 for a two-sided layer; r is 0, 1 or 2. On the CPU the backend `native` (compiled) runs where it was built,
+else `reference` (plain torch), with one warning; LONGWAVE_KERNEL=reference|native forces one; other devices run the latter.
 """
 
 import functools
@@ -56,11 +57,20 @@ def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor
     return C_tilde
 
 
+def convolve(u: Tensor, K: Tensor) -> Tensor:
+    """y_k = sum_(j<=k) K[0, k-j] u_j (+ sum_(j>k) K[1, j-k-1] u_j) for u (batch, L, H), K (1 or 2, H, L)."""
+    _, L, H = u.shape
+    if K.ndim != 3 or K.shape[0] not in (1, 2) or K.shape[1:] != (H, L) or K.dtype != u.dtype:
+        raise ValueError(f"K: expected {u.dtype} (1 or 2, {H}, {L}), got {K.dtype} {tuple(K.shape)}")
+    y: Tensor = torch.ops.longwave.convolve(u, K)
+    return y
+
+
 def needs_float64(Lambda: Tensor, dt: Tensor) -> Tensor:
     """Which features (H,) are evaluated in float64 whatever their dtype.
 
-    Where a node comes close to a pole of the normal part that only P P^* damps, the terms of Woodbury's identity cancel.
-    In float32 the kernel's error passes 1e-5 once -Re(Lambda) < 3e-5 |Lambda| (measured: docs/results/accuracy.md); LegS
+    Where a node comes close to a pole of the normal part that only P P^* damps, terms of Woodbury's identity cancel. In
+    float32 the kernel's error passes 1e-5 once -Re(Lambda) < 3e-5 |Lambda| (measured: docs/results/accuracy.md); LegS
     with N = 64 has 4e-4, LegT and LagT have 0. The squares of very small steps would leave float32's range.
     """
     damping, size = Lambda[..., 0].abs(), torch.linalg.vector_norm(Lambda, dim=-1)
@@ -112,6 +122,18 @@ def _truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: T
     return result
 
 
+@torch.library.custom_op("longwave::convolve", mutates_args=())
+def _convolve(u: Tensor, K: Tensor) -> Tensor:
+    result: Tensor = _module(u).convolve(u, K)
+    return result
+
+
+@torch.library.custom_op("longwave::convolve_backward", mutates_args=())
+def _convolve_backward(grad: Tensor, u: Tensor, K: Tensor) -> list[Tensor]:
+    result: list[Tensor] = _module(u).convolve_backward(grad, u, K)
+    return result
+
+
 @_spectrum.register_fake
 def _(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
     return C.new_empty(C.shape[0], C.shape[1], L // 2 + 1, 2)
@@ -122,8 +144,14 @@ def _(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
     return C.new_empty(C.shape)
 
 
+@_convolve.register_fake
+def _(u: Tensor, K: Tensor) -> Tensor:
+    return u.new_empty(u.shape)
+
+
 @_spectrum_backward.register_fake
 @_truncate_backward.register_fake
+@_convolve_backward.register_fake
 def _(grad: Tensor, *inputs: Any) -> list[Tensor]:
     return [t.new_empty(t.shape) for t in inputs if isinstance(t, Tensor)]
 
@@ -141,5 +169,14 @@ def _truncate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return (*torch.ops.longwave.truncate_backward(grad, *ctx.saved_tensors, ctx.L), None)
 
 
+def _save_signal(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _convolve_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+    return tuple(torch.ops.longwave.convolve_backward(grad, *ctx.saved_tensors))
+
+
+_convolve.register_autograd(_convolve_gradients, setup_context=_save_signal)
 _spectrum.register_autograd(_spectrum_gradients, setup_context=_save)
 _truncate.register_autograd(_truncate_gradients, setup_context=_save)

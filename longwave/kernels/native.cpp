@@ -2,9 +2,10 @@
 //
 //   longwave_spectrum, longwave_spectrum_backward    the kernel's spectrum by Algorithm 1, real and pole-free
 //   longwave_truncate, longwave_truncate_backward    C~ = C (I - A_bar^L) by repeated squaring
+//   longwave_gather, _scatter, _convolve_adjoint     the passes around the FFT of a convolution
 //   longwave_abi, longwave_vector_width              which signatures these are; what the dispatcher chose, for `longwave doctor`
 //
-// The loops stand in native_spectrum.inc and native_truncate.inc. They are compiled once for each vector width and each
+// The loops stand in the native_*.inc files. They are compiled once for each vector width and each
 // of float and double; the widest one that this CPU can run is chosen when the library is first called, so that a wheel
 // built on one machine runs on another. docs/kernel.md derives every formula.
 
@@ -82,6 +83,7 @@ namespace plain {
 #define LONGWAVE_VECTOR_BYTES 16
 #include "native_spectrum.inc"
 #include "native_truncate.inc"
+#include "native_conv.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace plain
 
@@ -92,6 +94,7 @@ namespace avx2 {
 #define LONGWAVE_VECTOR_BYTES 32
 #include "native_spectrum.inc"
 #include "native_truncate.inc"
+#include "native_conv.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace avx2
 LONGWAVE_TARGET_END
@@ -103,6 +106,7 @@ namespace avx512 {
 #define LONGWAVE_VECTOR_BYTES 64
 #include "native_spectrum.inc"
 #include "native_truncate.inc"
+#include "native_conv.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace avx512
 LONGWAVE_TARGET_END
@@ -172,6 +176,18 @@ LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
         const Io *dt, int threads, int vector_bytes, const Io *grad, Io *dLambda, Io *dP, Io *dC, Io *ddt) {       \
         System<Io> s{H, M, L, D, r, Lambda, P, nullptr, C, dt, nullptr, threads};                                  \
         LONGWAVE_DISPATCH(vector_bytes, truncate_backward<Io>(s, grad, dLambda, dP, dC, ddt))                      \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_gather_##suffix(int64_t batch, int64_t L, int64_t H, int64_t first, int64_t count,   \
+                                              int64_t n, const Io *u, Io *buffer, int threads) {                   \
+        LONGWAVE_DISPATCH(0, gather<Io>(batch, L, H, first, count, n, u, buffer, threads))                         \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_scatter_##suffix(int64_t batch, int64_t L, int64_t H, int64_t first, int64_t count,  \
+                                               int64_t n, const Io *buffer, Io *y, int threads) {                  \
+        LONGWAVE_DISPATCH(0, scatter<Io>(batch, L, H, first, count, n, buffer, y, threads))                        \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_convolve_adjoint_##suffix(int64_t batch, int64_t count, int64_t nodes, const Io *u,  \
+                                                        const Io *K, Io *dy, Io *dK, int threads) {                \
+        LONGWAVE_DISPATCH(0, convolve_adjoint<Io>(batch, count, nodes, u, K, dy, dK, threads))                     \
     }
 
 LONGWAVE_INSTANCE(float, f32)

@@ -1,4 +1,4 @@
-"""The compiled kernels (native.cpp) through ctypes: no Python or torch headers, so it builds anywhere a C++ compiler is.
+"""The compiled kernels (native.cpp) through ctypes: no Python or torch headers, so any C++ compiler builds them.
 
 `load()` gives the library or raises `Unavailable` with the reason. Importing torch first makes both share one OpenMP.
 """
@@ -6,11 +6,13 @@
 import ctypes
 import functools
 import importlib.machinery
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from longwave.kernels.reference import fft_length, kernel_spectrum, write_kernel_gradient
 
 ABI = 1  # of native.cpp
 
@@ -87,19 +89,86 @@ def truncate_backward(
     return out
 
 
+CHUNK_BYTES = 4 << 20  # the FFT buffers of one group of features: they stay in cache and are allocated once
+
+
+def convolve(u: Tensor, K: Tensor) -> Tensor:
+    """y (batch, L, H); see reference.convolve. A group of features at a time, so that no padded copy of u exists."""
+    u, K = u.contiguous(), K.contiguous()
+    y = torch.empty_like(u)
+    n = fft_length(2 * u.shape[1] - 1)
+    for features, buffer in _groups(u, n):
+        u_f = _transform(u, features, buffer)
+        u_f *= kernel_spectrum(K[:, features], n)
+        _move("scatter", u.shape, features, n, torch.fft.irfft(u_f, n=n), y)
+    return y
+
+
+def convolve_backward(dy: Tensor, u: Tensor, K: Tensor) -> list[Tensor]:
+    """Gradients with respect to u and K; the spectra are computed again, which costs less than keeping them."""
+    dy, u, K = dy.contiguous(), u.contiguous(), K.contiguous()
+    du, dK = torch.empty_like(u), torch.empty_like(K)
+    n = fft_length(2 * u.shape[1] - 1)
+    for features, buffer in _groups(u, n):
+        u_f = _transform(u, features, buffer)
+        dy_f = _transform(dy, features, buffer)
+        K_f = kernel_spectrum(K[:, features], n)
+        dK_f = torch.empty_like(K_f)
+        _invoke(
+            "convolve_adjoint", u.dtype, (*u_f.shape,), (u_f, K_f, dy_f, dK_f), (ctypes.c_int(torch.get_num_threads()),)
+        )
+        write_kernel_gradient(dK_f, n, dK[:, features])
+        _move("scatter", u.shape, features, n, torch.fft.irfft(dy_f, n=n), du)
+    return [du, dK]
+
+
+def _groups(u: Tensor, n: int) -> Iterator[tuple[slice, Tensor]]:
+    """Groups of neighbouring features, each with a zero-padded buffer (batch, features, n)."""
+    batch, _, H = u.shape
+    # Multiples of 16 features keep the copies to and from (batch, L, H) in whole cache lines.
+    size = min(H, max(1, CHUNK_BYTES // (batch * n * u.element_size()) // 16) * 16)
+    buffer = u.new_zeros(batch, size, n)
+    for first in range(0, H, size):
+        count = min(size, H - first)
+        # The last group may be smaller: the copy overwrites all that is not padding.
+        yield slice(first, first + count), buffer if count == size else u.new_zeros(batch, count, n)
+
+
+def _transform(u: Tensor, features: slice, buffer: Tensor) -> Tensor:
+    _move("gather", u.shape, features, buffer.shape[-1], u, buffer)
+    return torch.fft.rfft(buffer)
+
+
+def _move(name: str, shape: torch.Size, features: slice, n: int, source: Tensor, target: Tensor) -> None:
+    """Copy features between (batch, L, H) and (batch, features, n)."""
+    sizes = (*shape, features.start, features.stop - features.start, n)
+    _invoke(name, source.dtype, sizes, (source, target), (ctypes.c_int(torch.get_num_threads()),))
+
+
 def _call(name: str, inputs: tuple[Tensor, ...], L: int, vector_bytes: int, rest: tuple[Tensor, ...]) -> None:
-    """Call the function of the inputs' dtype: sizes, inputs, threads and vector width, then what else it takes."""
+    """Call a function of the system's parameters: sizes, inputs, threads and vector width, then what else it takes."""
     Lambda, P = inputs[0], inputs[1]
     D = inputs[3 if len(inputs) == 6 else 2].shape[0]
-    suffix = {torch.float32: "f32", torch.float64: "f64"}[Lambda.dtype]
     # The library reads raw memory: contiguous copies must stay alive until it returns.
     inputs, rest = tuple(t.contiguous() for t in inputs), tuple(t.contiguous() for t in rest)
+    options = (ctypes.c_int(torch.get_num_threads()), ctypes.c_int(vector_bytes))
+    _invoke(name, Lambda.dtype, (*Lambda.shape[:2], L, D, P.shape[0]), inputs, options, rest)
+
+
+def _invoke(
+    name: str,
+    dtype: torch.dtype,
+    sizes: tuple[int, ...],
+    tensors: tuple[Tensor, ...],
+    options: tuple[ctypes.c_int, ...],
+    rest: tuple[Tensor, ...] = (),
+) -> None:
+    suffix = {torch.float32: "f32", torch.float64: "f64"}[dtype]
     status = getattr(load(), f"longwave_{name}_{suffix}")(
-        *(ctypes.c_int64(size) for size in (Lambda.shape[0], Lambda.shape[1], L, D, P.shape[0])),
-        *(ctypes.c_void_p(t.data_ptr()) for t in inputs),
-        ctypes.c_int(torch.get_num_threads()),
-        ctypes.c_int(vector_bytes),
+        *(ctypes.c_int64(size) for size in sizes),
+        *(ctypes.c_void_p(t.data_ptr()) for t in tensors),
+        *options,
         *(ctypes.c_void_p(t.data_ptr()) for t in rest),
     )
     if status:
-        raise MemoryError(f"longwave's compiled {name} ran out of memory at {tuple(Lambda.shape)}, length {L}")
+        raise MemoryError(f"longwave's compiled {name} ran out of memory at sizes {sizes}")

@@ -34,22 +34,24 @@ def spectrum_backward(
     grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, wide: Tensor, L: int
 ) -> list[Tensor]:
     """Gradients with respect to Lambda, P, B, C and dt, each block of nodes recomputed under autograd."""
+    dtype = Lambda.dtype
     parameters = [p.detach().requires_grad_() for p in _widen((Lambda, P, B, C, dt), wide)]
-    sigma, kappa = nodes(L, parameters[0])
+    Lambda, P, B, C, dt = parameters
+    sigma, kappa = nodes(L, Lambda)
     total = [torch.zeros_like(p) for p in parameters]
     for k in _blocks(Lambda, L):
         with torch.enable_grad():
-            block = _spectrum_block(*parameters, parameters[1], sigma[k], kappa[k])
+            block = _spectrum_block(Lambda, P, B, C, dt, P, sigma[k], kappa[k])
         parts = torch.autograd.grad(block, parameters, grad[..., k, :].to(block.dtype), materialize_grads=True)
         for sum_, part in zip(total, parts, strict=True):
             sum_ += part
-    return [t.to(Lambda.dtype) for t in total]
+    return [t.to(dtype) for t in total]
 
 
 def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, Q: Tensor | None = None) -> Tensor:
     """C~ = C (I - A_bar^L), (D, H, M, 2), by repeated squaring of E = A_bar^m - I; E_2m = 2 E_m + E_m^2.
 
-    E is small where A_bar^m is close to I, so the slow modes keep their digits, and tends to -I, not to 0: no denormals.
+    E is small where A_bar^m is close to I, so slow modes keep their digits, and tends to -I, not to 0: no denormals.
     Always in float64: in float32 the squarings would cost the kernel a digit or two.
     """
     dtype = C.dtype
@@ -67,10 +69,68 @@ def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, Q: Tensor
 
 def truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> list[Tensor]:
     """Gradients with respect to Lambda, P, C and dt; the powers are computed again."""
-    parameters = [p.detach().requires_grad_() for p in (Lambda, P, C, dt)]
+    Lambda, P, C, dt = parameters = [p.detach().requires_grad_() for p in (Lambda, P, C, dt)]
     with torch.enable_grad():
-        C_tilde = truncate(*parameters, L)
+        C_tilde = truncate(Lambda, P, C, dt, L)
     return list(torch.autograd.grad(C_tilde, parameters, grad, materialize_grads=True))
+
+
+def convolve(u: Tensor, K: Tensor) -> Tensor:
+    """y (batch, L, H) from u (batch, L, H) and K (D, H, L): causal, and two-sided if D = 2.
+
+    y_k = sum_(j<=k) K[0, k-j] u_j + sum_(j>k) K[1, j-k-1] u_j
+    """
+    L = u.shape[1]
+    n = fft_length(2 * L - 1)
+    y = torch.fft.irfft(torch.fft.rfft(u.mT, n=n) * kernel_spectrum(K, n), n=n)[..., :L]
+    return y.mT.contiguous()
+
+
+def convolve_backward(dy: Tensor, u: Tensor, K: Tensor) -> list[Tensor]:
+    """Gradients with respect to u and K.
+
+    Autograd differentiates rfft by a complex transform of the full length; written out, real transforms are enough.
+    """
+    L = u.shape[1]
+    n = fft_length(2 * L - 1)
+    dy_f, u_f, K_f = torch.fft.rfft(dy.mT, n=n), torch.fft.rfft(u.mT, n=n), kernel_spectrum(K, n)
+    dK = torch.empty_like(K)
+    write_kernel_gradient((u_f.conj() * dy_f).sum(0), n, dK)
+    du = torch.fft.irfft(dy_f * K_f.conj(), n=n)[..., :L]
+    return [du.mT.contiguous(), dK]
+
+
+def kernel_spectrum(K: Tensor, n: int) -> Tensor:
+    """rfft of K (D, H, L) laid on a circle of n >= 2L - 1 points; a backward kernel stands reversed at its end."""
+    L = K.shape[-1]
+    circle = K.new_zeros(K.shape[1], n)
+    circle[:, :L] = K[0]
+    if K.shape[0] == 2:
+        circle[:, n - L + 1 :] = K[1, :, : L - 1].flip(-1)  # K[1, :, i] acts at lag -(i+1)
+    return torch.fft.rfft(circle)
+
+
+def write_kernel_gradient(dK_f: Tensor, n: int, dK: Tensor) -> None:
+    """Fill dK (D, H, L) from the spectrum of the gradient on the circle."""
+    circle = torch.fft.irfft(dK_f, n=n)
+    L = dK.shape[-1]
+    dK[0] = circle[:, :L]
+    if dK.shape[0] == 2:
+        dK[1, :, : L - 1] = circle[:, n - L + 1 :].flip(-1)
+        dK[1, :, L - 1] = 0  # at lag -L it reaches no step
+
+
+def fft_length(minimum: int) -> int:
+    """The smallest even n >= minimum with no prime factor above 5: lengths that FFT libraries are fast at."""
+    n = minimum + minimum % 2
+    while True:
+        rest = n
+        for factor in (2, 3, 5):
+            while rest % factor == 0:
+                rest //= factor
+        if rest == 1:
+            return n
+        n += 2
 
 
 def nodes(L: int, like: Tensor) -> Pair:
@@ -90,7 +150,9 @@ def minus_identity(Lambda: Tensor, P: Tensor, dt: Tensor, Q: Tensor | None = Non
     lambda_ = _complex(Lambda) * (dt / 2).unsqueeze(-1)
     d = 1 / (1 - lambda_)
     p, q = (_complex(x) * dt.sqrt().unsqueeze(-1) for x in (P, P if Q is None else Q))
-    columns, rows, q = (torch.view_as_real(x.resolve_conj()).flatten(-2).movedim(0, 1) for x in (d * p, d.conj() * q, q))
+    columns, rows, q = (
+        torch.view_as_real(x.resolve_conj()).flatten(-2).movedim(0, 1) for x in (d * p, d.conj() * q, q)
+    )
     gram = columns @ q.mT  # (H, r, r): gram[j, i] = q_i^T D p_j
     mu = lambda_ * d
     blocks = torch.stack((torch.stack((mu.real, -mu.imag), -1), torch.stack((mu.imag, mu.real), -1)), -2)

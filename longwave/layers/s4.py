@@ -49,7 +49,7 @@ class S4(nn.Module):
     bidirectional  two kernels, one for each direction; then there is no state and no step
     length         None: C is the parameter, and every length costs a truncation C~ = C (I - A_bar^L).
                    A number: C~ of that length is the parameter, as in the paper; other lengths go through C, exactly
-    n_ssm          number of distinct (Lambda, P, B), each shared by H / n_ssm neighbouring features; None: one a feature
+    n_ssm          number of distinct (Lambda, P, B), each shared by H / n_ssm neighbouring features; None: H
     dt_min, dt_max bounds of the log-uniform distribution that dt starts from
     trainable      False freezes dt, Lambda, P and B
     """
@@ -103,7 +103,7 @@ class S4(nn.Module):
             frozen.requires_grad_(False)
         self._step_cache: dict[float, tuple[Any, Any]] = {}
 
-    # ---- the state spaces -------------------------------------------------------------------------------------------
+    # The state spaces
 
     def ssm(self) -> DPLR:
         """The state spaces as they are now, with the true C whatever the parameterisation; differentiable."""
@@ -142,7 +142,7 @@ class S4(nn.Module):
             return torch.view_as_complex(self.C.to(dt.dtype))
         return output_map(Lambda, P, torch.view_as_complex(self.C_tilde.to(dt.dtype)), dt, self.length)
 
-    # ---- the convolutional view -------------------------------------------------------------------------------------
+    # The convolutional view
 
     def forward(
         self,
@@ -171,13 +171,13 @@ class S4(nn.Module):
                 valid = (torch.arange(L, device=u.device) < lengths.to(u.device).unsqueeze(-1)).unsqueeze(-1)
                 signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
             K = self.kernel(L, rate)
-            signal = signal.mT  # (B, H, L)
-            y = fft_conv(signal, *K) if self.bidirectional else fft_conv(signal, K)
-            y = torch.addcmul(y, signal, self.D.to(self._dtype).unsqueeze(-1))
+            K, K_back = K if self.bidirectional else (K, None)
+            # D u is a convolution with D at lag 0: added to the kernel it costs no pass over the signal.
+            K = torch.cat((K[:, :1] + self.D.to(K.dtype).unsqueeze(-1), K[:, 1:]), dim=-1)
+            y = fft_conv(signal, K, K_back)
             if not self.bidirectional and (state is not None or need_state):
-                more, state = self._chunk(signal, state, lengths, rate, need_state)
-                y = y if more is None else y + more
-            y = y.mT
+                more, state = self._chunk(signal.mT, state, lengths, rate, need_state)
+                y = y if more is None else y + more.mT
             if lengths is not None:
                 y = torch.where(valid, y, 0)
         return y.to(u.dtype), state if need_state else None
@@ -201,7 +201,7 @@ class S4(nn.Module):
         x = state_after(powers, B_bar, u, x, lengths)
         return more, torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
 
-    # ---- the recurrent view -----------------------------------------------------------------------------------------
+    # The recurrent view
 
     def initial_state(self, batch: int) -> Complex[Tensor, "batch H M"]:
         """The state before the first step: zero, (B, H, M) complex."""
@@ -241,13 +241,13 @@ class S4(nn.Module):
             if len(self._step_cache) > 8:
                 self._step_cache.clear()
             self._step_cache[rate] = (key, (held, constants))
-        return self._step_cache[rate][1][1]  # type: ignore[no-any-return]
+        return self._step_cache[rate][1][1]
 
     def _derive_step_constants(self, rate: float) -> tuple[DiscreteDPLR, Tensor, Tensor]:
         Lambda, P, B, C, D, dt = self.ssm()
         return dplr_bilinear(Lambda, P, B, dt * rate), C, D
 
-    # ---- what a module owes torch and its callers ---------------------------------------------------------------------
+    # What a module owes torch and its callers
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_step_cache": {}}  # copies and pickles derive their own

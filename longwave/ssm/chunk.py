@@ -24,12 +24,10 @@ class Powers:
         self._wide, self._narrow, self.dtype = [E], [E.to(dtype)], dtype
 
     @classmethod
-    def of(
-        cls, Lambda: Complex[Tensor, "H M"], P: Complex[Tensor, "r H M"], dt: Float[Tensor, "H"]
-    ) -> "Powers":
+    def of(cls, Lambda: Complex[Tensor, "H M"], P: Complex[Tensor, "r H M"], dt: Float[Tensor, "H"]) -> "Powers":
         """The powers of a DPLR system's A_bar, in the dtype of dt."""
-        pairs = (torch.view_as_real(t.resolve_conj()).double() for t in (Lambda, P))
-        return cls(minus_identity(*pairs, dt.double()), dt.dtype)
+        Lambda_, P_ = (torch.view_as_real(t.resolve_conj()).double() for t in (Lambda, P))
+        return cls(minus_identity(Lambda_, P_, dt.double()), dt.dtype)
 
     def __getitem__(self, j: int) -> Tensor:
         while len(self._wide) <= j:
@@ -38,9 +36,7 @@ class Powers:
             self._narrow.append(self._wide[-1].to(self.dtype))
         return self._narrow[j]
 
-    def advance(
-        self, x: Float[Tensor, "batch H N"], steps: Int[Tensor, "batch"] | int
-    ) -> Float[Tensor, "batch H N"]:
+    def advance(self, x: Float[Tensor, "batch H N"], steps: Int[Tensor, "batch"] | int) -> Float[Tensor, "batch H N"]:
         """A_bar^steps x, each row by a number of steps of its own."""
         count = torch.full((x.shape[0],), steps, device=x.device) if isinstance(steps, int) else steps.to(x.device)
         x = x.movedim(0, 1)  # (H, batch, N)

@@ -86,7 +86,8 @@ def dplr(
 
     The other half is the complex conjugate, so V_full = [V, conj(V)] is N x N and unitary, and B_full = V_full^* B.
     """
-    return tuple(t.clone() for t in _diagonalise(name, N, tuple(sorted(parameters.items()))))  # type: ignore[return-value]
+    Lambda, P, B, V = (t.clone() for t in _diagonalise(name, N, tuple(sorted(parameters.items()))))
+    return Lambda, P, B, V
 
 
 @functools.lru_cache(maxsize=64)

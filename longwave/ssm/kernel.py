@@ -27,7 +27,7 @@ def power_kernel(
 def generating_function_kernel(
     A: Float[Tensor, "N N"], B: Float[Tensor, "N"], C: Float[Tensor, "N"], dt: float, L: int
 ) -> Float[Tensor, "L"]:
-    """K from the truncated generating function K^(z) = C (I - A_bar^L) (I - A_bar z)^-1 B_bar at the L-th roots of unity."""
+    """K from K^(z) = C (I - A_bar^L) (I - A_bar z)^-1 B_bar, its truncated generating function, at roots of unity."""
     A_bar, B_bar = bilinear(A, B, dt)
     identity = torch.eye(A.shape[0], dtype=A.dtype)
     C_tilde = C @ (identity - torch.linalg.matrix_power(A_bar, L))
@@ -51,7 +51,7 @@ def dplr_kernel(
 ) -> Float[Tensor, "*D H L"]:
     """K (H, L) of the DPLR system A = diag(Lambda) - P P^*, y = 2 Re(C x), by Algorithm 1 in O(H (M + L)) memory.
 
-    `C` may have a leading axis of 2 (two output maps of one system). With `C_is_truncated` it already is C~ of length L.
+    `C` may have a leading axis of 2 (two output maps of one system). With `C_is_truncated` it already is C~.
     `Q` gives the original paper's A = diag(Lambda) - P Q^*, in plain torch only: its eigenvalues may be unstable.
     """
     if L < 1:

@@ -1,0 +1,1 @@
+"""The speed and memory tables, measured on the machine at hand."""

@@ -1,0 +1,83 @@
+"""The kernel alone: the compiled backend against the chunked reference and against a plain FFT convolution."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from longwave import kernels
+from longwave.bench.measure import best_times, machine, peak_growth
+from longwave.ssm import dplr
+
+H, N = 256, 64
+LENGTHS = (1024, 4096, 16384)
+QUICK_LENGTHS = (1024, 4096)
+
+
+def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
+    """All rows of the table: seconds of forward plus backward, and bytes."""
+    rows = []
+    compiled = "native" if kernels.backend() == "native" else None
+    for L in QUICK_LENGTHS if quick else LENGTHS:
+        progress(f"times at length {L:,}")
+        rows.append(_row(L, compiled, repeats=3 if quick else 7))
+        if compiled and not quick:
+            progress(f"memory at length {L:,}")
+            rows[-1]["memory_bytes"] = peak_growth(__name__, L=L)
+            rows[-1]["memory_over_H_L_4"] = rows[-1]["memory_bytes"] / (H * L * 4)
+    return {"bench": "kernel", "H": H, "N": N, "init": "legs", "machine": machine(), "rows": rows}
+
+
+def _row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
+    signal, kernel = torch.randn(1, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
+    fast: dict[str, Callable[[], object]] = {"conv": lambda: plain_convolution(signal, kernel)}
+    if compiled:
+        fast[compiled] = kernel_pass(compiled, L)
+    seconds = best_times(fast, repeats)
+    seconds |= best_times({"reference": kernel_pass("reference", L)}, repeats=1 if L > 4096 else 2)
+    row: dict[str, Any] = {"L": L, "seconds": seconds}
+    if compiled:
+        row["reference_over_native"] = seconds["reference"] / seconds[compiled]
+        row["native_over_conv"] = seconds[compiled] / seconds["conv"]
+    return row
+
+
+def kernel_pass(backend: str, L: int) -> Callable[[], object]:
+    """Forward and backward of the spectrum of H kernels, LegS, by one backend."""
+    generator = torch.Generator().manual_seed(0)
+    Lambda, P, B, _ = dplr("legs", N)
+    C = torch.randn(1, H, N // 2, dtype=torch.complex64, generator=generator)
+    dt = torch.exp(torch.rand(H, generator=generator) * 4.6 - 6.9)
+    parameters = [
+        _pairs(Lambda.expand(H, -1)),
+        _pairs(P.unsqueeze(1).expand(-1, H, -1)),
+        _pairs(B.expand(H, -1)),
+        _pairs(C),
+    ]
+    wide = kernels.needs_float64(parameters[0], dt)
+    grad = torch.randn(1, H, L // 2 + 1, 2, generator=generator)
+    module = kernels.BACKENDS[backend]
+
+    def both() -> None:
+        module.spectrum(*parameters, dt, wide, L)
+        module.spectrum_backward(grad, *parameters, dt, wide, L)
+
+    return both
+
+
+def plain_convolution(signal: Tensor, kernel: Tensor) -> None:
+    """The yardstick: one FFT convolution as anyone would write it, forward and backward by autograd."""
+    n = 2 * signal.shape[-1]
+    y = torch.fft.irfft(torch.fft.rfft(signal, n=n) * torch.fft.rfft(kernel, n=n), n=n)[..., : signal.shape[-1]]
+    y.backward(signal.detach())
+    signal.grad = kernel.grad = None
+
+
+def memory_case(L: int) -> tuple[Callable[[], object], Callable[[], object]]:
+    """What a fresh process runs to warm up, and then to measure memory."""
+    return kernel_pass("native", 64), kernel_pass("native", L)
+
+
+def _pairs(values: Tensor) -> Tensor:
+    return torch.view_as_real(values.to(torch.complex64).contiguous())

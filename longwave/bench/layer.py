@@ -1,0 +1,108 @@
+"""The layer against a plain FFT convolution of the same size, its growth with length, and its step."""
+
+import functools
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from longwave.bench.kernel import plain_convolution
+from longwave.bench.measure import best_times, machine, peak_growth
+from longwave.layers.s4 import S4
+
+H, N = 256, 64
+SHAPES = ((8, 4096), (16, 1024), (1, 16384))
+QUICK_SHAPES = ((8, 1024), (1, 4096))
+GROWTH_H = 8
+GROWTH_EXPONENTS = range(10, 21)
+QUICK_GROWTH_EXPONENTS = range(10, 16)
+
+
+def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Three tables: ratios to a convolution, growth with length, and seconds of a step."""
+    rows = []
+    for batch, L in QUICK_SHAPES if quick else SHAPES:
+        progress(f"layer, batch {batch}, length {L:,}")
+        rows.append(_row(batch, L, repeats=3 if quick else 7))
+        if not quick:
+            for mode in ("length", "default"):
+                progress(f"memory of the {mode} mode, batch {batch}, length {L:,}")
+                rows[-1][f"{mode}_memory_bytes"] = peak_growth(__name__, batch=batch, L=L, mode=mode)
+    growth = []
+    for exponent in QUICK_GROWTH_EXPONENTS if quick else GROWTH_EXPONENTS:
+        L = 1 << exponent
+        progress(f"growth, length {L:,}")
+        layer = S4(GROWTH_H, N, length=L)
+        u = torch.randn(1, L, GROWTH_H, requires_grad=True)
+        seconds = best_times({"layer": functools.partial(layer_pass, layer, u)}, repeats=3)["layer"]
+        growth.append({"L": L, "seconds": seconds})
+    progress("steps")
+    return {
+        "bench": "layer",
+        "H": H,
+        "N": N,
+        "machine": machine(),
+        "rows": rows,
+        "growth": growth,
+        "growth_H": GROWTH_H,
+        "growth_exponent": _slope([(math.log(g["L"]), math.log(g["seconds"])) for g in growth]),
+        "steps": _steps(quick),
+    }
+
+
+def layer_pass(layer: S4, u: torch.Tensor, need_state: bool = False) -> None:
+    """Forward and backward of a layer."""
+    y, _ = layer(u, need_state=need_state)
+    y.backward(u.detach())
+    u.grad = None
+    for p in layer.parameters():
+        p.grad = None
+
+
+def _row(batch: int, L: int, repeats: int) -> dict[str, Any]:
+    torch.manual_seed(0)
+    signal, kernel = torch.randn(batch, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
+    u = torch.randn(batch, L, H, requires_grad=True)
+    fixed, free = S4(H, N, length=L), S4(H, N)
+    seconds = best_times(
+        {
+            "conv": lambda: plain_convolution(signal, kernel),
+            "length": lambda: layer_pass(fixed, u),
+            "default": lambda: layer_pass(free, u),
+            "default_state": lambda: layer_pass(free, u, need_state=True),
+        },
+        repeats,
+    )
+    ratios = {f"{mode}_over_conv": seconds[mode] / seconds["conv"] for mode in ("length", "default", "default_state")}
+    return {"batch": batch, "L": L, "seconds": seconds, **ratios}
+
+
+def _steps(quick: bool) -> list[dict[str, float]]:
+    """Seconds of a step after 10, 100, ... steps: the fastest of the last ten."""
+    layer = S4(H, N).requires_grad_(False)
+    state, u = layer.initial_state(1), torch.randn(1, H)
+    marks = (10, 100, 1000) if quick else (10, 100, 1000, 10000)
+    times, rows = [], []
+    for k in range(1, marks[-1] + 1):
+        start = time.perf_counter()
+        _, state = layer.step(u, state)
+        times.append(time.perf_counter() - start)
+        if k in marks:
+            rows.append({"after": k, "seconds": min(times[-10:])})
+    return rows
+
+
+def _slope(points: list[tuple[float, float]]) -> float:
+    """The least-squares slope: the exponent of time over length."""
+    n = len(points)
+    mean_x, mean_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+
+
+def memory_case(batch: int, L: int, mode: str) -> tuple[Callable[[], object], Callable[[], object]]:
+    """What a fresh process runs to warm up, and then to measure memory."""
+    small = S4(H, N, length=64 if mode == "length" else None), torch.randn(1, 64, H, requires_grad=True)
+    layer = S4(H, N, length=L if mode == "length" else None), torch.randn(batch, L, H, requires_grad=True)
+    return functools.partial(layer_pass, *small), functools.partial(layer_pass, *layer)

@@ -1,0 +1,85 @@
+"""How times and memory are taken.
+
+Times on shared machines are noisy: whatever is compared runs in turn within one process, and each keeps its fastest
+repeat. Memory is the growth of the peak resident set in a fresh process, after the inputs exist and a warm-up ran.
+"""
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+
+def best_times(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Seconds of each function's fastest run; the functions take turns, after one run each to warm up."""
+    for function in functions.values():
+        function()
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def peak_growth(module: str, **case: Any) -> int:
+    """Bytes by which a fresh process' peak resident set grows while the second of `module`.memory_case(**case) runs."""
+    code = (
+        "import importlib, json, sys; from longwave.bench.measure import growth_of; "
+        "case = json.loads(sys.argv[2]); "
+        "print(growth_of(*importlib.import_module(sys.argv[1]).memory_case(**case)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, module, json.dumps(case)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"the memory run {module} {case} failed:\n{done.stderr}")
+    return int(done.stdout)
+
+
+def growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
+    """Bytes by which this process' peak resident set grows during one run (Linux: the peak is reset first)."""
+    warm_up()
+    before = _resident_bytes("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    run()
+    return _resident_bytes("VmHWM") - before
+
+
+def _resident_bytes(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"/proc/self/status has no {field}: memory is measured on Linux only")
+
+
+def machine() -> dict[str, Any]:
+    """What a result must name to be compared: the CPU, its threads, and the versions."""
+    import torch
+
+    import longwave
+    from longwave import kernels
+
+    backend = kernels.backend()
+    return {
+        "cpu": cpu_name(),
+        "threads": torch.get_num_threads(),
+        "kernel": backend + (f" ({kernels.native.vector_bits()}-bit vectors)" if backend == "native" else ""),
+        "longwave": longwave.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def cpu_name() -> str:
+    """The CPU's name as the system gives it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
