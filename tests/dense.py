@@ -120,15 +120,14 @@ def dense_recurrence(system: System, u: Tensor, state: Tensor | None = None) -> 
 
 
 def direct_convolution(u: Tensor, K: Tensor, K_back: Tensor | None = None) -> Tensor:
-    """y_k = sum_(j<=k) K[k-j] u_j + sum_(j>k) K_back[j-k-1] u_j for u (B, H, L), by the definition."""
-    L = u.shape[-1]
-    y = []
+    """y_k = sum_(j<=k) K[k-j] u_j + sum_(j>k) K_back[j-k-1] u_j for u (B, L, H), K (H, L), by the definition."""
+    L, y = u.shape[1], []
     for k in range(L):
-        y_k = (u[..., : k + 1] * K[..., : k + 1].flip(-1)).sum(-1)
+        y_k = (u[:, : k + 1] * K[:, : k + 1].flip(-1).mT).sum(1)
         if K_back is not None:
-            y_k = y_k + (u[..., k + 1 :] * K_back[..., : L - 1 - k]).sum(-1)
+            y_k = y_k + (u[:, k + 1 :] * K_back[:, : L - 1 - k].mT).sum(1)
         y.append(y_k)
-    return torch.stack(y, dim=-1)
+    return torch.stack(y, dim=1)
 
 
 def full(half: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""`longwave bench kernel` and `longwave bench layer`: the tables of docs/results/speed.md."""
+"""`longwave bench kernel | layer | accuracy`: the tables of docs/results."""
 
 from __future__ import annotations
 
@@ -38,6 +38,22 @@ def bench_layer(quick: bool = False, json: bool = False) -> None:
     with _progress() as progress:
         result = layer.run(quick, progress)
     _print_json(result) if json else _print_layer(result)
+
+
+def bench_accuracy(quick: bool = False, json: bool = False) -> None:
+    """Measure how far the kernel is from its definition, by initialisation, dtype and length.
+
+    Example: longwave bench accuracy --quick
+
+    Args:
+        quick: Fewer and shorter kernels: an impression within half a minute.
+        json: Print the figures as JSON instead of a table.
+    """
+    from longwave.bench import accuracy
+
+    with _progress() as progress:
+        result = accuracy.run(quick, progress)
+    _print_json(result) if json else _print_accuracy(result)
 
 
 @contextmanager
@@ -131,6 +147,20 @@ def _print_layer(result: dict[str, Any]) -> None:
     for row in result["steps"]:
         steps.add_row(f"{row['after']:,}", f"{row['seconds'] * 1e6:.0f} us")
     console.print(steps)
+
+
+def _print_accuracy(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    title = f"Error of the kernel over its largest value, random dt in [0.001, 0.1]: N = {result['N']}"
+    table = Table(title=title, caption=_machine(result), title_justify="left", caption_justify="left")
+    for name in ("init", "dtype", "length", "kernels", "median", "99 % below", "worst"):
+        table.add_column(name, justify="left" if name in ("init", "dtype") else "right")
+    for row in result["rows"]:
+        errors = (f"{row[k]:.1e}" for k in ("median", "p99", "worst"))
+        table.add_row(row["init"], row["dtype"], f"{row['L']:,}", str(row["count"]), *errors)
+    Console().print(table)
 
 
 def _machine(result: dict[str, Any]) -> str:

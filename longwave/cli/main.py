@@ -4,7 +4,7 @@ import sys
 
 import tyro
 
-from longwave.cli.bench import bench_kernel, bench_layer
+from longwave.cli.bench import bench_accuracy, bench_kernel, bench_layer
 from longwave.cli.doctor import doctor
 from longwave.cli.plot import plot_init
 
@@ -20,6 +20,7 @@ def _app() -> tyro.extras.SubcommandApp:
     bench = tyro.extras.SubcommandApp()
     bench.command(name="kernel")(bench_kernel)
     bench.command(name="layer")(bench_layer)
+    bench.command(name="accuracy")(bench_accuracy)
     plot = tyro.extras.SubcommandApp()
     plot.command(name="init")(plot_init)
     app = tyro.extras.SubcommandApp()

@@ -6,7 +6,8 @@
 
 Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,).
 D is 1, or 2 for a two-sided layer; r is 0, 1 or 2. On the CPU the backend `native` (compiled) runs where it was built,
-else `reference` (plain torch), with one warning; LONGWAVE_KERNEL=reference|native forces one; other devices run the latter.
+else `reference` (plain torch), with one warning; LONGWAVE_KERNEL=reference|native forces one. Other devices always run
+`reference`.
 """
 
 import functools

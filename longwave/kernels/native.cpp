@@ -37,31 +37,18 @@ namespace {
 
 using complex = std::complex<double>;
 
-// Sizes of one call, and the inputs as they come from torch: complex numbers are (re, im) pairs.
-// Io is the type outside (float or double); all arithmetic on single features is in double.
-template <typename Io>
+// Sizes of one call and its parameters, always in double; complex numbers are (re, im) pairs, as torch stores them.
 struct System {
-    int64_t H, M, L;        // features, stored pairs, length
-    int64_t D, r;           // output channels (1, or 2 for a two-sided layer), rank of the correction
-    const Io *Lambda;       // (H, M)
-    const Io *P;            // (r, H, M)
-    const Io *B;            // (H, M)
-    const Io *C;            // (D, H, M)
-    const Io *dt;           // (H,)
-    const uint8_t *wide;    // (H,) evaluate this feature in double
+    int64_t H, M, L;         // features, stored pairs, length
+    int64_t D, r;            // output maps (1, or 2 for a two-sided layer), rank of the correction
+    const complex *Lambda;   // (H, M)
+    const complex *P;        // (r, H, M)
+    const complex *B;        // (H, M)
+    const complex *C;        // (D, H, M)
+    const double *dt;        // (H,)
+    const uint8_t *wide;     // (H,) evaluate this feature in double
     int threads;
 };
-
-template <typename Io>
-inline complex load(const Io *pairs, int64_t index) {
-    return complex(pairs[2 * index], pairs[2 * index + 1]);
-}
-
-template <typename Io>
-inline void store(Io *pairs, int64_t index, complex value) {
-    pairs[2 * index] = static_cast<Io>(value.real());
-    pairs[2 * index + 1] = static_cast<Io>(value.imag());
-}
 
 // The gradient of Re(a conj(b)) flows this way: real inner product of two complex numbers seen as pairs.
 inline double inner(complex a, complex b) { return a.real() * b.real() + a.imag() * b.imag(); }
@@ -149,45 +136,49 @@ LONGWAVE_API int longwave_abi() { return 1; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
-// Every function returns 0, or 1 when memory ran out (an exception must not cross the C ABI).
-#define LONGWAVE_INSTANCE(Io, suffix)                                                                              \
+// Every function returns 0, or 1 when memory ran out (an exception must not cross the C ABI). Parameters and their
+// gradients are double; f32 and f64 name the type of the long arrays.
+LONGWAVE_API int longwave_truncate(int64_t H, int64_t M, int64_t L, int64_t D, int64_t r, const complex *Lambda,
+                                   const complex *P, const complex *C, const double *dt, int threads, int vector_bytes,
+                                   complex *C_tilde) {
+    const System s{H, M, L, D, r, Lambda, P, nullptr, C, dt, nullptr, threads};
+    LONGWAVE_DISPATCH(vector_bytes, truncate(s, C_tilde))
+}
+
+LONGWAVE_API int longwave_truncate_backward(int64_t H, int64_t M, int64_t L, int64_t D, int64_t r, const complex *Lambda,
+                                            const complex *P, const complex *C, const double *dt, int threads,
+                                            int vector_bytes, const complex *grad, complex *dLambda, complex *dP,
+                                            complex *dC, double *ddt) {
+    const System s{H, M, L, D, r, Lambda, P, nullptr, C, dt, nullptr, threads};
+    LONGWAVE_DISPATCH(vector_bytes, truncate_backward(s, grad, dLambda, dP, dC, ddt))
+}
+
+#define LONGWAVE_INSTANCE(T, suffix)                                                                               \
     LONGWAVE_API int longwave_spectrum_##suffix(int64_t H, int64_t M, int64_t L, int64_t D, int64_t r,             \
-                                                const Io *Lambda, const Io *P, const Io *B, const Io *C,           \
-                                                const Io *dt, const uint8_t *wide, int threads, int vector_bytes,  \
-                                                Io *K_hat) {                                                       \
-        System<Io> s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                           \
-        LONGWAVE_DISPATCH(vector_bytes, spectrum<Io>(s, K_hat))                                                    \
+                                                const complex *Lambda, const complex *P, const complex *B,         \
+                                                const complex *C, const double *dt, const uint8_t *wide,           \
+                                                int threads, int vector_bytes, T *K_hat) {                         \
+        const System s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                         \
+        LONGWAVE_DISPATCH(vector_bytes, spectrum<T>(s, K_hat))                                                     \
     }                                                                                                              \
     LONGWAVE_API int longwave_spectrum_backward_##suffix(                                                          \
-        int64_t H, int64_t M, int64_t L, int64_t D, int64_t r, const Io *Lambda, const Io *P, const Io *B,         \
-        const Io *C, const Io *dt, const uint8_t *wide, int threads, int vector_bytes, const Io *grad,             \
-        Io *dLambda, Io *dP, Io *dB, Io *dC, Io *ddt) {                                                            \
-        System<Io> s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                           \
-        LONGWAVE_DISPATCH(vector_bytes, spectrum_backward<Io>(s, grad, dLambda, dP, dB, dC, ddt))                  \
-    }                                                                                                              \
-    LONGWAVE_API int longwave_truncate_##suffix(int64_t H, int64_t M, int64_t L, int64_t D, int64_t r,             \
-                                                const Io *Lambda, const Io *P, const Io *C, const Io *dt,          \
-                                                int threads, int vector_bytes, Io *C_tilde) {                      \
-        System<Io> s{H, M, L, D, r, Lambda, P, nullptr, C, dt, nullptr, threads};                                  \
-        LONGWAVE_DISPATCH(vector_bytes, truncate<Io>(s, C_tilde))                                                  \
-    }                                                                                                              \
-    LONGWAVE_API int longwave_truncate_backward_##suffix(                                                          \
-        int64_t H, int64_t M, int64_t L, int64_t D, int64_t r, const Io *Lambda, const Io *P, const Io *C,         \
-        const Io *dt, int threads, int vector_bytes, const Io *grad, Io *dLambda, Io *dP, Io *dC, Io *ddt) {       \
-        System<Io> s{H, M, L, D, r, Lambda, P, nullptr, C, dt, nullptr, threads};                                  \
-        LONGWAVE_DISPATCH(vector_bytes, truncate_backward<Io>(s, grad, dLambda, dP, dC, ddt))                      \
+        int64_t H, int64_t M, int64_t L, int64_t D, int64_t r, const complex *Lambda, const complex *P,            \
+        const complex *B, const complex *C, const double *dt, const uint8_t *wide, int threads, int vector_bytes,  \
+        const T *grad, complex *dLambda, complex *dP, complex *dB, complex *dC, double *ddt) {                     \
+        const System s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                         \
+        LONGWAVE_DISPATCH(vector_bytes, spectrum_backward<T>(s, grad, dLambda, dP, dB, dC, ddt))                   \
     }                                                                                                              \
     LONGWAVE_API int longwave_gather_##suffix(int64_t batch, int64_t L, int64_t H, int64_t first, int64_t count,   \
-                                              int64_t n, const Io *u, Io *buffer, int threads) {                   \
-        LONGWAVE_DISPATCH(0, gather<Io>(batch, L, H, first, count, n, u, buffer, threads))                         \
+                                              int64_t n, const T *u, T *buffer, int threads) {                     \
+        LONGWAVE_DISPATCH(0, gather<T>(batch, L, H, first, count, n, u, buffer, threads))                          \
     }                                                                                                              \
     LONGWAVE_API int longwave_scatter_##suffix(int64_t batch, int64_t L, int64_t H, int64_t first, int64_t count,  \
-                                               int64_t n, const Io *buffer, Io *y, int threads) {                  \
-        LONGWAVE_DISPATCH(0, scatter<Io>(batch, L, H, first, count, n, buffer, y, threads))                        \
+                                               int64_t n, const T *buffer, T *y, int threads) {                    \
+        LONGWAVE_DISPATCH(0, scatter<T>(batch, L, H, first, count, n, buffer, y, threads))                         \
     }                                                                                                              \
-    LONGWAVE_API int longwave_convolve_adjoint_##suffix(int64_t batch, int64_t count, int64_t nodes, const Io *u,  \
-                                                        const Io *K, Io *dy, Io *dK, int threads) {                \
-        LONGWAVE_DISPATCH(0, convolve_adjoint<Io>(batch, count, nodes, u, K, dy, dK, threads))                     \
+    LONGWAVE_API int longwave_convolve_adjoint_##suffix(int64_t batch, int64_t count, int64_t nodes, const T *u,   \
+                                                        const T *K, T *dy, T *dK, int threads) {                   \
+        LONGWAVE_DISPATCH(0, convolve_adjoint<T>(batch, count, nodes, u, K, dy, dK, threads))                      \
     }
 
 LONGWAVE_INSTANCE(float, f32)

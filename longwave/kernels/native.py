@@ -6,7 +6,7 @@
 import ctypes
 import functools
 import importlib.machinery
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -52,7 +52,7 @@ def spectrum(
 ) -> Tensor:
     """K_hat (D, H, L//2+1, 2); see reference.spectrum."""
     K_hat = C.new_empty(C.shape[0], C.shape[1], L // 2 + 1, 2)
-    _call("spectrum", (Lambda, P, B, C, dt, wide), L, vector_bytes, (K_hat,))
+    _call_system("spectrum" + _suffix(C), (Lambda, P, B, C, dt), L, vector_bytes, (K_hat,), wide)
     return K_hat
 
 
@@ -68,25 +68,27 @@ def spectrum_backward(
     vector_bytes: int = 0,
 ) -> list[Tensor]:
     """Gradients with respect to Lambda, P, B, C and dt."""
-    out = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (Lambda, P, B, C, dt)]
-    _call("spectrum_backward", (Lambda, P, B, C, dt, wide), L, vector_bytes, (grad, *out))
-    return out
+    inputs = (Lambda, P, B, C, dt)
+    out = [t.new_empty(t.shape, dtype=torch.float64) for t in inputs]
+    _call_system("spectrum_backward" + _suffix(C), inputs, L, vector_bytes, (grad.contiguous(), *out), wide)
+    return [t.to(C.dtype) for t in out]
 
 
 def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, vector_bytes: int = 0) -> Tensor:
     """C~ (D, H, M, 2); see reference.truncate."""
-    C_tilde = torch.empty_like(C, memory_format=torch.contiguous_format)
-    _call("truncate", (Lambda, P, C, dt), L, vector_bytes, (C_tilde,))
-    return C_tilde
+    C_tilde = C.new_empty(C.shape, dtype=torch.float64)
+    _call_system("truncate", (Lambda, P, C, dt), L, vector_bytes, (C_tilde,))
+    return C_tilde.to(C.dtype)
 
 
 def truncate_backward(
     grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, vector_bytes: int = 0
 ) -> list[Tensor]:
     """Gradients with respect to Lambda, P, C and dt."""
-    out = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (Lambda, P, C, dt)]
-    _call("truncate_backward", (Lambda, P, C, dt), L, vector_bytes, (grad, *out))
-    return out
+    inputs = (Lambda, P, C, dt)
+    out = [t.new_empty(t.shape, dtype=torch.float64) for t in inputs]
+    _call_system("truncate_backward", inputs, L, vector_bytes, (grad.double().contiguous(), *out))
+    return [t.to(C.dtype) for t in out]
 
 
 CHUNK_BYTES = 4 << 20  # the FFT buffers of one group of features: they stay in cache and are allocated once
@@ -114,9 +116,7 @@ def convolve_backward(dy: Tensor, u: Tensor, K: Tensor) -> list[Tensor]:
         dy_f = _transform(dy, features, buffer)
         K_f = kernel_spectrum(K[:, features], n)
         dK_f = torch.empty_like(K_f)
-        _invoke(
-            "convolve_adjoint", u.dtype, (*u_f.shape,), (u_f, K_f, dy_f, dK_f), (ctypes.c_int(torch.get_num_threads()),)
-        )
+        _call("convolve_adjoint" + _suffix(u), u_f.shape, (u_f, K_f, dy_f, dK_f), [torch.get_num_threads()])
         write_kernel_gradient(dK_f, n, dK[:, features])
         _move("scatter", u.shape, features, n, torch.fft.irfft(dy_f, n=n), du)
     return [du, dK]
@@ -142,33 +142,34 @@ def _transform(u: Tensor, features: slice, buffer: Tensor) -> Tensor:
 def _move(name: str, shape: torch.Size, features: slice, n: int, source: Tensor, target: Tensor) -> None:
     """Copy features between (batch, L, H) and (batch, features, n)."""
     sizes = (*shape, features.start, features.stop - features.start, n)
-    _invoke(name, source.dtype, sizes, (source, target), (ctypes.c_int(torch.get_num_threads()),))
+    _call(name + _suffix(source), sizes, (source, target), [torch.get_num_threads()])
 
 
-def _call(name: str, inputs: tuple[Tensor, ...], L: int, vector_bytes: int, rest: tuple[Tensor, ...]) -> None:
-    """Call a function of the system's parameters: sizes, inputs, threads and vector width, then what else it takes."""
-    Lambda, P = inputs[0], inputs[1]
-    D = inputs[3 if len(inputs) == 6 else 2].shape[0]
-    # The library reads raw memory: contiguous copies must stay alive until it returns.
-    inputs, rest = tuple(t.contiguous() for t in inputs), tuple(t.contiguous() for t in rest)
-    options = (ctypes.c_int(torch.get_num_threads()), ctypes.c_int(vector_bytes))
-    _invoke(name, Lambda.dtype, (*Lambda.shape[:2], L, D, P.shape[0]), inputs, options, rest)
-
-
-def _invoke(
-    name: str,
-    dtype: torch.dtype,
-    sizes: tuple[int, ...],
-    tensors: tuple[Tensor, ...],
-    options: tuple[ctypes.c_int, ...],
-    rest: tuple[Tensor, ...] = (),
+def _call_system(
+    name: str, inputs: tuple[Tensor, ...], L: int, vector_bytes: int, rest: tuple[Tensor, ...], *flags: Tensor
 ) -> None:
-    suffix = {torch.float32: "f32", torch.float64: "f64"}[dtype]
-    status = getattr(load(), f"longwave_{name}_{suffix}")(
+    """Call a function of the system's parameters: sizes, parameters in float64, threads, vector width, the rest."""
+    Lambda, P, *_, C, _ = inputs
+    sizes = (*Lambda.shape[:2], L, C.shape[0], P.shape[0])
+    # The library reads raw memory: the copies must stay alive until it returns.
+    wide = tuple(t.double().contiguous() for t in inputs)
+    _call(name, sizes, (*wide, *flags), [torch.get_num_threads(), vector_bytes], rest)
+
+
+def _call(
+    name: str, sizes: Sequence[int], tensors: Sequence[Tensor], options: Sequence[int], rest: Sequence[Tensor] = ()
+) -> None:
+    """Call longwave_`name`: all sizes as int64, tensors by their address, options as int, then more tensors."""
+    status = getattr(load(), f"longwave_{name}")(
         *(ctypes.c_int64(size) for size in sizes),
         *(ctypes.c_void_p(t.data_ptr()) for t in tensors),
-        *options,
+        *(ctypes.c_int(option) for option in options),
         *(ctypes.c_void_p(t.data_ptr()) for t in rest),
     )
     if status:
-        raise MemoryError(f"longwave's compiled {name} ran out of memory at sizes {sizes}")
+        raise MemoryError(f"longwave's compiled {name} ran out of memory at sizes {tuple(sizes)}")
+
+
+def _suffix(values: Tensor) -> str:
+    """The ending of a function's name for the type of its long arrays."""
+    return {torch.float32: "_f32", torch.float64: "_f64"}[values.dtype]

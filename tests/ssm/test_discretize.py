@@ -24,7 +24,7 @@ def a_bar(discretised, state):
     return dplr_step(discretised, state, torch.zeros(state.shape[:2], dtype=state.real.dtype))
 
 
-# ---- dense ---------------------------------------------------------------------------------------------------------------
+# Dense
 
 
 @pytest.mark.parametrize("init", INITS)
@@ -69,7 +69,7 @@ def test_the_dense_rule_takes_a_tensor_as_dt_and_complex_matrices():
     assert max(error(A_bar, A_true), error(B_bar, B_true)) < 1e-13
 
 
-# ---- DPLR ----------------------------------------------------------------------------------------------------------------
+# DPLR
 
 
 @pytest.mark.parametrize("init", INITS)
@@ -136,7 +136,7 @@ def test_a_slow_mode_keeps_its_decay_in_float32():
     assert change.real.item() == pytest.approx(-1e-9, rel=1e-6)
 
 
-# ---- nothing hangs -------------------------------------------------------------------------------------------------------
+# Nothing hangs
 
 LARGE_STATES = """
 import torch, longwave

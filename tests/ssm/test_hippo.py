@@ -26,7 +26,7 @@ def legendre(N, x):
     return torch.tensor([math.sqrt(2 * n + 1) * special.eval_legendre(n, x) for n in range(N)])
 
 
-# ---- the matrices are the paper's --------------------------------------------------------------------------------------
+# The matrices are the paper's
 
 
 def test_legs_is_equation_2_of_the_paper():
@@ -72,7 +72,7 @@ def test_lagt_remembers_in_generalised_laguerre_polynomials(alpha, beta, t):
     assert error(torch.linalg.matrix_exp(A * t) @ B, math.exp(-(1 + beta) / 2 * t) * polynomials) < 1e-11
 
 
-# ---- normal plus low-rank ----------------------------------------------------------------------------------------------
+# Normal plus low-rank
 
 
 @families
@@ -99,7 +99,7 @@ def test_legs_decays_and_legt_and_lagt_lose_energy_only_through_the_correction()
         torch.testing.assert_close(symmetric, -damping * torch.eye(32, dtype=torch.float64), rtol=0, atol=1e-13)
 
 
-# ---- diagonal plus low-rank --------------------------------------------------------------------------------------------
+# Diagonal plus low-rank
 
 
 @families
@@ -144,7 +144,7 @@ def test_a_result_that_is_changed_in_place_does_not_change_the_next_one():
     assert all(torch.equal(a, b) for a, b in zip(dplr("legs", 8), kept, strict=True))
 
 
-# ---- why not diagonalise A itself: lemma hippo-diagonalization -----------------------------------------------------------
+# Why not diagonalise A itself: lemma hippo-diagonalization
 
 
 def lemma_matrix(N):
@@ -196,7 +196,7 @@ def test_naive_diagonalisation_fails_where_dplr_does_not():
     assert not ((naive - K).abs().max() / K.abs().max()).item() < 1e-2
 
 
-# ---- errors ----------------------------------------------------------------------------------------------------------------
+# Errors
 
 
 @pytest.mark.parametrize("function", [hippo, nplr, dplr])

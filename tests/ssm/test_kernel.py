@@ -49,7 +49,7 @@ def unrolled_kernel(system, L):
     return torch.stack(K, dim=-1)
 
 
-# ---- values --------------------------------------------------------------------------------------------------------------
+# Values
 
 
 @pytest.mark.parametrize("init", INITS)
@@ -132,7 +132,7 @@ def test_a_step_size_near_0_loses_no_digits(backend):
     assert worst_error(dplr_kernel(*rounded, 20), dense_kernel(rounded, 20)) < 5e-6
 
 
-# ---- gradients -----------------------------------------------------------------------------------------------------------
+# Gradients
 
 
 @pytest.mark.parametrize("init", INITS)
@@ -163,7 +163,7 @@ def test_gradients_of_the_definition_and_of_the_generating_function_agree():
         assert error(value, true) < 1e-10
 
 
-# ---- C and C~ ------------------------------------------------------------------------------------------------------------
+# C and C~
 
 
 @pytest.mark.parametrize("maps", [1, 2])
@@ -220,7 +220,7 @@ def test_a_c_that_is_truncated_already_gives_the_same_kernel(backend):
     assert torch.equal(K, dplr_kernel(Lambda, P, B, C, dt, 45))
 
 
-# ---- separate P and Q ----------------------------------------------------------------------------------------------------
+# Separate P and Q
 
 
 @pytest.mark.parametrize("rank", [1, 2])
@@ -259,7 +259,7 @@ def test_with_free_p_and_q_eigenvalues_move_to_the_right_half_plane_and_the_kern
     assert error(free, dense_kernel(system, 300, Q)[0]) < 1e-8
 
 
-# ---- errors --------------------------------------------------------------------------------------------------------------
+# Errors
 
 
 @pytest.mark.parametrize("L", [0, -3])

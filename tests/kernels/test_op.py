@@ -1,0 +1,442 @@
+"""The ops as torch sees them, and the backends behind them."""
+
+import shutil
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from dense import ROOT, error, hippo_system, log_uniform, random_system, run_python
+from torch.autograd import gradcheck
+from torch.utils.data import DataLoader, Dataset
+
+from longwave import kernels
+from longwave.kernels import native, reference
+
+SHAPES = [(maps, rank) for maps in (1, 2) for rank in (0, 1, 2)]
+shapes = pytest.mark.parametrize(("maps", "rank"), SHAPES)
+# A block of the compiled loops has 256 nodes (L = 510, 511) and a tile 4,096 (L = 8,190, 8,191); vectors have up to 16.
+LENGTHS = [1, 2, 3, 30, 31, 33, 510, 511, 512, 8189, 8190, 8192]
+
+
+def pairs(system):
+    """Lambda, P, B, C and dt as the ops take them: complex numbers as a last axis of two, C with an axis of maps."""
+    Lambda, P, B, C, dt = system
+    C = C if C.ndim == 3 else C.unsqueeze(0)
+    return *(torch.view_as_real(t).clone() for t in (Lambda, P, B, C)), dt.clone()
+
+
+def random_pairs(H=3, M=4, rank=1, maps=1, dtype=torch.float64, seed=0):
+    return pairs(random_system(H, M, rank, maps, seed).to(dtype))
+
+
+def signal(batch=2, L=9, H=3, sides=1, dtype=torch.float64):
+    return torch.randn(batch, L, H, dtype=dtype), torch.randn(sides, H, L, dtype=dtype)
+
+
+def spectrum_and_gradients(inputs, L):
+    inputs = [t.detach().clone().requires_grad_() for t in inputs]
+    K_hat = kernels.spectrum(*inputs, L)
+    weights = torch.randn(K_hat.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(K_hat.dtype)
+    return [K_hat.detach(), *torch.autograd.grad(K_hat, inputs, weights, materialize_grads=True)]
+
+
+def truncation_and_gradients(inputs, L):
+    inputs = [t.detach().clone().requires_grad_() for t in (inputs[0], inputs[1], inputs[3], inputs[4])]
+    C_tilde = kernels.truncate(*inputs, L)
+    weights = torch.randn(C_tilde.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    return [C_tilde.detach(), *torch.autograd.grad(C_tilde, inputs, weights.to(C_tilde.dtype), materialize_grads=True)]
+
+
+def convolution_and_gradients(u, K):
+    u, K = (t.detach().clone().requires_grad_() for t in (u, K))
+    y = kernels.convolve(u, K)
+    weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(y.dtype)
+    return [y.detach(), *torch.autograd.grad(y, (u, K), weights)]
+
+
+def everything(dtype, L=700):
+    """Values and gradients of all ops on one damped and one undamped system."""
+    results = []
+    for system in (random_system(5, 8, 2), hippo_system("legt", 16, log_uniform(3))):
+        inputs = pairs(system.to(dtype))
+        results += spectrum_and_gradients(inputs, L) + truncation_and_gradients(inputs, L)
+    torch.manual_seed(3)
+    return results + convolution_and_gradients(*signal(2, L, 40, 2, dtype))
+
+
+# What torch asks of an op
+
+
+@shapes
+@pytest.mark.parametrize("L", [1, 6, 7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_spectrum_is_a_proper_op(backend, maps, rank, L, dtype):
+    inputs = [t.requires_grad_() for t in random_pairs(2, 3, rank, maps, dtype)]
+    torch.library.opcheck(torch.ops.longwave.spectrum.default, (*inputs, L))
+    with torch.no_grad():
+        K_hat = kernels.spectrum(*inputs, L)
+        torch.library.opcheck(torch.ops.longwave.spectrum_backward.default, (K_hat, *(t.detach() for t in inputs), L))
+
+
+@shapes
+@pytest.mark.parametrize("L", [1, 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_truncation_is_a_proper_op(backend, maps, rank, L, dtype):
+    Lambda, P, _, C, dt = (t.requires_grad_() for t in random_pairs(2, 3, rank, maps, dtype))
+    torch.library.opcheck(torch.ops.longwave.truncate.default, (Lambda, P, C, dt, L))
+    plain = [t.detach() for t in (C, Lambda, P, C, dt)]
+    torch.library.opcheck(torch.ops.longwave.truncate_backward.default, (*plain, L))
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+@pytest.mark.parametrize("L", [1, 6, 7])
+def test_the_convolution_is_a_proper_op(backend, sides, L):
+    u, K = (t.requires_grad_() for t in signal(2, L, 3, sides))
+    torch.library.opcheck(torch.ops.longwave.convolve.default, (u, K))
+    torch.library.opcheck(torch.ops.longwave.convolve_backward.default, (u.detach(), u.detach(), K.detach()))
+
+
+@shapes
+@pytest.mark.parametrize("L", [1, 2, 7, 8])
+def test_gradcheck_of_the_spectrum(backend, maps, rank, L):
+    inputs = [t.requires_grad_() for t in random_pairs(2, 2, rank, maps)]
+    assert gradcheck(lambda *x: kernels.spectrum(*x, L), inputs)
+
+
+@pytest.mark.parametrize("init", ["legt", "lagt"])
+def test_gradcheck_of_the_spectrum_of_undamped_systems(backend, init):
+    """With a damping that moves by more than gradcheck's step, so that both sides of the difference are stable."""
+    inputs = [t.requires_grad_() for t in pairs(hippo_system(init, 4, [0.0731, 0.31]))]
+    assert gradcheck(lambda *x: kernels.spectrum(*x, 9), inputs)
+
+
+@shapes
+@pytest.mark.parametrize("L", [1, 2, 33, 64])
+def test_gradcheck_of_the_truncation(backend, maps, rank, L):
+    Lambda, P, _, C, dt = (t.requires_grad_() for t in random_pairs(2, 2, rank, maps))
+    assert gradcheck(lambda *x: kernels.truncate(*x, L), [Lambda, P, C, dt])
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+@pytest.mark.parametrize("L", [1, 2, 7])
+def test_gradcheck_of_the_convolution(backend, sides, L):
+    assert gradcheck(kernels.convolve, [t.requires_grad_() for t in signal(2, L, 2, sides)])
+
+
+@pytest.mark.parametrize("name", ["spectrum", "truncate"])
+def test_second_derivatives_are_refused_not_wrong(backend, name):
+    Lambda, P, B, C, dt = (t.requires_grad_() for t in random_pairs())
+    out = kernels.spectrum(Lambda, P, B, C, dt, 8) if name == "spectrum" else kernels.truncate(Lambda, P, C, dt, 8)
+    (first,) = torch.autograd.grad(out.square().sum(), dt, create_graph=True)
+    with pytest.raises(RuntimeError, match=f"{name}_backward"):
+        first.sum().backward()
+
+
+@pytest.mark.parametrize("wanted", range(5))
+def test_a_gradient_can_be_wanted_for_one_input_only(backend, wanted):
+    inputs = list(random_pairs(rank=2))
+    every = spectrum_and_gradients(inputs, 20)[1 + wanted]
+    inputs[wanted].requires_grad_()
+    K_hat = kernels.spectrum(*inputs, 20)
+    weights = torch.randn(K_hat.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    (alone,) = torch.autograd.grad(K_hat, [inputs[wanted]], weights)
+    torch.testing.assert_close(alone, every, rtol=1e-13, atol=1e-13)
+
+
+def test_strided_inputs_give_the_same(backend):
+    inputs = random_pairs(rank=2)
+    strided = [torch.stack((t, t + 1), dim=-1)[..., 0] for t in inputs]
+    assert not any(t.is_contiguous() for t in strided)
+    for a, b in zip(spectrum_and_gradients(strided, 30), spectrum_and_gradients(inputs, 30), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-13, atol=1e-13)
+    assert error(kernels.truncate(*strided[:2], *strided[3:], 30), kernels.truncate(*inputs[:2], *inputs[3:], 30)) < 1e-13
+
+
+def test_inference_mode_gives_the_same(backend):
+    inputs, (u, K) = random_pairs(), signal()
+    expected = kernels.spectrum(*inputs, 9), kernels.truncate(*inputs[:2], *inputs[3:], 9), kernels.convolve(u, K)
+    with torch.inference_mode():
+        inside = [t.clone() for t in inputs]
+        for given in (inputs, inside):
+            values = kernels.spectrum(*given, 9), kernels.truncate(*given[:2], *given[3:], 9), kernels.convolve(u, K)
+            assert all(torch.equal(value, true) for value, true in zip(values, expected, strict=True))
+            assert all(value.is_inference() for value in values)
+
+
+# The backends agree
+
+
+@shapes
+@pytest.mark.parametrize("L", LENGTHS)
+def test_the_backends_agree_on_the_spectrum_in_float64(compiled, monkeypatch, maps, rank, L):
+    inputs = random_pairs(3, 5, rank, maps)
+    results = {}
+    for name in ("native", "reference"):
+        monkeypatch.setenv("LONGWAVE_KERNEL", name)
+        results[name] = spectrum_and_gradients(inputs, L)
+    assert max(error(a, b) for a, b in zip(results["native"], results["reference"], strict=True)) < 1e-11
+
+
+@shapes
+@pytest.mark.parametrize("L", [1, 2, 32, 33, 1000])
+def test_the_backends_agree_on_the_truncation_in_float64(compiled, monkeypatch, maps, rank, L):
+    inputs = random_pairs(3, 5, rank, maps)
+    results = {}
+    for name in ("native", "reference"):
+        monkeypatch.setenv("LONGWAVE_KERNEL", name)
+        results[name] = truncation_and_gradients(inputs, L)
+    assert max(error(a, b) for a, b in zip(results["native"], results["reference"], strict=True)) < 1e-11
+
+
+@pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
+@pytest.mark.parametrize("N", [2, 6, 64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_backends_agree_on_the_initialisations(compiled, monkeypatch, init, N, dtype):
+    inputs = pairs(hippo_system(init, N, log_uniform(4, seed=N)).to(dtype))
+    results = {}
+    for name in ("native", "reference"):
+        monkeypatch.setenv("LONGWAVE_KERNEL", name)
+        results[name] = spectrum_and_gradients(inputs, 333) + truncation_and_gradients(inputs, 333)
+    bound = 1e-9 if dtype == torch.float64 else 2e-5
+    assert max(error(a, b) for a, b in zip(results["native"], results["reference"], strict=True)) < bound
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("M", [1, 3, 32])
+@shapes
+def test_every_vector_width_agrees_with_the_reference(compiled, vector_bytes, dtype, M, maps, rank):
+    """Widths that this CPU does not have fall back to the widest that it has."""
+    Lambda, P, B, C, dt = inputs = random_pairs(2, M, rank, maps, dtype)
+    bound = 1e-12 if dtype == torch.float64 else 5e-6
+    for wide in (torch.zeros(2, dtype=torch.uint8), torch.tensor([1, 0], dtype=torch.uint8)):
+        for L in (1, 37, 600):
+            K_hat = native.spectrum(*inputs, wide, L, vector_bytes=vector_bytes)
+            assert error(K_hat, reference.spectrum(*(t.double() for t in inputs), wide, L)) < bound
+            values = native.spectrum_backward(K_hat, *inputs, wide, L, vector_bytes=vector_bytes)
+            truth = reference.spectrum_backward(K_hat.double(), *(t.double() for t in inputs), wide, L)
+            assert max(error(value, true) for value, true in zip(values, truth, strict=True)) < 4 * bound
+    for L in (1, 37, 600):
+        C_tilde = native.truncate(Lambda, P, C, dt, L, vector_bytes=vector_bytes)
+        assert error(C_tilde, reference.truncate(Lambda, P, C, dt, L)) < bound
+        values = native.truncate_backward(C_tilde, Lambda, P, C, dt, L, vector_bytes=vector_bytes)
+        truth = reference.truncate_backward(C_tilde, Lambda, P, C, dt, L)
+        assert max(error(value, true) for value, true in zip(values, truth, strict=True)) < 4 * bound
+
+
+def test_the_reference_gives_the_same_in_one_block_and_in_many(monkeypatch):
+    monkeypatch.setenv("LONGWAVE_KERNEL", "reference")
+    inputs = random_pairs(3, 4, 2)
+    whole = spectrum_and_gradients(inputs, 501)
+    monkeypatch.setattr(reference, "BLOCK_NUMBERS", 256)
+    for a, b in zip(spectrum_and_gradients(inputs, 501), whole, strict=True):
+        assert error(a, b) < 1e-13
+
+
+def test_undamped_systems_and_tiny_steps_are_evaluated_in_float64():
+    def wide(init, dt):
+        system = hippo_system(init, 64, dt).to(torch.float32)
+        return kernels.needs_float64(torch.view_as_real(system.Lambda), system.dt).tolist()
+
+    assert wide("legs", [1e-3, 0.02, 0.1]) == [0, 0, 0]
+    assert wide("legt", [1e-3, 0.1]) == wide("lagt", [1e-3, 0.1]) == [1, 1]
+    assert wide("legs", [1e-3, 1e-9]) == [0, 1]
+
+
+# Threads and processes
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_results_are_the_same_to_the_bit_for_a_thread_count(backend, threads, dtype):
+    torch.set_num_threads(threads)
+    first = everything(dtype)
+    for _ in range(3):
+        assert all(torch.equal(a, b) for a, b in zip(everything(dtype), first, strict=True))
+
+
+def test_python_threads_get_what_one_gets_alone(backend):
+    expected = everything(torch.float64, 300)[:-3]  # without the convolution, whose signal comes from the global generator
+    systems = [random_system(5, 8, 2), hippo_system("legt", 16, log_uniform(3))]
+
+    def work(_):
+        results = []
+        for system in systems:
+            results += spectrum_and_gradients(pairs(system), 300) + truncation_and_gradients(pairs(system), 300)
+        return results
+
+    with ThreadPoolExecutor(4) as pool:
+        for results in pool.map(work, range(12)):
+            assert all(torch.equal(a, b) for a, b in zip(results, expected, strict=True))
+
+
+class Kernels(Dataset):
+    """Each item is computed in the worker."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        inputs = random_pairs(4, 4, 1, seed=index)
+        u, K = torch.ones(1, 50, 4), torch.ones(1, 4, 50)
+        return torch.cat([t.flatten() for t in spectrum_and_gradients(inputs, 100)]), kernels.convolve(u, K)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_dataloader_workers_get_what_the_parent_gets(backend, threads):
+    torch.set_num_threads(threads)
+    expected = [Kernels()[index] for index in range(6)]  # OpenMP has run in the parent before it forks
+    loader = DataLoader(Kernels(), batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=60)
+    for results, true in zip(loader, expected, strict=True):
+        for a, b in zip(results, true, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+# Which backend runs
+
+KERNEL = """
+import warnings, torch
+from longwave import kernels
+from longwave.ssm import dplr_kernel
+z = torch.full((1, 2), -1 + 1j, dtype=torch.complex128)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        K = dplr_kernel(z, z.unsqueeze(0), z, z, torch.tensor([0.1], dtype=torch.float64), 4)
+print(kernels.backend())
+print(K[0].tolist())
+for w in caught:
+    print(w.category.__name__, w.message)
+"""
+
+
+def test_the_environment_forces_a_backend(backend, monkeypatch):
+    result = run_python(KERNEL, LONGWAVE_KERNEL=backend)
+    name, values, *warned = result.stdout.splitlines()
+    assert (name, warned) == (backend, []), result.stderr
+    monkeypatch.delenv("LONGWAVE_KERNEL")
+    default = run_python(KERNEL).stdout.splitlines()
+    assert torch.allclose(torch.tensor(eval(values)), torch.tensor(eval(default[1])), rtol=1e-12)
+
+
+def test_the_default_backend_is_the_compiled_one(compiled):
+    name, _, *warned = run_python(KERNEL).stdout.splitlines()
+    assert (name, warned) == ("native", [])
+
+
+@pytest.mark.parametrize("nonsense", ["cuda", "Native", "reference,native"])
+def test_an_unknown_backend_is_refused_with_the_known_ones(nonsense):
+    result = run_python(KERNEL, LONGWAVE_KERNEL=nonsense)
+    assert result.returncode == 1
+    assert f"ValueError: LONGWAVE_KERNEL: expected one of native, reference, got {nonsense!r}" in result.stderr
+
+
+@pytest.fixture
+def copy_without_library(tmp_path):
+    """The package as it is after an install without a compiler."""
+    shutil.copytree(ROOT / "longwave", tmp_path / "longwave", ignore=shutil.ignore_patterns("_native*", "__pycache__"))
+    return tmp_path
+
+
+def test_without_the_library_the_reference_serves_with_one_warning(copy_without_library):
+    result = run_python(KERNEL, cwd=copy_without_library)
+    name, values, *warned = result.stdout.splitlines()
+    assert name == "reference", result.stderr
+    assert len(warned) == 1
+    assert warned[0].startswith("RuntimeWarning longwave runs its slow reference kernels: no compiled library")
+    assert "C++ compiler" in warned[0]
+    assert values == run_python(KERNEL, LONGWAVE_KERNEL="reference").stdout.splitlines()[1]
+
+
+def test_without_the_library_the_reference_can_be_asked_for_without_a_warning(copy_without_library):
+    result = run_python(KERNEL, cwd=copy_without_library, LONGWAVE_KERNEL="reference")
+    assert len(result.stdout.splitlines()) == 2, result.stderr
+
+
+def test_without_the_library_asking_for_it_is_an_error(copy_without_library):
+    result = run_python(KERNEL, cwd=copy_without_library, LONGWAVE_KERNEL="native")
+    assert result.returncode == 1
+    assert "Unavailable: no compiled library" in result.stderr
+    assert "Install one (for example g++) and install longwave again" in result.stderr
+
+
+def test_a_layer_learns_without_the_library(copy_without_library):
+    code = """
+import warnings
+warnings.simplefilter("ignore")
+import torch, longwave
+layer = longwave.S4(4, 8)
+y, state = layer(torch.randn(2, 20, 4))
+(y.sum() + state.abs().sum()).backward()
+print(all(p.grad is not None and torch.isfinite(p.grad).all() for p in layer.parameters()))
+"""
+    result = run_python(code, cwd=copy_without_library)
+    assert result.stdout == "True\n", result.stderr
+
+
+def test_a_file_that_is_no_library_is_named_in_the_warning(copy_without_library):
+    (path,) = list((ROOT / "longwave" / "kernels").glob("_native*")) or [ROOT / "longwave" / "kernels" / "_native.so"]
+    (copy_without_library / "longwave" / "kernels" / path.name).write_bytes(b"not a library")
+    name, _, *warned = run_python(KERNEL, cwd=copy_without_library).stdout.splitlines()
+    assert (name, len(warned)) == ("reference", 1)
+    assert f"{path.name} does not load" in warned[0]
+
+
+def test_a_library_of_another_version_is_refused(compiled, monkeypatch):
+    monkeypatch.setattr(native, "ABI", native.ABI + 1)
+    with pytest.raises(native.Unavailable, match="another version of longwave: install longwave again"):
+        native.load.__wrapped__()
+
+
+def test_a_library_of_another_version_makes_the_reference_serve(compiled, monkeypatch):
+    monkeypatch.setattr(native, "ABI", native.ABI + 1)
+    monkeypatch.setattr(native, "load", native.load.__wrapped__)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert kernels._default_backend.__wrapped__() == "reference"
+    assert [w.category for w in caught] == [RuntimeWarning]
+
+
+def test_other_dtypes_go_to_the_reference():
+    assert kernels._module(torch.zeros(1, dtype=torch.bfloat16)) is reference
+    assert kernels._module(torch.zeros(1, device="meta")) is reference
+
+
+# Errors: the compiled loops read raw memory
+
+
+@pytest.mark.parametrize("wrong", range(5))
+def test_a_wrong_shape_reaches_no_loop(backend, wrong):
+    inputs = list(random_pairs(3, 4))
+    inputs[wrong] = random_pairs(2, 3)[wrong]
+    with pytest.raises(ValueError, match=r"expected .*got"):
+        kernels.spectrum(*inputs, 8)
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 3, 4])
+def test_a_wrong_shape_reaches_no_truncation(backend, wrong):
+    inputs = list(random_pairs(3, 4))
+    inputs[wrong] = random_pairs(2, 3)[wrong]
+    with pytest.raises(ValueError, match=r"expected .*got"):
+        kernels.truncate(*inputs[:2], *inputs[3:], 8)
+
+
+@pytest.mark.parametrize("wrong", range(5))
+def test_a_wrong_dtype_reaches_no_loop(backend, wrong):
+    inputs = list(random_pairs(3, 4))
+    inputs[wrong] = inputs[wrong].float()
+    with pytest.raises((ValueError, RuntimeError), match=r"expected .*got|dtype"):
+        kernels.spectrum(*inputs, 8)
+
+
+@pytest.mark.parametrize(("maps", "rank"), [(3, 1), (1, 3)])
+def test_too_many_maps_or_corrections_are_refused(backend, maps, rank):
+    with pytest.raises(ValueError, match=f"got rank {rank} and {maps} maps"):
+        kernels.spectrum(*random_pairs(2, 3, rank, maps), 8)
+
+
+@pytest.mark.parametrize("L", [0, -1])
+def test_a_length_below_1_is_refused(backend, L):
+    with pytest.raises(ValueError, match=f"L: expected a length of at least 1, got {L}"):
+        kernels.spectrum(*random_pairs(), L)
