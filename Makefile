@@ -29,7 +29,7 @@ $(BIN)/python:
 # torch is named in the same command, so that no other version of it is fetched on the way.
 # The install is in place and compiles the kernel anew each time.
 $(STAMP): pyproject.toml setup.py $(NATIVE) | $(BIN)/python
-	$(BIN)/python -m pip install "$(TORCH)" -e ".[plot,docs,dev]"
+	$(BIN)/python -m pip install "$(TORCH)" -e ".[docs,dev,tensorboard]"
 	@touch $@
 
 test: $(STAMP)  ## run the tests (PYTEST_ARGS="...")

@@ -8,6 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 
+def main(arguments: list[str]) -> None:
+    """Run `longwave bench ...`."""
+    from longwave.cli.group import run_group
+
+    commands = {"kernel": bench_kernel, "layer": bench_layer, "accuracy": bench_accuracy}
+    run_group("bench", "Measure speed, memory and accuracy on this machine.", commands, arguments)
+
+
 def bench_kernel(quick: bool = False, json: bool = False) -> None:
     """Time the kernel, forward and backward, against the reference and a plain FFT convolution.
 

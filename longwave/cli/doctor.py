@@ -8,6 +8,13 @@ from typing import Any
 BOUND = 1e-5
 
 
+def main(arguments: list[str]) -> int:
+    """Run `longwave doctor`."""
+    import tyro
+
+    return tyro.cli(doctor, prog="longwave doctor", args=arguments)
+
+
 def doctor() -> int:
     """Show versions, CPU and kernel backends, and run each backend against the definition.
 

@@ -1,42 +1,61 @@
-"""`longwave`: the commands, and how mistakes reach the user."""
+"""`longwave`: the commands, and how mistakes reach the user. Each command's module is imported only when it runs."""
 
+import difflib
+import importlib
 import sys
 
-import tyro
+COMMANDS = {
+    "list": "the named experiments",
+    "show": "what an experiment would run, with every setting",
+    "train": "train on a named experiment or on data of your own",
+    "evaluate": "score a trained run again",
+    "predict": "forecast new data with a trained run",
+    "plot": "draw pictures",
+    "data": "list, download and check data sets",
+    "bench": "measure speed, memory and accuracy on this machine",
+    "doctor": "what this installation has, and whether it computes the right thing",
+}
 
-from longwave.cli.bench import bench_accuracy, bench_kernel, bench_layer
-from longwave.cli.doctor import doctor
-from longwave.cli.plot import plot_init
-
-DESCRIPTION = """Long sequences with structured state spaces (S4).
-
-Examples:
+EXAMPLES = """examples:
   longwave doctor
-  longwave bench kernel --quick
-  longwave plot init --init legs --out kernels.png"""
+  longwave train etth1-720-small
+  longwave train forecast --csv my.csv --target price --horizon 96
+  longwave COMMAND --help"""
 
 
-def _app() -> tyro.extras.SubcommandApp:
-    bench = tyro.extras.SubcommandApp()
-    bench.command(name="kernel")(bench_kernel)
-    bench.command(name="layer")(bench_layer)
-    bench.command(name="accuracy")(bench_accuracy)
-    plot = tyro.extras.SubcommandApp()
-    plot.command(name="init")(plot_init)
-    app = tyro.extras.SubcommandApp()
-    app.command(name="doctor")(doctor)
-    app.command(bench, name="bench", help="Measure speed and memory on this machine.")
-    app.command(plot, name="plot", help="Draw pictures.")
-    return app
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command. Exit codes: 0, or 2 for a mistake in the input, 1 for a run that failed, 130 for Ctrl-C."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        sys.exit(0 if arguments else 2)
+    name, rest = arguments[0], arguments[1:]
+    if name == "--version":
+        from longwave import __version__
 
-
-def main() -> None:
-    """Run a command; a mistake in the input ends with one line and exit code 2, Ctrl-C with 130."""
+        print(__version__)
+        sys.exit(0)
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        _exit(
+            f"no command {name!r}" + (f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(COMMANDS)}")
+        )
     try:
-        sys.exit(_app().cli(prog="longwave", description=DESCRIPTION))
+        module = importlib.import_module(f"longwave.cli.{name}")
+        sys.exit(module.main(rest))
     except (ValueError, OSError) as error:
-        print(f"longwave: error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _exit(str(error))
     except KeyboardInterrupt:
         print("longwave: interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _exit(message: str) -> None:
+    print(f"longwave: error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _help() -> str:
+    lines = [f"  {name:10}{text}" for name, text in COMMANDS.items()]
+    head = "usage: longwave COMMAND ...\n\nLong sequences with structured state spaces (S4).\n\ncommands:"
+    return "\n".join([head, *lines, "", EXAMPLES])

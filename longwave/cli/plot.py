@@ -6,6 +6,13 @@ from pathlib import Path
 from typing import Literal
 
 
+def main(arguments: list[str]) -> None:
+    """Run `longwave plot ...`."""
+    from longwave.cli.group import run_group
+
+    run_group("plot", "Draw pictures.", {"init": plot_init}, arguments)
+
+
 def plot_init(
     init: Literal["legs", "legt", "lagt"] = "legs",
     d_model: int = 64,

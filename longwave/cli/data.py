@@ -1,0 +1,142 @@
+"""`longwave data list | get | check`: public data sets, downloaded and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
+
+    from longwave.tasks.download import Progress
+
+
+def main(arguments: list[str]) -> int | None:
+    """Run `longwave data ...`."""
+    from longwave.cli.group import run_group
+
+    commands: dict[str, Callable[..., Any]] = {"list": data_list, "get": data_get, "check": data_check}
+    result: int | None = run_group("data", "List, download and check public data sets.", commands, arguments)
+    return result
+
+
+def data_list(data_dir: Path | None = None) -> None:
+    """List the data sets: what they are, how much there is to download, and what is here already.
+
+    Example: longwave data list
+
+    Args:
+        data_dir: The data folder; else LONGWAVE_DATA, else a folder in the user's cache.
+    """
+    from rich.table import Table
+
+    from longwave.tasks import download
+
+    folder = download.data_dir(data_dir)
+    caption = f"here: in {folder}; `longwave data check` looks into the files"
+    table = Table(title="Data sets", caption=caption, title_justify="left", caption_justify="left")
+    for column in ("name", "what", "download", "verified by", "licence", "here"):
+        table.add_column(column, justify="right" if column == "download" else "left")
+    for name, dataset in download.DATASETS.items():
+        present = [part.present(folder) for part in dataset.checks]
+        here = "yes" if all(present) else "in part" if any(present) else "-"
+        table.add_row(name, dataset.title, _size(dataset.size), dataset.verified_by, dataset.licence, here)
+    _console().print(table)
+
+
+def data_get(name: Positional[Annotated[str, arg(metavar="NAME")]], data_dir: Path | None = None) -> None:
+    """Download a data set, verify it and unpack it. What is there already is left alone.
+
+    Example: longwave data get mnist
+
+    Args:
+        name: The data set, as `longwave data list` names it.
+        data_dir: The data folder; else LONGWAVE_DATA, else a folder in the user's cache.
+    """
+    from longwave.tasks import download
+
+    with _progress() as progress:
+        path = download.get(name, download.data_dir(data_dir), progress)
+    print(path)
+
+
+def data_check(
+    names: Positional[Annotated[tuple[str, ...], arg(metavar="[NAME ...]")]] = (), data_dir: Path | None = None
+) -> int:
+    """Compare the files that are here with what was published.
+
+    Exit code 1 if files are wrong, or if a data set that was named is missing.
+
+    Example: longwave data check mnist etth1
+
+    Args:
+        names: The data sets to check; all if none is named.
+        data_dir: The data folder; else LONGWAVE_DATA, else a folder in the user's cache.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
+    from longwave.tasks import download
+
+    for name in names:
+        download.find(name)
+    folder = download.data_dir(data_dir)
+    table = Table("name", "state", "problems", title=f"Data sets in {folder}", title_justify="left")
+    states = []
+    for name in names or download.DATASETS:
+        report = download.check(name, folder)
+        states.append(report.state)
+        colour = {"good": "green", "missing": "yellow", "wrong": "red"}[report.state]
+        problems = f"longwave data get {name}" if report.state == "missing" else "\n".join(report.problems)
+        table.add_row(name, f"[{colour}]{report.state}[/]", escape(problems))
+    _console().print(table)
+    return int("wrong" in states or (bool(names) and "missing" in states))
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A bar on stderr if that is a terminal, else nothing."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as RichProgress
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with RichProgress(*columns, TransferSpeedColumn(), TimeRemainingColumn(), console=console, transient=True) as bars:
+        yield _Bar(bars)
+
+
+class _Bar:
+    """One bar at a time, as `longwave.tasks.download.Progress` has it."""
+
+    def __init__(self, bars: RichProgress) -> None:
+        self.bars = bars
+
+    def start(self, text: str, total: int | None) -> None:
+        for task in self.bars.task_ids:
+            self.bars.remove_task(task)
+        self.bars.add_task(text, total=total)
+
+    def advance(self, size: int) -> None:
+        for task in self.bars.task_ids:
+            self.bars.advance(task, size)
+
+
+def _console() -> Console:
+    """Tables are as wide as the terminal; into a file or a pipe, as wide as they need be."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"

@@ -1,0 +1,29 @@
+"""`longwave evaluate RUN`: score a trained run again."""
+
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+
+def main(arguments: list[str]) -> None:
+    """Run `longwave evaluate`."""
+    tyro.cli(evaluate, prog="longwave evaluate", args=arguments)
+
+
+def evaluate(
+    run: tyro.conf.Positional[Path], part: Literal["train", "valid", "test"] = "test", data_dir: Path | None = None
+) -> None:
+    """Score the best weights of a run.
+
+    Example: longwave evaluate runs/etth1-720-small-seed0 --part valid
+
+    Args:
+        run: Folder of the run.
+        part: Which part of the data.
+        data_dir: Folder with the data sets, if it is not where it was in training.
+    """
+    from longwave.train import runs
+
+    for score, value in runs.evaluate(run, part, data_dir).items():
+        print(f"{part} {score} {value:.6f}")

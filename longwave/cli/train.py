@@ -1,0 +1,83 @@
+"""`longwave train`: a named experiment, or one's own data."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from longwave.cli.experiment import RunOptions, parse_experiment
+
+if TYPE_CHECKING:
+    pass
+
+DESCRIPTION = """Train a model, score its best weights on the test part, and write a report.
+
+Examples:
+  longwave train etth1-720-small
+  longwave train etth1-720 --model.d-model 64 --optim.lr 0.004 --seeds 0 1 2
+  longwave train forecast --csv my.csv --target price --time date --horizon 96
+  longwave train --resume runs/etth1-720-seed0        (after a kill or Ctrl-C, exactly where it stopped)"""
+
+
+def main(arguments: list[str]) -> int:
+    """Run `longwave train`."""
+    if arguments[:1] == ["--resume"]:
+        if len(arguments) != 2:
+            raise ValueError("--resume: expected the folder of one run, as in longwave train --resume runs/NAME-seed0")
+        return _resume(Path(arguments[1]))
+    experiment, options = parse_experiment("train", DESCRIPTION, arguments, RunOptions())
+    from longwave.train import runs
+    from longwave.train.loop import Interrupted, TrainingError
+
+    seeds = options.seeds or (experiment.loop.seed,)
+    base = options.out or Path("runs") / experiment.name
+    results = []
+    try:
+        for seed in seeds:
+            seeded = dataclasses.replace(experiment, loop=dataclasses.replace(experiment.loop, seed=seed))
+            folder = base if options.out and len(seeds) == 1 else base.parent / f"{base.name}-seed{seed}"
+            results.append(_report(runs.start(seeded, folder, options.data_dir, quiet=options.quiet), options.quiet))
+    except TrainingError as error:
+        print(f"longwave: the run failed: {error}", file=sys.stderr)
+        return 1
+    except Interrupted as note:
+        print(f"longwave: {note}", file=sys.stderr)
+        return 130
+    if len(results) > 1:
+        _spread(seeds, results)
+    return 0
+
+
+def _resume(folder: Path) -> int:
+    from longwave.train import runs
+    from longwave.train.loop import Interrupted, TrainingError
+
+    try:
+        _report(runs.resume(folder), quiet=False)
+    except TrainingError as error:
+        print(f"longwave: the run failed: {error}", file=sys.stderr)
+        return 1
+    except Interrupted as note:
+        print(f"longwave: {note}", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _report(finished: Any, quiet: bool) -> dict[str, Any]:
+    """Print the table of a finished run and where its report is."""
+    result: dict[str, Any] = finished.result
+    if finished.main:
+        from longwave.cli.table import print_scores
+
+        print_scores(finished.experiment.name, result)
+        print(f"report: {(finished.folder / 'report.html').resolve()}")
+    return result
+
+
+def _spread(seeds: tuple[int, ...], results: list[dict[str, Any]]) -> None:
+    import statistics
+
+    print(f"seeds {', '.join(map(str, seeds))}:")
+    for score in results[0]["test"]:
+        values = [result["test"][score] for result in results]
+        print(f"  test {score} {statistics.mean(values):.4f} +- {statistics.stdev(values):.4f}")

@@ -1,0 +1,172 @@
+"""One residual block of a deep model: norm, mixer, GELU, dropout, position-wise linear layer with GLU.
+
+With `lengths`, padding has no effect anywhere: the mixer ignores it, and batch norm leaves it out of its statistics.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+State = Any  # whatever the mixer's state is; None if it has none
+
+
+class MaskedBatchNorm(nn.Module):
+    """Batch norm over rows and steps, (B, L, H), that leaves padding out of its statistics."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, d_model: int, momentum: float = 0.1, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        """`valid` (B, L, 1) says which steps count."""
+        if valid is None:
+            # The same numbers, by torch's own kernel.
+            flat = x.flatten(0, -2)
+            out = nn.functional.batch_norm(
+                flat,
+                self.running_mean,
+                self.running_var,
+                self.weight,
+                self.bias,
+                self.training,
+                self.momentum,
+                self.eps,
+            )
+            return out.view_as(x)
+        mean, var = self.running_mean, self.running_var
+        if self.training:
+            count = valid.sum()
+            mean = torch.where(valid, x, 0).sum((0, 1)) / count
+            var = torch.where(valid, x - mean, 0).square().sum((0, 1)) / count
+            with torch.no_grad():
+                unbiased = var * (count / (count - 1).clamp(min=1))
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+        return (x - mean) * (torch.rsqrt(var + self.eps) * self.weight) + self.bias
+
+
+class LayerNorm(nn.LayerNorm):
+    """Layer norm, which needs no mask."""
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Normalise the features of each step."""
+        return super().forward(x)
+
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": LayerNorm, "batch": MaskedBatchNorm}
+
+
+class Dropout(nn.Module):
+    """Dropout; tied over length, one mask a row and feature serves all steps."""
+
+    def __init__(self, p: float, tied: bool) -> None:
+        super().__init__()
+        self.p, self.tied = p, tied
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop features with probability p, in training."""
+        if not self.training or self.p == 0:
+            return x
+        if self.tied:
+            return x * nn.functional.dropout(x.new_ones(x.shape[0], 1, x.shape[2]), self.p)
+        return nn.functional.dropout(x, self.p)
+
+
+class Block(nn.Module):
+    """x + linear(dropout(GELU(mixer(norm(x))))), and likewise for an optional feed-forward sublayer.
+
+    norm          "layer" or "batch"
+    prenorm       the norm stands before the mixer, or (False) after the residual sum
+    tie_dropout   one dropout mask for all steps
+    glu           the position-wise linear layer ends in a gated linear unit
+    feed_forward  width of the hidden layer of the feed-forward sublayer, 0 for none
+    """
+
+    def __init__(
+        self,
+        mixer: nn.Module,
+        d_model: int,
+        *,
+        norm: str = "layer",
+        prenorm: bool = True,
+        dropout: float = 0.0,
+        tie_dropout: bool = False,
+        glu: bool = True,
+        feed_forward: int = 0,
+    ) -> None:
+        super().__init__()
+        if norm not in NORMS:
+            raise ValueError(f"norm: expected one of {', '.join(sorted(NORMS))}, got {norm!r}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
+        self.mixer, self.prenorm, self.glu = mixer, prenorm, glu
+        self.norm = NORMS[norm](d_model)
+        self.dropout = Dropout(dropout, tie_dropout)
+        self.linear = nn.Linear(d_model, 2 * d_model if glu else d_model)
+        self.feed_forward = None
+        if feed_forward:
+            self.feed_forward_norm = NORMS[norm](d_model)
+            self.feed_forward = nn.Sequential(
+                nn.Linear(d_model, feed_forward),
+                nn.GELU(),
+                Dropout(dropout, tie_dropout),
+                nn.Linear(feed_forward, d_model),
+            )
+
+    def forward(
+        self,
+        x: Tensor,
+        state: State = None,
+        *,
+        lengths: Tensor | None = None,
+        valid: Tensor | None = None,
+        rate: float = 1.0,
+        need_state: bool = True,
+    ) -> tuple[Tensor, State]:
+        """x (B, L, H) and the mixer's state after it. `valid` (B, L, 1) is what `lengths` means, step by step."""
+
+        def mix(z: Tensor) -> tuple[Tensor, State]:
+            z, after = self.mixer(z, state, lengths=lengths, rate=rate, need_state=need_state)
+            return self._mix_features(z), after
+
+        x, state = self._residual(x, mix, self.norm, valid)
+        if self.feed_forward is not None:
+            feed_forward = self.feed_forward
+            x, _ = self._residual(x, lambda z: (self.dropout(feed_forward(z)), None), self.feed_forward_norm, valid)
+        return x, state
+
+    def step(self, x: Tensor, state: State, *, rate: float = 1.0) -> tuple[Tensor, State]:
+        """One step of the recurrence: x (B, H)."""
+
+        def mix(z: Tensor) -> tuple[Tensor, State]:
+            z, after = self.mixer.step(z.squeeze(1), state, rate=rate)  # type: ignore[operator]
+            return self._mix_features(z.unsqueeze(1)), after
+
+        x, state = self._residual(x.unsqueeze(1), mix, self.norm, None)
+        if self.feed_forward is not None:
+            feed_forward = self.feed_forward
+            x, _ = self._residual(x, lambda z: (self.dropout(feed_forward(z)), None), self.feed_forward_norm, None)
+        return x.squeeze(1), state
+
+    def initial_state(self, batch: int) -> State:
+        """The mixer's state before the first step."""
+        return self.mixer.initial_state(batch)  # type: ignore[operator]
+
+    def _mix_features(self, z: Tensor) -> Tensor:
+        z = self.linear(self.dropout(nn.functional.gelu(z)))
+        return nn.functional.glu(z, dim=-1) if self.glu else z
+
+    def _residual(
+        self, x: Tensor, branch: Callable[[Tensor], tuple[Tensor, State]], norm: nn.Module, valid: Tensor | None
+    ) -> tuple[Tensor, State]:
+        z, state = branch(norm(x, valid) if self.prenorm else x)
+        x = x + z
+        return x if self.prenorm else norm(x, valid), state

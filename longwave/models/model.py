@@ -1,0 +1,166 @@
+"""A deep sequence model: encoder, residual blocks, decoder; it streams if it is causal."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from longwave.layers import MIXERS, NORMS, Block
+from longwave.models.config import ModelConfig
+from longwave.models.heads import Decoder, Encoder, Window
+
+FORMAT = 1  # of config.json and model.safetensors
+
+
+class SequenceModel(nn.Module):
+    """y, state = model(x); y_t, state = model.step(x_t, state); model.save_pretrained(folder)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config)
+        self.blocks = nn.ModuleList(_block(config) for _ in range(config.n_layers))
+        self.norm = NORMS[config.norm](config.d_model) if config.prenorm else None
+        self.decoder = Decoder(config)
+        self.window = Window(config.window, config.horizon)
+        if config.window != "none" and (config.decoder != "forecast" or config.input_size != config.output_size):
+            raise ValueError(
+                f"window: {config.window!r} wants a forecast of the channels that come in, "
+                f"got decoder {config.decoder!r}, {config.input_size} channels in and {config.output_size} out"
+            )
+
+    def forward(
+        self,
+        x: Tensor,
+        state: Any = None,
+        *,
+        time: Tensor | None = None,
+        lengths: Tensor | None = None,
+        rate: float = 1.0,
+        need_state: bool = False,
+    ) -> tuple[Tensor, Any]:
+        """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted."""
+        valid = None
+        if lengths is not None:
+            valid = (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(-1)).unsqueeze(-1)
+            # Whatever stands in the padding, even NaN, must not reach a weight's gradient.
+            x = torch.where(valid if x.ndim == 3 else valid.squeeze(-1), x, 0)
+            time = None if time is None else torch.where(valid, time, 0)
+        measured = self.window.measure(x)
+        z = self.encoder(self.window.normalise(x, measured), time)
+        states, decoder_state = ([None] * len(self.blocks), None) if state is None else state
+        after = []
+        for block, before in zip(self.blocks, states, strict=True):
+            z, s = block(z, before, lengths=lengths, valid=valid, rate=rate, need_state=need_state)
+            after.append(s)
+        if self.norm is not None:
+            z = self.norm(z, valid)
+        y, decoder_state = self.decoder(z, decoder_state, lengths=lengths, valid=valid)
+        return self.window.restore(y, measured), (after, decoder_state) if need_state else None
+
+    def initial_state(self, batch: int) -> Any:
+        """The state before the first step."""
+        return [block.initial_state(batch) for block in self.blocks], None  # type: ignore[operator]
+
+    def step(self, x: Tensor, state: Any, *, time: Tensor | None = None, rate: float = 1.0) -> tuple[Tensor, Any]:
+        """One step: x (B, input_size) or tokens (B,). The output is what forward gives if the sequence ends here.
+
+        A forecast model takes and gives values in units of the window (see `Window`); `forecast_by_steps` does it all.
+        """
+        if self.training and self.config.norm == "batch":
+            raise ValueError("step: batch norm in training mixes all steps of a batch; call model.eval() first")
+        states, decoder_state = state
+        z = self.encoder(x.unsqueeze(1), None if time is None else time.unsqueeze(1)).squeeze(1)
+        after = []
+        for block, before in zip(self.blocks, states, strict=True):
+            z, s = block.step(z, before, rate=rate)  # type: ignore[operator]
+            after.append(s)
+        if self.norm is not None:
+            z = self.norm(z.unsqueeze(1), None).squeeze(1)
+        y, decoder_state = self.decoder.step(z, decoder_state)
+        return y, (after, decoder_state)
+
+    def forecast_by_steps(self, x: Tensor, time: Tensor | None = None) -> Tensor:
+        """The forecast of a whole window (B, context + horizon, channels) by the recurrence, one step at a time."""
+        measured = self.window.measure(x)
+        x = self.window.normalise(x, measured)
+        state, outputs = self.initial_state(len(x)), []
+        for k in range(x.shape[1]):
+            y, state = self.step(x[:, k], state, time=None if time is None else time[:, k])
+            outputs.append(y)
+        return self.window.restore(torch.stack(outputs[-self.config.horizon :], dim=1), measured)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors into `folder`; each appears whole or not at all."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
+        save_file(weights, folder / ".model.safetensors.part", metadata={"format": "pt", "longwave": str(FORMAT)})
+        os.replace(folder / ".model.safetensors.part", folder / "model.safetensors")
+        config = {"format": FORMAT, "model": "SequenceModel", "config": dataclasses.asdict(self.config)}
+        (folder / ".config.json.part").write_text(json.dumps(config, indent=2) + "\n")
+        os.replace(folder / ".config.json.part", folder / "config.json")
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> "SequenceModel":
+        """The model that `save_pretrained` wrote; offline, and nothing is unpickled."""
+        folder = Path(folder)
+        model = cls(_read_config(folder / "config.json"))
+        path = folder / "model.safetensors"
+        try:
+            weights = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"{path}: expected the weights of a longwave model, got {error}") from error
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise ValueError(f"{path}: the weights do not fit the config.json beside them: {error}") from error
+        return model
+
+
+def _block(config: ModelConfig) -> Block:
+    mixer = MIXERS[config.mixer](
+        config.d_model,
+        config.d_state,
+        init=config.init,
+        bidirectional=config.bidirectional,
+        length=config.length,
+        n_ssm=config.n_ssm,
+        dt_min=config.dt_min,
+        dt_max=config.dt_max,
+        trainable=config.trainable,
+    )
+    return Block(
+        mixer,
+        config.d_model,
+        norm=config.norm,
+        prenorm=config.prenorm,
+        dropout=config.dropout,
+        tie_dropout=config.tie_dropout,
+        glu=config.glu,
+        feed_forward=config.feed_forward,
+    )
+
+
+def _read_config(path: Path) -> ModelConfig:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: expected the config.json of a longwave model, got {error}") from error
+    if not isinstance(content, dict) or content.get("model") != "SequenceModel":
+        raise ValueError(f"{path}: expected the config.json of a longwave model, got another JSON file")
+    if content.get("format") != FORMAT:
+        raise ValueError(
+            f"{path}: format {content.get('format')!r}, but this longwave reads format {FORMAT}; update longwave"
+        )
+    known = {field.name for field in dataclasses.fields(ModelConfig)}
+    unknown = sorted(set(content["config"]) - known)
+    if unknown:
+        raise ValueError(f"{path}: unknown settings {', '.join(unknown)}; written by a newer longwave?")
+    return ModelConfig(**content["config"])

@@ -1,0 +1,59 @@
+"""What a task is: three splits that hand out batches, a loss, and scores.
+
+A batch is a dict of tensors with the rows of the batch first. The names that models and training know:
+
+    x         (B, L, input_size) floats, or (B, L) whole numbers for tokens
+    time      (B, L, time_size) optional: features of the time of each step
+    lengths   (B,) optional: how many steps of each row count
+    y         the target, as the task's own loss expects it
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import Tensor
+
+Batch = dict[str, Tensor]
+
+
+class Split(Protocol):
+    """One part of a data set. `batch` must depend on nothing but the indices: then a resumed run sees the same data."""
+
+    def __len__(self) -> int:
+        """How many examples there are."""
+        ...
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """The examples at these indices, as one batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """A data set with its loss and scores. `goal` names the score that decides which checkpoint is best."""
+
+    name: str
+    train: Split
+    valid: Split
+    test: Split
+    input_size: int
+    output_size: int
+    time_size: int = 0
+    goal: str = "loss"
+    higher_is_better: bool = False
+    paper: dict[str, float] = field(default_factory=dict)  # the paper's S4 figures on the test part, by score
+
+    @abstractmethod
+    def loss(self, output: Tensor, batch: Batch) -> Tensor:
+        """The mean loss of a batch, a scalar."""
+
+    @abstractmethod
+    def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
+        """Each score as (sum, count), so that the scores of a split are exact whatever its batches: sum / count."""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the run's config and report."""
+        parts = {"train": len(self.train), "valid": len(self.valid), "test": len(self.test)}
+        return {"name": self.name, "examples": parts}

@@ -1,0 +1,190 @@
+"""Forecasts to compare a model with: repeat-last, seasonal-naive, NLinear and DLinear.
+
+Each is an affine map of the context, forecast = weight context + bias, the same for every column. The two linear models
+are those of Zeng et al., "Are Transformers Effective for Time Series Forecasting?" (2023), with weights shared by the
+columns. They were published as trained by stochastic gradient descent. Here they are solved: ridge regression over all
+windows of the train part, with the penalty that does best on the validation part. So they have no seed, and their
+scores are close to the published ones, not equal to them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longwave.tasks.forecasting import ForecastTask, Windows
+from longwave.tasks.series import DAY, in_months, nearest
+
+Matrix = NDArray[np.float64]
+PENALTIES = np.logspace(-8, 2, 41)  # relative to the mean variance of a feature
+TREND_ROWS = 25  # DLinear's moving average
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """forecast = weight context + bias, for each column by itself."""
+
+    weight: Matrix  # (horizon, context)
+    bias: Matrix  # (horizon,)
+    penalty: float | None = None  # what the validation part chose, if fitted
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x (B, context or more, columns) -> (B, horizon, columns) in float64; what follows the context is not used."""
+        context = x[:, : self.weight.shape[1]].double()
+        return (
+            torch.einsum("hc,bcn->bhn", torch.from_numpy(self.weight), context) + torch.from_numpy(self.bias)[:, None]
+        )
+
+
+def repeat_last(task: ForecastTask) -> Forecast:
+    """The last value, again and again."""
+    return Forecast(_last_value(task), np.zeros(task.horizon))
+
+
+def seasonal_naive(task: ForecastTask) -> Forecast:
+    """The last season, again and again."""
+    period = season(task.data.series.step)
+    if period > task.context:
+        raise ValueError(
+            f"seasonal-naive: a season has {period} rows, and the context {task.context}; lengthen the context"
+        )
+    weight = np.zeros((task.horizon, task.context))
+    ahead = np.arange(task.horizon)
+    weight[ahead, task.context - period + ahead % period] = 1
+    return Forecast(weight, np.zeros(task.horizon))
+
+
+def nlinear(task: ForecastTask) -> Forecast:
+    """A linear map of the context, after the last value is subtracted from it; the value is then added again."""
+    features = np.eye(task.context)
+    features[:, -1] -= 1
+    return _ridge(task, features, _last_value(task))
+
+
+def dlinear(task: ForecastTask) -> Forecast:
+    """One linear map of the trend (a moving average, the ends repeated) and one of what remains.
+
+    For a ridge, features S x are all one to those R x with R^T R = S^T S; so S = [trend; rest], of twice the context's
+    size, can be replaced by a triangle of the context's size.
+    """
+    around = np.arange(task.context)[:, None] + np.arange(TREND_ROWS) - TREND_ROWS // 2
+    trend = np.zeros((task.context, task.context))
+    np.add.at(trend, (np.arange(task.context)[:, None], around.clip(0, task.context - 1)), 1 / TREND_ROWS)
+    rest = np.eye(task.context) - trend
+    features = np.asarray(np.linalg.cholesky(trend.T @ trend + rest.T @ rest).T, dtype=np.float64)
+    return _ridge(task, features, np.zeros((task.horizon, task.context)))
+
+
+BASELINES: dict[str, Callable[[ForecastTask], Forecast]] = {
+    "repeat-last": repeat_last,
+    "seasonal-naive": seasonal_naive,
+    "nlinear": nlinear,
+    "dlinear": dlinear,
+}
+
+
+def fit(name: str, task: ForecastTask) -> Forecast:
+    """The named baseline, ready to forecast."""
+    if name not in BASELINES:
+        raise ValueError(f"name: there is no baseline {name!r}; {nearest(name, BASELINES)}")
+    return BASELINES[name](task)
+
+
+def scores(name: str, task: ForecastTask) -> dict[str, dict[str, float]]:
+    """{"valid": {"mse": ..., "mae": ...}, "test": {...}} of the named baseline, over every window of the part."""
+    forecast = fit(name, task)
+    return {part: evaluate(forecast, task, windows) for part, windows in (("valid", task.valid), ("test", task.test))}
+
+
+def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: Windows) -> dict[str, float]:
+    """The task's scores of a forecast, over every window."""
+    size = max(1, 2**22 // (windows.values.shape[1] * (task.context + task.horizon)))  # 32 MB of float64
+    sums: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for start in range(0, len(windows), size):
+        batch = windows.batch(range(start, min(start + size, len(windows))))
+        for score, (total, count) in task.scores(forecast(batch["x"]), batch).items():
+            sums[score] = sums.get(score, 0.0) + float(total)
+            counts[score] = counts.get(score, 0) + count
+    return {score: sums[score] / counts[score] for score in sums}
+
+
+def season(step: np.timedelta64 | None) -> int:
+    """Rows in a season: a day if rows are less than a day apart, a week of days, a year of weeks or months; else 1."""
+    if step is None:
+        return 1
+    count = int(step.astype(np.int64))
+    if in_months(step):
+        return 12 // count if 12 % count == 0 else 1
+    if count == DAY:
+        return 7
+    if count == 7 * DAY:
+        return 52
+    return DAY // count if DAY % count == 0 else 1
+
+
+def moments(windows: Windows) -> tuple[Matrix, Matrix]:
+    """Mean (L,) and covariance (L, L) of the windows w of all columns, L = context + horizon.
+
+    Shifting a window by one row changes the sum over windows in its first and last term only:
+    sum w[i+1] w[j+1] = sum w[i] w[j] - v[i] v[j] + v[n+i] v[n+j]. So the sums cost O(L^2 + n L), not O(n L^2).
+    """
+    n, length = len(windows), windows.context + windows.horizon
+    values = windows.values[windows.first - windows.context : windows.end].double().numpy()
+    count = n * values.shape[1]
+    sums = np.concatenate([[0.0], values.sum(axis=1).cumsum()])
+    mean = (sums[n:] - sums[:length]) / count
+    heads, tails = values[: length - 1], values[n:]
+    change = tails @ tails.T - heads @ heads.T
+    products = np.empty((length, length))
+    products[0] = sum(np.correlate(column, column[:n], "valid") for column in values.T)
+    products[1:, 0] = products[0, 1:]
+    for row in range(1, length):
+        products[row, 1:] = products[row - 1, :-1] + change[row - 1]
+    return mean, products / count - np.outer(mean, mean)
+
+
+def _ridge(task: ForecastTask, features: Matrix, shift: Matrix) -> Forecast:
+    """The least squares fit of horizon - shift context to features context, over the train part.
+
+    The validation error of every penalty follows from the moments of the validation part and one eigenbasis: with
+    W = Q diag(d) G, d = 1 / (eigenvalues + penalty), it is a quadratic form in d.
+    """
+    mean_x, mean_z, A, B = _regression(task.train, features, shift)
+    valid_x, valid_z, A_valid, B_valid = _regression(task.valid, features, shift)
+    eigenvalues, Q = np.linalg.eigh(A)
+    eigenvalues = eigenvalues.clip(0)
+    unit = eigenvalues.mean() or 1.0  # a constant series has no variance at all
+    G = Q.T @ B
+    quadratic = (Q.T @ A_valid @ Q) * (G @ G.T)
+    linear = ((Q.T @ B_valid) * G).sum(axis=1)
+    moved_x, moved_z = Q.T @ (valid_x - mean_x), valid_z - mean_z
+    best, W, penalty = np.inf, np.zeros_like(B), 0.0
+    for candidate in PENALTIES.tolist():
+        d = 1 / (eigenvalues + candidate * unit)
+        error = d @ quadratic @ d - 2 * d @ linear + np.square(moved_z - (d * moved_x) @ G).sum()
+        if error < best:
+            best, W, penalty = error, Q @ (d[:, None] * G), candidate
+    return Forecast(W.T @ features + shift, mean_z - W.T @ mean_x, penalty)
+
+
+def _regression(windows: Windows, features: Matrix, shift: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    """Means and covariances of x = features context and z = horizon - shift context: x, z, (x, x), (x, z)."""
+    mean, covariance = moments(windows)
+    past, future = slice(0, windows.context), slice(windows.context, None)
+    mixed = features @ (covariance[past, future] - covariance[past, past] @ shift.T)
+    return (
+        features @ mean[past],
+        mean[future] - shift @ mean[past],
+        features @ covariance[past, past] @ features.T,
+        mixed,
+    )
+
+
+def _last_value(task: ForecastTask) -> Matrix:
+    weight = np.zeros((task.horizon, task.context))
+    weight[:, -1] = 1
+    return weight

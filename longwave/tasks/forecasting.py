@@ -1,0 +1,380 @@
+"""Forecasting by Informer's protocol: standardised columns, every window at stride 1, MSE and MAE over all of them.
+
+A window has `context` rows that are given and `horizon` rows to forecast. As in the paper (fig:s4-architecture), the
+model sees both as one sequence, in which the rows to forecast are masked by zeros, and answers in their place.
+
+A part (train, valid, test) owns the rows that its windows forecast; a window of valid or test takes its context from
+the rows before, even if they belong to the part before.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longwave.tasks import download
+from longwave.tasks.base import Batch, Task
+from longwave.tasks.series import Series, Times, in_months, nearest, read_csv, step_name
+
+Features = Literal["S", "M"]  # univariate: the target alone; multivariate: all columns in, all columns out
+CONTEXT = 384  # the authors' default
+EMBEDDED = Path(__file__).parent / "embedded" / "ETTh1.csv.gz"
+MONTH = 30 * 24  # hours, as Informer counts
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """A public data set, called the same in `download`: what is forecast, and how it is split."""
+
+    target: str
+    rows_per_hour: int | None = (
+        None  # split after 12, 16 and 20 months of 30 days; None: after 70, 80 and 100 % of rows
+    )
+    time: str = "date"
+
+    def borders(self, rows: int) -> tuple[int, int, int]:
+        """The rows after the last of train, valid and test."""
+        if self.rows_per_hour is None:
+            return share_borders(rows)
+        train, valid, test = (months * MONTH * self.rows_per_hour for months in (12, 16, 20))
+        return train, valid, test
+
+
+SETS = {
+    "etth1": NamedSet("OT", rows_per_hour=1),
+    "etth2": NamedSet("OT", rows_per_hour=1),
+    "ettm1": NamedSet("OT", rows_per_hour=4),
+    "weather": NamedSet("WetBulbCelsius"),
+    "ecl": NamedSet("MT_320"),
+}
+
+# S4's figures on the test part. Data set, horizon; MSE and MAE of tab:informer-s; MSE and MAE of tab:informer-m.
+_TABLE = (
+    ("etth1", 24, 0.061, 0.191, 0.525, 0.542),
+    ("etth1", 48, 0.079, 0.220, 0.641, 0.615),
+    ("etth1", 168, 0.104, 0.258, 0.980, 0.779),
+    ("etth1", 336, 0.080, 0.229, 1.407, 0.910),
+    ("etth1", 720, 0.116, 0.271, 1.162, 0.842),
+    ("etth2", 24, 0.095, 0.234, 0.871, 0.736),
+    ("etth2", 48, 0.191, 0.346, 1.240, 0.867),
+    ("etth2", 168, 0.167, 0.333, 2.580, 1.255),
+    ("etth2", 336, 0.189, 0.361, 1.980, 1.128),
+    ("etth2", 720, 0.187, 0.358, 2.650, 1.340),
+    ("ettm1", 24, 0.024, 0.117, 0.426, 0.487),
+    ("ettm1", 48, 0.051, 0.174, 0.580, 0.565),
+    ("ettm1", 96, 0.086, 0.229, 0.699, 0.649),
+    ("ettm1", 288, 0.160, 0.327, 0.824, 0.674),
+    ("ettm1", 672, 0.292, 0.466, 0.846, 0.709),
+    ("weather", 24, 0.125, 0.254, 0.334, 0.385),
+    ("weather", 48, 0.181, 0.305, 0.406, 0.444),
+    ("weather", 168, 0.198, 0.333, 0.525, 0.527),
+    ("weather", 336, 0.300, 0.417, 0.531, 0.539),
+    ("weather", 720, 0.245, 0.375, 0.578, 0.578),
+    ("ecl", 48, 0.222, 0.350, 0.255, 0.352),
+    ("ecl", 168, 0.331, 0.421, 0.283, 0.373),
+    ("ecl", 336, 0.328, 0.422, 0.292, 0.382),
+    ("ecl", 720, 0.428, 0.494, 0.289, 0.377),
+    ("ecl", 960, 0.432, 0.497, 0.299, 0.387),
+)
+
+# The 50 settings of the two tables: data set, features and horizon, with the paper's scores of S4.
+PAPER: dict[tuple[str, Features, int], dict[str, float]] = {
+    **{(name, "S", horizon): {"mse": mse, "mae": mae} for name, horizon, mse, mae, _, _ in _TABLE},
+    **{(name, "M", horizon): {"mse": mse, "mae": mae} for name, horizon, _, _, mse, mae in _TABLE},
+}
+HORIZONS = {name: [row[1] for row in _TABLE if row[0] == name] for name in SETS}
+
+
+def load(
+    name: str,
+    features: Features = "S",
+    horizon: int = 720,
+    context: int = CONTEXT,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> "ForecastTask":
+    """A public data set as a task; its file is looked for in `data_dir`, else $LONGWAVE_DATA, else the user's cache.
+
+    ETTh1 comes with the package, for when the folder does not have it.
+    """
+    if name not in SETS:
+        raise ValueError(f"name: there is no forecasting set {name!r}; {nearest(name, SETS)}")
+    if features not in ("S", "M"):
+        raise ValueError(f"features: expected 'S' (univariate) or 'M' (multivariate), got {features!r}")
+    chosen = SETS[name]
+    path, origin = _find(name, data_dir)
+    series = read_csv(path, chosen.target, chosen.time, multivariate=features == "M")
+    data = ForecastData(name, series, chosen.borders(len(series)), origin)
+    label = f"{name}-{horizon}" + ("" if features == "S" else "-m")
+    return make_task(data, context, horizon, name=label, paper=PAPER.get((name, features, horizon)))
+
+
+def custom(series: Series, horizon: int, context: int = CONTEXT, name: str = "forecast") -> "ForecastTask":
+    """A series of one's own as a task: 70 % of the rows to train, 10 % to validate, 20 % to test."""
+    check_sizes(context, horizon)
+    needed = needed_rows(context, horizon)
+    if len(series) < needed:
+        raise ValueError(
+            f"{series.source}: {len(series)} rows are too few to split 70/10/20 for a context of {context} and a "
+            f"horizon of {horizon}: expected at least {needed}; shorten the context or the horizon, or give more rows"
+        )
+    return make_task(ForecastData(name, series, share_borders(len(series)), series.source), context, horizon)
+
+
+def share_borders(rows: int) -> tuple[int, int, int]:
+    """The rows after the last of train (70 %), valid (10 %) and test (20 %), rounded as Informer does."""
+    train, test = rows * 7 // 10, rows * 2 // 10
+    return train, rows - test, rows
+
+
+def needed_rows(context: int, horizon: int) -> int:
+    """The rows from which on every 70/10/20 split has a window in each part."""
+    return max(-(-10 * (context + horizon) // 7), 10 * horizon)
+
+
+def check_sizes(context: int, horizon: int) -> None:
+    """Refuse a context or horizon that is no positive whole number."""
+    for name, value in (("context", context), ("horizon", horizon)):
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}: expected a whole number of rows, 1 or more, got {value!r}")
+
+
+def time_features(times: Times, minutes: bool | None = None) -> NDArray[np.float32]:
+    """Where each time lies in its hour, day, week, month and year, each in [-0.5, 0.5]: (rows, 4 or 5).
+
+    Hour of the day, day of the week (from Monday), day of the month, day of the year; before them the minute of the
+    hour, if `minutes`, by default if the times are less than an hour apart.
+    """
+    times = times.astype("datetime64[s]")
+    if minutes is None:
+        minutes = len(times) > 1 and bool(times[1] - times[0] < np.timedelta64(1, "h"))
+    days = times.astype("datetime64[D]")
+    seconds = (times - days).astype(np.int64)
+    columns = [
+        seconds // 3600 / 23,
+        (days.astype(np.int64) + 3) % 7 / 6,  # day 0, 1 January 1970, was a Thursday
+        (days - days.astype("datetime64[M]")).astype(np.int64) / 30,
+        (days - days.astype("datetime64[Y]")).astype(np.int64) / 365,
+    ]
+    if minutes:
+        columns.insert(0, seconds // 60 % 60 / 59)
+    return (np.stack(columns, axis=1) - 0.5).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastData:
+    """A series and its split: the rows after the last of train, of valid and of test."""
+
+    name: str
+    series: Series
+    borders: tuple[int, int, int]
+    origin: str  # where the series was read from, for the report
+
+
+@dataclass(frozen=True)
+class ForecastInput:
+    """What a trained forecaster must know to be used on new rows; made of plain values, for a run's config."""
+
+    columns: tuple[str, ...]
+    target: str
+    mean: tuple[float, ...]  # of the train part, by column
+    deviation: tuple[float, ...]  # the same; 1 for a column that does not change
+    context: int
+    horizon: int
+    time_size: int
+    step: str | None  # in words; None without times
+
+    @classmethod
+    def of(cls, data: ForecastData, context: int, horizon: int) -> Self:
+        """The mean and deviation of the train part, and what else there is to know."""
+        series, train = data.series, data.series.values[: data.borders[0]]
+        deviation = np.where(np.ptp(train, axis=0) == 0, 1.0, train.std(axis=0))
+        return cls(
+            columns=series.columns,
+            target=series.columns[series.target],
+            mean=tuple(train.mean(axis=0).tolist()),
+            deviation=tuple(deviation.tolist()),
+            context=context,
+            horizon=horizon,
+            time_size=0 if series.step is None else 4 + _under_an_hour(series.step),
+            step=step_name(series.step),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of to_dict, also after a way through JSON."""
+        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**plain)
+
+    def standardise(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(..., columns) as the model sees them."""
+        return (values - np.array(self.mean)) / np.array(self.deviation)
+
+    def restore(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """(..., columns) of a forecast, in the units of the series."""
+        return values * np.array(self.deviation) + np.array(self.mean)
+
+    def time(self, times: Times | None, rows: int) -> NDArray[np.float32]:
+        """The time features that go with the rows: (rows, time_size)."""
+        if times is None or self.time_size == 0:
+            return np.zeros((rows, 0), np.float32)
+        return time_features(times, minutes=self.time_size == 5)
+
+    def continuation(self, series: Series) -> tuple[Batch, Times | None]:
+        """A batch of one window whose horizon follows the last row of `series`, and the times of that horizon."""
+        if absent := [name for name in self.columns if name not in series.columns]:
+            raise ValueError(
+                f"{series.source}: the column {absent[0]!r}, which the model was trained on, is not among the columns "
+                f"of numbers: {', '.join(series.columns)}"
+            )
+        if len(series) < self.context:
+            raise ValueError(f"{series.source}: expected at least {self.context} rows of context, got {len(series)}")
+        if self.time_size and series.times is None:
+            raise ValueError(
+                f"{series.source}: the model was trained with times, and there are none: name the time column"
+            )
+        if self.step is not None and series.step is not None and step_name(series.step) != self.step:
+            raise ValueError(
+                f"{series.source}: the rows are {step_name(series.step)} apart, and the model was trained on rows "
+                f"{self.step} apart; sample the series as in training"
+            )
+        order = [series.columns.index(name) for name in self.columns]
+        x = np.zeros((self.context + self.horizon, len(order)), np.float32)
+        x[: self.context] = self.standardise(series.values[-self.context :, order])
+        batch = {"x": torch.from_numpy(x)[None]}
+        future = series.future(self.horizon)
+        if self.time_size and series.times is not None and future is not None:
+            times = np.concatenate([series.times[-self.context :], future])
+            batch["time"] = torch.from_numpy(self.time(times, len(times)))[None]
+        return batch, future
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """The windows of one part, at stride 1: window i forecasts the rows from first + i on."""
+
+    values: Tensor  # (rows, columns) of the whole series, standardised
+    time: Tensor  # (rows, time_size)
+    first: int  # the first row to forecast; the context of window 0 ends before it
+    end: int  # the row after the last to forecast
+    context: int
+    horizon: int
+
+    def __len__(self) -> int:
+        return self.end - self.first - self.horizon + 1
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """x (B, context + horizon, columns), zero in the horizon; y (B, horizon, columns); time, if there are times."""
+        index = torch.as_tensor(indices, dtype=torch.long)
+        if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(self):
+            raise IndexError(f"indices: expected 0 to {len(self) - 1}, got {int(index.min())} to {int(index.max())}")
+        steps = torch.arange(-self.context, self.horizon)
+        rows = (index + self.first)[:, None] + steps
+        x = self.values[rows]
+        y = x[:, self.context :].clone()
+        x[:, self.context :] = 0
+        return {"x": x, "y": y, "time": self.time[rows]} if self.time.shape[1] else {"x": x, "y": y}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastTask(Task):
+    """Forecast `horizon` rows from `context` rows. An output may cover the horizon, or the window that ends with it."""
+
+    train: Windows
+    valid: Windows
+    test: Windows
+    context: int
+    horizon: int
+    data: ForecastData
+    inputs: ForecastInput
+
+    def loss(self, output: Tensor, batch: Batch) -> Tensor:
+        """The mean squared error."""
+        return self._error(output, batch).square().mean()
+
+    def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
+        """MSE and MAE on the standardised values, over all horizons and columns."""
+        error = self._error(output, batch)
+        return {"mse": (error.square().sum(), error.numel()), "mae": (error.abs().sum(), error.numel())}
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the run's config and report."""
+        series = self.data.series
+        return super().describe() | {
+            "data": self.data.origin,
+            "rows": len(series),
+            "borders": list(self.data.borders),
+            "notes": list(series.notes),
+            "inputs": self.inputs.to_dict(),
+        }
+
+    def _error(self, output: Tensor, batch: Batch) -> Tensor:
+        y = batch["y"]
+        forecast = output[:, -self.horizon :]
+        if forecast.shape != y.shape:
+            raise ValueError(
+                f"output: expected {tuple(y.shape)}, or longer with the forecast last, got {tuple(output.shape)}"
+            )
+        return forecast - y
+
+
+def make_task(
+    data: ForecastData, context: int, horizon: int, name: str | None = None, paper: dict[str, float] | None = None
+) -> ForecastTask:
+    """The task of forecasting `horizon` rows of the data from `context` rows."""
+    check_sizes(context, horizon)
+    series = data.series
+    train, valid, test = data.borders
+    if len(series) < test:
+        raise ValueError(f"{series.source}: expected at least {test} rows, got {len(series)}; the file may be cut off")
+    inputs = ForecastInput.of(data, context, horizon)
+    values = torch.from_numpy(inputs.standardise(series.values[:test]).astype(np.float32))
+    times = None if series.times is None else series.times[:test]
+    time = torch.from_numpy(inputs.time(times, test))
+    parts: dict[str, Any] = {}
+    for part, first, end in (("train", context, train), ("valid", train, valid), ("test", valid, test)):
+        parts[part] = Windows(values, time, first, end, context, horizon)
+        if len(parts[part]) < 1:
+            rows = f"{end} rows, and a context of {context}" if part == "train" else f"{end - first} rows"
+            raise ValueError(
+                f"{data.name}: the {part} part has {rows}: too few for a horizon of {horizon}; expected at least "
+                f"{horizon} rows to forecast; shorten the context or the horizon"
+            )
+    return ForecastTask(
+        name=name or f"{data.name}-{horizon}",
+        input_size=len(series.columns),
+        output_size=len(series.columns),
+        time_size=inputs.time_size,
+        goal="mse",
+        paper=paper or {},
+        context=context,
+        horizon=horizon,
+        data=data,
+        inputs=inputs,
+        **parts,
+    )
+
+
+def _find(name: str, data_dir: str | os.PathLike[str] | None) -> tuple[Path, str]:
+    """The file of a data set, and what a report should call it."""
+    folder = None if data_dir is None else Path(data_dir)
+    try:
+        path = download.require(name, folder)
+    except download.MissingData:
+        if name != "etth1":
+            raise
+        return EMBEDDED, f"the copy in the package, since it is not in {download.data_dir(folder)}"
+    return path, str(path)
+
+
+def _under_an_hour(step: np.timedelta64) -> bool:
+    return not in_months(step) and bool(step < np.timedelta64(1, "h"))

@@ -1,0 +1,466 @@
+"""Reading a series from a CSV file or a data frame: numbers by row and column, and the times of the rows if given.
+
+What is accepted, what is left out with a note, and what is refused:
+
+    column without a number    left out, with a note; refused if it is the target
+    cell that is not a number  refused
+    missing cell               refused, or interpolated with fill="linear"; missing: empty, NA, N/A, NaN, null, None
+    missing rows               the same: rows are missing where the time jumps by a multiple of the step
+    times                      must rise by one step, of seconds or of months (always the same day, or always the last)
+
+A message names the line of the file (the header is line 1) or the row of the data frame (the first is row 0).
+"""
+
+import csv
+import difflib
+import gzip
+import io
+import itertools
+import os
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.datetime64]
+Fill = Literal["linear"] | None
+
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
+DATE_FORMATS = ("%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d.%m.%Y", "%Y-%m", "%Y")  # tried in this order, after ISO 8601
+CLOCK_FORMATS = {0: "", 1: " %H:%M", 2: " %H:%M:%S"}  # by the number of colons
+TIME_EXAMPLES = "2016-07-01 13:00:00, 2016-07-01, 7/1/2016 13:00, 1.7.2016 or 2016-07"
+LARGER_UNITS = (("second", 60, "minute"), ("minute", 60, "hour"), ("hour", 24, "day"), ("month", 12, "year"))
+DAY = 86_400
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Evenly spaced rows of numbers without gaps. `notes` says what was left out or filled in on reading."""
+
+    values: Floats  # (rows, columns)
+    columns: tuple[str, ...]
+    target: int  # the column that a univariate forecast is about
+    times: Times | None = None  # (rows,) datetime64[s]
+    step: np.timedelta64 | None = None  # from row to row: in seconds, or in months
+    source: str = "array"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.values.shape[1] != len(self.columns):
+            raise ValueError(f"values: expected (rows, {len(self.columns)}) numbers, got shape {self.values.shape}")
+        if not 0 <= self.target < len(self.columns):
+            raise ValueError(f"target: expected the number of a column below {len(self.columns)}, got {self.target}")
+        if not np.isfinite(self.values).all():
+            raise ValueError("values: expected finite numbers; read_csv and from_frame can fill in what is missing")
+        if self.times is not None and (len(self.times) != len(self.values) or self.step is None):
+            raise ValueError(f"times: expected one for each of {len(self.values)} rows, and a step")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def future(self, count: int) -> Times | None:
+        """The times of the `count` rows that follow the last; None without times."""
+        if self.times is None or self.step is None:
+            return None
+        return _times_at(self.times, self.step, np.arange(len(self), len(self) + count))
+
+
+def read_csv(
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    time: str | None = None,
+    multivariate: bool = False,
+    fill: Fill = None,
+) -> Series:
+    """The series in a CSV file (or its gzip) with a header: the target alone, or every column of numbers.
+
+    The separator is a comma, or a semicolon or tab if the header has no comma. `target` may be left out if one column
+    alone holds numbers; if multivariate, it is then the last one.
+    """
+    path = Path(path).expanduser()
+    try:
+        with path.open("rb") as file:
+            zipped = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            binary: Any = gzip.GzipFile(fileobj=file) if zipped else file
+            with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
+                table = _read_table(text, str(path), target, time, multivariate)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: there is no such file; expected a CSV file with a header") from error
+    except IsADirectoryError as error:
+        raise ValueError(f"{path}: expected a CSV file with a header, got a folder") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: the gzip file is damaged ({error}); fetch or make it again") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: expected text in UTF-8, got other bytes ({error}); save it as CSV in UTF-8"
+        ) from error
+    except csv.Error as error:
+        raise ValueError(
+            f"{path}: cannot be read as CSV ({error}); expected text, with the same cells in all lines"
+        ) from error
+    return _series(table, target, multivariate, fill)
+
+
+def from_frame(
+    frame: Any, target: str | None = None, time: str | None = None, multivariate: bool = False, fill: Fill = None
+) -> Series:
+    """The series in a data frame of pandas or polars, by the rules of `read_csv`.
+
+    Without `time`, an index of dates gives the times, if the frame has one.
+    """
+    names = [str(name) for name in frame.columns]
+    source = "data frame"
+    if len(frame) == 0:
+        raise ValueError(f"{source}: expected rows of numbers, got none")
+    wanted = _wanted(names, target, time, multivariate, source)
+    values = np.full((len(frame), len(wanted)), np.nan)
+    bad: dict[int, tuple[int, str]] = {}
+    for place, column in enumerate(wanted):
+        cells = np.asarray(frame[frame.columns[column]].to_numpy())
+        if cells.dtype.kind in "iuf":
+            values[:, place] = cells
+        elif cells.dtype.kind in "mM":
+            bad[place] = 0, str(cells[0])  # dates and durations are no numbers
+        else:
+            for row, cell in enumerate(cells.tolist()):
+                _put_cell(values[row], place, cell, row, bad)
+    times: Any = None
+    if time is not None:
+        times = np.asarray(frame[frame.columns[names.index(time)]].to_numpy())
+    elif hasattr(frame, "index") and hasattr(frame.index, "to_numpy"):
+        index = np.asarray(frame.index.to_numpy())
+        if index.dtype.kind == "M" or isinstance(index[0], datetime):
+            times = index
+    if times is not None and times.dtype.kind != "M":
+        times = [cell.isoformat() if isinstance(cell, datetime) else str(cell) for cell in times.tolist()]
+    used = [names[column] for column in wanted]
+    return _series(_Table(source, used, values, bad, times, lambda row: f"row {row}"), target, multivariate, fill)
+
+
+def step_name(step: np.timedelta64 | None) -> str | None:
+    """A step in words: "1 hour", "15 minutes", "3 months"."""
+    if step is None:
+        return None
+    count = int(step.astype(np.int64))
+    unit = "month" if in_months(step) else "second"
+    for smaller, factor, larger in LARGER_UNITS:
+        if unit == smaller and count % factor == 0:
+            count, unit = count // factor, larger
+    return f"{count} {unit}" + ("s" if count != 1 else "")
+
+
+def in_months(step: np.timedelta64) -> bool:
+    """Whether a step counts months, not seconds."""
+    return np.datetime_data(step.dtype)[0] == "M"
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The ending of a message about an unknown name: the nearest right one, and all if they are few."""
+    names = list(names)
+    folded = {other.lower(): other for other in names}
+    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+    known = ", ".join(names) if len(names) <= 20 else f"{len(names)} names"
+    return f"expected one of {known}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")
+
+
+# Reading cells
+
+
+@dataclass(frozen=True)
+class _Table:
+    source: str
+    names: list[str]
+    values: Floats  # NaN where a cell is missing or is not a number
+    bad: dict[int, tuple[int, str]]  # by column: the first cell that is neither a number nor missing, with its row
+    times: Any  # None, strings, or datetime64
+    label: Callable[[int], str]  # what messages call a row
+
+    def where(self, row: int) -> str:
+        return f"{self.source}, {self.label(row)}"
+
+
+def _read_table(text: Iterable[str], source: str, target: str | None, time: str | None, multivariate: bool) -> _Table:
+    lines = iter(text)
+    blank, first = 0, next(lines, "")
+    while first and not first.strip():
+        blank, first = blank + 1, next(lines, "")
+    if not first:
+        raise ValueError(f"{source}: the file is empty; expected a header with the names of the columns, then rows")
+    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+    reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
+    names = [name.strip() for name in next(reader)]
+    if target not in names and all(name.lower() in MISSING or _is_value(name) for name in names):
+        raise ValueError(
+            f"{source}: expected a header with the names of the columns, got {first.strip()[:60]!r}; "
+            "put a first line such as date,price"
+        )
+    wanted = _wanted(names, target, time, multivariate, source)
+    time_column = None if time is None else names.index(time)
+    numbers, line_numbers = array("d"), array("q")
+    times: list[str] = []
+    bad: dict[int, tuple[int, str]] = {}
+    for row, cells in enumerate(filter(None, reader)):
+        line = reader.line_num + blank
+        if len(cells) != len(names):
+            raise ValueError(f"{source}, line {line}: expected {len(names)} cells as in the header, got {len(cells)}")
+        try:
+            numbers.extend([float(cells[column]) for column in wanted])
+        except ValueError:
+            slow = np.full(len(wanted), np.nan)
+            for place, column in enumerate(wanted):
+                _put_cell(slow, place, cells[column], row, bad)
+            numbers.extend(slow)
+        line_numbers.append(line)
+        if time_column is not None:
+            times.append(cells[time_column].strip())
+    if not line_numbers:
+        raise ValueError(f"{source}: expected rows of numbers below the header, got none")
+    values = np.array(numbers, dtype=np.float64).reshape(len(line_numbers), len(wanted))
+    used = [names[column] for column in wanted]
+    return _Table(source, used, values, bad, None if time is None else times, lambda row: f"line {line_numbers[row]}")
+
+
+def _wanted(names: list[str], target: str | None, time: str | None, multivariate: bool, source: str) -> list[int]:
+    """The columns to read; those without a name (an index written by a data frame) are never taken."""
+    for role, name in (("target", target), ("time", time)):
+        if name is None:
+            continue
+        if name not in names:
+            raise ValueError(f"{source}: {role}: there is no column {name!r}; {nearest(name, filter(None, names))}")
+        if names.count(name) > 1:
+            raise ValueError(
+                f"{source}: {role}: {names.count(name)} columns are named {name!r}; give each its own name"
+            )
+    if target is not None and target == time:
+        raise ValueError(f"{source}: target and time are both {target!r}; expected two columns")
+    if target is not None and not multivariate:
+        return [names.index(target)]
+    wanted = [column for column, name in enumerate(names) if name and name != time]
+    if twice := {names[column] for column in wanted if names.count(names[column]) > 1}:
+        raise ValueError(f"{source}: several columns are named {min(twice)!r}; give each its own name")
+    if not wanted:
+        raise ValueError(f"{source}: expected a column of numbers with a name, got the columns {names}")
+    return wanted
+
+
+def _put_cell(values: Any, place: int, cell: Any, row: int, bad: dict[int, tuple[int, str]]) -> None:
+    """Write a cell's number to values[place]; a missing one leaves NaN, and so does text, which is remembered."""
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING):
+        return
+    try:
+        values[place] = float(cell)
+    except (TypeError, ValueError):
+        if str(cell) not in ("<NA>", "NaT"):  # what pandas calls missing
+            bad.setdefault(place, (row, str(cell)))
+
+
+def _is_value(cell: str) -> bool:
+    """Whether a cell is a number or a time, so that it cannot be the name of a column."""
+    try:
+        float(cell)
+    except ValueError:
+        return any(_parse([cell], form) is not None for form in (None, *_formats(cell)))
+    return True
+
+
+# From cells to a series
+
+
+def _series(table: _Table, target: str | None, multivariate: bool, fill: Fill) -> Series:
+    if fill not in (None, "linear"):
+        raise ValueError(f"fill: expected None or 'linear', got {fill!r}")
+    notes: list[str] = []
+    table = _without_text(table, target, notes)
+    if target is None:
+        if len(table.names) > 1 and not multivariate:
+            raise ValueError(f"{table.source}: target: not given; expected one of {', '.join(table.names)}")
+        target = table.names[-1]
+    values, times, step, missing_rows = table.values, None, None, 0
+    if table.times is not None:
+        times = _read_times(table.times, table.where)
+        if len(times) < 2:
+            raise ValueError(f"{table.source}: time: expected at least 2 rows, to know the step between them, got 1")
+        _check_rising(times, table.where)
+        step, positions = _spacing(times)
+        missing_rows = _check_spacing(times, step, positions, table.where, fill)
+        if missing_rows:
+            notes.append(f"{missing_rows} missing rows were interpolated")
+            whole = np.full((positions[-1] + 1, values.shape[1]), np.nan)
+            whole[positions] = values
+            values, times = whole, _times_at(times, step, np.arange(len(whole)))
+    cells = int(np.isnan(table.values).sum())
+    if cells and fill is None:
+        row, column = (int(i[0]) for i in np.nonzero(np.isnan(table.values)))
+        raise ValueError(
+            f"{table.where(row)}, column {table.names[column]!r}: the cell is missing"
+            f"{f', and {cells - 1} more are' if cells > 1 else ''}; put a number, or interpolate with fill='linear'"
+        )
+    if cells:
+        notes.append(f"{cells} missing cells were interpolated")
+    if cells or missing_rows:
+        values = _interpolate(values)
+    columns = tuple(table.names)
+    return Series(values, columns, columns.index(target), times, step, table.source, tuple(notes))
+
+
+def _without_text(table: _Table, target: str | None, notes: list[str]) -> _Table:
+    """The table without columns that hold no number; refuse text and infinities in all others."""
+    keep = []
+    for column, name in enumerate(table.names):
+        numbers = table.values[:, column]
+        row, cell = table.bad.get(column, (-1, ""))
+        if np.isnan(numbers).all():
+            held = f"text such as {cell[:40]!r}" if cell else "nothing"
+            hint = "; if these are the times of the rows, name it as the time column" if _is_value(cell) else ""
+            if name == target:
+                raise ValueError(f"{table.source}: target: expected numbers in column {name!r}, got {held}")
+            notes.append(f"column {name!r} was left out: it holds {held}, and no number{hint}")
+            continue
+        if row < 0 and np.isinf(numbers).any():
+            row = int(np.argmax(np.isinf(numbers)))
+            cell = str(numbers[row])
+        if row >= 0:
+            raise ValueError(
+                f"{table.where(row)}, column {name!r}: expected a number, got {cell[:40]!r}; "
+                "write numbers as 1234.5, and leave a cell empty if there is none"
+            )
+        keep.append(column)
+    if not keep:
+        raise ValueError(f"{table.source}: expected a column of numbers, got none in {', '.join(table.names)}")
+    names = [table.names[column] for column in keep]
+    return _Table(table.source, names, table.values[:, keep], {}, table.times, table.label)
+
+
+def _interpolate(values: Floats) -> Floats:
+    """Missing numbers on a line between their neighbours; at the ends, the nearest number."""
+    filled, rows = values.copy(), np.arange(len(values))
+    for column in filled.T:
+        known = ~np.isnan(column)
+        column[~known] = np.interp(rows[~known], rows[known], column[known])
+    return filled
+
+
+# Times
+
+
+def _read_times(cells: Any, where: Callable[[int], str]) -> Times:
+    if isinstance(cells, np.ndarray):
+        if np.isnat(cells).any():
+            raise ValueError(f"{where(int(np.argmax(np.isnat(cells))))}: the time is missing")
+        return cells.astype("datetime64[s]")
+    forms = [form for form in (None, *_formats(cells[0])) if _parse(cells[:1], form) is not None]
+    readings = [times for form in forms if (times := _parse(cells, form)) is not None]
+    if not readings:
+        fits = [any(_parse([cell], form) is not None for form in forms) for cell in cells]
+        row = fits.index(False) if False in fits else 0
+        raise ValueError(f"{where(row)}: expected a time such as {TIME_EXAMPLES}, got {cells[row][:40]!r}")
+    # 1/2/2020 may be a day in January or in February: the reading that is evenly spaced is the right one.
+    return next((times for times in readings if _is_even(times)), readings[0])
+
+
+def _formats(cell: str) -> list[str]:
+    return [date + CLOCK_FORMATS.get(cell.count(":"), "") for date in DATE_FORMATS]
+
+
+def _parse(cells: Sequence[str], form: str | None) -> Times | None:
+    """The times that all the cells hold, read by one format (None: ISO 8601); None if one of them does not fit."""
+    try:
+        if form is None:
+            read = [datetime.fromisoformat(cell) for cell in cells]
+            read = [time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time for time in read]
+        else:
+            read = [datetime.strptime(cell, form) for cell in cells]
+    except ValueError:
+        return None
+    return np.array(read, dtype="datetime64[s]")
+
+
+def _spacing(times: Times) -> tuple[np.timedelta64, NDArray[np.int64]]:
+    """Of at least two rising times: the commonest step, and how many steps each is from the first (rounded down)."""
+    numbers = times.astype(np.int64)
+    monthly = np.diff(numbers).min() >= 28 * DAY and _same_place_in_month(times)
+    if monthly:
+        numbers = times.astype("datetime64[M]").astype(np.int64)
+    lengths, counts = np.unique(np.diff(numbers), return_counts=True)
+    step = int(lengths[np.argmax(counts)])
+    return np.timedelta64(step, "M" if monthly else "s"), (numbers - numbers[0]) // step
+
+
+def _same_place_in_month(times: Times) -> bool:
+    months = times.astype("datetime64[M]")
+    return any(len(np.unique(place)) == 1 for place in (times - months, months + 1 - times))
+
+
+def _times_at(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) -> Times:
+    """The times that lie `positions` steps after times[0]."""
+    if not in_months(step):
+        return times[0] + positions * step
+    months = times.astype("datetime64[M]")
+    wanted = months[0] + positions * step
+    from_start = times - months
+    if len(np.unique(from_start)) == 1:
+        return wanted + from_start[0]
+    return wanted + 1 + (times[0] - (months[0] + 1))  # the ends of months
+
+
+def _is_even(times: Times) -> bool:
+    rising = len(times) > 1 and bool((np.diff(times.astype(np.int64)) > 0).all())
+    return rising and _off_step(times, *_spacing(times)) is None
+
+
+def _off_step(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) -> int | None:
+    """The first row that is not one step after the row before."""
+    off = (np.diff(positions) != 1) | (_times_at(times, step, positions) != times)[1:]
+    return int(np.argmax(off)) + 1 if off.any() else None
+
+
+def _check_rising(times: Times, where: Callable[[int], str]) -> None:
+    falls = np.diff(times.astype(np.int64)) <= 0
+    if not falls.any():
+        return
+    row = int(np.argmax(falls)) + 1
+    if times[row] == times[row - 1]:
+        raise ValueError(
+            f"{where(row)}: the time {_show(times[row])} stands in the row before too; expected one row for "
+            "each time (times are read to the second, and clocks that are set back repeat an hour: use UTC)"
+        )
+    raise ValueError(
+        f"{where(row)}: the time {_show(times[row])} comes after {_show(times[row - 1])}; "
+        "sort the rows by time, the oldest first"
+    )
+
+
+def _check_spacing(
+    times: Times,
+    step: np.timedelta64,
+    positions: NDArray[np.int64],
+    where: Callable[[int], str],
+    fill: Fill,
+) -> int:
+    """How many rows are missing; refuse times off the step, and gaps unless they are to be filled."""
+    row = _off_step(times, step, positions)
+    if row is None:
+        return 0
+    missing = int(positions[-1]) + 1 - len(times)
+    on_grid = bool((_times_at(times, step, positions) == times).all())
+    can_fill = on_grid and missing <= len(times)  # more is rather a wrong time than a gap
+    if can_fill and fill == "linear":
+        return missing
+    cure = f"{missing} rows are missing: add them, or interpolate with fill='linear'" if can_fill else "mend the times"
+    expected = _times_at(times, step, positions[row - 1 : row] + 1)[0]
+    raise ValueError(
+        f"{where(row)}: expected {_show(expected)}, {step_name(step)} after the row before, got {_show(times[row])}; "
+        f"{cure}, or name no time column: then the rows count as evenly spaced"
+    )
+
+
+def _show(time: np.datetime64) -> str:
+    return str(time).replace("T", " ")

@@ -1,0 +1,67 @@
+"""Checkpoints that survive a kill at any moment.
+
+A file is written under another name, flushed to disk, and moved into place; the one before is kept. Each carries the
+SHA-256 of its content, so that a damaged one is known for what it is, and the one before serves. Loading unpickles no
+code (`weights_only`).
+"""
+
+import hashlib
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+MAGIC = b"longwave checkpoint 1\n"
+LAST, PREVIOUS = "last.ckpt", "previous.ckpt"
+
+
+class Damaged(ValueError):
+    """A checkpoint that is not whole."""
+
+
+def save(folder: Path, content: dict[str, Any]) -> None:
+    """Make `content` (tensors, numbers, strings, lists and dicts) the last checkpoint of `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    payload = buffer.getvalue()
+    part = folder / f".{LAST}.part"
+    with open(part, "wb") as file:
+        file.write(MAGIC + hashlib.sha256(payload).digest())
+        file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())
+    last = folder / LAST
+    if last.exists():
+        os.replace(last, folder / PREVIOUS)
+    os.replace(part, last)
+
+
+def load(folder: Path) -> tuple[dict[str, Any], str | None] | None:
+    """The last checkpoint that is whole, and a note if it is not the last one written; None if there is none."""
+    note = None
+    for name in (LAST, PREVIOUS):
+        path = folder / name
+        if not path.exists():
+            # A kill between the two moves of `save` leaves only the one before.
+            continue
+        try:
+            return _read(path), note
+        except Damaged as error:
+            note = f"{error}; going on from the checkpoint before it"
+    if note is not None:
+        raise Damaged(f"{folder}: no checkpoint is whole; start again without --resume, or with another run folder")
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
+    head, digest, payload = data[: len(MAGIC)], data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 :]
+    if head != MAGIC:
+        raise Damaged(f"{path} is not a longwave checkpoint")
+    if hashlib.sha256(payload).digest() != digest:
+        raise Damaged(f"{path} is damaged")
+    content: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True, map_location="cpu")
+    return content

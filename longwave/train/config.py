@@ -1,0 +1,120 @@
+"""The settings of a run, as frozen dataclasses: what `longwave show` prints and every `--name value` overrides."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from longwave.models.config import ModelConfig
+
+
+@dataclass(frozen=True)
+class ForecastConfig:
+    """A forecasting task: a named set, or one's own series."""
+
+    data: str = "etth1"
+    """etth1, etth2, ettm1, weather or ecl; not used if `csv` is given."""
+    multivariate: bool = False
+    """All columns in, all columns out; else the target column alone."""
+    horizon: int = 720
+    """Steps to forecast."""
+    context: int = 336
+    """Known steps before the forecast."""
+    csv: Path | None = None
+    """A series of one's own: a CSV file with a header, one row a step."""
+    target: str | None = None
+    """The column to forecast (with csv)."""
+    time: str | None = None
+    """The column with the time stamps (with csv)."""
+    fill: Literal["linear"] | None = None
+    """Interpolate missing values of one's own series; without it they are refused."""
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """AdamW with the right parameter groups, a schedule, and when to stop."""
+
+    lr: float = 0.01
+    """Learning rate of everything but the SSM parameters."""
+    ssm_lr: float = 0.001
+    """Learning rate of dt, Lambda, P and B."""
+    dt_lr: float | None = None
+    """Learning rate of dt, if it differs."""
+    weight_decay: float = 0.0
+    """Weight decay (never on dt, Lambda, P and B)."""
+    schedule: Literal["cosine", "plateau", "constant"] = "cosine"
+    """Cosine decay to 0 over all steps, decay when the validation score stands still, or neither."""
+    warmup: int = 0
+    """Steps of linear warm-up."""
+    plateau_patience: int = 5
+    """Validations without a better score before the rate falls (schedule plateau)."""
+    plateau_factor: float = 0.2
+    """By which the rate then is multiplied."""
+    clip: float = 0.0
+    """Largest norm of the gradient, 0 for no clipping."""
+    accumulate: int = 1
+    """Parts that a batch is cut into, one after the other, to save memory."""
+    precision: Literal["no", "bf16", "fp16"] = "no"
+    """Mixed precision; the SSMs stay in float32."""
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """How long to train, and how often to look."""
+
+    epochs: int = 10
+    """Passes over the training part."""
+    batch_size: int = 50
+    """Examples of a step, over all processes."""
+    eval_batch_size: int = 200
+    """Examples of a batch in evaluation; it does not change the scores."""
+    validations: int = 1
+    """Validations an epoch, evenly spaced."""
+    patience: int = 0
+    """Validations without a better score before the run ends, 0 for never."""
+    workers: int = 0
+    """Processes that load data, 0 for none."""
+    seed: int = 0
+    """Seed of weights, order and dropout."""
+    tensorboard: bool = False
+    """Also write TensorBoard files."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that defines a run."""
+
+    name: str
+    task: ForecastConfig = field(default_factory=ForecastConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    loop: LoopConfig = field(default_factory=LoopConfig)
+
+
+def to_dict(experiment: Experiment) -> dict[str, Any]:
+    """Plain values, for config.json."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        return str(value) if isinstance(value, Path) else value
+
+    result: dict[str, Any] = plain(dataclasses.asdict(experiment))
+    return result
+
+
+def from_dict(content: dict[str, Any]) -> Experiment:
+    """The inverse of `to_dict`; unknown settings are refused."""
+    parts: dict[str, Any] = {"name": content["name"]}
+    for name, kind in (("task", ForecastConfig), ("model", ModelConfig), ("optim", OptimConfig), ("loop", LoopConfig)):
+        known = {f.name for f in dataclasses.fields(kind)}
+        unknown = sorted(set(content[name]) - known)
+        if unknown:
+            raise ValueError(
+                f"config.json: unknown settings in {name}: {', '.join(unknown)}; written by a newer longwave?"
+            )
+        values = dict(content[name])
+        if values.get("csv") is not None:
+            values["csv"] = Path(values["csv"])
+        parts[name] = kind(**values)
+    return Experiment(**parts)

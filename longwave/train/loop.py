@@ -1,0 +1,377 @@
+"""The training loop: small, over accelerate, and exact to the bit after a kill.
+
+Everything that the next step depends on is either in the checkpoint (weights, optimiser, random states, position) or
+follows from the seed and the epoch (the order of the examples). A resumed run therefore repeats what it had done since
+its last checkpoint, bit by bit, and goes on.
+"""
+
+import json
+import math
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from longwave.models import SequenceModel
+from longwave.tasks.base import Batch, Split, Task
+from longwave.train import checkpoint
+from longwave.train.config import Experiment
+from longwave.train.display import Display
+from longwave.train.optim import param_groups
+
+
+class TrainingError(RuntimeError):
+    """A run that cannot go on: the message says why and what to do."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C: the run was saved and can go on."""
+
+
+@dataclass
+class Position:
+    """Where a run stands."""
+
+    epoch: int = 0
+    batch: int = 0  # within the epoch
+    step: int = 0
+    best: float = math.inf  # of the goal, lower is better
+    best_step: int = 0
+    stale: int = 0  # validations since the best
+    plateau: int = 0  # validations since the best or since the rate fell
+    rate: float = 1.0  # what plateaus have made of the learning rate
+    seconds: float = 0.0
+    finished: bool = False
+
+
+class Run:
+    """One training run in one folder: config.json, metrics.jsonl, checkpoints/, best/."""
+
+    def __init__(self, folder: Path, experiment: Experiment, task: Task, *, quiet: bool = False) -> None:
+        self.folder, self.experiment, self.task = folder, experiment, task
+        self.config = experiment.loop
+        self.accelerator = Accelerator(
+            mixed_precision=experiment.optim.precision, cpu=not torch.cuda.is_available(), log_with=None
+        )
+        torch.manual_seed(self.config.seed)  # the same weights in every process
+        model = SequenceModel(experiment.model)
+        optim = experiment.optim
+        groups = param_groups(model, optim.lr, optim.weight_decay, optim.ssm_lr, optim.dt_lr)
+        optimizer = torch.optim.AdamW(groups)
+        self.base_rates = [group["lr"] for group in optimizer.param_groups]
+        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        torch.manual_seed(self.config.seed * 1_000_003 + self.accelerator.process_index)  # dropout of its own in each
+        self.position = Position()
+        self.batches = math.ceil(len(task.train) / self.config.batch_size)
+        if not len(task.train):
+            raise TrainingError(f"task {task.name}: the training part is empty")
+        self.display = Display(quiet or not self.main, self.batches, self.config.epochs, task.goal)
+        self._interrupted = False
+        self._board: Any = None
+
+    # Running
+
+    def fit(self, resume: bool) -> dict[str, Any]:
+        """Train to the end, then score the best weights on the validation and test parts."""
+        if resume:
+            self._resume()
+        elif self.main:
+            (self.folder / "metrics.jsonl").unlink(missing_ok=True)
+        previous = signal.getsignal(signal.SIGINT)
+        if previous is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._on_interrupt)
+        try:
+            with self.display:
+                self._train()
+                return self._finish()
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    def _train(self) -> None:
+        at = self.position
+        while not at.finished and at.epoch < self.config.epochs:
+            started = time.perf_counter()
+            for batch, share in self._load(self.task.train, self._order(at.epoch)[at.batch :], self.config.batch_size):
+                loss = self._step(batch, share)
+                at.batch += 1
+                at.step += 1
+                self.display.step(at.epoch, at.batch, loss, self._factor())
+                if self._due(at.batch):
+                    at.seconds += time.perf_counter() - started
+                    self._validate(loss)
+                    started = time.perf_counter()
+                if self._interrupted:
+                    at.seconds += time.perf_counter() - started
+                    self._save()
+                    raise Interrupted(f"stopped at step {at.step}; go on with: longwave train --resume {self.folder}")
+                if at.finished:
+                    return
+            at.epoch, at.batch = at.epoch + 1, 0
+        at.finished = True
+
+    def _step(self, batch: Batch, share: float) -> float:
+        """One optimiser step; `share` is this process' part of the whole batch, over an equal part."""
+        self.model.train()
+        for group, rate in zip(self.optimizer.param_groups, self.base_rates, strict=True):
+            group["lr"] = rate * self._factor()
+        total, size = 0.0, len(batch["y"])
+        parts = math.ceil(size / self.experiment.optim.accumulate)
+        for start in range(0, size, parts):
+            part = {name: values[start : start + parts] for name, values in batch.items()}
+            weight = share * len(part["y"]) / size
+            last = start + parts >= size
+            with self._maybe_no_sync(last), self.accelerator.autocast():
+                loss = self.task.loss(self._predict(part), part) * weight
+                self.accelerator.backward(loss)
+            total += float(loss.detach())
+        if not math.isfinite(total):
+            self._fail("the loss is not finite")
+        if self.experiment.optim.clip:
+            self.accelerator.clip_grad_norm_(self.model.parameters(), self.experiment.optim.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return total
+
+    def _maybe_no_sync(self, last: bool) -> Any:
+        import contextlib
+
+        return contextlib.nullcontext() if last else self.accelerator.no_sync(self.model)
+
+    def _predict(self, batch: Batch) -> Tensor:
+        output, _ = self.model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"))
+        result: Tensor = output.float() if output.dtype in (torch.bfloat16, torch.float16) else output
+        return result
+
+    def _factor(self) -> float:
+        """What the schedule makes of the base learning rates at this step."""
+        optim, step = self.experiment.optim, self.position.step
+        warm = min(1.0, (step + 1) / optim.warmup) if optim.warmup else 1.0
+        if optim.schedule == "cosine":
+            total = max(1, self.batches * self.config.epochs - optim.warmup)
+            progress = min(1.0, max(0, step - optim.warmup) / total)
+            return warm * 0.5 * (1 + math.cos(math.pi * progress))
+        return warm * (self.position.rate if optim.schedule == "plateau" else 1.0)
+
+    def _due(self, batch: int) -> bool:
+        """Whether a validation follows this batch: `validations` times an epoch, the last at its end."""
+        n, k = self.batches, min(self.config.validations, self.batches)
+        return any(batch == math.ceil(n * i / k) for i in range(1, k + 1))
+
+    # Data
+
+    def _order(self, epoch: int) -> list[list[int]]:
+        """The batches of an epoch: a permutation that follows from seed and epoch alone."""
+        generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + epoch)
+        order = torch.randperm(len(self.task.train), generator=generator).tolist()
+        size = self.config.batch_size
+        return [order[i : i + size] for i in range(0, len(order), size)]
+
+    def _load(self, split: Split, batches: list[list[int]], size: int) -> Iterator[tuple[Batch, float]]:
+        """Batches on the device, each with the share that this process has of it."""
+        world, rank = self.accelerator.num_processes, self.accelerator.process_index
+        mine = [indices[rank::world] for indices in batches]
+        loader: DataLoader[Batch] = DataLoader(
+            _Indexed(split),
+            sampler=mine,
+            batch_size=None,
+            num_workers=self.config.workers,
+            generator=torch.Generator().manual_seed(self.config.seed),  # else it would draw from the global one
+            persistent_workers=False,
+        )
+        for batch, indices, whole in zip(loader, mine, batches, strict=True):
+            share = len(indices) * world / len(whole)
+            yield {name: values.to(self.accelerator.device) for name, values in batch.items()}, share
+
+    # Scores
+
+    def evaluate(self, split: Split) -> dict[str, float]:
+        """Exact scores over a whole split, whatever the batches and processes."""
+        size = self.config.eval_batch_size
+        indices = list(range(len(split)))
+        batches = [indices[i : i + size] for i in range(0, len(indices), size)]
+        # A last batch with fewer rows than processes would leave one of them nothing to do.
+        sums: dict[str, Tensor] = {}
+        self.model.eval()
+        with torch.no_grad():
+            for batch, _ in self._load(split, batches, size):
+                if not len(batch["y"]):
+                    continue
+                with self.accelerator.autocast():
+                    output = self._predict(batch)
+                for name, (total, count) in self.task.scores(output, batch).items():
+                    pair = torch.stack((total.double(), total.new_full((), count, dtype=torch.float64)))
+                    sums[name] = sums[name] + pair if name in sums else pair
+        names = sorted(sums)
+        stacked = self.accelerator.reduce(torch.stack([sums[name] for name in names]), reduction="sum")
+        return {name: float(total / count) for name, (total, count) in zip(names, stacked, strict=True)}
+
+    def _validate(self, loss: float) -> None:
+        at, goal = self.position, self.task.goal
+        self.display.validating()
+        scores = self.evaluate(self.task.valid)
+        value = -scores[goal] if self.task.higher_is_better else scores[goal]
+        if not math.isfinite(value):
+            self._fail(f"the validation score {goal} is not finite")
+        better = value < at.best
+        at.stale, at.plateau = (0, 0) if better else (at.stale + 1, at.plateau + 1)
+        if better:
+            at.best, at.best_step = value, at.step
+            if self.main:
+                self._unwrapped().save_pretrained(self.folder / "best")
+        if at.plateau > self.experiment.optim.plateau_patience:
+            at.rate, at.plateau = at.rate * self.experiment.optim.plateau_factor, 0
+        if self.config.patience and at.stale >= self.config.patience:
+            at.finished = True
+        lr = self.base_rates[0] * self._factor()
+        line = {"step": at.step, "epoch": at.step / self.batches, "loss": loss, "lr": lr, "seconds": at.seconds}
+        self._log({**line, **{f"valid_{name}": v for name, v in scores.items()}})
+        self.display.validated(at.step, loss, scores[goal], better)
+        self._save()
+
+    def _finish(self) -> dict[str, Any]:
+        """Scores of the best weights, and the run's summary."""
+        self.accelerator.wait_for_everyone()
+        self.load_weights(SequenceModel.from_pretrained(self.folder / "best"))
+        self.display.testing()
+        result = {
+            "valid": self.evaluate(self.task.valid),
+            "test": self.evaluate(self.task.test),
+            "best_step": self.position.best_step,
+            "steps": self.position.step,
+            "seconds": round(self.position.seconds, 1),
+            "parameters": sum(p.numel() for p in self._unwrapped().parameters()),
+        }
+        if self.main:
+            write_json(self.folder / "result.json", result)
+        return result
+
+    def load_weights(self, model: SequenceModel) -> None:
+        """Take over the weights of another model."""
+        self._unwrapped().load_state_dict(model.state_dict())
+
+    # Saving
+
+    def _save(self) -> None:
+        random = self._random_states()
+        if self.main:
+            checkpoint.save(
+                self.folder / "checkpoints",
+                {
+                    "position": asdict(self.position),
+                    "model": self._unwrapped().state_dict(),
+                    "optimizer": self.optimizer.state_dict(),
+                    "random": random,
+                },
+            )
+        self.accelerator.wait_for_everyone()
+
+    def _random_states(self) -> Tensor:
+        """The state of torch's generator on the CPU in every process, (processes, bytes)."""
+        states: Tensor = self.accelerator.gather(torch.get_rng_state().to(self.accelerator.device).unsqueeze(0))
+        return states.cpu()
+
+    def _resume(self) -> None:
+        loaded = checkpoint.load(self.folder / "checkpoints")
+        if loaded is None:
+            if self.main:
+                (self.folder / "metrics.jsonl").unlink(missing_ok=True)
+            return
+        content, note = loaded
+        if note and self.main:
+            self.display.say(note)
+        self.position = Position(**content["position"])
+        self._unwrapped().load_state_dict(content["model"])
+        self.optimizer.load_state_dict(content["optimizer"])
+        states = content["random"]
+        if len(states) == self.accelerator.num_processes:
+            torch.set_rng_state(states[self.accelerator.process_index])
+        else:
+            self.display.say(f"the run had {len(states)} processes: it goes on, but dropout differs from here on")
+        if self.main:
+            _truncate_log(self.folder / "metrics.jsonl", self.position.step)
+            self.display.say(f"going on at step {self.position.step}")
+
+    def _log(self, line: dict[str, Any]) -> None:
+        if not self.main:
+            return
+        with open(self.folder / "metrics.jsonl", "a") as file:
+            file.write(json.dumps(line) + "\n")
+        if self.config.tensorboard:
+            if self._board is None:
+                from torch.utils.tensorboard import SummaryWriter
+
+                self._board = SummaryWriter(str(self.folder / "tensorboard"))
+            for name, value in line.items():
+                self._board.add_scalar(name, value, line["step"])
+            self._board.flush()
+
+    def _fail(self, what: str) -> None:
+        lr = self.base_rates[0] * self._factor()
+        bad = [n for n, p in self._unwrapped().named_parameters() if not torch.isfinite(p).all()]
+        bad += [
+            f"the gradient of {n}"
+            for n, p in self._unwrapped().named_parameters()
+            if p.grad is not None and not torch.isfinite(p.grad).all()
+        ]
+        where = f"first bad: {bad[0]}" if bad else "weights and gradients are finite: look at the data"
+        raise TrainingError(
+            f"{what} at step {self.position.step} (learning rate {lr:.2g}); {where}. The last good checkpoint is kept "
+            f"in {self.folder / 'checkpoints'}. A smaller --optim.lr or --optim.clip 1 often helps"
+        )
+
+    def _on_interrupt(self, *_: Any) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt  # a second Ctrl-C means now
+        self._interrupted = True
+        self.display.say("stopping after this step (Ctrl-C again: at once)")
+
+    @property
+    def main(self) -> bool:
+        """Whether this process is the one that writes."""
+        return bool(self.accelerator.is_main_process)
+
+    def _unwrapped(self) -> SequenceModel:
+        model: SequenceModel = self.accelerator.unwrap_model(self.model)
+        return model
+
+
+class _Indexed(Dataset[Batch]):
+    """A split as torch's DataLoader wants it: asked for a list of indices, it gives a batch."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+
+    def __getitem__(self, indices: list[int]) -> Batch:
+        return self.split.batch(indices)
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file that appears whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(json.dumps(content, indent=2) + "\n")
+    os.replace(part, path)
+
+
+def _truncate_log(path: Path, step: int) -> None:
+    """Drop what was logged after the checkpoint: it will be logged again."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text().splitlines():
+        try:
+            if json.loads(line)["step"] <= step:
+                kept.append(line)
+        except (ValueError, KeyError):
+            break  # half a line, from a kill while it was written
+    path.write_text("".join(line + "\n" for line in kept))
