@@ -46,9 +46,8 @@ format: $(STAMP)  ## rewrite the files in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: $(STAMP)  ## one system seen three ways, then a short speed table
-	$(BIN)/python examples/three_views.py
-	$(BIN)/longwave bench kernel --quick
+demo: $(STAMP)  ## train a small S4 on real data, compare it, stream it; ends with a report to open
+	$(BIN)/python examples/demo.py
 
 bench: $(STAMP)  ## the full speed tables on this machine
 	$(BIN)/longwave bench kernel

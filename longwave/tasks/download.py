@@ -732,3 +732,9 @@ def _tar_entries(opened: tarfile.TarFile, archive: Path) -> Iterator[_Entry]:
         if hasattr(tarfile, "data_filter"):  # since 3.11.4: a second opinion
             tarfile.data_filter(member, str(archive.parent))
         yield _Entry(path, None if member.isdir() else member.size, partial(opened.extractfile, member))
+    # The sum of a compressed stream is compared at its end, beyond where a tar file says that it ends.
+    left = 1 << 26
+    while left > 0 and opened.fileobj is not None and (block := opened.fileobj.read(BLOCK)):
+        left -= len(block)
+    if left <= 0:
+        raise Refused(f"{archive.name} goes on after its end")
