@@ -12,6 +12,11 @@ from torch import Tensor, nn
 State = Any  # whatever the mixer's state is; None if it has none
 
 
+def valid_steps(lengths: Tensor, x: Tensor) -> Tensor:
+    """(B, L, 1): which steps of x (B, L, ...) count, and are not padding."""
+    return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(-1)).unsqueeze(-1)
+
+
 class MaskedBatchNorm(nn.Module):
     """Batch norm over rows and steps, (B, L, H), that leaves padding out of its statistics."""
 
@@ -41,16 +46,18 @@ class MaskedBatchNorm(nn.Module):
                 self.eps,
             )
             return out.view_as(x)
+        # Sums over a batch want float32, as torch's own kernel takes them; a product would not hide NaN in the padding.
+        dtype, x = x.dtype, torch.where(valid, x, 0).to(torch.promote_types(x.dtype, torch.float32))
         mean, var = self.running_mean, self.running_var
         if self.training:
-            count = valid.sum()
-            mean = torch.where(valid, x, 0).sum((0, 1)) / count
+            count = valid.sum().clamp(min=1)
+            mean = x.sum((0, 1)) / count
             var = torch.where(valid, x - mean, 0).square().sum((0, 1)) / count
             with torch.no_grad():
                 unbiased = var * (count / (count - 1).clamp(min=1))
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
                 self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
-        return (x - mean) * (torch.rsqrt(var + self.eps) * self.weight) + self.bias
+        return ((x - mean) * (torch.rsqrt(var + self.eps) * self.weight) + self.bias).to(dtype)
 
 
 class LayerNorm(nn.LayerNorm):
@@ -131,7 +138,14 @@ class Block(nn.Module):
         rate: float = 1.0,
         need_state: bool = True,
     ) -> tuple[Tensor, State]:
-        """x (B, L, H) and the mixer's state after it. `valid` (B, L, 1) is what `lengths` means, step by step."""
+        """x (B, L, H) and the mixer's state after it.
+
+        `valid` (B, L, 1) is what `lengths` means, step by step. Without it the block works it out, and hides what
+        stands in the padding; a model does both once for all its blocks.
+        """
+        if lengths is not None and valid is None:
+            valid = valid_steps(lengths, x)
+            x = torch.where(valid, x, 0)
 
         def mix(z: Tensor) -> tuple[Tensor, State]:
             z, after = self.mixer(z, state, lengths=lengths, rate=rate, need_state=need_state)

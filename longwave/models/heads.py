@@ -5,7 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from longwave.layers.block import valid_steps
 from longwave.models.config import ModelConfig
+
+DECODERS = ("mean", "last", "sequence", "forecast")
+WINDOWS = ("none", "last", "standard")
 
 
 class Encoder(nn.Module):
@@ -18,10 +22,17 @@ class Encoder(nn.Module):
         else:
             self.values = nn.Linear(config.input_size, config.d_model)
         self.time = nn.Linear(config.time_size, config.d_model, bias=False) if config.time_size else None
+        # A step to forecast comes in as 0, which is a value like any other: this tells the two apart.
+        self.unknown = nn.Parameter(torch.randn(config.d_model)) if config.decoder == "forecast" else None
 
-    def forward(self, x: Tensor, time: Tensor | None = None) -> Tensor:
-        """The sum of both; position-wise, so that one step is encoded as it is within a sequence."""
+    def forward(self, x: Tensor, time: Tensor | None = None, unknown: Tensor | None = None) -> Tensor:
+        """The sum of all; position-wise, so that one step is encoded as it is within a sequence.
+
+        `unknown` (L, 1) or (B, L, 1) is 1 where a value is to be forecast, else 0; only forecast models have it.
+        """
         encoded: Tensor = self.values(x)
+        if self.unknown is not None and unknown is not None:
+            encoded = encoded + unknown.to(self.unknown) * self.unknown
         if self.time is not None:
             if time is None:
                 raise ValueError(f"time: this model wants {self.time.in_features} features of time a step, got none")
@@ -37,6 +48,8 @@ class Decoder(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        if config.decoder not in DECODERS:
+            raise ValueError(f"decoder: expected one of {', '.join(DECODERS)}, got {config.decoder!r}")
         if config.decoder == "forecast" and config.horizon < 1:
             raise ValueError(f"horizon: a forecast decoder needs at least 1 step, got {config.horizon}")
         self.kind, self.horizon = config.decoder, config.horizon
@@ -45,25 +58,31 @@ class Decoder(nn.Module):
     def forward(
         self, x: Tensor, state: Any = None, *, lengths: Tensor | None = None, valid: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """The output, and for "mean" the sum and count so far."""
+        """The output, and for "mean" the sum and count so far, for "last" the last step so far."""
+        rows = torch.arange(len(x), device=x.device)
         if self.kind == "mean":
-            kept = x if valid is None else torch.where(valid, x, 0)
-            count = x.new_full((x.shape[0], 1), x.shape[1]) if lengths is None else lengths.to(x).unsqueeze(-1)
+            kept = _wide(x if valid is None else torch.where(valid, x, 0))
+            count = kept.new_full((len(x), 1), x.shape[1]) if lengths is None else lengths.to(kept).unsqueeze(-1)
             total = kept.sum(1)
             if state is not None:
                 total, count = total + state[0], count + state[1]
             return self.linear(total / count.clamp(min=1)), (total, count)
         if self.kind == "last":
-            if lengths is None:
-                return self.linear(x[:, -1]), None
-            return self.linear(x[torch.arange(len(x), device=x.device), lengths.to(x.device).clamp(min=1) - 1]), None
-        return self.linear(x[:, -self.horizon :] if self.kind == "forecast" else x), None
+            last = x[:, -1] if lengths is None else x[rows, lengths.to(x.device).clamp(min=1) - 1]
+            if lengths is not None and state is not None:
+                # A row that ended in an earlier chunk has no step in this one.
+                last = torch.where((lengths.to(x.device) > 0).unsqueeze(-1), last, state)
+            return self.linear(last), last
+        if self.kind == "forecast":
+            steps = torch.arange(-self.horizon, 0, device=x.device)
+            x = x[:, -self.horizon :] if lengths is None else x[rows[:, None], lengths.to(x.device)[:, None] + steps]
+        return self.linear(x), None
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
         """One step, x (B, d_model)."""
         if self.kind != "mean":
-            return self.linear(x), None
-        total, count = (x, x.new_ones(len(x), 1)) if state is None else (state[0] + x, state[1] + 1)
+            return self.linear(x), x if self.kind == "last" else None
+        total, count = (_wide(x), _wide(x.new_ones(len(x), 1))) if state is None else (state[0] + x, state[1] + 1)
         return self.linear(total / count), (total, count)
 
 
@@ -72,24 +91,63 @@ class Window(nn.Module):
 
     def __init__(self, kind: str, horizon: int) -> None:
         super().__init__()
+        if kind not in WINDOWS:
+            raise ValueError(f"window: expected one of {', '.join(WINDOWS)}, got {kind!r}")
         self.kind, self.horizon = kind, horizon
 
-    def measure(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+    def measure(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
         """Shift and scale, (B, 1, channels), from the part of x (B, L, channels) before the horizon."""
         if self.kind == "none":
             return None
-        known = x[:, : x.shape[1] - self.horizon]
-        if self.kind == "last":
-            return known[:, -1:], torch.ones_like(known[:, -1:])
-        return known.mean(1, keepdim=True), known.std(1, keepdim=True, correction=0).clamp(min=1e-4)
+        if lengths is None:
+            known = x[:, : self._known_steps(x, None)]
+            if self.kind == "last":
+                return known[:, -1:], torch.ones_like(known[:, -1:])
+            mean, var = known.mean(1, keepdim=True), known.var(1, keepdim=True, correction=0)
+        else:
+            counts = self._known_steps(x, lengths)
+            if self.kind == "last":
+                last = x[torch.arange(len(x), device=x.device), counts - 1].unsqueeze(1)
+                return last, torch.ones_like(last)
+            known = valid_steps(counts, x)
+            mean = torch.where(known, x, 0).sum(1, keepdim=True) / counts[:, None, None]
+            var = torch.where(known, x - mean, 0).square().sum(1, keepdim=True) / counts[:, None, None]
+        return mean, var.clamp(min=1e-8).sqrt()  # clamped before the root, whose slope at 0 is infinite
 
-    def normalise(self, x: Tensor, measured: tuple[Tensor, Tensor] | None) -> Tensor:
+    def unknown(self, x: Tensor, lengths: Tensor | None = None) -> Tensor | None:
+        """(L, 1), or (B, L, 1) with lengths: 1 for the steps to forecast, else 0; None if nothing is forecast."""
+        if self.horizon == 0:
+            return None
+        known = torch.as_tensor(self._known_steps(x, lengths), device=x.device).unsqueeze(-1)
+        steps = torch.arange(x.shape[1], device=x.device)
+        flags = (steps >= known) & (steps < known + self.horizon)
+        return flags.unsqueeze(-1).to(torch.get_default_dtype())
+
+    def normalise(self, x: Tensor, measured: tuple[Tensor, Tensor] | None, lengths: Tensor | None = None) -> Tensor:
         """The known part in units of the window; the steps to forecast stay 0, which now means "as measured"."""
-        if measured is None:
+        unknown = self.unknown(x, lengths)
+        if measured is None or unknown is None:
             return x
-        known, unknown = x.split([x.shape[1] - self.horizon, self.horizon], dim=1)
-        return torch.cat(((known - measured[0]) / measured[1], unknown), dim=1)
+        return torch.where(unknown > 0, x, (x - measured[0]) / measured[1])
 
     def restore(self, y: Tensor, measured: tuple[Tensor, Tensor] | None) -> Tensor:
         """From units of the window back to those of the data."""
         return y if measured is None else y * measured[1] + measured[0]
+
+    def _known_steps(self, x: Tensor, lengths: Tensor | None) -> Any:
+        """How many steps of x are known, for each row if there are lengths."""
+        least = self.horizon + (self.kind != "none")
+        if not torch.compiler.is_compiling():
+            shortest = x.shape[1] if lengths is None else int(lengths.min())
+            if shortest < least:
+                raise ValueError(
+                    f"x: expected at least {least} steps, {self.horizon} of them to forecast, got {shortest}"
+                )
+            if lengths is not None and int(lengths.max()) > x.shape[1]:
+                raise ValueError(f"lengths: expected at most {x.shape[1]}, the steps of x, got {int(lengths.max())}")
+        return (x.shape[1] if lengths is None else lengths.to(x.device)) - self.horizon
+
+
+def _wide(x: Tensor) -> Tensor:
+    """In float32 at least: what long sums and large counts want."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from longwave.layers import MIXERS, NORMS, Block
+from longwave.layers.block import valid_steps
 from longwave.models.config import ModelConfig
 from longwave.models.heads import Decoder, Encoder, Window
 
@@ -23,12 +24,16 @@ class SequenceModel(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        if config.mixer not in MIXERS:
+            raise ValueError(f"mixer: expected one of {', '.join(MIXERS)}, got {config.mixer!r}")
+        if config.norm not in NORMS:
+            raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
         self.config = config
         self.encoder = Encoder(config)
         self.blocks = nn.ModuleList(_block(config) for _ in range(config.n_layers))
         self.norm = NORMS[config.norm](config.d_model) if config.prenorm else None
         self.decoder = Decoder(config)
-        self.window = Window(config.window, config.horizon)
+        self.window = Window(config.window, config.horizon if config.decoder == "forecast" else 0)
         if config.window != "none" and (config.decoder != "forecast" or config.input_size != config.output_size):
             raise ValueError(
                 f"window: {config.window!r} wants a forecast of the channels that come in, "
@@ -46,14 +51,19 @@ class SequenceModel(nn.Module):
         need_state: bool = False,
     ) -> tuple[Tensor, Any]:
         """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted."""
+        if state is not None and self.config.decoder == "forecast":
+            raise ValueError(
+                "state: a forecast model takes a whole window at once; forecast_by_steps goes step by step"
+            )
         valid = None
         if lengths is not None:
-            valid = (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(-1)).unsqueeze(-1)
+            lengths = torch.as_tensor(lengths, device=x.device)
+            valid = valid_steps(lengths, x)
             # Whatever stands in the padding, even NaN, must not reach a weight's gradient.
             x = torch.where(valid if x.ndim == 3 else valid.squeeze(-1), x, 0)
             time = None if time is None else torch.where(valid, time, 0)
-        measured = self.window.measure(x)
-        z = self.encoder(self.window.normalise(x, measured), time)
+        measured = self.window.measure(x, lengths)
+        z = self.encoder(self.window.normalise(x, measured, lengths), time, self.window.unknown(x, lengths))
         states, decoder_state = ([None] * len(self.blocks), None) if state is None else state
         after = []
         for block, before in zip(self.blocks, states, strict=True):
@@ -68,15 +78,18 @@ class SequenceModel(nn.Module):
         """The state before the first step."""
         return [block.initial_state(batch) for block in self.blocks], None  # type: ignore[operator]
 
-    def step(self, x: Tensor, state: Any, *, time: Tensor | None = None, rate: float = 1.0) -> tuple[Tensor, Any]:
+    def step(
+        self, x: Tensor, state: Any, *, time: Tensor | None = None, unknown: Tensor | None = None, rate: float = 1.0
+    ) -> tuple[Tensor, Any]:
         """One step: x (B, input_size) or tokens (B,). The output is what forward gives if the sequence ends here.
 
-        A forecast model takes and gives values in units of the window (see `Window`); `forecast_by_steps` does it all.
+        A forecast model takes and gives values in units of the window (see `Window`), and `unknown` (1,) is 1 where x
+        is 0 because it is to be forecast; `forecast_by_steps` does it all.
         """
         if self.training and self.config.norm == "batch":
             raise ValueError("step: batch norm in training mixes all steps of a batch; call model.eval() first")
         states, decoder_state = state
-        z = self.encoder(x.unsqueeze(1), None if time is None else time.unsqueeze(1)).squeeze(1)
+        z = self.encoder(x.unsqueeze(1), None if time is None else time.unsqueeze(1), unknown).squeeze(1)
         after = []
         for block, before in zip(self.blocks, states, strict=True):
             z, s = block.step(z, before, rate=rate)  # type: ignore[operator]
@@ -90,9 +103,11 @@ class SequenceModel(nn.Module):
         """The forecast of a whole window (B, context + horizon, channels) by the recurrence, one step at a time."""
         measured = self.window.measure(x)
         x = self.window.normalise(x, measured)
+        unknown = self.window.unknown(x)
         state, outputs = self.initial_state(len(x)), []
         for k in range(x.shape[1]):
-            y, state = self.step(x[:, k], state, time=None if time is None else time[:, k])
+            time_k = None if time is None else time[:, k]
+            y, state = self.step(x[:, k], state, time=time_k, unknown=None if unknown is None else unknown[k])
             outputs.append(y)
         return self.window.restore(torch.stack(outputs[-self.config.horizon :], dim=1), measured)
 
@@ -111,14 +126,19 @@ class SequenceModel(nn.Module):
     def from_pretrained(cls, folder: str | Path) -> "SequenceModel":
         """The model that `save_pretrained` wrote; offline, and nothing is unpickled."""
         folder = Path(folder)
-        model = cls(_read_config(folder / "config.json"))
+        config = _read_config(folder / "config.json")
+        try:
+            model = cls(config)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise ValueError(f"{folder / 'config.json'}: its settings make no model: {error}") from error
         path = folder / "model.safetensors"
         try:
-            weights = load_file(path)
+            # Copies, because the file may be replaced while the model lives.
+            weights = {name: tensor.clone() for name, tensor in load_file(path).items()}
         except (OSError, SafetensorError) as error:
             raise ValueError(f"{path}: expected the weights of a longwave model, got {error}") from error
         try:
-            model.load_state_dict(weights)
+            model.load_state_dict(weights, assign=True)  # in the dtype that they were saved in
         except RuntimeError as error:
             raise ValueError(f"{path}: the weights do not fit the config.json beside them: {error}") from error
         return model
@@ -159,8 +179,11 @@ def _read_config(path: Path) -> ModelConfig:
         raise ValueError(
             f"{path}: format {content.get('format')!r}, but this longwave reads format {FORMAT}; update longwave"
         )
+    settings = content.get("config")
+    if not isinstance(settings, dict):
+        raise ValueError(f'{path}: expected the settings of a model under "config", got {settings!r}')
     known = {field.name for field in dataclasses.fields(ModelConfig)}
-    unknown = sorted(set(content["config"]) - known)
+    unknown = sorted(set(settings) - known)
     if unknown:
         raise ValueError(f"{path}: unknown settings {', '.join(unknown)}; written by a newer longwave?")
-    return ModelConfig(**content["config"])
+    return ModelConfig(**settings)

@@ -20,7 +20,7 @@ def draw_windows(windows: Sequence[tuple[Tensor, Tensor, Tensor]], context_shown
         known = known[-context_shown:]
         after = torch.arange(len(truth)) + 1
         axes.plot(torch.arange(-len(known) + 1, 1), known, color=GREY, linewidth=1, label="known")
-        axes.plot(after, truth, color=BLUE, linewidth=1, label="truth")
+        axes.plot(torch.arange(len(truth) + 1), torch.cat((known[-1:], truth)), color=BLUE, linewidth=1, label="truth")
         axes.plot(after, forecast, color=ORANGE, linewidth=1.4, label="forecast")
         axes.axvline(0.5, color="0.8", linewidth=0.8, zorder=0)
         axes.margins(x=0.01)

@@ -99,6 +99,12 @@ def scores(name: str, task: ForecastTask) -> dict[str, dict[str, float]]:
     return {part: evaluate(forecast, task, windows) for part, windows in (("valid", task.valid), ("test", task.test))}
 
 
+def table(task: ForecastTask) -> dict[str, dict[str, dict[str, float]]]:
+    """The scores of every baseline, by name; without seasonal-naive if the context is shorter than a season."""
+    short = task.context < season(task.data.series.step)
+    return {name: scores(name, task) for name in BASELINES if not (short and name == "seasonal-naive")}
+
+
 def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: Windows) -> dict[str, float]:
     """The task's scores of a forecast, over every window."""
     size = max(1, 2**22 // (windows.values.shape[1] * (task.context + task.horizon)))  # 32 MB of float64

@@ -20,6 +20,8 @@ class ForecastConfig:
     """Steps to forecast."""
     context: int = 336
     """Known steps before the forecast."""
+    time_features: bool = True
+    """Add features of the time (hour, day of the week ...) to the input."""
     csv: Path | None = None
     """A series of one's own: a CSV file with a header, one row a step."""
     target: str | None = None

@@ -209,7 +209,7 @@ class Run:
                 for name, (total, count) in self.task.scores(output, batch).items():
                     pair = torch.stack((total.double(), total.new_full((), count, dtype=torch.float64)))
                     sums[name] = sums[name] + pair if name in sums else pair
-        names = sorted(sums)
+        names = list(sums)
         stacked = self.accelerator.reduce(torch.stack([sums[name] for name in names]), reduction="sum")
         return {name: float(total / count) for name, (total, count) in zip(names, stacked, strict=True)}
 

@@ -87,7 +87,7 @@ def _finish(run: Run, task: Task, resume: bool) -> Finished:
         result["paper"] = task.paper
         if isinstance(task, ForecastTask):
             run.display.say("scoring the baselines")
-            result["baselines"] = {name: baselines.scores(name, task) for name in baselines.BASELINES}
+            result["baselines"] = baselines.table(task)
         write_json(run.folder / "result.json", result)
         from longwave.report.page import write_report
 

@@ -1,0 +1,406 @@
+"""Forecasting tasks: windows, splits, standardisation, scores, and the public sets."""
+
+import hashlib
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from longwave.tasks import forecasting
+from longwave.tasks.forecasting import (
+    EMBEDDED,
+    HORIZONS,
+    PAPER,
+    SETS,
+    ForecastData,
+    ForecastInput,
+    custom,
+    load,
+    make_task,
+    needed_rows,
+    share_borders,
+    time_features,
+)
+from longwave.tasks.series import Series, read_csv
+
+CONTEXT, HORIZON = 7, 5
+BORDERS = (60, 80, 97)  # three rows of the series belong to no part
+ROWS = 100
+
+
+def make_series(rows=ROWS, columns=3, minutes=60, seed=0):
+    values = np.random.default_rng(seed).normal(size=(rows, columns)).cumsum(axis=0) * [10, 1, 0.1][:columns] + 5
+    times = np.datetime64("2019-12-30T22:00:00") + np.arange(rows) * np.timedelta64(60 * minutes, "s")
+    names = tuple("abc"[:columns])
+    return Series(values, names, columns - 1, times, np.timedelta64(60 * minutes, "s"))
+
+
+def make(series, borders=BORDERS, context=CONTEXT, horizon=HORIZON):
+    return make_task(ForecastData("made", series, borders, "made"), context, horizon)
+
+
+@pytest.fixture
+def task():
+    return make(make_series())
+
+
+def parts(task):
+    return {"train": task.train, "valid": task.valid, "test": task.test}
+
+
+def slow_windows(series, part):
+    """Every window of a part, cut one by one from the definition: (context, horizon, first row)."""
+    train = series.values[: BORDERS[0]]
+    values = (series.values - train.mean(axis=0)) / train.std(axis=0)
+    first, end = {"train": (0, BORDERS[0]), "valid": BORDERS[:2], "test": BORDERS[1:]}[part]
+    for start in range(len(values)):
+        rows = range(start + CONTEXT, start + CONTEXT + HORIZON)
+        if first <= rows[0] and rows[-1] < end and (part != "train" or start >= first):
+            yield values[start : start + CONTEXT], values[rows[0] : rows[-1] + 1], start
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "test"])
+def test_windows_are_those_cut_one_by_one(task, part):
+    expected = list(slow_windows(task.data.series, part))
+    windows = parts(task)[part]
+    assert len(windows) == len(expected)
+    batch = windows.batch(range(len(windows)))
+    features = time_features(task.data.series.times)
+    for i, (context, horizon, start) in enumerate(expected):
+        np.testing.assert_allclose(batch["x"][i, :CONTEXT].numpy(), context, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(batch["y"][i].numpy(), horizon, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(batch["time"][i].numpy(), features[start : start + CONTEXT + HORIZON])
+    assert batch["x"].dtype == batch["y"].dtype == batch["time"].dtype == torch.float32
+
+
+def test_the_horizon_is_masked_by_zeros(task):
+    for windows in parts(task).values():
+        x = windows.batch(range(len(windows)))["x"]
+        assert x.shape[1:] == (CONTEXT + HORIZON, 3)
+        assert (x[:, CONTEXT:] == 0).all()
+        assert (x[:, :CONTEXT] != 0).all()
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "test"])
+def test_no_future_row_changes_the_input(part):
+    """All rows from the first that a window forecasts are replaced. Only the scaling may know the whole train part."""
+    series = make_series()
+    before = make(series)
+    index = len(parts(before)[part]) // 2
+    values = series.values.copy()
+    values[parts(before)[part].first + index :] += 100
+    after = make(Series(values, series.columns, series.target, series.times, series.step))
+    old, new = (parts(task)[part].batch([index]) for task in (before, after))
+    if part == "train":
+        old, new = (
+            {"x": torch.from_numpy(task.inputs.restore(batch["x"][:, :CONTEXT].numpy())), "y": batch["y"]}
+            for task, batch in ((before, old), (after, new))
+        )
+    torch.testing.assert_close(new["x"], old["x"], rtol=0, atol=1e-4 if part == "train" else 0)
+    assert (new["y"] != old["y"]).all()
+
+
+def test_columns_are_standardised_by_the_train_part_alone(task):
+    inputs, train = task.inputs, task.data.series.values[: BORDERS[0]]
+    np.testing.assert_allclose(inputs.mean, train.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(inputs.deviation, train.std(axis=0), rtol=1e-12)
+    seen = task.train.values[: BORDERS[0]].double()
+    torch.testing.assert_close(seen.mean(dim=0), torch.zeros(3, dtype=torch.double), rtol=0, atol=1e-6)
+    torch.testing.assert_close(seen.std(dim=0, correction=0), torch.ones(3, dtype=torch.double), rtol=0, atol=1e-6)
+    series = task.data.series
+    np.testing.assert_allclose(inputs.restore(inputs.standardise(series.values)), series.values, rtol=1e-12)
+
+
+def test_a_constant_column_is_divided_by_one():
+    series = make_series()
+    series.values[:, 1] = 0.1  # its computed deviation is 1e-17, not 0
+    series.values[BORDERS[0] :, 1] = 0.6
+    task = make(series)
+    assert task.inputs.deviation[1] == 1
+    torch.testing.assert_close(task.test.batch([0])["y"][0, :, 1], torch.full((HORIZON,), 0.5))
+    torch.testing.assert_close(task.train.batch([0])["y"][0, :, 1], torch.zeros(HORIZON), rtol=0, atol=1e-15)
+
+
+def test_parts_do_not_share_rows_to_forecast_and_the_last_window_ends_at_the_last_row(task):
+    for (part, windows), end in zip(parts(task).items(), BORDERS, strict=True):
+        last = windows.batch([len(windows) - 1])["y"][0]
+        torch.testing.assert_close(last, task.train.values[end - HORIZON : end], rtol=0, atol=0)
+        assert windows.end == end
+        assert windows.first == {"train": CONTEXT, "valid": BORDERS[0], "test": BORDERS[1]}[part]
+
+
+def test_a_batch_depends_on_its_indices_alone(task):
+    together = task.train.batch([3, 0, 3, 11])
+    for row, index in enumerate([3, 0, 3, 11]):
+        alone = task.train.batch([index])
+        for name, values in together.items():
+            torch.testing.assert_close(values[row], alone[name][0], rtol=0, atol=0)
+    together["x"].zero_()
+    assert (task.train.batch([3])["x"][:, :CONTEXT] != 0).all()
+    copy = pickle.loads(pickle.dumps(task.train))
+    torch.testing.assert_close(copy.batch([5]), task.train.batch([5]), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("indices", [[-1], [0, 10**6]])
+def test_an_index_out_of_range_is_refused(task, indices):
+    with pytest.raises(IndexError, match="indices: expected 0 to 48"):
+        task.train.batch(indices)
+
+
+def test_scores_of_all_batches_equal_a_direct_computation_over_the_whole_part(task):
+    torch.manual_seed(1)
+    whole = task.test.batch(range(len(task.test)))
+    output = torch.randn(len(task.test), CONTEXT + HORIZON, 3, dtype=torch.double)
+    sums = {"mse": [0.0, 0], "mae": [0.0, 0]}
+    for start in range(0, len(task.test), 4):
+        rows = range(start, min(start + 4, len(task.test)))
+        for name, (total, count) in task.scores(output[list(rows)], task.test.batch(rows)).items():
+            sums[name][0] += float(total)
+            sums[name][1] += count
+    error = output[:, CONTEXT:].numpy() - whole["y"].double().numpy()
+    assert sums["mse"][1] == sums["mae"][1] == error.size
+    assert sums["mse"][0] / sums["mse"][1] == pytest.approx(np.mean(error**2), rel=1e-12)
+    assert sums["mae"][0] / sums["mae"][1] == pytest.approx(np.mean(np.abs(error)), rel=1e-12)
+    assert float(task.loss(output, whole)) == pytest.approx(np.mean(error**2), rel=1e-12)
+
+
+def test_an_output_may_cover_the_horizon_alone_and_other_shapes_are_refused(task):
+    batch = task.valid.batch([0, 1])
+    assert float(task.loss(batch["y"].clone(), batch)) == 0
+    with pytest.raises(ValueError, match=r"output: expected \(2, 5, 3\).* got \(2, 5, 1\)"):
+        task.loss(batch["y"][..., :1], batch)
+    with pytest.raises(ValueError, match="output: expected"):
+        task.scores(batch["y"][:, 1:], batch)
+
+
+def test_goal_sizes_and_description_say_what_the_task_is(task):
+    assert (task.goal, task.higher_is_better, task.name) == ("mse", False, "made-5")
+    assert (task.input_size, task.output_size, task.time_size) == (3, 3, 4)
+    assert (task.context, task.horizon) == (CONTEXT, HORIZON)
+    facts = json.loads(json.dumps(task.describe()))
+    assert facts["examples"] == {"train": 49, "valid": 16, "test": 13}
+    assert ForecastInput.from_dict(facts["inputs"]) == task.inputs
+
+
+def test_without_times_a_batch_has_no_time():
+    series = make_series()
+    task = make(Series(series.values, series.columns, 0))
+    assert task.time_size == 0
+    assert set(task.train.batch([0])) == {"x", "y"}
+
+
+@pytest.mark.parametrize(
+    ("time", "features"),
+    [
+        ("2018-01-01T00:00:00", [-0.5, -0.5, -0.5, -0.5]),  # a Monday
+        ("2020-12-31T23:00:00", [0.5, 3 / 6 - 0.5, 0.5, 0.5]),  # a Thursday, the 366th day
+        ("2016-07-03T12:00:00", [12 / 23 - 0.5, 0.5, 2 / 30 - 0.5, 184 / 365 - 0.5]),  # a Sunday
+        ("1969-12-31T01:00:00", [1 / 23 - 0.5, 2 / 6 - 0.5, 0.5, 364 / 365 - 0.5]),  # a Wednesday
+    ],
+)
+def test_time_features_are_hour_weekday_day_and_day_of_year(time, features):
+    times = np.datetime64(time) + np.arange(3) * np.timedelta64(1, "h")
+    found = time_features(times)
+    assert found.shape == (3, 4)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[0], features, atol=1e-7)
+
+
+def test_time_features_stay_within_a_half_and_begin_with_the_minute_below_an_hour():
+    times = np.datetime64("2016-02-28T00:00:00") + np.arange(100_000) * np.timedelta64(17, "m")
+    found = time_features(times)
+    assert found.shape == (100_000, 5)
+    assert (found.min(axis=0) == -0.5).all()
+    assert (found.max(axis=0) == 0.5).all()
+    np.testing.assert_allclose(found[:3, 0], np.array([0, 17, 34]) / 59 - 0.5, atol=1e-7)
+    np.testing.assert_array_equal(found[:, 1:], time_features(times, minutes=False))
+
+
+def test_a_task_below_an_hour_has_five_time_features():
+    assert make(make_series(minutes=15)).time_size == 5
+
+
+# Going on after the last row
+
+
+def test_the_continuation_is_the_window_after_the_last_row(task):
+    """Of a series that is cut off, it is the window of the whole series that begins its horizon there."""
+    series, now = task.data.series, BORDERS[1]
+    cut = Series(series.values[:now], series.columns, series.target, series.times[:now], series.step)
+    batch, times = task.inputs.continuation(cut)
+    expected = task.test.batch([0])
+    torch.testing.assert_close(batch["x"], expected["x"], rtol=0, atol=0)
+    torch.testing.assert_close(batch["time"], expected["time"], rtol=0, atol=0)
+    np.testing.assert_array_equal(times, series.times[now : now + HORIZON])
+
+
+def test_the_continuation_finds_its_columns_by_name(task):
+    series, order = task.data.series, [2, 0, 1]
+    names = tuple(series.columns[column] for column in order)
+    mixed = Series(series.values[:, order], names, 0, series.times, series.step)
+    torch.testing.assert_close(task.inputs.continuation(mixed)[0], task.inputs.continuation(series)[0], rtol=0, atol=0)
+
+
+def test_a_series_unlike_the_one_of_training_is_refused(task):
+    series = task.data.series
+    for other, message in (
+        (Series(series.values[:, :2], ("a", "b"), 0, series.times, series.step), "the column 'c', which the model was"),
+        (
+            Series(series.values[:6], series.columns, 0, series.times[:6], series.step),
+            "at least 7 rows of context, got 6",
+        ),
+        (Series(series.values, series.columns, 0), "trained with times, and there are none"),
+        (make_series(minutes=15), "the rows are 15 minutes apart, and the model was trained on rows 1 hour apart"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            task.inputs.continuation(other)
+
+
+# A series of one's own
+
+
+@pytest.mark.parametrize(("rows", "borders"), [(1000, (700, 800, 1000)), (35_064, (24_544, 28_052, 35_064)),
+                                               (26_304, (18_412, 21_044, 26_304)), (19, (13, 16, 19))])  # fmt: skip
+def test_shares_are_70_10_20_rounded_as_informer_does(rows, borders):
+    assert share_borders(rows) == borders
+    train, test = int(rows * 0.7), int(rows * 0.2)
+    assert borders == (train, rows - test, rows)
+
+
+@pytest.mark.parametrize(("context", "horizon"), [(7, 5), (40, 3), (1, 1), (336, 96)])
+def test_enough_rows_give_every_part_a_window_and_one_less_is_refused_with_the_number(context, horizon):
+    needed = needed_rows(context, horizon)
+    for extra in range(15):
+        task = custom(make_series(needed + extra), horizon, context)
+        assert min(len(task.train), len(task.valid), len(task.test)) >= 1
+    with pytest.raises(ValueError, match=f"{needed - 1} rows are too few .* expected at least {needed}; shorten"):
+        custom(make_series(needed - 1), horizon, context)
+
+
+@pytest.mark.parametrize(("context", "horizon", "name"), [(0, 5, "context"), (7, 0, "horizon"), (7, 2.5, "horizon")])
+def test_sizes_that_are_no_positive_whole_numbers_are_refused(context, horizon, name):
+    with pytest.raises(ValueError, match=f"{name}: expected a whole number of rows, 1 or more"):
+        custom(make_series(), horizon, context)
+
+
+def test_a_part_too_short_for_the_horizon_is_named():
+    with pytest.raises(ValueError, match="the valid part has 20 rows: too few for a horizon of 21"):
+        make(make_series(), horizon=21)
+    with pytest.raises(ValueError, match="the train part has 60 rows, and a context of 56: too few for a horizon of 5"):
+        make(make_series(), context=56)
+    with pytest.raises(ValueError, match="expected at least 97 rows, got 90; the file may be cut off"):
+        make(make_series(rows=90))
+
+
+# Public data sets
+
+
+def test_the_paper_has_50_settings_and_the_longest_are_those_of_its_short_table():
+    assert len(PAPER) == 50
+    assert {(name, features) for name, features, _ in PAPER} == {(name, features) for name in SETS for features in "SM"}
+    assert all(len(horizons) == 5 for horizons in HORIZONS.values())
+    short = {"etth1": (0.116, 0.271), "etth2": (0.187, 0.358), "ettm1": (0.292, 0.466), "weather": (0.245, 0.375),
+             "ecl": (0.432, 0.497)}  # fmt: skip
+    assert {name: tuple(PAPER[name, "S", HORIZONS[name][-1]].values()) for name in SETS} == short
+
+
+def test_the_embedded_file_is_unmodified():
+    digest = "f1141f82f9d46968f05afa77ba16abfc4f790fe07583f9de06bb685b29a5411f"
+    assert hashlib.sha256(EMBEDDED.read_bytes()).hexdigest() == digest
+    note = (EMBEDDED.parent / "README.md").read_text(encoding="utf-8")
+    assert "CC BY-ND 4.0" in note
+    assert digest in note
+
+
+@pytest.mark.parametrize(("features", "columns"), [("S", 1), ("M", 7)])
+def test_etth1_comes_with_the_package_and_says_so(tmp_path, features, columns):
+    task = load("etth1", features, horizon=720, context=336, data_dir=tmp_path)
+    assert task.data.borders == (8640, 11520, 14400)
+    assert (len(task.train), len(task.valid), len(task.test)) == (8640 - 336 - 720 + 1, 2161, 2161)
+    assert (task.input_size, task.output_size, task.time_size) == (columns, columns, 4)
+    assert task.describe()["data"] == f"the copy in the package, since it is not in {tmp_path}"
+    assert task.name == {"S": "etth1-720", "M": "etth1-720-m"}[features]
+    assert task.paper == {"S": {"mse": 0.116, "mae": 0.271}, "M": {"mse": 1.162, "mae": 0.842}}[features]
+    # The last test window ends with row 14399, 2018-02-20 23:00.
+    last = read_csv(EMBEDDED, "OT", "date")
+    assert str(last.times[14399]) == "2018-02-20T23:00:00"
+    forecast = task.inputs.restore(task.test.batch([2160])["y"][0].numpy())
+    np.testing.assert_allclose(forecast[:, -1], last.values[14400 - 720 : 14400, 0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_horizon_outside_the_tables_has_no_figure_of_the_paper(tmp_path):
+    assert load("etth1", horizon=100, data_dir=tmp_path).paper == {}
+
+
+def test_a_file_in_the_data_folder_comes_before_the_embedded_one(tmp_path, monkeypatch):
+    folder = tmp_path / "ETT-small"
+    folder.mkdir()
+    rows = (f"{np.datetime64('2016-07-01T00:00:00') + np.timedelta64(i, 'h')},{i},{i % 24}" for i in range(14_400))
+    (folder / "ETTh1.csv").write_text("date,HUFL,OT\n" + "\n".join(rows))
+    monkeypatch.setenv("LONGWAVE_DATA", str(tmp_path))
+    task = load("etth1", "M", horizon=24, context=48)
+    assert task.input_size == 2
+    assert task.describe()["data"] == str(folder / "ETTh1.csv")
+
+
+@pytest.mark.parametrize("name", sorted(set(SETS) - {"etth1"}))
+def test_a_missing_file_is_named_with_where_to_put_it_and_how_to_get_it(tmp_path, name):
+    with pytest.raises(FileNotFoundError, match=f"longwave data get {name}") as caught:
+        load(name, data_dir=tmp_path)
+    assert str(tmp_path / forecasting.download.DATASETS[name].path) in str(caught.value)
+
+
+def test_wrong_names_are_refused_with_the_nearest_right_one():
+    with pytest.raises(ValueError, match=r"no forecasting set 'ETTh-1'; .*did you mean 'etth1'"):
+        load("ETTh-1")
+    with pytest.raises(ValueError, match=r"features: expected 'S' \(univariate\) or 'M' \(multivariate\), got 'MS'"):
+        load("etth1", "MS")
+
+
+def test_ecl_is_read_in_its_format(tmp_path):
+    """A small file like ECL.csv: a date and 321 clients, hourly, split 70/10/20."""
+    (tmp_path / "informer").mkdir()
+    names = [f"MT_{client:03d}" for client in range(321)]
+    values = np.random.default_rng(0).integers(0, 5000, size=(200, 321)) / 10
+    times = np.datetime64("2012-01-01T00:00:00") + np.arange(200) * np.timedelta64(1, "h")
+    lines = [",".join(["date", *names])]
+    lines += [",".join([str(time).replace("T", " "), *map(str, row)]) for time, row in zip(times, values, strict=True)]
+    (tmp_path / "informer" / "ECL.csv").write_text("\n".join(lines) + "\n")
+    one = load("ecl", "S", horizon=12, context=24, data_dir=tmp_path)
+    every = load("ecl", "M", horizon=12, context=24, data_dir=tmp_path)
+    assert one.data.borders == every.data.borders == (140, 160, 200)
+    assert one.inputs.target == every.inputs.target == "MT_320"
+    assert (one.input_size, every.input_size) == (1, 321)
+    np.testing.assert_array_equal(every.data.series.values, values)
+    np.testing.assert_array_equal(every.data.series.times, times)
+    torch.testing.assert_close(one.test.batch([3])["y"], every.test.batch([3])["y"][..., -1:], rtol=0, atol=0)
+
+
+@pytest.mark.skipif("LONGWAVE_DATA" not in os.environ, reason="LONGWAVE_DATA names no folder of real data")
+@pytest.mark.parametrize(
+    ("name", "columns", "borders", "rows", "time_size"),
+    [
+        ("etth1", 7, (8640, 11520, 14400), 17_420, 4),
+        ("etth2", 7, (8640, 11520, 14400), 17_420, 4),
+        ("ettm1", 7, (34_560, 46_080, 57_600), 69_680, 5),
+        ("weather", 12, (24_544, 28_052, 35_064), 35_064, 4),
+        ("ecl", 321, (18_412, 21_044, 26_304), 26_304, 4),
+    ],
+)
+def test_real_sets_have_the_published_rows_columns_and_splits(name, columns, borders, rows, time_size):
+    horizon = HORIZONS[name][-1]
+    try:
+        tasks = {features: load(name, features, horizon) for features in ("S", "M")}
+    except FileNotFoundError:
+        pytest.skip(f"{name} is not in LONGWAVE_DATA")
+    for features, task in tasks.items():
+        assert len(task.data.series) == rows
+        assert task.data.borders == borders
+        assert task.input_size == {"S": 1, "M": columns}[features]
+        assert task.time_size == time_size
+        assert task.paper == PAPER[name, features, horizon]
+        assert len(task.test) == borders[2] - borders[1] - horizon + 1
+        assert torch.isfinite(task.test.values).all()
