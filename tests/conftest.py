@@ -37,7 +37,7 @@ def _same_start():
 
 @pytest.fixture(params=sorted(BACKENDS))
 def backend(request, monkeypatch):
-    """Each backend in turn, forced. A compiled library that is there but does not work fails; one not built is skipped."""
+    """Each backend in turn, forced. A compiled library that does not work fails; one that was not built is skipped."""
     if request.param == "native":
         skip_without_library()
     monkeypatch.setenv("LONGWAVE_KERNEL", request.param)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class System(NamedTuple):
-    """Parameters of H features as the library takes them: Lambda, B (H, M); P (r, H, M); C (H, M) or (2, H, M); dt (H,)."""
+    """H features as the library takes them: Lambda, B (H, M); P (r, H, M); C (H, M) or (maps, H, M); dt (H,)."""
 
     Lambda: Tensor
     P: Tensor

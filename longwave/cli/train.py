@@ -3,12 +3,9 @@
 import dataclasses
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from longwave.cli.experiment import RunOptions, parse_experiment
-
-if TYPE_CHECKING:
-    pass
 
 DESCRIPTION = """Train a model, score its best weights on the test part, and write a report.
 
@@ -30,20 +27,25 @@ def main(arguments: list[str]) -> int:
     from longwave.train.loop import Interrupted, TrainingError
 
     seeds = options.seeds or (experiment.loop.seed,)
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"--seeds: expected each seed once, got {' '.join(map(str, seeds))}")
     base = options.out or Path("runs") / experiment.name
+    folders = [base] if options.out and len(seeds) == 1 else [base.parent / f"{base.name}-seed{s}" for s in seeds]
+    for folder in folders:  # before hours of training, not between
+        runs.check_new(folder)
     results = []
     try:
-        for seed in seeds:
+        for seed, folder in zip(seeds, folders, strict=True):
             seeded = dataclasses.replace(experiment, loop=dataclasses.replace(experiment.loop, seed=seed))
-            folder = base if options.out and len(seeds) == 1 else base.parent / f"{base.name}-seed{seed}"
-            results.append(_report(runs.start(seeded, folder, options.data_dir, quiet=options.quiet), options.quiet))
+            finished = runs.start(seeded, folder, options.data_dir, quiet=options.quiet)
+            results.append(_report(finished))
     except TrainingError as error:
         print(f"longwave: the run failed: {error}", file=sys.stderr)
         return 1
     except Interrupted as note:
         print(f"longwave: {note}", file=sys.stderr)
         return 130
-    if len(results) > 1:
+    if len(results) > 1 and finished.main:
         _spread(seeds, results)
     return 0
 
@@ -53,7 +55,7 @@ def _resume(folder: Path) -> int:
     from longwave.train.loop import Interrupted, TrainingError
 
     try:
-        _report(runs.resume(folder), quiet=False)
+        _report(runs.resume(folder))
     except TrainingError as error:
         print(f"longwave: the run failed: {error}", file=sys.stderr)
         return 1
@@ -63,7 +65,7 @@ def _resume(folder: Path) -> int:
     return 0
 
 
-def _report(finished: Any, quiet: bool) -> dict[str, Any]:
+def _report(finished: Any) -> dict[str, Any]:
     """Print the table of a finished run and where its report is."""
     result: dict[str, Any] = finished.result
     if finished.main:

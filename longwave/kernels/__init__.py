@@ -96,10 +96,14 @@ def _module(tensor: Tensor) -> ModuleType:
     return BACKENDS[backend()] if supported else reference
 
 
+def _plain(result: Tensor) -> Tensor:
+    """Contiguous, as the fake implementations below promise: compiled graphs rely on it."""
+    return result.contiguous()
+
+
 @torch.library.custom_op("longwave::spectrum", mutates_args=())
 def _spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
-    result: Tensor = _module(Lambda).spectrum(Lambda, P, B, C, dt, needs_float64(Lambda, dt), L)
-    return result
+    return _plain(_module(Lambda).spectrum(Lambda, P, B, C, dt, needs_float64(Lambda, dt), L))
 
 
 @torch.library.custom_op("longwave::spectrum_backward", mutates_args=())
@@ -107,32 +111,27 @@ def _spectrum_backward(
     grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int
 ) -> list[Tensor]:
     wide = needs_float64(Lambda, dt)
-    result: list[Tensor] = _module(Lambda).spectrum_backward(grad, Lambda, P, B, C, dt, wide, L)
-    return result
+    return [_plain(t) for t in _module(Lambda).spectrum_backward(grad, Lambda, P, B, C, dt, wide, L)]
 
 
 @torch.library.custom_op("longwave::truncate", mutates_args=())
 def _truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
-    result: Tensor = _module(Lambda).truncate(Lambda, P, C, dt, L)
-    return result
+    return _plain(_module(Lambda).truncate(Lambda, P, C, dt, L))
 
 
 @torch.library.custom_op("longwave::truncate_backward", mutates_args=())
 def _truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> list[Tensor]:
-    result: list[Tensor] = _module(Lambda).truncate_backward(grad, Lambda, P, C, dt, L)
-    return result
+    return [_plain(t) for t in _module(Lambda).truncate_backward(grad, Lambda, P, C, dt, L)]
 
 
 @torch.library.custom_op("longwave::convolve", mutates_args=())
 def _convolve(u: Tensor, K: Tensor) -> Tensor:
-    result: Tensor = _module(u).convolve(u, K)
-    return result
+    return _plain(_module(u).convolve(u, K))
 
 
 @torch.library.custom_op("longwave::convolve_backward", mutates_args=())
 def _convolve_backward(grad: Tensor, u: Tensor, K: Tensor) -> list[Tensor]:
-    result: list[Tensor] = _module(u).convolve_backward(grad, u, K)
-    return result
+    return [_plain(t) for t in _module(u).convolve_backward(grad, u, K)]
 
 
 @_spectrum.register_fake

@@ -2,7 +2,8 @@
 
 Complex numbers are real pairs throughout (a last axis of two), as in the op: `Lambda`, `B` (H, M, 2), `P` (r, H, M, 2),
 `C` (D, H, M, 2), `dt` (H,). The spectrum is computed block by block of nodes, so that no array of size H M L exists;
-the backward pass computes each block again. docs/kernel.md derives the formulas.
+the backward pass computes each block again. Conjugates are physical: a lazy one is not resolved inside an op that a
+compiled graph calls. docs/kernel.md derives the formulas.
 """
 
 import math
@@ -33,17 +34,21 @@ def spectrum(
 def spectrum_backward(
     grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, wide: Tensor, L: int
 ) -> list[Tensor]:
-    """Gradients with respect to Lambda, P, B, C and dt, each block of nodes recomputed under autograd."""
+    """Gradients with respect to Lambda, P, B, C and dt, each block of nodes computed again.
+
+    By torch.func: an op's implementation runs below autograd, where torch.autograd.grad finds no graph.
+    """
     dtype = Lambda.dtype
-    parameters = [p.detach().requires_grad_() for p in _widen((Lambda, P, B, C, dt), wide)]
-    Lambda, P, B, C, dt = parameters
-    sigma, kappa = nodes(L, Lambda)
+    parameters = [p.detach() for p in _widen((Lambda, P, B, C, dt), wide)]
+    sigma, kappa = nodes(L, parameters[0])
     total = [torch.zeros_like(p) for p in parameters]
     for k in _blocks(Lambda, L):
-        with torch.enable_grad():
-            block = _spectrum_block(Lambda, P, B, C, dt, P, sigma[k], kappa[k])
-        parts = torch.autograd.grad(block, parameters, grad[..., k, :].to(block.dtype), materialize_grads=True)
-        for sum_, part in zip(total, parts, strict=True):
+
+        def block(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, k: slice = k) -> Tensor:
+            return _spectrum_block(Lambda, P, B, C, dt, P, sigma[k], kappa[k])
+
+        pull_back = torch.func.vjp(block, *parameters)[1]
+        for sum_, part in zip(total, pull_back(grad[..., k, :].to(parameters[0].dtype)), strict=True):
             sum_ += part
     return [t.to(dtype) for t in total]
 
@@ -69,10 +74,9 @@ def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, Q: Tensor
 
 def truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> list[Tensor]:
     """Gradients with respect to Lambda, P, C and dt; the powers are computed again."""
-    Lambda, P, C, dt = parameters = [p.detach().requires_grad_() for p in (Lambda, P, C, dt)]
-    with torch.enable_grad():
-        C_tilde = truncate(Lambda, P, C, dt, L)
-    return list(torch.autograd.grad(C_tilde, parameters, grad, materialize_grads=True))
+    parameters = [p.detach() for p in (Lambda, P, C, dt)]
+    pull_back = torch.func.vjp(lambda Lambda, P, C, dt: truncate(Lambda, P, C, dt, L), *parameters)[1]
+    return list(pull_back(grad))
 
 
 def convolve(u: Tensor, K: Tensor) -> Tensor:
@@ -95,8 +99,8 @@ def convolve_backward(dy: Tensor, u: Tensor, K: Tensor) -> list[Tensor]:
     n = fft_length(2 * L - 1)
     dy_f, u_f, K_f = torch.fft.rfft(dy.mT, n=n), torch.fft.rfft(u.mT, n=n), kernel_spectrum(K, n)
     dK = torch.empty_like(K)
-    write_kernel_gradient((u_f.conj() * dy_f).sum(0), n, dK)
-    du = torch.fft.irfft(dy_f * K_f.conj(), n=n)[..., :L]
+    write_kernel_gradient((u_f.conj_physical() * dy_f).sum(0), n, dK)
+    du = torch.fft.irfft(dy_f * K_f.conj_physical(), n=n)[..., :L]
     return [du.mT.contiguous(), dK]
 
 
@@ -147,12 +151,10 @@ def minus_identity(Lambda: Tensor, P: Tensor, dt: Tensor, Q: Tensor | None = Non
     With lambda = Lambda dt/2, p = sqrt(dt) (Re P, Im P), likewise q from Q (or P), and D = 1/(1 - lambda):
     E = 2 lambda D - 2 (D p) (I + q^T D p)^-1 (D^T q)^T.
     """
-    lambda_ = _complex(Lambda) * (dt / 2).unsqueeze(-1)
+    lambda_ = as_complex(Lambda) * (dt / 2).unsqueeze(-1)
     d = 1 / (1 - lambda_)
-    p, q = (_complex(x) * dt.sqrt().unsqueeze(-1) for x in (P, P if Q is None else Q))
-    columns, rows, q = (
-        torch.view_as_real(x.resolve_conj()).flatten(-2).movedim(0, 1) for x in (d * p, d.conj() * q, q)
-    )
+    p, q = (as_complex(x) * dt.sqrt().unsqueeze(-1) for x in (P, P if Q is None else Q))
+    columns, rows, q = (torch.view_as_real(x).flatten(-2).movedim(0, 1) for x in (d * p, d.conj_physical() * q, q))
     gram = columns @ q.mT  # (H, r, r): gram[j, i] = q_i^T D p_j
     mu = lambda_ * d
     blocks = torch.stack((torch.stack((mu.real, -mu.imag), -1), torch.stack((mu.imag, mu.real), -1)), -2)
@@ -262,8 +264,9 @@ def _minus(x: Pair, y: Pair) -> Pair:
     return x[0] - y[0], x[1] - y[1]
 
 
-def _complex(pairs: Tensor) -> Tensor:
-    return torch.view_as_complex(pairs.contiguous())
+def as_complex(pairs: Tensor) -> Tensor:
+    """Complex numbers from pairs of any layout: view_as_complex refuses odd offsets, as flattened parameters have."""
+    return torch.complex(pairs[..., 0], pairs[..., 1])
 
 
 def _widen(parameters: tuple[Tensor, ...], wide: Tensor) -> tuple[Tensor, ...]:

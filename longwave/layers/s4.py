@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
+from longwave.kernels.reference import as_complex
 from longwave.ssm import (
     DiscreteDPLR,
     Powers,
@@ -101,7 +102,7 @@ class S4(nn.Module):
         self.D = _parameter(torch.randn(H))
         for frozen in () if trainable else (self.log_dt, self.Lambda_re, self.Lambda_im, self.P, self.B):
             frozen.requires_grad_(False)
-        self._step_cache: dict[float, tuple[Any, Any]] = {}
+        self._step_cache: dict[float, tuple[list[Tensor], tuple[DiscreteDPLR, Tensor, Tensor]]] = {}
 
     # The state spaces
 
@@ -116,7 +117,7 @@ class S4(nn.Module):
         _check_rate(rate)
         Lambda, P, B, dt = self._system(self._dtype)
         if self.length == L and rate == 1.0:
-            C_tilde = torch.view_as_complex(self.C_tilde.to(dt.dtype))
+            C_tilde = as_complex(self.C_tilde.to(dt.dtype))
             return dplr_kernel(Lambda, P, B, C_tilde, dt, L, C_is_truncated=True)
         return dplr_kernel(Lambda, P, B, self._output_map(Lambda, P, dt), dt * rate, L)
 
@@ -131,7 +132,7 @@ class S4(nn.Module):
         # -|x|, but with a slope at 0: LegT and LagT start there exactly, and -exp(x) could not.
         re = torch.where(re >= 0, -re, re)
         Lambda = torch.complex(re, self.Lambda_im.to(dtype))
-        P, B = (torch.view_as_complex(x.to(dtype)) for x in (self.P, self.B))
+        P, B = (as_complex(x.to(dtype)) for x in (self.P, self.B))
         if self.n_ssm != self.d_model:
             share = self.d_model // self.n_ssm
             Lambda, P, B = (x.repeat_interleave(share, dim=-2) for x in (Lambda, P, B))
@@ -139,8 +140,8 @@ class S4(nn.Module):
 
     def _output_map(self, Lambda: Tensor, P: Tensor, dt: Tensor) -> Tensor:
         if self.length is None:
-            return torch.view_as_complex(self.C.to(dt.dtype))
-        return output_map(Lambda, P, torch.view_as_complex(self.C_tilde.to(dt.dtype)), dt, self.length)
+            return as_complex(self.C.to(dt.dtype))
+        return output_map(Lambda, P, as_complex(self.C_tilde.to(dt.dtype)), dt, self.length)
 
     # The convolutional view
 
@@ -231,17 +232,16 @@ class S4(nn.Module):
         differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
         if differentiable or torch.compiler.is_compiling() or any(p.is_inference() for p in parameters):
             return self._derive_step_constants(rate)
-        # A version counts in-place changes; the address tells a replaced tensor, and keeping the old one alive in the
-        # cache keeps its address from being used again.
-        key = [(p._version, p.data_ptr(), p.dtype, p.device) for p in parameters]
-        if rate not in self._step_cache or self._step_cache[rate][0] != key:
-            with torch.inference_mode(False), torch.no_grad():
-                constants = self._derive_step_constants(rate)
-            held = [p.detach() for p in parameters]
-            if len(self._step_cache) > 8:
-                self._step_cache.clear()
-            self._step_cache[rate] = (key, (held, constants))
-        return self._step_cache[rate][1][1]
+        # The parameters themselves are the key: version counters miss what fused optimisers and `p.data` do.
+        if rate in self._step_cache:
+            known, constants = self._step_cache[rate]
+            if all(_same(p, k) for p, k in zip(parameters, known, strict=True)):
+                return constants
+        if len(self._step_cache) >= 8:
+            self._step_cache.clear()
+        with torch.inference_mode(False), torch.no_grad():
+            self._step_cache[rate] = ([p.clone() for p in parameters], self._derive_step_constants(rate))
+        return self._step_cache[rate][1]
 
     def _derive_step_constants(self, rate: float) -> tuple[DiscreteDPLR, Tensor, Tensor]:
         Lambda, P, B, C, D, dt = self.ssm()
@@ -274,6 +274,10 @@ class S4(nn.Module):
                 f"state: expected a complex tensor {expected}, as initial_state or an earlier call gives it, "
                 f"got {_describe(state)}"
             )
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
 
 
 def _parameter(values: Tensor) -> nn.Parameter:

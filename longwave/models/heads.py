@@ -66,7 +66,7 @@ class Decoder(nn.Module):
             total = kept.sum(1)
             if state is not None:
                 total, count = total + state[0], count + state[1]
-            return self.linear(total / count.clamp(min=1)), (total, count)
+            return self.linear((total / count.clamp(min=1)).to(x.dtype)), (total, count)
         if self.kind == "last":
             last = x[:, -1] if lengths is None else x[rows, lengths.to(x.device).clamp(min=1) - 1]
             if lengths is not None and state is not None:
@@ -83,7 +83,7 @@ class Decoder(nn.Module):
         if self.kind != "mean":
             return self.linear(x), x if self.kind == "last" else None
         total, count = (_wide(x), _wide(x.new_ones(len(x), 1))) if state is None else (state[0] + x, state[1] + 1)
-        return self.linear(total / count), (total, count)
+        return self.linear((total / count).to(x.dtype)), (total, count)
 
 
 class Window(nn.Module):

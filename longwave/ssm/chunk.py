@@ -36,12 +36,13 @@ class Powers:
             self._narrow.append(self._wide[-1].to(self.dtype))
         return self._narrow[j]
 
-    def advance(self, x: Float[Tensor, "batch H N"], steps: Int[Tensor, "batch"] | int) -> Float[Tensor, "batch H N"]:
-        """A_bar^steps x, each row by a number of steps of its own."""
-        count = torch.full((x.shape[0],), steps, device=x.device) if isinstance(steps, int) else steps.to(x.device)
+    def advance(
+        self, x: Float[Tensor, "batch H N"], steps: Int[Tensor, "batch"], most: int
+    ) -> Float[Tensor, "batch H N"]:
+        """A_bar^steps x, each row by a number of steps of its own, none of them above `most`."""
         x = x.movedim(0, 1)  # (H, batch, N)
-        for j in range(int(count.max()).bit_length()):
-            moves = (count >> j & 1).bool().unsqueeze(-1)
+        for j in range(most.bit_length()):
+            moves = (steps.to(x.device) >> j & 1).bool().unsqueeze(-1)
             x = torch.where(moves, x + x @ self[j].mT, x)
         return x.movedim(0, 1)
 
@@ -95,4 +96,5 @@ def state_after(
     x = x.squeeze(1).movedim(0, 1)
     if state is None:
         return x
-    return x + powers.advance(state, L if lengths is None else lengths)
+    steps = torch.full((batch,), L, device=u.device) if lengths is None else lengths
+    return x + powers.advance(state, steps, L)

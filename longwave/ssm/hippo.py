@@ -90,7 +90,7 @@ def dplr(
     return Lambda, P, B, V
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64, typed=True)  # 4.0 must not find what was kept for 4
 def _diagonalise(name: str, N: int, parameters: tuple[tuple[str, float], ...]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     A, B, P = nplr(name, N, **dict(parameters))
     normal = A + P.T @ P

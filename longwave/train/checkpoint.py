@@ -8,13 +8,14 @@ code (`weights_only`).
 import hashlib
 import io
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
 import torch
 
 MAGIC = b"longwave checkpoint 1\n"
-LAST, PREVIOUS = "last.ckpt", "previous.ckpt"
+LAST, PREVIOUS, DAMAGED = "last.ckpt", "previous.ckpt", "damaged.ckpt"
 
 
 class Damaged(ValueError):
@@ -56,6 +57,17 @@ def load(folder: Path) -> tuple[dict[str, Any], str | None] | None:
     return None
 
 
+def set_damaged_aside(folder: Path) -> None:
+    """Rename the last checkpoint, found damaged, so that the next `save` does not put it in the good one's place."""
+    os.replace(folder / LAST, folder / DAMAGED)
+
+
+def clear(folder: Path) -> None:
+    """Remove the checkpoints of an earlier run."""
+    for name in (LAST, PREVIOUS):
+        (folder / name).unlink(missing_ok=True)
+
+
 def _read(path: Path) -> dict[str, Any]:
     data = path.read_bytes()
     head, digest, payload = data[: len(MAGIC)], data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 :]
@@ -63,5 +75,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise Damaged(f"{path} is not a longwave checkpoint")
     if hashlib.sha256(payload).digest() != digest:
         raise Damaged(f"{path} is damaged")
-    content: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True, map_location="cpu")
+    try:
+        content: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True, map_location="cpu")
+    except (pickle.UnpicklingError, RuntimeError) as error:
+        raise Damaged(f"{path} holds something other than tensors and plain values, and was not loaded") from error
     return content

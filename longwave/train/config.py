@@ -59,6 +59,9 @@ class OptimConfig:
     precision: Literal["no", "bf16", "fp16"] = "no"
     """Mixed precision; the SSMs stay in float32."""
 
+    def __post_init__(self) -> None:
+        _check_least(self, accumulate=1, warmup=0, plateau_patience=0, clip=0)
+
 
 @dataclass(frozen=True)
 class LoopConfig:
@@ -81,6 +84,9 @@ class LoopConfig:
     tensorboard: bool = False
     """Also write TensorBoard files."""
 
+    def __post_init__(self) -> None:
+        _check_least(self, epochs=1, batch_size=1, eval_batch_size=1, validations=1, patience=0, workers=0)
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -91,6 +97,12 @@ class Experiment:
     model: ModelConfig = field(default_factory=ModelConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
+
+
+def _check_least(config: Any, **least: int) -> None:
+    for name, number in least.items():
+        if not getattr(config, name) >= number:
+            raise ValueError(f"{name}: expected a number from {number} on, got {getattr(config, name)}")
 
 
 def to_dict(experiment: Experiment) -> dict[str, Any]:
@@ -107,8 +119,11 @@ def to_dict(experiment: Experiment) -> dict[str, Any]:
 
 def from_dict(content: dict[str, Any]) -> Experiment:
     """The inverse of `to_dict`; unknown settings are refused."""
+    kinds = {"task": ForecastConfig, "model": ModelConfig, "optim": OptimConfig, "loop": LoopConfig}
+    if not isinstance(content, dict) or {"name", *kinds} - set(content):
+        raise ValueError(f"config.json: expected an experiment with name, {', '.join(kinds)}, got {content!r:.200}")
     parts: dict[str, Any] = {"name": content["name"]}
-    for name, kind in (("task", ForecastConfig), ("model", ModelConfig), ("optim", OptimConfig), ("loop", LoopConfig)):
+    for name, kind in kinds.items():
         known = {f.name for f in dataclasses.fields(kind)}
         unknown = sorted(set(content[name]) - known)
         if unknown:

@@ -42,7 +42,8 @@ class Display:
     def say(self, text: str) -> None:
         """A line that stays."""
         if not self.quiet:
-            (self.live.console if self.live is not None else self.console).print(text, highlight=False, soft_wrap=True)
+            console = self.live.console if self.live is not None else self.console
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def step(self, epoch: int, batch: int, loss: float, factor: float) -> None:
         """After each optimiser step."""

@@ -5,10 +5,13 @@ follows from the seed and the epoch (the order of the examples). A resumed run t
 its last checkpoint, bit by bit, and goes on.
 """
 
+import contextlib
 import json
 import math
 import os
+import shlex
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -71,8 +74,9 @@ class Run:
         torch.manual_seed(self.config.seed * 1_000_003 + self.accelerator.process_index)  # dropout of its own in each
         self.position = Position()
         self.batches = math.ceil(len(task.train) / self.config.batch_size)
-        if not len(task.train):
-            raise TrainingError(f"task {task.name}: the training part is empty")
+        for part, split in (("training", task.train), ("validation", task.valid), ("test", task.test)):
+            if not len(split):
+                raise TrainingError(f"task {task.name}: the {part} part is empty")
         self.display = Display(quiet or not self.main, self.batches, self.config.epochs, task.goal)
         self._interrupted = False
         self._board: Any = None
@@ -84,22 +88,33 @@ class Run:
         if resume:
             self._resume()
         elif self.main:
-            (self.folder / "metrics.jsonl").unlink(missing_ok=True)
-        previous = signal.getsignal(signal.SIGINT)
-        if previous is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._on_interrupt)
+            self._forget()
         try:
             with self.display:
-                self._train()
+                with self._interruptible():
+                    self._train()
                 return self._finish()
+        except KeyboardInterrupt:
+            raise Interrupted(f"stopped; go on from the last checkpoint with: {self._resume_command()}") from None
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Ctrl-C ends the run after the step at hand, unless the program around it has plans of its own."""
+        ours = threading.current_thread() is threading.main_thread()
+        if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+        signal.signal(signal.SIGINT, self._on_interrupt)
+        try:
+            yield
         finally:
-            signal.signal(signal.SIGINT, previous)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _train(self) -> None:
         at = self.position
         while not at.finished and at.epoch < self.config.epochs:
             started = time.perf_counter()
-            for batch, share in self._load(self.task.train, self._order(at.epoch)[at.batch :], self.config.batch_size):
+            for batch, share in self._load(self.task.train, self._order(at.epoch)[at.batch :]):
                 loss = self._step(batch, share)
                 at.batch += 1
                 at.step += 1
@@ -108,10 +123,10 @@ class Run:
                     at.seconds += time.perf_counter() - started
                     self._validate(loss)
                     started = time.perf_counter()
-                if self._interrupted:
+                if self._over_processes(float(self._interrupted)):
                     at.seconds += time.perf_counter() - started
                     self._save()
-                    raise Interrupted(f"stopped at step {at.step}; go on with: longwave train --resume {self.folder}")
+                    raise Interrupted(f"stopped at step {at.step}; go on with: {self._resume_command()}")
                 if at.finished:
                     return
             at.epoch, at.batch = at.epoch + 1, 0
@@ -132,8 +147,9 @@ class Run:
                 loss = self.task.loss(self._predict(part), part) * weight
                 self.accelerator.backward(loss)
             total += float(loss.detach())
+        total = self._over_processes(total)
         if not math.isfinite(total):
-            self._fail("the loss is not finite")
+            self._fail("the loss is not finite", batch)
         if self.experiment.optim.clip:
             self.accelerator.clip_grad_norm_(self.model.parameters(), self.experiment.optim.clip)
         self.optimizer.step()
@@ -141,9 +157,14 @@ class Run:
         return total
 
     def _maybe_no_sync(self, last: bool) -> Any:
-        import contextlib
-
         return contextlib.nullcontext() if last else self.accelerator.no_sync(self.model)
+
+    def _over_processes(self, value: float) -> float:
+        """The mean of a number over the processes, which they then agree on."""
+        if self.accelerator.num_processes == 1:
+            return value
+        mine = torch.tensor(value, dtype=torch.float64, device=self.accelerator.device)
+        return float(self.accelerator.reduce(mine, reduction="mean"))
 
     def _predict(self, batch: Batch) -> Tensor:
         output, _ = self.model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"))
@@ -174,20 +195,25 @@ class Run:
         size = self.config.batch_size
         return [order[i : i + size] for i in range(0, len(order), size)]
 
-    def _load(self, split: Split, batches: list[list[int]], size: int) -> Iterator[tuple[Batch, float]]:
-        """Batches on the device, each with the share that this process has of it."""
+    def _load(self, split: Split, batches: list[list[int]]) -> Iterator[tuple[Batch, float]]:
+        """Batches on the device, each with the share that this process has of it.
+
+        Where there are fewer rows than processes, those that have none take the first with a share of 0: every process
+        must take part in every forward and backward pass.
+        """
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
-        mine = [indices[rank::world] for indices in batches]
+        mine = [indices[rank::world] or indices[:1] for indices in batches]
         loader: DataLoader[Batch] = DataLoader(
             _Indexed(split),
             sampler=mine,
             batch_size=None,
             num_workers=self.config.workers,
             generator=torch.Generator().manual_seed(self.config.seed),  # else it would draw from the global one
+            worker_init_fn=_leave_interrupts_to_the_main_process,
             persistent_workers=False,
         )
-        for batch, indices, whole in zip(loader, mine, batches, strict=True):
-            share = len(indices) * world / len(whole)
+        for batch, whole in zip(loader, batches, strict=True):
+            share = len(whole[rank::world]) * world / len(whole)
             yield {name: values.to(self.accelerator.device) for name, values in batch.items()}, share
 
     # Scores
@@ -197,17 +223,15 @@ class Run:
         size = self.config.eval_batch_size
         indices = list(range(len(split)))
         batches = [indices[i : i + size] for i in range(0, len(indices), size)]
-        # A last batch with fewer rows than processes would leave one of them nothing to do.
         sums: dict[str, Tensor] = {}
         self.model.eval()
         with torch.no_grad():
-            for batch, _ in self._load(split, batches, size):
-                if not len(batch["y"]):
-                    continue
+            for batch, share in self._load(split, batches):
                 with self.accelerator.autocast():
                     output = self._predict(batch)
                 for name, (total, count) in self.task.scores(output, batch).items():
                     pair = torch.stack((total.double(), total.new_full((), count, dtype=torch.float64)))
+                    pair = pair if share else torch.zeros_like(pair)
                     sums[name] = sums[name] + pair if name in sums else pair
         names = list(sums)
         stacked = self.accelerator.reduce(torch.stack([sums[name] for name in names]), reduction="sum")
@@ -268,33 +292,50 @@ class Run:
                     "position": asdict(self.position),
                     "model": self._unwrapped().state_dict(),
                     "optimizer": self.optimizer.state_dict(),
+                    "scaler": None if self.accelerator.scaler is None else self.accelerator.scaler.state_dict(),
                     "random": random,
                 },
             )
         self.accelerator.wait_for_everyone()
 
     def _random_states(self) -> Tensor:
-        """The state of torch's generator on the CPU in every process, (processes, bytes)."""
-        states: Tensor = self.accelerator.gather(torch.get_rng_state().to(self.accelerator.device).unsqueeze(0))
+        """The state of the generator that dropout draws from, in every process: (processes, bytes)."""
+        device = self.accelerator.device
+        state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+        states: Tensor = self.accelerator.gather(state.to(device).unsqueeze(0))
         return states.cpu()
+
+    def _restore_random_states(self, states: Tensor) -> None:
+        device, now = self.accelerator.device, self._random_states()
+        if states.shape != now.shape:
+            self.display.say("the run had other processes or devices: it goes on, but dropout differs from here on")
+        elif device.type == "cuda":
+            torch.cuda.set_rng_state(states[self.accelerator.process_index], device)
+        else:
+            torch.set_rng_state(states[self.accelerator.process_index])
+
+    def _forget(self) -> None:
+        """Remove what an earlier run left in the folder."""
+        (self.folder / "metrics.jsonl").unlink(missing_ok=True)
+        checkpoint.clear(self.folder / "checkpoints")
 
     def _resume(self) -> None:
         loaded = checkpoint.load(self.folder / "checkpoints")
+        self.accelerator.wait_for_everyone()
         if loaded is None:
             if self.main:
-                (self.folder / "metrics.jsonl").unlink(missing_ok=True)
+                self._forget()
             return
         content, note = loaded
         if note and self.main:
+            checkpoint.set_damaged_aside(self.folder / "checkpoints")
             self.display.say(note)
         self.position = Position(**content["position"])
         self._unwrapped().load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
-        states = content["random"]
-        if len(states) == self.accelerator.num_processes:
-            torch.set_rng_state(states[self.accelerator.process_index])
-        else:
-            self.display.say(f"the run had {len(states)} processes: it goes on, but dropout differs from here on")
+        if self.accelerator.scaler is not None and content.get("scaler"):
+            self.accelerator.scaler.load_state_dict(content["scaler"])
+        self._restore_random_states(content["random"])
         if self.main:
             _truncate_log(self.folder / "metrics.jsonl", self.position.step)
             self.display.say(f"going on at step {self.position.step}")
@@ -313,19 +354,24 @@ class Run:
                 self._board.add_scalar(name, value, line["step"])
             self._board.flush()
 
-    def _fail(self, what: str) -> None:
+    def _fail(self, what: str, batch: Batch | None = None) -> None:
         lr = self.base_rates[0] * self._factor()
-        bad = [n for n, p in self._unwrapped().named_parameters() if not torch.isfinite(p).all()]
-        bad += [
-            f"the gradient of {n}"
-            for n, p in self._unwrapped().named_parameters()
-            if p.grad is not None and not torch.isfinite(p.grad).all()
-        ]
-        where = f"first bad: {bad[0]}" if bad else "weights and gradients are finite: look at the data"
+        parameters = list(self._unwrapped().named_parameters())
+        bad = [n for n, p in parameters if not _finite(p)]
+        # Weights come first: once one of them is bad, so is every gradient. Then the data, which spoils them all too.
+        bad += [f"{n} of the batch, so look at the data" for n, v in (batch or {}).items() if not _finite(v)]
+        bad += [f"the gradient of {n}" for n, p in parameters if p.grad is not None and not _finite(p.grad)]
+        where = f"first bad: {bad[0]}" if bad else "weights, data and gradients are finite"
+        folder = self.folder / "checkpoints"
+        is_there = (folder / checkpoint.LAST).exists()
+        kept = f"The last good checkpoint is kept in {folder}" if is_there else "There was no checkpoint yet"
         raise TrainingError(
-            f"{what} at step {self.position.step} (learning rate {lr:.2g}); {where}. The last good checkpoint is kept "
-            f"in {self.folder / 'checkpoints'}. A smaller --optim.lr or --optim.clip 1 often helps"
+            f"{what} at step {self.position.step} (learning rate {lr:.2g}); {where}. {kept}. "
+            "A smaller --optim.lr or --optim.clip 1 often helps"
         )
+
+    def _resume_command(self) -> str:
+        return f"longwave train --resume {shlex.quote(str(self.folder))}"
 
     def _on_interrupt(self, *_: Any) -> None:
         if self._interrupted:
@@ -356,10 +402,23 @@ class _Indexed(Dataset[Batch]):
         return len(self.split)
 
 
+def _leave_interrupts_to_the_main_process(worker: int) -> None:
+    """Ctrl-C reaches every process of a terminal; it is for the main one to end the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _finite(values: Tensor) -> bool:
+    return bool(torch.isfinite(values).all())
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file that appears whole or not at all."""
+    _write_whole(path, json.dumps(content, indent=2) + "\n")
+
+
+def _write_whole(path: Path, text: str) -> None:
     part = path.with_name(f".{path.name}.part")
-    part.write_text(json.dumps(content, indent=2) + "\n")
+    part.write_text(text)
     os.replace(part, path)
 
 
@@ -374,4 +433,4 @@ def _truncate_log(path: Path, step: int) -> None:
                 kept.append(line)
         except (ValueError, KeyError):
             break  # half a line, from a kill while it was written
-    path.write_text("".join(line + "\n" for line in kept))
+    _write_whole(path, "".join(line + "\n" for line in kept))

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +35,7 @@ class Finished:
 
 def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *, quiet: bool = False) -> Finished:
     """Train an experiment in a folder of its own."""
-    if (folder / "config.json").exists():
-        raise ValueError(
-            f"{folder}: there is a run already; go on with longwave train --resume {folder}, or choose --out"
-        )
+    check_new(folder)
     task = build_task(experiment.task, data_dir)
     experiment = fit_model(experiment, task)
     run = Run(folder, experiment, task, quiet=quiet)
@@ -50,7 +48,7 @@ def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *,
                 "experiment": to_dict(experiment),
                 "data_dir": None if data_dir is None else str(data_dir),
                 "task": task.describe(),
-                "command": " ".join(["longwave", *sys.argv[1:]]),
+                "command": shlex.join(["longwave", *sys.argv[1:]]),
                 "versions": {
                     "longwave": longwave.__version__,
                     "torch": torch.__version__,
@@ -59,6 +57,14 @@ def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *,
             },
         )
     return _finish(run, task, resume=False)
+
+
+def check_new(folder: Path) -> None:
+    """Refuse a folder that has a run already."""
+    if (folder / "config.json").exists():
+        raise ValueError(
+            f"{folder}: there is a run already; go on with longwave train --resume {folder}, or choose --out"
+        )
 
 
 def resume(folder: Path, *, quiet: bool = False) -> Finished:

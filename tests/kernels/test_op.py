@@ -1,5 +1,6 @@
 """The ops as torch sees them, and the backends behind them."""
 
+import json
 import shutil
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from longwave import kernels
 from longwave.kernels import native, reference
+from longwave.ssm import dplr_kernel
 
 SHAPES = [(maps, rank) for maps in (1, 2) for rank in (0, 1, 2)]
 shapes = pytest.mark.parametrize(("maps", "rank"), SHAPES)
@@ -55,6 +57,21 @@ def convolution_and_gradients(u, K):
     return [y.detach(), *torch.autograd.grad(y, (u, K), weights)]
 
 
+def disagreement(values, truth, loose=0):
+    """The largest error of any tensor, relative to its largest number, or to 1 where all are smaller (or exactly 0).
+
+    The last `loose` tensors count 1/100: in float32 the gradient of dt is a small difference of large sums.
+    """
+    assert all(torch.isfinite(value).all() for value in values)
+    assert [value.shape for value in values] == [true.shape for true in truth]
+    weight = [1.0] * (len(truth) - loose) + [0.01] * loose
+    return max(
+        w * ((value.double() - true.double()).abs().max() / true.abs().max().clamp(min=1)).item()
+        for w, value, true in zip(weight, values, truth, strict=True)
+        if true.numel()
+    )
+
+
 def everything(dtype, L=700):
     """Values and gradients of all ops on one damped and one undamped system."""
     results = []
@@ -68,9 +85,10 @@ def everything(dtype, L=700):
 # What torch asks of an op
 
 
-@shapes
-@pytest.mark.parametrize("L", [1, 6, 7])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("maps", "rank", "L", "dtype"),
+    [(*shape, 7, torch.float64) for shape in SHAPES] + [(1, 1, 1, torch.float32), (2, 2, 8, torch.float32)],
+)
 def test_the_spectrum_is_a_proper_op(backend, maps, rank, L, dtype):
     inputs = [t.requires_grad_() for t in random_pairs(2, 3, rank, maps, dtype)]
     torch.library.opcheck(torch.ops.longwave.spectrum.default, (*inputs, L))
@@ -79,22 +97,22 @@ def test_the_spectrum_is_a_proper_op(backend, maps, rank, L, dtype):
         torch.library.opcheck(torch.ops.longwave.spectrum_backward.default, (K_hat, *(t.detach() for t in inputs), L))
 
 
-@shapes
-@pytest.mark.parametrize("L", [1, 40])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("maps", "rank", "L", "dtype"),
+    [(*shape, 40, torch.float64) for shape in SHAPES] + [(1, 1, 1, torch.float32), (2, 2, 33, torch.float32)],
+)
 def test_the_truncation_is_a_proper_op(backend, maps, rank, L, dtype):
     Lambda, P, _, C, dt = (t.requires_grad_() for t in random_pairs(2, 3, rank, maps, dtype))
     torch.library.opcheck(torch.ops.longwave.truncate.default, (Lambda, P, C, dt, L))
-    plain = [t.detach() for t in (C, Lambda, P, C, dt)]
-    torch.library.opcheck(torch.ops.longwave.truncate_backward.default, (*plain, L))
+    plain = [t.detach() for t in (Lambda, P, C, dt)]
+    torch.library.opcheck(torch.ops.longwave.truncate_backward.default, (torch.randn_like(C), *plain, L))
 
 
-@pytest.mark.parametrize("sides", [1, 2])
-@pytest.mark.parametrize("L", [1, 6, 7])
+@pytest.mark.parametrize(("sides", "L"), [(1, 1), (1, 6), (2, 7)])
 def test_the_convolution_is_a_proper_op(backend, sides, L):
     u, K = (t.requires_grad_() for t in signal(2, L, 3, sides))
     torch.library.opcheck(torch.ops.longwave.convolve.default, (u, K))
-    torch.library.opcheck(torch.ops.longwave.convolve_backward.default, (u.detach(), u.detach(), K.detach()))
+    torch.library.opcheck(torch.ops.longwave.convolve_backward.default, (torch.randn_like(u), u.detach(), K.detach()))
 
 
 @shapes
@@ -148,9 +166,10 @@ def test_strided_inputs_give_the_same(backend):
     inputs = random_pairs(rank=2)
     strided = [torch.stack((t, t + 1), dim=-1)[..., 0] for t in inputs]
     assert not any(t.is_contiguous() for t in strided)
-    for a, b in zip(spectrum_and_gradients(strided, 30), spectrum_and_gradients(inputs, 30), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-13, atol=1e-13)
-    assert error(kernels.truncate(*strided[:2], *strided[3:], 30), kernels.truncate(*inputs[:2], *inputs[3:], 30)) < 1e-13
+    assert disagreement(spectrum_and_gradients(strided, 30), spectrum_and_gradients(inputs, 30)) < 1e-13
+    assert (
+        error(kernels.truncate(*strided[:2], *strided[3:], 30), kernels.truncate(*inputs[:2], *inputs[3:], 30)) < 1e-13
+    )
 
 
 def test_inference_mode_gives_the_same(backend):
@@ -175,7 +194,7 @@ def test_the_backends_agree_on_the_spectrum_in_float64(compiled, monkeypatch, ma
     for name in ("native", "reference"):
         monkeypatch.setenv("LONGWAVE_KERNEL", name)
         results[name] = spectrum_and_gradients(inputs, L)
-    assert max(error(a, b) for a, b in zip(results["native"], results["reference"], strict=True)) < 1e-11
+    assert disagreement(results["native"], results["reference"]) < 1e-11
 
 
 @shapes
@@ -186,7 +205,7 @@ def test_the_backends_agree_on_the_truncation_in_float64(compiled, monkeypatch, 
     for name in ("native", "reference"):
         monkeypatch.setenv("LONGWAVE_KERNEL", name)
         results[name] = truncation_and_gradients(inputs, L)
-    assert max(error(a, b) for a, b in zip(results["native"], results["reference"], strict=True)) < 1e-11
+    assert disagreement(results["native"], results["reference"]) < 1e-11
 
 
 @pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
@@ -194,12 +213,13 @@ def test_the_backends_agree_on_the_truncation_in_float64(compiled, monkeypatch, 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_backends_agree_on_the_initialisations(compiled, monkeypatch, init, N, dtype):
     inputs = pairs(hippo_system(init, N, log_uniform(4, seed=N)).to(dtype))
-    results = {}
-    for name in ("native", "reference"):
-        monkeypatch.setenv("LONGWAVE_KERNEL", name)
-        results[name] = spectrum_and_gradients(inputs, 333) + truncation_and_gradients(inputs, 333)
-    bound = 1e-9 if dtype == torch.float64 else 2e-5
-    assert max(error(a, b) for a, b in zip(results["native"], results["reference"], strict=True)) < bound
+    bound = 1e-9 if dtype == torch.float64 else 1e-5
+    for compute in (spectrum_and_gradients, truncation_and_gradients):
+        results = {}
+        for name in ("native", "reference"):
+            monkeypatch.setenv("LONGWAVE_KERNEL", name)
+            results[name] = compute(inputs, 333)
+        assert disagreement(results["native"], results["reference"], loose=1) < bound
 
 
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
@@ -208,21 +228,21 @@ def test_the_backends_agree_on_the_initialisations(compiled, monkeypatch, init, 
 @shapes
 def test_every_vector_width_agrees_with_the_reference(compiled, vector_bytes, dtype, M, maps, rank):
     """Widths that this CPU does not have fall back to the widest that it has."""
-    Lambda, P, B, C, dt = inputs = random_pairs(2, M, rank, maps, dtype)
+    Lambda, P, _, C, dt = inputs = random_pairs(2, M, rank, maps, dtype)
     bound = 1e-12 if dtype == torch.float64 else 5e-6
     for wide in (torch.zeros(2, dtype=torch.uint8), torch.tensor([1, 0], dtype=torch.uint8)):
         for L in (1, 37, 600):
             K_hat = native.spectrum(*inputs, wide, L, vector_bytes=vector_bytes)
-            assert error(K_hat, reference.spectrum(*(t.double() for t in inputs), wide, L)) < bound
+            assert disagreement([K_hat], [reference.spectrum(*(t.double() for t in inputs), wide, L)]) < bound
             values = native.spectrum_backward(K_hat, *inputs, wide, L, vector_bytes=vector_bytes)
             truth = reference.spectrum_backward(K_hat.double(), *(t.double() for t in inputs), wide, L)
-            assert max(error(value, true) for value, true in zip(values, truth, strict=True)) < 4 * bound
+            assert disagreement(values, truth, loose=1) < bound
     for L in (1, 37, 600):
         C_tilde = native.truncate(Lambda, P, C, dt, L, vector_bytes=vector_bytes)
-        assert error(C_tilde, reference.truncate(Lambda, P, C, dt, L)) < bound
+        assert disagreement([C_tilde], [reference.truncate(Lambda, P, C, dt, L)]) < bound
         values = native.truncate_backward(C_tilde, Lambda, P, C, dt, L, vector_bytes=vector_bytes)
         truth = reference.truncate_backward(C_tilde, Lambda, P, C, dt, L)
-        assert max(error(value, true) for value, true in zip(values, truth, strict=True)) < 4 * bound
+        assert disagreement(values, truth, loose=1) < bound
 
 
 def test_the_reference_gives_the_same_in_one_block_and_in_many(monkeypatch):
@@ -230,8 +250,7 @@ def test_the_reference_gives_the_same_in_one_block_and_in_many(monkeypatch):
     inputs = random_pairs(3, 4, 2)
     whole = spectrum_and_gradients(inputs, 501)
     monkeypatch.setattr(reference, "BLOCK_NUMBERS", 256)
-    for a, b in zip(spectrum_and_gradients(inputs, 501), whole, strict=True):
-        assert error(a, b) < 1e-13
+    assert disagreement(spectrum_and_gradients(inputs, 501), whole) < 1e-13
 
 
 def test_undamped_systems_and_tiny_steps_are_evaluated_in_float64():
@@ -249,15 +268,24 @@ def test_undamped_systems_and_tiny_steps_are_evaluated_in_float64():
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_results_are_the_same_to_the_bit_for_a_thread_count(backend, threads, dtype):
+def test_results_are_the_same_to_the_bit_for_a_thread_count(compiled, monkeypatch, threads, dtype):
+    monkeypatch.setenv("LONGWAVE_KERNEL", "native")
     torch.set_num_threads(threads)
     first = everything(dtype)
     for _ in range(3):
         assert all(torch.equal(a, b) for a, b in zip(everything(dtype), first, strict=True))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_reference_gives_the_same_bits_again(monkeypatch, dtype):
+    monkeypatch.setenv("LONGWAVE_KERNEL", "reference")
+    assert all(torch.equal(a, b) for a, b in zip(everything(dtype), everything(dtype), strict=True))
+
+
 def test_python_threads_get_what_one_gets_alone(backend):
-    expected = everything(torch.float64, 300)[:-3]  # without the convolution, whose signal comes from the global generator
+    expected = everything(torch.float64, 300)[
+        :-3
+    ]  # without the convolution, whose signal comes from the global generator
     systems = [random_system(5, 8, 2), hippo_system("legt", 16, log_uniform(3))]
 
     def work(_):
@@ -311,25 +339,44 @@ for w in caught:
 """
 
 
-def test_the_environment_forces_a_backend(backend, monkeypatch):
+def here():
+    """The numbers of KERNEL, in this process."""
+    z = torch.full((1, 2), -1 + 1j, dtype=torch.complex128)
+    return dplr_kernel(z, z.unsqueeze(0), z, z, torch.tensor([0.1], dtype=torch.float64), 4)[0]
+
+
+def numbers(line):
+    return torch.tensor(json.loads(line), dtype=torch.float64)
+
+
+def test_the_environment_forces_a_backend(backend):
     result = run_python(KERNEL, LONGWAVE_KERNEL=backend)
     name, values, *warned = result.stdout.splitlines()
     assert (name, warned) == (backend, []), result.stderr
-    monkeypatch.delenv("LONGWAVE_KERNEL")
-    default = run_python(KERNEL).stdout.splitlines()
-    assert torch.allclose(torch.tensor(eval(values)), torch.tensor(eval(default[1])), rtol=1e-12)
+    assert error(numbers(values), here()) < 1e-14
 
 
 def test_the_default_backend_is_the_compiled_one(compiled):
-    name, _, *warned = run_python(KERNEL).stdout.splitlines()
+    name, values, *warned = run_python(KERNEL).stdout.splitlines()
     assert (name, warned) == ("native", [])
+    assert error(numbers(values), here()) < 1e-13
 
 
-@pytest.mark.parametrize("nonsense", ["cuda", "Native", "reference,native"])
-def test_an_unknown_backend_is_refused_with_the_known_ones(nonsense):
-    result = run_python(KERNEL, LONGWAVE_KERNEL=nonsense)
+def test_an_unknown_backend_is_refused_with_the_known_ones(monkeypatch):
+    result = run_python(KERNEL, LONGWAVE_KERNEL="nonsense")
     assert result.returncode == 1
-    assert f"ValueError: LONGWAVE_KERNEL: expected one of native, reference, got {nonsense!r}" in result.stderr
+    assert "ValueError: LONGWAVE_KERNEL: expected one of native, reference, got 'nonsense'" in result.stderr
+    for nonsense in ("Native", "reference,native", " "):
+        monkeypatch.setenv("LONGWAVE_KERNEL", nonsense)
+        with pytest.raises(
+            ValueError, match="LONGWAVE_KERNEL: expected one of native, reference, got " + repr(nonsense)
+        ):
+            here()
+
+
+def test_an_empty_setting_is_none(compiled, monkeypatch):
+    monkeypatch.setenv("LONGWAVE_KERNEL", "")
+    assert kernels.backend() == "native"
 
 
 @pytest.fixture
@@ -346,7 +393,7 @@ def test_without_the_library_the_reference_serves_with_one_warning(copy_without_
     assert len(warned) == 1
     assert warned[0].startswith("RuntimeWarning longwave runs its slow reference kernels: no compiled library")
     assert "C++ compiler" in warned[0]
-    assert values == run_python(KERNEL, LONGWAVE_KERNEL="reference").stdout.splitlines()[1]
+    assert error(numbers(values), here()) < 1e-13
 
 
 def test_without_the_library_the_reference_can_be_asked_for_without_a_warning(copy_without_library):
@@ -420,14 +467,6 @@ def test_a_wrong_shape_reaches_no_truncation(backend, wrong):
     inputs[wrong] = random_pairs(2, 3)[wrong]
     with pytest.raises(ValueError, match=r"expected .*got"):
         kernels.truncate(*inputs[:2], *inputs[3:], 8)
-
-
-@pytest.mark.parametrize("wrong", range(5))
-def test_a_wrong_dtype_reaches_no_loop(backend, wrong):
-    inputs = list(random_pairs(3, 4))
-    inputs[wrong] = inputs[wrong].float()
-    with pytest.raises((ValueError, RuntimeError), match=r"expected .*got|dtype"):
-        kernels.spectrum(*inputs, 8)
 
 
 @pytest.mark.parametrize(("maps", "rank"), [(3, 1), (1, 3)])

@@ -44,7 +44,7 @@ def test_powers_of_a_dplr_system_move_the_stored_half(init, dtype):
     system = hippo_system(init, 8, log_uniform(2)).to(dtype)
     powers = Powers.of(system.Lambda, system.P, system.dt)
     x = torch.randn(1, 2, 4, dtype=system.Lambda.dtype)
-    moved = powers.advance(torch.view_as_real(x).flatten(-2), 37)
+    moved = powers.advance(torch.view_as_real(x).flatten(-2), torch.tensor([37]), 37)
     assert moved.dtype == dtype
     moved = torch.view_as_complex(moved.unflatten(-1, (-1, 2)))
     for h, (A_bar, _) in enumerate(discrete(system)):
@@ -56,7 +56,7 @@ def test_powers_of_a_dplr_system_move_the_stored_half(init, dtype):
 def test_each_row_advances_by_its_own_number_of_steps(steps, seed):
     A_bar, _, _ = real_system(2, 4, seed)
     x = torch.randn(len(steps), 2, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    moved = powers_of(A_bar).advance(x, torch.tensor(steps))
+    moved = powers_of(A_bar).advance(x, torch.tensor(steps), max(steps))
     truth = torch.stack(
         [torch.einsum("hmn,hn->hm", torch.linalg.matrix_power(A_bar, s), row) for s, row in zip(steps, x, strict=True)]
     )
@@ -106,7 +106,8 @@ def test_what_stands_behind_a_rows_end_has_no_effect():
     other = u.clone()
     other[0, :, 10:], other[1, :, 69:] = 1e9, -1e9
     assert torch.equal(
-        state_after(powers_of(A_bar), B_bar, u, None, lengths), state_after(powers_of(A_bar), B_bar, other, None, lengths)
+        state_after(powers_of(A_bar), B_bar, u, None, lengths),
+        state_after(powers_of(A_bar), B_bar, other, None, lengths),
     )
 
 
@@ -129,9 +130,10 @@ def test_powers_carry_gradients_to_the_systems_parameters():
     system = random_system(2, 3, 2).leaves()
     inputs = (system.Lambda, system.P, system.dt)
     x = torch.randn(1, 2, 3, dtype=torch.complex128)
-    moved = Powers.of(*inputs).advance(torch.view_as_real(x).flatten(-2), 11)
+    moved = Powers.of(*inputs).advance(torch.view_as_real(x).flatten(-2), torch.tensor([11]), 15)
     dense = [
-        (full(x[:, h]) @ torch.linalg.matrix_power(A_bar, 11).mT)[:, :3] for h, (A_bar, _) in enumerate(discrete(system))
+        (full(x[:, h]) @ torch.linalg.matrix_power(A_bar, 11).mT)[:, :3]
+        for h, (A_bar, _) in enumerate(discrete(system))
     ]
     truth = gradients(torch.view_as_real(torch.stack(dense, dim=1)).flatten(-2), inputs)
     for value, true in zip(gradients(moved, inputs), truth, strict=True):

@@ -112,7 +112,8 @@ def test_the_gradients_of_a_step_equal_those_of_the_dense_rule(rank):
     inputs = (system.Lambda, system.P, system.B, system.dt, state, u)
     fast = dplr_step(dplr_bilinear(*system[:3], system.dt), state, u)
     dense = [
-        (full(state[:, h]) @ A_bar.mT + u[:, h, None] * B_bar)[:, :3] for h, (A_bar, B_bar) in enumerate(discrete(system))
+        (full(state[:, h]) @ A_bar.mT + u[:, h, None] * B_bar)[:, :3]
+        for h, (A_bar, B_bar) in enumerate(discrete(system))
     ]
     true = gradients(torch.view_as_real(torch.stack(dense, dim=1)), inputs)
     for value, truth in zip(gradients(torch.view_as_real(fast), inputs), true, strict=True):

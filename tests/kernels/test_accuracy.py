@@ -1,0 +1,134 @@
+"""How exact the kernel is: max error over max kernel, against a dense recurrence in float64 from the same parameters.
+
+N = 64 throughout, as in the paper. docs/results has the measured figures; the bounds here are what is promised.
+"""
+
+import math
+
+import pytest
+import torch
+from dense import dense_kernel, error, gradients, hippo_system, log_uniform, worst_error
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from longwave.ssm import dplr, dplr_kernel
+
+N = 64
+GRID = [0.001, 0.003, 0.01, 0.03, 0.1]
+LENGTHS = [1, 2, 3, 16, 127, 784, 1024, 4095, 16384]
+with_backend = settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
+
+
+# LegS
+
+
+@pytest.mark.parametrize("L", LENGTHS)
+def test_legs_in_float64_is_exact_to_1e_10(backend, L):
+    system = hippo_system("legs", N, GRID, seed=L)
+    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 1e-10
+
+
+@pytest.mark.parametrize("L", LENGTHS)
+def test_legs_in_float32_is_exact_to_5e_6_on_the_grid(backend, L):
+    system = hippo_system("legs", N, GRID, seed=L).to(torch.float32)
+    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 5e-6
+
+
+# A search over lengths starts at 64: a kernel of few numbers can be close to 0 as a whole, and what is it measured by then?
+@given(st.integers(64, 16384), st.integers(0, 1 << 30))
+@with_backend
+def test_legs_in_float32_is_exact_to_2e_5_under_random_search(backend, L, seed):
+    system = hippo_system("legs", N, log_uniform(8, seed=seed), seed=seed).to(torch.float32)
+    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 2e-5
+
+
+@given(st.integers(64, 16384), st.integers(0, 1 << 30))
+@with_backend
+def test_legs_in_float64_is_exact_to_1e_10_under_random_search(backend, L, seed):
+    system = hippo_system("legs", N, log_uniform(4, seed=seed), seed=seed)
+    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 1e-10
+
+
+# LegT and LagT: the poles of the normal part sit on the line of the nodes
+
+
+@pytest.mark.parametrize("init", ["legt", "lagt"])
+@pytest.mark.parametrize("L", [1024, 1023])
+def test_undamped_systems_in_float64_are_exact_to_1e_8(backend, init, L):
+    system = hippo_system(init, N, log_uniform(200, seed=L))
+    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 1e-8
+
+
+@pytest.mark.parametrize("init", ["legt", "lagt"])
+@pytest.mark.parametrize("L", [1024, 1023])
+def test_undamped_systems_in_float32_are_exact_to_5e_6(backend, init, L):
+    system = hippo_system(init, N, log_uniform(200, seed=L)).to(torch.float32)
+    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 5e-6
+
+
+def resonant_steps(init, L, count=200):
+    """Step sizes at which a node falls exactly on a pole of the normal part: i tan(theta/2) = Lambda dt/2."""
+    Lambda = dplr(init, N)[0].imag
+    nodes = torch.arange(1, L // 2, dtype=torch.float64)
+    dt = (2 * torch.tan(math.pi * nodes / L).unsqueeze(-1) / Lambda).flatten()
+    dt = dt[(dt > 1e-3) & (dt < 0.1)]
+    return dt[torch.randperm(len(dt), generator=torch.Generator().manual_seed(0))[:count]]
+
+
+@pytest.mark.parametrize("init", ["legt", "lagt"])
+@pytest.mark.parametrize("off", [0.0, 1e-12, 1e-9, 1e-8, 1e-7])
+def test_a_node_on_a_pole_costs_no_more_than_half_the_digits(backend, init, off):
+    L = 256
+    system = hippo_system(init, N, resonant_steps(init, L) * (1 + off))
+    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 1e-6
+
+
+@pytest.mark.parametrize("init", ["legt", "lagt"])
+def test_a_node_on_a_pole_stays_within_the_bound_of_float32(backend, init):
+    L = 256
+    system = hippo_system(init, N, resonant_steps(init, L)).to(torch.float32)
+    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 5e-6
+
+
+# Gradients, and a length of a million
+
+
+def gradient_errors(system, L):
+    """Of Lambda, P, B, C and dt, against the dense system in float64 from the same numbers."""
+    exact = system.to(torch.float64).leaves()
+    system = system.leaves()
+    truth = gradients(dense_kernel(exact, L), exact)
+    return [error(g, true) for g, true in zip(gradients(dplr_kernel(*system, L), system), truth, strict=True)]
+
+
+@pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
+@pytest.mark.parametrize("L", [784, 1001])
+def test_gradients_in_float64_are_exact_to_1e_8(backend, init, L):
+    assert max(gradient_errors(hippo_system(init, N, log_uniform(3, seed=L)), L)) < 1e-8
+
+
+@pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
+@pytest.mark.parametrize("L", [784, 1001])
+def test_gradients_in_float32_are_exact_to_2e_5(backend, init, L):
+    """The gradient of dt is a small difference of large sums, and has two digits less."""
+    *errors, dt_error = gradient_errors(hippo_system(init, N, log_uniform(3, seed=L)).to(torch.float32), L)
+    assert max(errors) < 2e-5
+    assert dt_error < 2e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
+def test_a_million_steps_in_float32_are_exact_to_2e_5(init):
+    system = hippo_system(init, N, [0.001, 0.01, 0.1]).to(torch.float32)
+    assert worst_error(dplr_kernel(*system, 1 << 20), dense_kernel(system, 1 << 20)) < 2e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
+def test_gradients_over_a_million_steps_in_float32_are_exact_to_2e_5(init):
+    errors = gradient_errors(hippo_system(init, N, [0.001, 0.01, 0.1]).to(torch.float32), 1 << 20)
+    assert dict(zip(("Lambda", "P", "B", "C", "dt"), errors, strict=True)) == pytest.approx(
+        dict.fromkeys(("Lambda", "P", "B", "C", "dt"), 0), abs=2e-5
+    )

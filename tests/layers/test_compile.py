@@ -1,0 +1,230 @@
+"""torch.compile(fullgraph=True), torch.export and autocast, each in a fresh interpreter, as a user would run them.
+
+pytest's shape checks wrap the functions that are to be compiled, so nothing of it is done in this process. A script
+prints one line for each case that is wrong or does not compile; a test expects none.
+"""
+
+import pytest
+from dense import run_python
+
+PREAMBLE = """
+import copy, itertools, torch
+from longwave import S4
+
+torch.manual_seed(0)
+u = torch.randn(2, 9, 4)
+lengths = torch.tensor([3, 9])
+ALL = [{}, {"init": "legt", "n_ssm": 2, "length": 9}, {"bidirectional": True}]
+CAUSAL = ALL[:-1]
+
+def check(name, value, true, bound=1e-5):
+    flat = [(a, b) for a, b in zip(value, true, strict=True) if a is not None or b is not None]
+    for a, b in flat:
+        if a.dtype != b.dtype or a.shape != b.shape:
+            print(name, "gives", a.dtype, tuple(a.shape), "not", b.dtype, tuple(b.shape))
+        elif not (a - b).abs().max() <= bound * b.abs().max():
+            print(name, "is off by", (a - b).abs().max().item(), "of", b.abs().max().item())
+
+def attempt(name, run):
+    torch._dynamo.reset()
+    try:
+        run()
+    except Exception as error:
+        print(name, "fails:", type(error).__name__, str(error).splitlines()[0])
+
+def compiled(layer):
+    return torch.compile(layer, fullgraph=True, backend=BACKEND)
+"""
+
+FORWARD = """
+for options in ALL:
+    layer = S4(4, 8, **options)
+    attempt(f"{options}", lambda: check(f"{options}", compiled(layer)(u), layer(u)))
+    slow = lambda f: f(u, rate=0.5, need_state=False)
+    attempt(f"{options} rate", lambda: check(f"{options} rate", slow(compiled(layer)), slow(layer)))
+"""
+
+STATE = """
+for options in CAUSAL:
+    layer = S4(4, 8, **options)
+    state = layer(u)[1].detach()
+    attempt(f"{options}", lambda: check(f"{options}", compiled(layer)(u, state), layer(u, state)))
+    both = lambda f: f(u, state, lengths=lengths)
+    attempt(f"{options} lengths", lambda: check(f"{options} lengths", both(compiled(layer)), both(layer)))
+"""
+
+LENGTHS = """
+for options in ALL:
+    layer = S4(4, 8, **options)
+    padded = u.clone()
+    padded[0, 3:] = torch.nan
+    run = lambda f: f(padded, lengths=lengths)
+    attempt(f"{options}", lambda: check(f"{options}", run(compiled(layer)), run(layer)))
+"""
+
+STEP = """
+for options in CAUSAL:
+    layer = S4(4, 8, **options)
+    state = layer(u)[1].detach()
+    step = torch.compile(layer.step, fullgraph=True, backend=BACKEND)
+    attempt(f"{options}", lambda: check(f"{options}", step(u[:, 0], state), layer.step(u[:, 0], state)))
+
+    def changed():
+        with torch.no_grad():
+            step(u[:, 0], state)
+            layer.log_dt.add_(1)
+            check(f"{options} changed", step(u[:, 0], state), layer.step(u[:, 0], state))
+
+    attempt(f"{options} changed", changed)
+"""
+
+BACKWARD = """
+def gradients(layer, run):
+    layer.zero_grad()
+    y, state = run(u)
+    (y.square().sum() + (0 if state is None else state.abs().square().sum())).backward()
+    return [y, *(p.grad.clone() for p in layer.parameters())]
+
+for options in ALL:
+    layer = S4(4, 8, **options)
+    attempt(f"{options}", lambda: check(f"{options}", gradients(layer, compiled(layer)), gradients(layer, layer), 1e-4))
+"""
+
+LENGTH_AFTER_LENGTH = """
+layer = S4(4, 8)
+run = compiled(layer)
+
+def several():
+    for shape in ((2, 9, 4), (2, 20, 4), (3, 7, 4), (1, 1, 4)):
+        v = torch.randn(*shape)
+        check(shape, run(v), layer(v))
+
+attempt("several shapes", several)
+"""
+
+CASES = {
+    "forward": FORWARD,
+    "state": STATE,
+    "lengths": LENGTHS,
+    "step": STEP,
+    "backward": BACKWARD,
+    "several lengths": LENGTH_AFTER_LENGTH,
+}
+
+
+def expect_nothing_wrong(code, **environment):
+    result = run_python(PREAMBLE + code + "\nprint('end')\n", timeout=280, **environment)
+    assert result.stdout == "end\n", result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_compiled_layer_equals_the_eager_one(case):
+    """Traced and differentiated as a whole; what the compiler would generate code for runs as torch has it."""
+    expect_nothing_wrong("BACKEND = 'aot_eager'\n" + CASES[case], PYTHONWARNINGS="error")
+
+
+def test_the_compiled_layer_equals_the_eager_one_on_the_reference():
+    """The same ops in plain torch: what their Python code computes must not depend on who calls it."""
+    expect_nothing_wrong("BACKEND = 'aot_eager'\n" + BACKWARD, LONGWAVE_KERNEL="reference")
+
+
+def test_generated_code_equals_the_eager_layer():
+    code = """
+BACKEND = "inductor"
+layer = S4(4, 8)
+run = compiled(layer)
+
+def both():
+    y, true = run(u, need_state=False)[0], layer(u, need_state=False)[0]
+    check("forward", [y], [true])
+    values = torch.autograd.grad(y.square().sum(), list(layer.parameters()))
+    check("backward", values, torch.autograd.grad(true.square().sum(), list(layer.parameters())), 1e-4)
+
+attempt("inductor", both)
+"""
+    expect_nothing_wrong(code)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_generated_code_equals_the_eager_layer_in_every_case(case):
+    expect_nothing_wrong("BACKEND = 'inductor'\nALL, CAUSAL = ALL[:1], ALL[:1]\n" + CASES[case])
+
+
+def test_a_compiled_layer_under_autocast_stays_in_float32():
+    code = """
+BACKEND = "aot_eager"
+layer = S4(4, 8)
+
+def cast():
+    with torch.autocast("cpu", torch.bfloat16):
+        value, narrow = compiled(layer)(u), compiled(layer)(u.bfloat16())
+        check("autocast", value, layer(u))
+    check("outside", value, layer(u))
+    check("bfloat16", narrow, layer(u.bfloat16()), 1e-2)
+    if (narrow[0].dtype, narrow[1].dtype) != (torch.bfloat16, torch.complex64):
+        print("bfloat16 gives", narrow[0].dtype, narrow[1].dtype)
+
+attempt("autocast", cast)
+"""
+    expect_nothing_wrong(code)
+
+
+EXPORT = """
+class Step(torch.nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, u, state):
+        return self.layer.step(u, state)
+
+class Padded(torch.nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, u, lengths):
+        return self.layer(u, lengths=lengths)
+
+def export(name, module, *inputs):
+    def run():
+        with torch.no_grad():
+            check(name, torch.export.export(module, inputs).module()(*inputs), module(*inputs))
+    attempt(name, run)
+"""
+
+
+def test_an_exported_layer_equals_the_eager_one():
+    code = """
+for options in ALL:
+    layer = S4(4, 8, **options)
+    export(f"{options}", layer, u)
+    export(f"{options} lengths", Padded(layer), u, lengths)
+"""
+    expect_nothing_wrong(EXPORT + code)
+
+
+def test_an_exported_layer_goes_on_from_a_state():
+    code = """
+for options in CAUSAL:
+    layer = S4(4, 8, **options)
+    state = layer(u)[1].detach()
+    export(f"{options}", layer, u, state)
+    export(f"{options} step", Step(layer), u[:, 0], state)
+"""
+    expect_nothing_wrong(EXPORT + code)
+
+
+def test_an_exported_layer_survives_a_file(tmp_path):
+    code = f"""
+layer = S4(4, 8)
+
+def save():
+    path = {str(tmp_path / "layer.pt2")!r}
+    torch.export.save(torch.export.export(layer, (u,)), path)
+    check("file", torch.export.load(path).module()(u), layer(u))
+
+attempt("file", save)
+"""
+    expect_nothing_wrong(code)

@@ -1,0 +1,472 @@
+"""The training loop: what it computes, when it looks, and that nothing that stops it changes what comes out."""
+
+import dataclasses
+import json
+import math
+import signal
+import threading
+
+import pytest
+import tiny
+import torch
+from tiny import lines, make_experiment, make_task, run_cases, trace
+
+from longwave.models import SequenceModel
+from longwave.train import checkpoint
+from longwave.train.config import LoopConfig, OptimConfig
+from longwave.train.loop import Interrupted, Run, TrainingError
+
+# Four batches an epoch, two epochs, a validation every two batches: at steps 2, 4, 6 and 8.
+SETTINGS = {
+    "cosine, accumulation, clipping": {
+        "optim": {"schedule": "cosine", "warmup": 2, "accumulate": 2, "clip": 0.5, "weight_decay": 0.01}
+    },
+    "plateau, workers, batch norm, tied dropout": {
+        "model": {"norm": "batch", "tie_dropout": True},
+        "optim": {"schedule": "plateau", "plateau_patience": 0, "plateau_factor": 0.5, "lr": 0.3},
+        "loop": {"workers": 2},
+    },
+    "mixed precision": {"optim": {"schedule": "constant", "precision": "bf16"}},
+}
+# Where a kill comes, and at which time that the place is reached.
+KILLS = {
+    "cosine, accumulation, clipping": [
+        ("after a step", 1),  # before there is any checkpoint
+        ("in a step", 5),
+        ("after a step", 5),
+        ("before a validation", 2),
+        ("in a validation", 4),
+        ("in the best weights", 2),
+        ("between the best weights and their config", 2),
+        ("half a line", 2),
+        ("before a checkpoint", 1),
+        ("before a checkpoint", 3),
+        ("in a checkpoint", 1),
+        ("in a checkpoint", 3),
+        ("between the two moves of a checkpoint", 3),
+        ("after a checkpoint", 2),
+        ("after a checkpoint", 4),
+        ("in the final scores", 1),
+    ],
+    "plateau, workers, batch norm, tied dropout": [
+        ("after a step", 7),
+        ("in a validation", 5),
+        ("in a checkpoint", 2),
+        ("half a line", 4),
+    ],
+    "mixed precision": [("after a step", 5)],
+}
+
+
+def run(folder, task=None, resume=False, **settings):
+    started = Run(folder, make_experiment(**settings), task or make_task(), quiet=True)
+    return started, started.fit(resume)
+
+
+def differences(folder, truth):
+    found = trace(folder)
+    parts = {f"bits of {name}": found["bits"][name] == truth["bits"][name] for name in truth["bits"]}
+    parts |= {name: found[name] == truth[name] for name in ("position", "metrics", "result")}
+    return [name for name, same in parts.items() if not same]
+
+
+# Resuming
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_killed_run_goes_on_to_the_bit(name, tmp_path):
+    """SIGKILL, then resume: weights, optimiser, random states, best weights, metrics and scores as if never stopped."""
+    settings, kills = SETTINGS[name], KILLS[name]
+    cases = [{"folder": str(tmp_path / "never stopped"), "settings": settings}]
+    for i, (place, at) in enumerate(kills):
+        case = {"folder": str(tmp_path / f"killed {i}"), "settings": settings}
+        cases += [case | {"strike": {"place": place, "at": at}}, case | {"resume": True}]
+    answers = run_cases(cases)
+    assert answers[0]["code"] == 0, answers[0]["stderr"]
+    truth = trace(tmp_path / "never stopped")
+    assert [line["step"] for line in truth["metrics"]] == [2, 4, 6, 8]
+    failures = {}
+    for i, kill in enumerate(kills):
+        killed, resumed = answers[1 + 2 * i : 3 + 2 * i]
+        assert killed["code"] == -signal.SIGKILL, (kill, killed["stderr"])
+        assert resumed["code"] == 0, (kill, resumed["stderr"])
+        if wrong := differences(tmp_path / f"killed {i}", truth):
+            failures[kill] = wrong
+    assert not failures
+
+
+def test_a_run_killed_again_and_again_goes_on_to_the_bit(tmp_path):
+    """Also when one of the checkpoints that it leaves is damaged, which it says."""
+    settings = SETTINGS["cosine, accumulation, clipping"]
+    never, often = ({"folder": str(tmp_path / name), "settings": settings} for name in ("never", "often"))
+    strikes = [("after a step", 3), ("in a checkpoint", 1), ("after a step", 3), ("before a checkpoint", 1)]
+    cases = [never] + [
+        often | {"strike": {"place": place, "at": at}, "resume": i > 0} for i, (place, at) in enumerate(strikes)
+    ]
+    answers = run_cases([*cases, often | {"resume": True, "damage": True}])
+    assert [answer["code"] for answer in answers] == [0, -9, -9, -9, -9, 0]
+    assert "is damaged; going on from the checkpoint before it" in answers[-1]["stderr"]
+    assert differences(tmp_path / "often", trace(tmp_path / "never")) == []
+    assert (tmp_path / "often" / "checkpoints" / checkpoint.DAMAGED).exists()
+
+
+def test_a_finished_run_may_be_resumed_and_stays_as_it_is(tmp_path):
+    run(tmp_path)
+    truth = trace(tmp_path)
+    run(tmp_path, resume=True)
+    assert differences(tmp_path, truth) == []
+
+
+def test_resuming_without_a_whole_checkpoint_is_a_clear_error(tmp_path):
+    run(tmp_path)
+    for name in (checkpoint.LAST, checkpoint.PREVIOUS):
+        tiny.damage(tmp_path / "checkpoints" / name)
+    with pytest.raises(ValueError, match="no checkpoint is whole"):
+        run(tmp_path, resume=True)
+
+
+def test_a_new_run_forgets_what_an_older_one_left(tmp_path):
+    """Else a kill before its first checkpoint would resume the older one."""
+    run(tmp_path)
+    fresh = Run(tmp_path, make_experiment(), make_task(), quiet=True)
+    fresh._train = lambda: (_ for _ in ()).throw(RuntimeError("stopped"))
+    with pytest.raises(RuntimeError, match="stopped"):
+        fresh.fit(resume=False)
+    assert checkpoint.load(tmp_path / "checkpoints") is None
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+# Seeds
+
+
+def test_same_seed_same_bits_and_another_seed_other_bits(tmp_path):
+    torch.rand(7)  # what was drawn before does not matter
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        run(tmp_path / name, loop={"seed": seed})
+    truth, other = trace(tmp_path / "one"), trace(tmp_path / "two")
+    assert differences(tmp_path / "again", truth) == []
+    assert other["metrics"] != truth["metrics"]
+    assert other["bits"]["model"] != truth["bits"]["model"]
+
+
+def test_workers_and_eval_batches_do_not_change_the_weights(tmp_path):
+    run(tmp_path / "plain")
+    run(tmp_path / "workers", loop={"workers": 2})
+    run(tmp_path / "batches", loop={"eval_batch_size": 100})
+    truth = trace(tmp_path / "plain")["bits"]
+    assert trace(tmp_path / "workers")["bits"] == truth
+    assert trace(tmp_path / "batches")["bits"]["model"] == truth["model"]
+
+
+def test_every_epoch_has_an_order_of_its_own_and_every_example_once(tmp_path):
+    started = Run(tmp_path, make_experiment(), make_task(), quiet=True)
+    orders = [[i for batch in started._order(epoch) for i in batch] for epoch in range(4)]
+    assert all(sorted(order) == list(range(14)) for order in orders)
+    assert len({tuple(order) for order in orders}) == 4
+    assert [len(batch) for batch in started._order(0)] == [4, 4, 4, 2]
+
+
+# Ctrl-C
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ctrl_c_saves_says_how_to_go_on_and_loses_nothing(workers, tmp_path):
+    settings = {"loop": {"workers": workers}}
+    never, stopped = ({"folder": str(tmp_path / name), "settings": settings} for name in ("never", "stop ped"))
+    _, interrupted, resumed = run_cases(
+        [
+            never,
+            stopped | {"strike": {"place": "after a step", "at": 5, "signals": ["SIGINT"]}},
+            stopped | {"resume": True},
+        ]
+    )
+    assert interrupted["code"] == 130, interrupted["stderr"]
+    assert interrupted["stderr"].count("stopping after this step") == 1  # not once more from each worker
+    command = f"longwave train --resume '{tmp_path / 'stop ped'}'"
+    assert f"stopped at step 5; go on with: {command}" in interrupted["stderr"]
+    assert "going on at step 5" in resumed["stderr"]
+    assert differences(tmp_path / "stop ped", trace(tmp_path / "never")) == []
+
+
+def test_ctrl_c_twice_or_during_the_final_scores_stops_at_once_and_loses_nothing(tmp_path):
+    cases = [{"folder": str(tmp_path / "never")}]
+    strikes = {"twice": ("after a step", 5, ["SIGINT"] * 2), "scores": ("in the final scores", 1, ["SIGINT"])}
+    for name, (place, at, signals) in strikes.items():
+        strike = {"place": place, "at": at, "signals": signals}
+        cases += [{"folder": str(tmp_path / name), "strike": strike}, {"folder": str(tmp_path / name), "resume": True}]
+    answers = run_cases(cases)
+    assert [answer["code"] for answer in answers] == [0, 130, 0, 130, 0]
+    assert "going on at step 4" in answers[2]["stderr"]
+    for name, answer in zip(strikes, answers[1::2], strict=True):
+        assert "stopped; go on from the last checkpoint with: longwave train --resume" in answer["stderr"]
+        assert differences(tmp_path / name, trace(tmp_path / "never")) == []
+
+
+def test_a_run_leaves_the_handler_of_ctrl_c_as_it_was(tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    run(tmp_path / "one")
+    assert signal.getsignal(signal.SIGINT) is before
+    own = lambda *_: None  # noqa: E731
+    signal.signal(signal.SIGINT, own)
+    try:
+        run(tmp_path / "two")
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_run_works_in_a_thread(tmp_path):
+    """Where Python allows no signal handlers."""
+    run(tmp_path / "main")
+    thread = threading.Thread(target=run, args=(tmp_path / "thread",))
+    thread.start()
+    thread.join()
+    assert differences(tmp_path / "thread", trace(tmp_path / "main")) == []
+
+
+def test_an_interrupt_is_no_failure():
+    assert not issubclass(Interrupted, TrainingError)
+
+
+# Numbers that are not finite
+
+
+def strike_before_step(started, at, change):
+    step, calls = started._step, iter(range(1000))
+
+    def struck(*arguments):
+        if next(calls) == at:
+            change()
+        return step(*arguments)
+
+    started._step = struck
+
+
+def test_a_bad_weight_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(tmp_path):
+    started = Run(tmp_path, make_experiment(), make_task(), quiet=True)
+
+    def spoil():
+        with torch.no_grad():
+            started.model.blocks[1].mixer.log_dt[2] = math.nan
+
+    strike_before_step(started, 5, spoil)
+    message = (
+        r"the loss is not finite at step 5 \(learning rate 0\.015\); first bad: blocks\.1\.mixer\.log_dt\. "
+        rf"The last good checkpoint is kept in {tmp_path / 'checkpoints'}"
+    )
+    with pytest.raises(TrainingError, match=message):
+        started.fit(resume=False)
+    content, note = checkpoint.load(tmp_path / "checkpoints")
+    assert note is None
+    assert content["position"]["step"] == 4
+    assert all(torch.isfinite(values).all() for values in content["model"].values())
+    assert [line["step"] for line in lines(tmp_path)] == [2, 4]
+    run(tmp_path, resume=True)  # and it goes on from there
+    assert [line["step"] for line in lines(tmp_path)] == [2, 4, 6, 8]
+
+
+def test_a_bad_weight_before_a_validation_never_reaches_a_checkpoint(tmp_path):
+    started = Run(tmp_path, make_experiment(), make_task(), quiet=True)
+    validate = started._validate
+
+    def spoiled(loss):
+        if started.position.step == 6:
+            with torch.no_grad():
+                started.model.decoder.linear.bias.fill_(math.inf)
+        validate(loss)
+
+    started._validate = spoiled
+    with pytest.raises(
+        TrainingError, match=r"the validation score mse is not finite at step 6 .*first bad: decoder\.linear\.bias"
+    ):
+        started.fit(resume=False)
+    assert checkpoint.load(tmp_path / "checkpoints")[0]["position"]["step"] == 4
+    assert all(torch.isfinite(values).all() for values in SequenceModel.from_pretrained(tmp_path / "best").parameters())
+
+
+def test_bad_data_is_told_from_bad_weights(tmp_path):
+    task = make_task()
+    task.train.x[3, 1, 0] = math.nan
+    with pytest.raises(
+        TrainingError, match=r"not finite at step 0 .*first bad: x of the batch, so look at the data\. There was no"
+    ):
+        run(tmp_path, task, loop={"batch_size": 14})
+
+
+def test_a_bad_gradient_is_named_if_weights_and_data_are_good(tmp_path):
+    class Infinite(tiny.Tiny):
+        def loss(self, output, batch):
+            return super().loss(output, batch) * math.inf
+
+    values = {field.name: getattr(make_task(), field.name) for field in dataclasses.fields(tiny.Tiny)}
+    with pytest.raises(TrainingError, match=r"first bad: the gradient of encoder\.values\.weight"):
+        run(tmp_path, Infinite(**values))
+
+
+# When it looks, and when it stops
+
+
+@pytest.mark.parametrize(
+    ("validations", "steps"), [(1, [4, 8]), (2, [2, 4, 6, 8]), (3, [2, 3, 4, 6, 7, 8]), (9, list(range(1, 9)))]
+)
+def test_validations_are_evenly_spaced_and_the_last_ends_the_epoch(validations, steps, tmp_path):
+    run(tmp_path, loop={"validations": validations})
+    assert [line["step"] for line in lines(tmp_path)] == steps
+    assert [line["epoch"] for line in lines(tmp_path)] == [step / 4 for step in steps]
+
+
+STILL = {"optim": {"lr": 1e-30, "ssm_lr": 0.0, "schedule": "constant"}}  # no weight moves, no score gets better
+
+
+def test_patience_ends_a_run_that_gets_no_better(tmp_path):
+    _, result = run(tmp_path, **STILL, loop={"epochs": 50, "patience": 3})
+    assert [line["step"] for line in lines(tmp_path)] == [2, 4, 6, 8]
+    assert result["steps"] == 8
+    assert result["best_step"] == 2
+    _, again = run(tmp_path, resume=True, **STILL, loop={"epochs": 50, "patience": 3})
+    assert again["steps"] == 8  # it stays at its end
+
+
+def test_without_patience_a_run_goes_on_to_its_last_epoch(tmp_path):
+    assert run(tmp_path, **STILL, loop={"epochs": 3})[1]["steps"] == 12
+
+
+def test_a_plateau_lowers_the_learning_rate(tmp_path):
+    optim = STILL["optim"] | {"schedule": "plateau", "plateau_patience": 1, "plateau_factor": 0.5}
+    run(tmp_path, optim=optim, loop={"epochs": 3})
+    assert [line["lr"] for line in lines(tmp_path)] == [1e-30, 1e-30, 5e-31, 5e-31, 2.5e-31, 2.5e-31]
+
+
+def test_cosine_rises_during_the_warm_up_and_falls_to_zero(tmp_path):
+    started = Run(tmp_path, make_experiment(optim={"schedule": "cosine", "warmup": 2}), make_task(), quiet=True)
+    factors = []
+    for started.position.step in range(9):
+        factors.append(started._factor())
+    assert factors[:3] == [0.5, 1.0, 1.0]
+    assert factors[2:] == sorted(factors[2:], reverse=True)
+    assert factors[5] == pytest.approx(0.5)
+    assert factors[8] == pytest.approx(0)
+
+
+@pytest.mark.parametrize("higher", [False, True])
+def test_the_best_weights_are_those_of_the_best_score(higher, tmp_path):
+    _, result = run(tmp_path, make_task(higher_is_better=higher), optim={"lr": 0.3, "schedule": "constant"})
+    scores = {line["step"]: line["valid_mse"] for line in lines(tmp_path)}
+    best = max if higher else min
+    assert result["best_step"] == best(scores, key=scores.get)
+    assert result["valid"]["mse"] == pytest.approx(best(scores.values()), rel=1e-6)
+
+
+# What a step computes
+
+
+@pytest.fixture
+def _in_float64():
+    torch.set_default_dtype(torch.float64)
+
+
+def gradients_of_a_step(tmp_path, task, **optim):
+    """The gradients that the optimiser gets to see."""
+    started = Run(tmp_path, make_experiment({"dropout": 0.0}, optim), task, quiet=True)
+    (batch, share), *_ = started._load(task.train, [list(range(7))])
+    started.optimizer.zero_grad = lambda: None
+    started._step(batch, share)
+    return {name: parameter.grad for name, parameter in started.model.named_parameters()}
+
+
+@pytest.mark.usefixtures("_in_float64")
+@pytest.mark.parametrize("accumulate", [2, 3, 7, 100])
+def test_accumulation_gives_the_gradient_of_the_whole_batch(accumulate, tmp_path):
+    task = make_task(dtype=torch.float64)
+    whole = gradients_of_a_step(tmp_path, task)
+    parts = gradients_of_a_step(tmp_path, task, accumulate=accumulate)
+    assert max(grad.abs().max() for grad in whole.values()) > 1e-3
+    torch.testing.assert_close(parts, whole, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.usefixtures("_in_float64")
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_clipping_bounds_the_norm_of_the_whole_gradient(accumulate, tmp_path):
+    task = make_task(dtype=torch.float64)
+    free = gradients_of_a_step(tmp_path, task)
+    clipped = gradients_of_a_step(tmp_path, task, clip=1e-3, accumulate=accumulate)
+    norm = torch.stack([grad.square().sum() for grad in free.values()]).sum().sqrt()
+    assert norm > 1e-2
+    torch.testing.assert_close(clipped, {n: grad * (1e-3 / norm) for n, grad in free.items()}, rtol=1e-4, atol=1e-12)
+    assert gradients_of_a_step(tmp_path, task, clip=1e3)["decoder.linear.bias"].equal(free["decoder.linear.bias"])
+
+
+@pytest.mark.usefixtures("_in_float64")
+def test_scores_do_not_depend_on_the_eval_batch_size(tmp_path):
+    task = make_task(valid=7, dtype=torch.float64)
+    scores = []
+    for size in (1, 2, 3, 7, 100):
+        started = Run(tmp_path, make_experiment(loop={"eval_batch_size": size}), task, quiet=True)
+        scores.append(started.evaluate(task.valid))
+    with torch.no_grad():
+        error = started.model.eval()(task.valid.x)[0] - task.valid.y
+    truth = {"mse": error.square().mean().item(), "mae": error.abs().mean().item()}
+    assert all(found == pytest.approx(truth, rel=1e-12) for found in scores)
+
+
+def test_evaluation_draws_no_random_numbers_and_changes_no_weights(tmp_path):
+    started = Run(tmp_path, make_experiment({"norm": "batch"}), make_task(), quiet=True)
+    before, random = tiny.bits(started.model.state_dict()), torch.get_rng_state()
+    started.evaluate(started.task.valid)
+    assert tiny.bits(started.model.state_dict()) == before
+    assert torch.equal(torch.get_rng_state(), random)
+
+
+# The folder, and mistakes
+
+
+def test_a_run_leaves_its_files_and_nothing_half_written(tmp_path):
+    _, result = run(tmp_path)
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert files == [
+        "best/config.json",
+        "best/model.safetensors",
+        "checkpoints/last.ckpt",
+        "checkpoints/previous.ckpt",
+        "metrics.jsonl",
+        "result.json",
+    ]
+    assert json.loads((tmp_path / "result.json").read_text()) == result
+    assert set(lines(tmp_path)[0]) == {"step", "epoch", "loss", "lr", "valid_mse", "valid_mae"}
+
+
+@pytest.mark.parametrize(("part", "name"), [("train", "training"), ("valid", "validation"), ("test", "test")])
+def test_an_empty_part_is_refused_before_training(part, name, tmp_path):
+    with pytest.raises(TrainingError, match=f"task tiny: the {name} part is empty"):
+        run(tmp_path, make_task(**{part: 0}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "least"),
+    [
+        (LoopConfig, "epochs", 1),
+        (LoopConfig, "batch_size", 1),
+        (LoopConfig, "eval_batch_size", 1),
+        (LoopConfig, "validations", 1),
+        (LoopConfig, "patience", 0),
+        (LoopConfig, "workers", 0),
+        (OptimConfig, "accumulate", 1),
+        (OptimConfig, "warmup", 0),
+        (OptimConfig, "plateau_patience", 0),
+        (OptimConfig, "clip", 0),
+    ],
+)
+def test_settings_below_their_least_value_are_refused(kind, setting, least):
+    kind(**{setting: least})
+    with pytest.raises(ValueError, match=f"{setting}: expected a number from {least} on, got {least - 1}"):
+        kind(**{setting: least - 1})
+
+
+@pytest.mark.slow
+def test_tensorboard_gets_every_line(tmp_path):
+    (answer,) = run_cases([{"folder": str(tmp_path / "run"), "settings": {"loop": {"tensorboard": True}}}])
+    assert answer["code"] == 0, answer["stderr"]
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("valid_mse")] == [2, 4, 6, 8]

@@ -1,0 +1,112 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from longwave import S4, param_groups
+
+SSM = {"Lambda_re", "Lambda_im", "P", "B"}
+
+
+class Model(nn.Module):
+    """Two layers with something else around them."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.encoder = nn.Linear(3, 4)
+        self.layers = nn.ModuleList(
+            [S4(4, 8, **options), nn.Sequential(S4(4, 8, length=16, **options), nn.LayerNorm(4))]
+        )
+
+
+def names(model, group):
+    found = {id(p): name for name, p in model.named_parameters()}
+    return {found[id(p)] for p in group["params"]}
+
+
+def by_name(groups):
+    return {group["name"]: group for group in groups}
+
+
+def test_every_parameter_is_in_exactly_one_group():
+    model = Model()
+    grouped = [p for group in param_groups(model, lr=0.01) for p in group["params"]]
+    assert len(grouped) == len({id(p) for p in grouped}) == len(list(model.parameters()))
+    assert {id(p) for p in grouped} == {id(p) for p in model.parameters()}
+
+
+def test_ssm_parameters_get_the_lower_rate_and_no_decay():
+    model = Model()
+    groups = by_name(param_groups(model, lr=0.01, weight_decay=0.05))
+    assert (groups["ssm"]["lr"], groups["ssm"]["weight_decay"]) == (1e-3, 0.0)
+    assert (groups["dt"]["lr"], groups["dt"]["weight_decay"]) == (1e-3, 0.0)
+    assert (groups["rest"]["lr"], groups["rest"]["weight_decay"]) == (0.01, 0.05)
+    assert {name.rsplit(".", 1)[1] for name in names(model, groups["ssm"])} == SSM
+    assert len(names(model, groups["ssm"])) == 8
+    assert {name.rsplit(".", 1)[1] for name in names(model, groups["dt"])} == {"log_dt"}
+
+
+def test_c_and_d_train_with_the_rest():
+    model = Model()
+    rest = {name.rsplit(".", 1)[1] for name in names(model, by_name(param_groups(model, lr=0.01))["rest"])}
+    assert rest == {"weight", "bias", "C", "C_tilde", "D"}
+
+
+def test_rates_can_be_set_apart():
+    groups = by_name(param_groups(Model(), lr=0.01, ssm_lr=2e-3, dt_lr=3e-4))
+    assert (groups["ssm"]["lr"], groups["dt"]["lr"], groups["rest"]["lr"]) == (2e-3, 3e-4, 0.01)
+    assert by_name(param_groups(Model(), lr=0.01, ssm_lr=2e-3))["dt"]["lr"] == 2e-3
+    assert by_name(param_groups(Model(), lr=0.01, dt_lr=0.0))["dt"]["lr"] == 0.0
+
+
+def test_frozen_parameters_are_left_out():
+    model = Model(trainable=False)
+    model.encoder.requires_grad_(False)
+    (rest,) = param_groups(model, lr=0.01)
+    assert {name.rsplit(".", 1)[1] for name in names(model, rest)} == {"C", "C_tilde", "D", "weight", "bias"}
+    assert not any(name.startswith("encoder") for name in names(model, rest))
+
+
+def test_a_layer_that_occurs_twice_is_grouped_once():
+    layer = S4(4, 8)
+    model = nn.ModuleList([layer, layer])
+    grouped = [id(p) for group in param_groups(model, lr=0.01) for p in group["params"]]
+    assert sorted(grouped) == sorted(id(p) for p in layer.parameters())
+
+
+def test_a_layer_alone_and_a_model_without_one_are_taken():
+    assert {group["name"] for group in param_groups(S4(4, 8), lr=0.01)} == {"rest", "ssm", "dt"}
+    (group,) = param_groups(nn.Linear(2, 2), lr=0.01, weight_decay=0.1)
+    assert (group["name"], group["weight_decay"], len(group["params"])) == ("rest", 0.1, 2)
+
+
+def test_an_optimiser_takes_the_groups_and_moves_each_at_its_rate():
+    torch.manual_seed(0)
+    layer = S4(4, 8)
+    before = {name: p.detach().clone() for name, p in layer.named_parameters()}
+    optimiser = torch.optim.SGD(param_groups(layer, lr=0.1, ssm_lr=0.01, dt_lr=0.001))
+    layer(torch.randn(2, 20, 4))[0].square().mean().backward()
+    optimiser.step()
+    rates = {"C": 0.1, "D": 0.1, "log_dt": 0.001} | dict.fromkeys(SSM, 0.01)
+    for name, p in layer.named_parameters():
+        torch.testing.assert_close(p.detach(), before[name] - rates[name] * p.grad)
+        assert p.grad.abs().max() > 0
+
+
+def test_decay_shrinks_c_but_not_the_state_space():
+    layer = S4(4, 8)
+    before = {name: p.detach().clone() for name, p in layer.named_parameters()}
+    optimiser = torch.optim.AdamW(param_groups(layer, lr=0.1, weight_decay=0.5))
+    for p in layer.parameters():
+        p.grad = torch.zeros_like(p)
+    optimiser.step()
+    for name, p in layer.named_parameters():
+        torch.testing.assert_close(p.detach(), before[name] * (0.95 if name in ("C", "D") else 1.0))
+
+
+@pytest.mark.parametrize("name", ["lr", "weight_decay", "ssm_lr", "dt_lr"])
+@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf])
+def test_a_rate_that_is_none_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"^{name}: expected a finite number >= 0, got {value}$"):
+        param_groups(S4(4, 8), **{"lr": 0.01} | {name: value})

@@ -1,0 +1,264 @@
+"""A task that trains in milliseconds, and runs of it in processes of their own, which may be killed at a chosen moment.
+
+As a program it reads cases as JSON from stdin and writes what became of them to stdout. It forks for each case, before
+anything was computed, so that torch is imported once for all.
+"""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from longwave.models import ModelConfig, SequenceModel
+from longwave.tasks.base import Batch, Task
+from longwave.train import checkpoint
+from longwave.train.config import Experiment, LoopConfig, OptimConfig
+from longwave.train.display import Display
+from longwave.train.loop import Interrupted, Run, TrainingError
+
+LENGTH = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Examples in memory."""
+
+    x: Tensor
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        chosen = torch.tensor(indices)
+        return {"x": self.x[chosen], "y": self.y[chosen]}
+
+
+@dataclass(frozen=True)
+class Tiny(Task):
+    """The mean of what comes in, by squared error."""
+
+    def loss(self, output: Tensor, batch: Batch) -> Tensor:
+        return (output - batch["y"]).square().mean()
+
+    def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
+        error = output - batch["y"]
+        return {"mse": (error.square().sum(), error.numel()), "mae": (error.abs().sum(), error.numel())}
+
+
+def make_task(train: int = 14, valid: int = 7, test: int = 5, dtype: torch.dtype = torch.float32, **more: Any) -> Tiny:
+    generator = torch.Generator().manual_seed(99)
+    parts = []
+    for count in (train, valid, test):
+        x = torch.randn(count, LENGTH, 2, generator=generator).to(dtype)
+        parts.append(Rows(x, x.mean((1, 2)).unsqueeze(-1)))
+    return Tiny("tiny", *parts, input_size=2, output_size=1, goal="mse", **more)
+
+
+def make_experiment(model: Any = (), optim: Any = (), loop: Any = ()) -> Experiment:
+    tiny = ModelConfig(d_model=4, n_layers=2, d_state=4, dropout=0.3, input_size=2, output_size=1)
+    return Experiment(
+        "tiny",
+        model=dataclasses.replace(tiny, **dict(model)),
+        optim=OptimConfig(**{"lr": 0.05, **dict(optim)}),
+        loop=LoopConfig(**{"epochs": 2, "batch_size": 4, "eval_batch_size": 3, "validations": 2, **dict(loop)}),
+    )
+
+
+# What a run leaves behind
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    """The metrics of a run, without the time that it took."""
+    text = (folder / "metrics.jsonl").read_text()
+    assert text.endswith("\n")
+    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in text.splitlines()]
+
+
+def trace(folder: Path) -> dict[str, Any]:
+    """Everything that must come out the same, to the bit: weights, optimiser, random states, scores."""
+    content, note = checkpoint.load(folder / "checkpoints") or ({}, "none")
+    assert note is None, note
+    content["position"].pop("seconds")
+    best = SequenceModel.from_pretrained(folder / "best").state_dict()
+    result = json.loads((folder / "result.json").read_text())
+    result.pop("seconds")
+    return {
+        "position": content["position"],
+        "metrics": lines(folder),
+        "result": result,
+        "bits": {
+            "model": bits(content["model"]),
+            "optimizer": bits(content["optimizer"]),
+            "random": bits(content["random"]),
+            "best": bits(best),
+        },
+    }
+
+
+def bits(value: Any) -> Any:
+    """Tensors as bytes, so that == compares every bit."""
+    if isinstance(value, Tensor):
+        return str(value.dtype), tuple(value.shape), value.numpy().tobytes()
+    if isinstance(value, dict):
+        return {key: bits(item) for key, item in value.items()}
+    return [bits(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def damage(path: Path) -> None:
+    """Turn one bit around."""
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+
+
+# Runs in processes of their own
+
+
+def run_cases(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What became of each case: its exit code and what it wrote to stderr.
+
+    A case has a folder, and optionally the settings and the task, whether to resume, whether to damage the last
+    checkpoint before, and where a signal strikes (see `arm`).
+    """
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONWARNINGS", None)
+    with tempfile.TemporaryDirectory() as temporary:  # what killed processes leave there goes with it
+        run = subprocess.run(
+            [sys.executable, __file__],
+            input=json.dumps(cases),
+            env=environment | {"TMPDIR": temporary},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+    assert run.returncode == 0, run.stderr
+    answers: list[dict[str, Any]] = json.loads(run.stdout)
+    return answers
+
+
+def main() -> None:
+    # What a run imports late, once for all cases.
+    Display(False, 1, 1, "")
+    torch.optim.AdamW([torch.zeros(1)])
+    answers = []
+    for case in json.loads(sys.stdin.read()):
+        folder = Path(case["folder"])
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder.with_name(folder.name + ".log")
+        if case.get("damage"):
+            damage(folder / "checkpoints" / checkpoint.LAST)
+        pid = os.fork()
+        if not pid:
+            _child(case, folder, log)
+        _, status = os.waitpid(pid, 0)
+        answers.append({"code": os.waitstatus_to_exitcode(status), "stderr": log.read_text()})
+    print(json.dumps(answers))
+
+
+def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
+    """Run a case and exit; what goes wrong is for the answer's code to say."""
+    code = 1
+    try:
+        os.setsid()  # a signal to the group reaches the loader's processes, and nobody else
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        if case.get("strike"):
+            arm(**case["strike"])
+        run = Run(folder, make_experiment(**case.get("settings", {})), make_task(**case.get("task", {})))
+        run.fit(case.get("resume", False))
+        code = 0
+    except Interrupted as note:
+        print(note, file=sys.stderr)
+        code = 130
+    except TrainingError as error:
+        print(error, file=sys.stderr)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        code = 3
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def arm(place: str, at: int, signals: Sequence[str] = ("SIGKILL",)) -> None:
+    """Send signals to the whole group when `place` is reached for the `at`-th time."""
+    count = 0
+
+    def strike() -> None:
+        nonlocal count
+        count += 1
+        if count == at:
+            for name in signals:
+                os.killpg(os.getpgrp(), getattr(signal, name))
+
+    def around(owner: Any, name: str, before: bool) -> None:
+        function = getattr(owner, name)
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            if before:
+                strike()
+            result = function(*arguments, **keywords)
+            if not before:
+                strike()
+            return result
+
+        setattr(owner, name, call)
+
+    replace = os.replace
+
+    def replace_and_strike(source: Any, target: Any) -> None:
+        if PLACES[place] == Path(target).name:
+            strike()
+        replace(source, target)
+
+    if place == "half a line":
+        log = Run._log
+
+        def half(self: Run, line: dict[str, Any]) -> None:
+            nonlocal count
+            if count + 1 == at:
+                with open(self.folder / "metrics.jsonl", "a") as file:
+                    file.write(json.dumps(line)[:30])
+            strike()
+            log(self, line)
+
+        Run._log = half  # type: ignore[method-assign]
+    elif isinstance(PLACES[place], str):
+        os.replace = replace_and_strike
+    else:
+        around(*PLACES[place])
+
+
+# Where a signal may come: a file about to be moved into its place, or before or after a function.
+PLACES: dict[str, Any] = {
+    "in a step": (Tiny, "loss", False),
+    "after a step": (Run, "_step", False),
+    "before a validation": (Run, "_validate", True),
+    "in a validation": (Tiny, "scores", True),
+    "in the best weights": "model.safetensors",
+    "between the best weights and their config": "config.json",
+    "half a line": None,
+    "before a checkpoint": (checkpoint, "save", True),
+    "in a checkpoint": (os, "fsync", True),
+    "between the two moves of a checkpoint": checkpoint.LAST,
+    "after a checkpoint": (checkpoint, "save", False),
+    "in the final scores": (Run, "_finish", True),
+}
+
+
+if __name__ == "__main__":
+    main()
