@@ -25,5 +25,8 @@ def evaluate(
     """
     from longwave.train import runs
 
-    for score, value in runs.evaluate(run, part, data_dir).items():
-        print(f"{part} {score} {value:.6f}")
+    scores = runs.evaluate(run, part, data_dir)
+    if runs.is_main_process():
+        for score, value in scores.items():
+            print(f"{part} {score} {value:.6f}")
+    runs.leave_processes()

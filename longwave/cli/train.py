@@ -2,10 +2,14 @@
 
 import dataclasses
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from longwave.cli.experiment import RunOptions, parse_experiment
+
+if TYPE_CHECKING:
+    from longwave.train.config import Experiment
 
 DESCRIPTION = """Train a model, score its best weights on the test part, and write a report.
 
@@ -21,10 +25,13 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--resume"]:
         if len(arguments) != 2:
             raise ValueError("--resume: expected the folder of one run, as in longwave train --resume runs/NAME-seed0")
-        return _resume(Path(arguments[1]))
+        return _exit_code(lambda: _resume(Path(arguments[1])))
     experiment, options = parse_experiment("train", DESCRIPTION, arguments, RunOptions())
+    return _exit_code(lambda: _train(experiment, options))
+
+
+def _train(experiment: "Experiment", options: RunOptions) -> None:
     from longwave.train import runs
-    from longwave.train.loop import Interrupted, TrainingError
 
     seeds = options.seeds or (experiment.loop.seed,)
     if len(set(seeds)) < len(seeds):
@@ -34,35 +41,36 @@ def main(arguments: list[str]) -> int:
     for folder in folders:  # before hours of training, not between
         runs.check_new(folder)
     results = []
-    try:
-        for seed, folder in zip(seeds, folders, strict=True):
-            seeded = dataclasses.replace(experiment, loop=dataclasses.replace(experiment.loop, seed=seed))
-            finished = runs.start(seeded, folder, options.data_dir, quiet=options.quiet)
-            results.append(_report(finished))
-    except TrainingError as error:
-        print(f"longwave: the run failed: {error}", file=sys.stderr)
-        return 1
-    except Interrupted as note:
-        print(f"longwave: {note}", file=sys.stderr)
-        return 130
+    for seed, folder in zip(seeds, folders, strict=True):
+        seeded = dataclasses.replace(experiment, loop=dataclasses.replace(experiment.loop, seed=seed))
+        finished = runs.start(seeded, folder, options.data_dir, quiet=options.quiet)
+        results.append(_report(finished))
     if len(results) > 1 and finished.main:
         _spread(seeds, results)
-    return 0
 
 
-def _resume(folder: Path) -> int:
+def _resume(folder: Path) -> None:
+    from longwave.train import runs
+
+    _report(runs.resume(folder))
+
+
+def _exit_code(work: Callable[[], None]) -> int:
+    """Do the work; 0, or 1 for a run that failed, or 130 for one that was interrupted."""
     from longwave.train import runs
     from longwave.train.loop import Interrupted, TrainingError
 
+    code = 0
     try:
-        _report(runs.resume(folder))
+        work()
     except TrainingError as error:
         print(f"longwave: the run failed: {error}", file=sys.stderr)
-        return 1
+        code = 1
     except Interrupted as note:
         print(f"longwave: {note}", file=sys.stderr)
-        return 130
-    return 0
+        code = 130
+    runs.leave_processes()
+    return code
 
 
 def _report(finished: Any) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def _default_backend() -> str:
 
 def spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C_tilde: Tensor, dt: Tensor, L: int) -> Tensor:
     """The spectrum K_hat of the length-L kernel whose truncated output map is C_tilde; differentiable."""
-    _check(Lambda, P, C_tilde, dt, L)
+    _check(Lambda, P, C_tilde, dt, L, B)
     K_hat: Tensor = torch.ops.longwave.spectrum(Lambda, P, B, C_tilde, dt, L)
     return K_hat
 
@@ -78,13 +78,16 @@ def needs_float64(Lambda: Tensor, dt: Tensor) -> Tensor:
     return ((damping < 3e-5 * size) | (size * dt.unsqueeze(-1) < 1e-6)).any(-1).to(torch.uint8)
 
 
-def _check(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> None:
+def _check(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, B: Tensor | None = None) -> None:
     """The compiled loops read raw memory, so that a wrong shape must not reach them."""
     H, M = Lambda.shape[:2]
     r, D = P.shape[0], C.shape[0]
-    if Lambda.shape != (H, M, 2) or P.shape != (r, H, M, 2) or C.shape != (D, H, M, 2) or dt.shape != (H,):
-        shapes = ", ".join(str(tuple(t.shape)) for t in (Lambda, P, C, dt))
-        raise ValueError(f"expected Lambda (H, M, 2), P (r, H, M, 2), C (D, H, M, 2), dt (H,), got {shapes}")
+    B = Lambda if B is None else B
+    expected = {"Lambda": (H, M, 2), "P": (r, H, M, 2), "B": (H, M, 2), "C": (D, H, M, 2), "dt": (H,)}
+    for (name, shape), tensor in zip(expected.items(), (Lambda, P, B, C, dt), strict=True):
+        if tuple(tensor.shape) != shape or tensor.dtype != Lambda.dtype:
+            got = f"{tensor.dtype} {tuple(tensor.shape)}"
+            raise ValueError(f"{name}: expected {Lambda.dtype} {shape} beside Lambda {tuple(Lambda.shape)}, got {got}")
     if r > 2 or D not in (1, 2):
         raise ValueError(f"expected P of rank 0, 1 or 2 and 1 or 2 output maps, got rank {r} and {D} maps")
     if L < 1:

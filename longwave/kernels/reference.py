@@ -195,25 +195,28 @@ def _spectrum_block(
     lambda_ = (Lambda[..., 0] * half, Lambda[..., 1] * half)
     p, q = ((x[..., 0] * half.sqrt(), x[..., 1] * half.sqrt()) for x in (P, Q))
     norm = lambda_[0] ** 2 + lambda_[1] ** 2
-    a = norm.unsqueeze(-1) * kappa**2 - sigma**2  # (H, M, nodes)
-    b = 2 * lambda_[0].unsqueeze(-1) * (sigma * kappa)
+    sigma_n = sigma.expand(*norm.shape, -1)  # (H, M, nodes)
+    a = norm.unsqueeze(-1) * kappa**2 - sigma**2
     if a.dtype == torch.float64:
-        # An undamped pole that a node hits exactly: move it by a square root of the precision, so that what the shift
-        # costs and what the cancellation in Woodbury's identity costs are about equal.
-        scale = norm + (p[0] ** 2 + p[1] ** 2).sum(0) ** 2
-        guard = 1.5e-8 * (sigma**2 + scale.unsqueeze(-1) * kappa**2) + 1e-60
-        a = torch.where(a.abs() < guard, guard, a)
+        # A node that hits an undamped pole: move it away from that pair by a little. What the move costs grows with
+        # it, what the cancellation in Woodbury's identity costs falls: at 1e-9 both are small (docs/kernel.md).
+        scale = norm.sqrt() + (p[0] ** 2 + p[1] ** 2).sum(0)
+        shift = (1e-9 * (sigma + kappa * scale.unsqueeze(-1)) + 1e-30).detach()
+        near = shift * (sigma + 0.5 * shift)
+        hit = (a.abs() < near) & ((2 * lambda_[0].unsqueeze(-1) * (sigma * kappa)).abs() < near)
+        sigma_n = torch.where(hit, sigma + shift, sigma)
+        a = torch.where(hit, norm.unsqueeze(-1) * kappa**2 - sigma_n**2, a)
+    b = 2 * lambda_[0].unsqueeze(-1) * (sigma_n * kappa)
     over = 1 / (a * a + b * b)
     X, Y = a * over, b * over
+    kappa_X, kappa_Y, sigma_X, sigma_Y = kappa * X, kappa * Y, sigma_n * X, sigma_n * Y
 
     def k(left: Pair, right: Pair) -> Pair:
         """The sum over conjugate pairs of left right / (i sigma - kappa lambda)."""
         w = _times(left, right)
         c0 = -2 * (w[0] * lambda_[0] + w[1] * lambda_[1]).unsqueeze(-2)
         c1 = 2 * w[0].unsqueeze(-2)
-        re = kappa * (c0 @ X).squeeze(-2) - sigma * (c1 @ Y).squeeze(-2)
-        im = kappa * (c0 @ Y).squeeze(-2) + sigma * (c1 @ X).squeeze(-2)
-        return re, im
+        return (c0 @ kappa_X - c1 @ sigma_Y).squeeze(-2), (c0 @ kappa_Y + c1 @ sigma_X).squeeze(-2)
 
     b_, c_ = (B[..., 0], B[..., 1]), (C[..., 0], C[..., 1])
     ps = [(p[0][i], p[1][i]) for i in range(P.shape[0])]
@@ -229,15 +232,16 @@ def _woodbury(k00: Pair, k01: list[Pair], k10: list[Pair], k11: list[list[Pair]]
     if rank == 0:
         return k00
     m = [[(kappa * k11[i][j][0] + (i == j), kappa * k11[i][j][1]) for j in range(rank)] for i in range(rank)]
+    first = _over(k01[0], m[0][0])
+    out = _minus(k00, _scaled(kappa, _times(first, k10[0])))
     if rank == 1:
-        correction = _over(_times(k01[0], k10[0]), m[0][0])
-    else:
-        determinant = _minus(_times(m[0][0], m[1][1]), _times(m[0][1], m[1][0]))
-        first = _minus(_times(m[1][1], k10[0]), _times(m[0][1], k10[1]))
-        second = _minus(_times(m[0][0], k10[1]), _times(m[1][0], k10[0]))
-        sum_ = _minus(_times(k01[0], first), _times((-k01[1][0], -k01[1][1]), second))
-        correction = _over(sum_, determinant)
-    return k00[0] - kappa * correction[0], k00[1] - kappa * correction[1]
+        return out
+    # Elimination, one column of P after the other: near an undamped pole a determinant would cancel twice over.
+    factor = _over(m[1][0], m[0][0])
+    left = _minus(k01[1], _times(first, m[0][1]))
+    right = _minus(k10[1], _times(factor, k10[0]))
+    pivot = _minus(m[1][1], _times(factor, m[0][1]))
+    return _minus(out, _scaled(kappa, _over(_times(left, right), pivot)))
 
 
 def inverse_plus_identity(Q: Tensor) -> Tensor:
@@ -258,6 +262,10 @@ def _times(x: Pair, y: Pair) -> Pair:
 def _over(x: Pair, y: Pair) -> Pair:
     q = 1 / (y[0] ** 2 + y[1] ** 2)
     return (x[0] * y[0] + x[1] * y[1]) * q, (x[1] * y[0] - x[0] * y[1]) * q
+
+
+def _scaled(factor: Tensor, x: Pair) -> Pair:
+    return factor * x[0], factor * x[1]
 
 
 def _minus(x: Pair, y: Pair) -> Pair:

@@ -308,7 +308,7 @@ def _check_lengths(lengths: Tensor, batch: int, L: int) -> Tensor:
         raise ValueError(f"lengths: expected {batch} whole numbers, one a row, got {_describe(lengths)}")
     if not torch.compiler.is_compiling() and (int(lengths.min()) < 0 or int(lengths.max()) > L):
         raise ValueError(f"lengths: expected numbers from 0 to {L}, got {int(lengths.min())} to {int(lengths.max())}")
-    return lengths
+    return lengths.long()
 
 
 def _describe(value: object) -> str:

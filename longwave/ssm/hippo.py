@@ -51,8 +51,8 @@ def lagt(N: int, alpha: float = 0.0, beta: float = 0.0) -> NPLR:
     order alpha tilted by beta put -(1 + beta)/2 on the diagonal and B_n = binom(n + alpha, n), after the conjugation
     by a diagonal matrix that the paper mentions and up to a constant factor of B, which C absorbs.
     """
-    if not alpha > -1:
-        raise ValueError(f"alpha: expected a number above -1 (the Laguerre weight is t^alpha), got {alpha}")
+    if not -1 < alpha < math.inf:
+        raise ValueError(f"alpha: expected a finite number above -1 (the Laguerre weight is t^alpha), got {alpha}")
     if not (beta >= 0 and math.isfinite(beta)):
         raise ValueError(f"beta: expected a finite number >= 0 (below, A is not stable), got {beta}")
     n = torch.arange(N, dtype=torch.float64)
@@ -99,7 +99,9 @@ def _diagonalise(name: str, N: int, parameters: tuple[tuple[str, float], ...]) -
     w, V = torch.linalg.eigh(0.5j * (normal - normal.T))
     V = V[:, : N // 2].flip(-1)
     diagonal = V.mH @ normal.to(V.dtype) @ V
-    Lambda = torch.complex(torch.diagonal(diagonal).real.clamp(max=0), -w[: N // 2].flip(-1))
+    symmetric = 0.5 * (normal + normal.T).to(V.dtype)  # exactly 0 for LegT, so that Re(Lambda) is
+    re = torch.diagonal(V.mH @ symmetric @ V).real.clamp(max=0)
+    Lambda = torch.complex(re, -w[: N // 2].flip(-1))
     off = (diagonal - torch.diag(Lambda)).abs().max().item()
     if off > 1e-9 * max(1.0, normal.abs().max().item()):
         raise ValueError(f"init {name!r}: A + P P^T is not normal and stable at N = {N} (V^* A V is off by {off:.1e})")

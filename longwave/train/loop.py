@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedType
+from accelerate.state import AcceleratorState
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -61,9 +62,18 @@ class Run:
     def __init__(self, folder: Path, experiment: Experiment, task: Task, *, quiet: bool = False) -> None:
         self.folder, self.experiment, self.task = folder, experiment, task
         self.config = experiment.loop
-        self.accelerator = Accelerator(
-            mixed_precision=experiment.optim.precision, cpu=not torch.cuda.is_available(), log_with=None
-        )
+        precision, cpu = experiment.optim.precision, not torch.cuda.is_available()
+        if precision == "fp16" and cpu:
+            raise ValueError("precision: fp16 wants a GPU, and there is none; expected bf16 or no")
+        if AcceleratorState._shared_state and AcceleratorState().mixed_precision != precision:
+            AcceleratorState._reset_state()  # an earlier run in this process had another precision
+        self.accelerator = Accelerator(mixed_precision=precision, cpu=cpu, log_with=None)
+        kind = self.accelerator.distributed_type
+        if kind in (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
+            raise TrainingError(
+                f"this loop wants the whole model in every process, and was launched with {kind.value}; launch it "
+                "without, or wrap the model in a loop of your own (docs: training)"
+            )
         torch.manual_seed(self.config.seed)  # the same weights in every process
         model = SequenceModel(experiment.model)
         optim = experiment.optim
@@ -306,13 +316,15 @@ class Run:
         return states.cpu()
 
     def _restore_random_states(self, states: Tensor) -> None:
-        device, now = self.accelerator.device, self._random_states()
-        if states.shape != now.shape:
+        device = self.accelerator.device
+        if states.shape != self._random_states().shape:
             self.display.say("the run had other processes or devices: it goes on, but dropout differs from here on")
-        elif device.type == "cuda":
-            torch.cuda.set_rng_state(states[self.accelerator.process_index], device)
+            return
+        state = states[self.accelerator.process_index].clone()  # torch misreads a view into a larger tensor
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(state, device)
         else:
-            torch.set_rng_state(states[self.accelerator.process_index])
+            torch.set_rng_state(state)
 
     def _forget(self) -> None:
         """Remove what an earlier run left in the folder."""
@@ -360,13 +372,15 @@ class Run:
         bad = [n for n, p in parameters if not _finite(p)]
         # Weights come first: once one of them is bad, so is every gradient. Then the data, which spoils them all too.
         bad += [f"{n} of the batch, so look at the data" for n, v in (batch or {}).items() if not _finite(v)]
-        bad += [f"the gradient of {n}" for n, p in parameters if p.grad is not None and not _finite(p.grad)]
-        where = f"first bad: {bad[0]}" if bad else "weights, data and gradients are finite"
+        if not bad:
+            gradients = [f"the gradient of {n}" for n, p in parameters if p.grad is not None and not _finite(p.grad)]
+            size, largest = max((float(p.detach().abs().max()), n) for n, p in parameters)
+            bad = [f"{(gradients or ['none'])[0]}, and the largest weight is {size:.2g} in {largest}"]
         folder = self.folder / "checkpoints"
         is_there = (folder / checkpoint.LAST).exists()
         kept = f"The last good checkpoint is kept in {folder}" if is_there else "There was no checkpoint yet"
         raise TrainingError(
-            f"{what} at step {self.position.step} (learning rate {lr:.2g}); {where}. {kept}. "
+            f"{what} at step {self.position.step} (learning rate {lr:.2g}); first bad: {bad[0]}. {kept}. "
             "A smaller --optim.lr or --optim.clip 1 often helps"
         )
 

@@ -98,7 +98,19 @@ def _finish(run: Run, task: Task, resume: bool) -> Finished:
         from longwave.report.page import write_report
 
         write_report(run.folder, task)
+    run.accelerator.wait_for_everyone()
     return Finished(run.folder, run.experiment, result, run.main)
+
+
+def is_main_process() -> bool:
+    """Whether this process is the one that speaks."""
+    return not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0
+
+
+def leave_processes() -> None:
+    """Part from the other processes of a run in good order: one that just exits may abort, and take them along."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def load_best(folder: Path) -> SequenceModel:

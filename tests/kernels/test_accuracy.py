@@ -36,7 +36,7 @@ def test_legs_in_float32_is_exact_to_5e_6_on_the_grid(backend, L):
     assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 5e-6
 
 
-# A search over lengths starts at 64: a kernel of few numbers can be close to 0 as a whole, and what is it measured by then?
+# A search over lengths starts at 64: a kernel of few numbers can be close to 0 as a whole, and no measure of an error.
 @given(st.integers(64, 16384), st.integers(0, 1 << 30))
 @with_backend
 def test_legs_in_float32_is_exact_to_2e_5_under_random_search(backend, L, seed):

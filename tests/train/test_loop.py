@@ -303,6 +303,20 @@ def test_a_bad_gradient_is_named_if_weights_and_data_are_good(tmp_path):
         run(tmp_path, Infinite(**values))
 
 
+def test_weights_that_grew_beyond_use_are_named_though_they_are_finite(tmp_path):
+    started = Run(tmp_path, make_experiment(), make_task(), quiet=True)
+
+    def spoil():
+        with torch.no_grad():
+            started.model.decoder.linear.weight.fill_(3e30)
+
+    strike_before_step(started, 3, spoil)
+    with pytest.raises(
+        TrainingError, match=r"first bad: the gradient of .*the largest weight is 3e\+30 in decoder\.linear"
+    ):
+        started.fit(resume=False)
+
+
 # When it looks, and when it stops
 
 
@@ -460,6 +474,21 @@ def test_settings_below_their_least_value_are_refused(kind, setting, least):
     kind(**{setting: least})
     with pytest.raises(ValueError, match=f"{setting}: expected a number from {least} on, got {least - 1}"):
         kind(**{setting: least - 1})
+
+
+def test_runs_of_different_precision_follow_each_other_in_one_process(tmp_path):
+    run(tmp_path / "before")
+    run(tmp_path / "half", optim={"precision": "bf16"})
+    run(tmp_path / "after")
+    truth = trace(tmp_path / "before")
+    assert differences(tmp_path / "after", truth) == []
+    assert "bits of model" in differences(tmp_path / "half", truth)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_half_precision_without_a_gpu_is_refused_rather_than_ignored(tmp_path):
+    with pytest.raises(ValueError, match="precision: fp16 wants a GPU"):
+        run(tmp_path, optim={"precision": "fp16"})
 
 
 @pytest.mark.slow

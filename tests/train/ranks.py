@@ -1,0 +1,176 @@
+"""What each of several processes does in the tests of distributed training; launched once for all of them.
+
+    RANK=0 WORLD_SIZE=2 ... python ranks.py FOLDER
+
+Each process leaves its results in FOLDER/rankN.pt. Called with one process they are the truth to compare with.
+"""
+
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tiny
+import torch
+from tiny import make_experiment, make_task
+from torch import Tensor
+
+from longwave.layers import Block
+from longwave.models import SequenceModel
+from longwave.train.loop import Interrupted, Run, TrainingError
+
+DOUBLE = torch.float64
+ROWS = (8, 7, 1)  # divided by two processes, not divided, and fewer than there are
+PLAIN = {"model": {"dropout": 0.0}, "loop": {"eval_batch_size": 3}}
+DROPOUT = {"loop": {"eval_batch_size": 1}}  # fewer rows than processes in every batch of evaluation
+BATCH_NORM = {"model": {"norm": "batch"}, "loop": {"eval_batch_size": 1}}
+
+
+def plain_task() -> tiny.Tiny:
+    return make_task(train=13, dtype=DOUBLE)  # four batches: 4, 4, 4 and 1
+
+
+def short_task() -> tiny.Tiny:
+    return make_task(train=9, dtype=DOUBLE)  # the last batch of an epoch has one row
+
+
+def gradients(folder: Path) -> dict[str, Any]:
+    """The gradients that the optimiser sees, for batches of several sizes in one piece and in three."""
+    found: dict[str, Any] = {}
+    task = plain_task()
+    for rows in ROWS:
+        for accumulate in (1, 3):
+            run = Run(folder, make_experiment({"dropout": 0.0}, {"accumulate": accumulate}), task, quiet=True)
+            (batch, share), *_ = run._load(task.train, [list(range(rows))])
+            run.optimizer.zero_grad = lambda: None
+            loss = run._step(batch, share)
+            grads = {name: parameter.grad for name, parameter in run._unwrapped().named_parameters()}
+            found[f"{rows} rows, accumulate {accumulate}"] = {"loss": loss, "gradients": grads}
+    return found
+
+
+def train(folder: Path, task: tiny.Tiny, settings: dict[str, Any], resume: bool = False) -> dict[str, Any]:
+    run = Run(folder, make_experiment(**settings), task, quiet=True)
+    result = run.fit(resume)
+    return {"result": result, "model": run._unwrapped().state_dict()}
+
+
+def interrupted(folder: Path, task: tiny.Tiny, settings: dict[str, Any], rank: int) -> str:
+    """Ctrl-C reaches the last process only, after its fifth step."""
+    run = Run(folder, make_experiment(**settings), task, quiet=True)
+    step = run._step
+
+    def struck(*arguments: Any) -> float:
+        loss = step(*arguments)
+        if rank == run.accelerator.num_processes - 1 and run.position.step == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        return loss
+
+    run._step = struck  # type: ignore[method-assign]
+    try:
+        run.fit(resume=False)
+    except Interrupted as note:
+        return str(note)
+    return "not interrupted"
+
+
+def not_finite(folder: Path) -> str:
+    """One bad row, which one of two processes gets to see."""
+    task = plain_task()
+    task.train.x[1] = math.nan
+    run = Run(folder, make_experiment(), task, quiet=True)
+    (batch, share), *_ = run._load(task.train, [[0, 1, 2, 3]])
+    try:
+        run._step(batch, share)
+    except TrainingError as error:
+        return str(error)
+    return "no error"
+
+
+def sharded(kind: str) -> dict[str, Tensor]:
+    """Gradients of a model that torch's FSDP has cut up, gathered again. With one process: of the model as it is."""
+    torch.manual_seed(0)
+    model = SequenceModel(make_experiment({"dropout": 0.0, "feed_forward": 6}).model)
+    world = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    rank = torch.distributed.get_rank() if world > 1 else 0
+    batch = plain_task().train.batch(range(rank, 8, world))
+    wrapped: Any = model
+    if world > 1 and kind == "fully_shard":
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = init_device_mesh("cpu", (world,))
+        for block in model.blocks:
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    elif world > 1:
+        from torch.distributed.fsdp import FullyShardedDataParallel
+        from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+        wrapped = FullyShardedDataParallel(
+            model, auto_wrap_policy=ModuleWrapPolicy({Block}), use_orig_params=True, device_id=torch.device("cpu")
+        )
+    (wrapped(batch["x"])[0] - batch["y"]).square().mean().backward()
+    if world == 1:
+        return {name: parameter.grad for name, parameter in model.named_parameters()}  # type: ignore[misc]
+    if kind == "fully_shard":
+        return {name: parameter.grad.full_tensor() for name, parameter in model.named_parameters()}  # type: ignore
+    with FullyShardedDataParallel.summon_full_params(wrapped, with_grads=True):
+        return {
+            name.replace("_fsdp_wrapped_module.", ""): parameter.grad.clone()  # type: ignore[union-attr]
+            for name, parameter in wrapped.named_parameters()
+        }
+
+
+def everything(folder: Path, rank: int) -> dict[str, Any]:
+    return {
+        "gradients": gradients(folder / "gradients"),
+        "plain": train(folder / "plain", plain_task(), PLAIN),
+        "batch norm": train(folder / "batch norm", short_task(), BATCH_NORM),
+        "never stopped": train(folder / "never stopped", plain_task(), DROPOUT),
+        "interrupted": interrupted(folder / "interrupted", plain_task(), DROPOUT, rank),
+        "resumed": train(folder / "interrupted", plain_task(), DROPOUT, resume=True),
+        "not finite": not_finite(folder / "not finite"),
+        **{kind: sharded(kind) for kind in ("fully_shard", "FullyShardedDataParallel")},
+    }
+
+
+def launch(world: int, command: Sequence[str | Path], timeout: float = 240) -> list["subprocess.CompletedProcess[str]"]:
+    """Run a program in `world` processes of one machine, over gloo on 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    common = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    common |= {"GLOO_SOCKET_IFNAME": "lo", "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
+    common.pop("PYTHONWARNINGS", None)
+    done = []
+    with tempfile.TemporaryDirectory() as temporary:
+        outputs = [(Path(temporary) / f"{rank}.out", Path(temporary) / f"{rank}.err") for rank in range(world)]
+        processes = []
+        for rank, (out, err) in enumerate(outputs):
+            with open(out, "w") as stdout, open(err, "w") as stderr:
+                environment = common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                processes.append(subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr))
+        try:
+            for process in processes:
+                process.wait(timeout)
+        finally:
+            for process in processes:
+                process.kill()
+        for process, (out, err) in zip(processes, outputs, strict=True):
+            done.append(subprocess.CompletedProcess(command, process.wait(), out.read_text(), err.read_text()))
+    return done
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    torch.set_default_dtype(DOUBLE)
+    own = int(os.environ["RANK"])
+    torch.save(everything(Path(sys.argv[1]), own), Path(sys.argv[1]) / f"rank{own}.pt")
+    torch.distributed.destroy_process_group()
