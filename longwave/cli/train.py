@@ -67,7 +67,8 @@ def _exit_code(work: Callable[[], None]) -> int:
         print(f"longwave: the run failed: {error}", file=sys.stderr)
         code = 1
     except Interrupted as note:
-        print(f"longwave: {note}", file=sys.stderr)
+        if runs.is_main_process():
+            print(f"longwave: {note}", file=sys.stderr)
         code = 130
     runs.leave_processes()
     return code

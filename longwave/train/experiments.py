@@ -31,8 +31,8 @@ def _small(paper: Experiment) -> Experiment:
         paper,
         name=f"{paper.name}-small",
         task=dataclasses.replace(paper.task, context=336, time_features=False),
-        model=dataclasses.replace(paper.model, d_model=64, tie_dropout=True, window="last"),
-        optim=OptimConfig(lr=0.004, schedule="cosine", warmup=20),
+        model=dataclasses.replace(paper.model, d_model=32, dropout=0.2, tie_dropout=True, window="last"),
+        optim=OptimConfig(lr=0.002, weight_decay=0.05, schedule="cosine", warmup=20),
         loop=LoopConfig(epochs=3, batch_size=50, validations=4),
     )
 

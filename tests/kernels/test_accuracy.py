@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from dense import dense_kernel, error, gradients, hippo_system, log_uniform, worst_error
+from dense import dense_kernel, error, gradients, hippo_system, log_uniform
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,34 +21,43 @@ with_backend = settings(
 )
 
 
+def kernel_error(system, L):
+    """max |K - truth| / max |truth|, the worst of all features.
+
+    The largest number is that of 64 steps at least: the few numbers of a shorter kernel may all happen to be near 0.
+    """
+    K, truth = dplr_kernel(*system, L), dense_kernel(system, max(L, 64))
+    assert torch.isfinite(K).all()
+    return ((K.double() - truth[..., :L]).abs().amax(-1) / truth.abs().amax(-1)).max().item()
+
+
 # LegS
 
 
 @pytest.mark.parametrize("L", LENGTHS)
 def test_legs_in_float64_is_exact_to_1e_10(backend, L):
     system = hippo_system("legs", N, GRID, seed=L)
-    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 1e-10
+    assert kernel_error(system, L) < 1e-10
 
 
 @pytest.mark.parametrize("L", LENGTHS)
 def test_legs_in_float32_is_exact_to_5e_6_on_the_grid(backend, L):
     system = hippo_system("legs", N, GRID, seed=L).to(torch.float32)
-    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 5e-6
+    assert kernel_error(system, L) < 5e-6
 
 
-# A search over lengths starts at 64: a kernel of few numbers can be close to 0 as a whole, and no measure of an error.
-@given(st.integers(64, 16384), st.integers(0, 1 << 30))
+@given(st.integers(1, 16384), st.integers(0, 1 << 30))
 @with_backend
 def test_legs_in_float32_is_exact_to_2e_5_under_random_search(backend, L, seed):
     system = hippo_system("legs", N, log_uniform(8, seed=seed), seed=seed).to(torch.float32)
-    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 2e-5
+    assert kernel_error(system, L) < 2e-5
 
 
-@given(st.integers(64, 16384), st.integers(0, 1 << 30))
+@given(st.integers(1, 16384), st.integers(0, 1 << 30))
 @with_backend
 def test_legs_in_float64_is_exact_to_1e_10_under_random_search(backend, L, seed):
     system = hippo_system("legs", N, log_uniform(4, seed=seed), seed=seed)
-    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 1e-10
+    assert kernel_error(system, L) < 1e-10
 
 
 # LegT and LagT: the poles of the normal part sit on the line of the nodes
@@ -58,14 +67,14 @@ def test_legs_in_float64_is_exact_to_1e_10_under_random_search(backend, L, seed)
 @pytest.mark.parametrize("L", [1024, 1023])
 def test_undamped_systems_in_float64_are_exact_to_1e_8(backend, init, L):
     system = hippo_system(init, N, log_uniform(200, seed=L))
-    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 1e-8
+    assert kernel_error(system, L) < 1e-8
 
 
 @pytest.mark.parametrize("init", ["legt", "lagt"])
 @pytest.mark.parametrize("L", [1024, 1023])
 def test_undamped_systems_in_float32_are_exact_to_5e_6(backend, init, L):
     system = hippo_system(init, N, log_uniform(200, seed=L)).to(torch.float32)
-    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 5e-6
+    assert kernel_error(system, L) < 5e-6
 
 
 def resonant_steps(init, L, count=200):
@@ -82,14 +91,14 @@ def resonant_steps(init, L, count=200):
 def test_a_node_on_a_pole_costs_no_more_than_half_the_digits(backend, init, off):
     L = 256
     system = hippo_system(init, N, resonant_steps(init, L) * (1 + off))
-    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 1e-6
+    assert kernel_error(system, L) < 1e-6
 
 
 @pytest.mark.parametrize("init", ["legt", "lagt"])
 def test_a_node_on_a_pole_stays_within_the_bound_of_float32(backend, init):
     L = 256
     system = hippo_system(init, N, resonant_steps(init, L)).to(torch.float32)
-    assert worst_error(dplr_kernel(*system, L), dense_kernel(system, L)) < 5e-6
+    assert kernel_error(system, L) < 5e-6
 
 
 # Gradients, and a length of a million
@@ -122,7 +131,7 @@ def test_gradients_in_float32_are_exact_to_2e_5(backend, init, L):
 @pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
 def test_a_million_steps_in_float32_are_exact_to_2e_5(init):
     system = hippo_system(init, N, [0.001, 0.01, 0.1]).to(torch.float32)
-    assert worst_error(dplr_kernel(*system, 1 << 20), dense_kernel(system, 1 << 20)) < 2e-5
+    assert kernel_error(system, 1 << 20) < 2e-5
 
 
 @pytest.mark.slow

@@ -86,10 +86,15 @@ def everything(dtype, L=700):
 # What torch asks of an op
 
 
-def checks(backend):
-    """All of opcheck's, but the watch on mutation cannot see into torch.func, by which the reference differentiates."""
-    every = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
-    return every[1:] if backend == "reference" else every
+def check_op(backend, op, arguments, backward, backward_arguments):
+    """opcheck, of the backward op too; the reference differentiates by torch.func, where opcheck's modes cannot go."""
+    if backend == "reference":
+        torch.library.opcheck(
+            op, arguments, test_utils=("test_schema", "test_faketensor", "test_autograd_registration")
+        )
+    else:
+        torch.library.opcheck(op, arguments)
+        torch.library.opcheck(backward, backward_arguments)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +103,10 @@ def checks(backend):
 )
 def test_the_spectrum_is_a_proper_op(backend, maps, rank, L, dtype):
     inputs = [t.requires_grad_() for t in random_pairs(2, 3, rank, maps, dtype)]
-    torch.library.opcheck(torch.ops.longwave.spectrum.default, (*inputs, L), test_utils=checks(backend))
-    with torch.no_grad():
-        K_hat = kernels.spectrum(*inputs, L)
-        arguments = (K_hat, *(t.detach() for t in inputs), L)
-        torch.library.opcheck(torch.ops.longwave.spectrum_backward.default, arguments, test_utils=checks(backend))
+    plain = [t.detach() for t in inputs]
+    arguments = (kernels.spectrum(*plain, L), *plain, L)
+    ops = torch.ops.longwave
+    check_op(backend, ops.spectrum.default, (*inputs, L), ops.spectrum_backward.default, arguments)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +115,9 @@ def test_the_spectrum_is_a_proper_op(backend, maps, rank, L, dtype):
 )
 def test_the_truncation_is_a_proper_op(backend, maps, rank, L, dtype):
     Lambda, P, _, C, dt = (t.requires_grad_() for t in random_pairs(2, 3, rank, maps, dtype))
-    torch.library.opcheck(torch.ops.longwave.truncate.default, (Lambda, P, C, dt, L), test_utils=checks(backend))
     arguments = (torch.randn_like(C), *(t.detach() for t in (Lambda, P, C, dt)), L)
-    torch.library.opcheck(torch.ops.longwave.truncate_backward.default, arguments, test_utils=checks(backend))
+    ops = torch.ops.longwave
+    check_op(backend, ops.truncate.default, (Lambda, P, C, dt, L), ops.truncate_backward.default, arguments)
 
 
 @pytest.mark.parametrize(("sides", "L"), [(1, 1), (1, 6), (2, 7)])

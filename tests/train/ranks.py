@@ -5,6 +5,7 @@
 Each process leaves its results in FOLDER/rankN.pt. Called with one process they are the truth to compare with.
 """
 
+import contextlib
 import math
 import os
 import signal
@@ -24,6 +25,7 @@ from torch import Tensor
 from longwave.layers import Block
 from longwave.models import SequenceModel
 from longwave.train.loop import Interrupted, Run, TrainingError
+from longwave.train.optim import param_groups
 
 DOUBLE = torch.float64
 ROWS = (8, 7, 1)  # divided by two processes, not divided, and fewer than there are
@@ -93,8 +95,11 @@ def not_finite(folder: Path) -> str:
     return "no error"
 
 
-def sharded(kind: str) -> dict[str, Tensor]:
-    """Gradients of a model that torch's FSDP has cut up, gathered again. With one process: of the model as it is."""
+def sharded(kind: str) -> dict[str, Any]:
+    """A model that torch's FSDP has cut up: its gradients, and its weights after a step of AdamW, put together again.
+
+    With one process: those of the model as it is.
+    """
     torch.manual_seed(0)
     model = SequenceModel(make_experiment({"dropout": 0.0, "feed_forward": 6}).model)
     world = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
@@ -116,16 +121,26 @@ def sharded(kind: str) -> dict[str, Tensor]:
         wrapped = FullyShardedDataParallel(
             model, auto_wrap_policy=ModuleWrapPolicy({Block}), use_orig_params=True, device_id=torch.device("cpu")
         )
+    optimizer = torch.optim.AdamW(param_groups(wrapped, lr=0.01, weight_decay=0.1))
+    rates = sorted({group["lr"] for group in optimizer.param_groups})
     (wrapped(batch["x"])[0] - batch["y"]).square().mean().backward()
-    if world == 1:
-        return {name: parameter.grad for name, parameter in model.named_parameters()}  # type: ignore[misc]
-    if kind == "fully_shard":
-        return {name: parameter.grad.full_tensor() for name, parameter in model.named_parameters()}  # type: ignore
-    with FullyShardedDataParallel.summon_full_params(wrapped, with_grads=True):
-        return {
-            name.replace("_fsdp_wrapped_module.", ""): parameter.grad.clone()  # type: ignore[union-attr]
-            for name, parameter in wrapped.named_parameters()
-        }
+    whole = contextlib.nullcontext()
+    if wrapped is not model:
+        whole = FullyShardedDataParallel.summon_full_params(wrapped, with_grads=True)
+
+    def put_together(tensor: Any) -> Tensor:
+        return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor.detach().clone()
+
+    with whole:
+        gradients = {_plain(name): put_together(parameter.grad) for name, parameter in wrapped.named_parameters()}
+    optimizer.step()
+    with whole if wrapped is model else FullyShardedDataParallel.summon_full_params(wrapped):
+        weights = {_plain(name): put_together(parameter) for name, parameter in wrapped.named_parameters()}
+    return {"rates": rates, "gradients": gradients, "weights": weights}
+
+
+def _plain(name: str) -> str:
+    return name.replace("_fsdp_wrapped_module.", "")
 
 
 def everything(folder: Path, rank: int) -> dict[str, Any]:

@@ -108,10 +108,12 @@ def test_a_run_of_two_processes_may_go_on_in_one_and_says_what_differs(launched,
 
 
 @pytest.mark.parametrize("kind", ["fully_shard", "FullyShardedDataParallel"])
-def test_fsdp_of_two_processes_has_the_gradients_of_one(kind, launched):
+def test_fsdp_of_two_processes_has_the_gradients_and_the_step_of_one(kind, launched):
     truth = ranks.sharded(kind)
+    assert truth["rates"] == [0.001, 0.01]  # the state spaces keep their own under the wrapping
     for result in launched[1]:
-        close(result[kind], truth)
+        for part, expected in truth.items():
+            close(result[kind][part], expected)
 
 
 @pytest.mark.parametrize("kind", [DistributedType.FSDP, DistributedType.DEEPSPEED])

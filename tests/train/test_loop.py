@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 import signal
 import threading
 
@@ -14,6 +15,7 @@ from tiny import lines, make_experiment, make_task, run_cases, trace
 from longwave.models import SequenceModel
 from longwave.train import checkpoint
 from longwave.train.config import LoopConfig, OptimConfig
+from longwave.train.display import Display
 from longwave.train.loop import Interrupted, Run, TrainingError
 
 # Four batches an epoch, two epochs, a validation every two batches: at steps 2, 4, 6 and 8.
@@ -429,6 +431,37 @@ def test_evaluation_draws_no_random_numbers_and_changes_no_weights(tmp_path):
     started.evaluate(started.task.valid)
     assert tiny.bits(started.model.state_dict()) == before
     assert torch.equal(torch.get_rng_state(), random)
+
+
+# What a person sees
+
+
+def test_a_terminal_shows_epoch_loss_score_and_time_left(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    Run(tmp_path, make_experiment(), make_task()).fit(resume=False)
+    shown = capsys.readouterr().err
+    for part in ("epoch 2/2", "8/8", "loss ", "mse ", "0:00:0"):
+        assert part in shown, part
+
+
+def test_elsewhere_there_is_a_plain_line_for_each_validation(tmp_path, capsys):
+    Run(tmp_path, make_experiment(), make_task()).fit(resume=False)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.fullmatch(
+        r"(epoch  \d\.\d0  step      \d  loss \d\.\d{4}  validation mse \d\.\d{4}(  best)?\n){4}", captured.err
+    )
+
+
+def test_a_quiet_run_says_nothing(tmp_path, capsys):
+    run(tmp_path)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_brackets_in_a_folder_name_are_shown_as_they_are(capsys):
+    Display(False, 1, 1, "mse").say("going on in runs/[bold]x")
+    assert capsys.readouterr().err == "going on in runs/[bold]x\n"
 
 
 # The folder, and mistakes
