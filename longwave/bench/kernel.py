@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from longwave import kernels
-from longwave.bench.measure import best_times, machine, peak_growth
+from longwave.bench.measure import best_times, growth_of, in_fresh_process, machine
 from longwave.ssm import dplr
 
 H, N = 256, 64
@@ -21,15 +21,16 @@ def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
     compiled = "native" if kernels.backend() == "native" else None
     for L in QUICK_LENGTHS if quick else LENGTHS:
         progress(f"times at length {L:,}")
-        rows.append(_row(L, compiled, repeats=3 if quick else 7))
+        rows.append(in_fresh_process(time_row, L=L, compiled=compiled, repeats=3 if quick else 7))
         if compiled and not quick:
             progress(f"memory at length {L:,}")
-            rows[-1]["memory_bytes"] = peak_growth(__name__, L=L)
+            rows[-1]["memory_bytes"] = in_fresh_process(memory, L=L)
             rows[-1]["memory_over_H_L_4"] = rows[-1]["memory_bytes"] / (H * L * 4)
     return {"bench": "kernel", "H": H, "N": N, "init": "legs", "machine": machine(), "rows": rows}
 
 
-def _row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
+def time_row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
+    """Seconds of the kernel by each backend and of a plain convolution, at one length."""
     signal, kernel = torch.randn(1, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
     fast: dict[str, Callable[[], object]] = {"conv": lambda: plain_convolution(signal, kernel)}
     if compiled:
@@ -74,9 +75,9 @@ def plain_convolution(signal: Tensor, kernel: Tensor) -> None:
     signal.grad = kernel.grad = None
 
 
-def memory_case(L: int) -> tuple[Callable[[], object], Callable[[], object]]:
-    """What a fresh process runs to warm up, and then to measure memory."""
-    return kernel_pass("native", 64), kernel_pass("native", L)
+def memory(L: int) -> int:
+    """Bytes that the compiled kernel needs, forward and backward."""
+    return growth_of(kernel_pass("native", 64), kernel_pass("native", L))
 
 
 def _pairs(values: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from longwave.bench.kernel import plain_convolution
-from longwave.bench.measure import best_times, machine, peak_growth
+from longwave.bench.measure import best_times, growth_of, in_fresh_process, machine
 from longwave.layers.s4 import S4
 
 H, N = 256, 64
@@ -25,11 +25,11 @@ def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
     rows = []
     for batch, L in QUICK_SHAPES if quick else SHAPES:
         progress(f"layer, batch {batch}, length {L:,}")
-        rows.append(_row(batch, L, repeats=3 if quick else 7))
+        rows.append(in_fresh_process(time_row, batch=batch, L=L, repeats=3 if quick else 7))
         if not quick:
             for mode in ("length", "default"):
                 progress(f"memory of the {mode} mode, batch {batch}, length {L:,}")
-                rows[-1][f"{mode}_memory_bytes"] = peak_growth(__name__, batch=batch, L=L, mode=mode)
+                rows[-1][f"{mode}_memory_bytes"] = in_fresh_process(memory, batch=batch, L=L, mode=mode)
     growth = []
     for exponent in QUICK_GROWTH_EXPONENTS if quick else GROWTH_EXPONENTS:
         L = 1 << exponent
@@ -61,7 +61,8 @@ def layer_pass(layer: S4, u: torch.Tensor, need_state: bool = False) -> None:
         p.grad = None
 
 
-def _row(batch: int, L: int, repeats: int) -> dict[str, Any]:
+def time_row(batch: int, L: int, repeats: int) -> dict[str, Any]:
+    """Seconds of a plain convolution and of the layer in its modes, at one shape."""
     torch.manual_seed(0)
     signal, kernel = torch.randn(batch, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
     u = torch.randn(batch, L, H, requires_grad=True)
@@ -101,8 +102,8 @@ def _slope(points: list[tuple[float, float]]) -> float:
     return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
 
 
-def memory_case(batch: int, L: int, mode: str) -> tuple[Callable[[], object], Callable[[], object]]:
-    """What a fresh process runs to warm up, and then to measure memory."""
+def memory(batch: int, L: int, mode: str) -> int:
+    """Bytes that a layer needs, forward and backward."""
     small = S4(H, N, length=64 if mode == "length" else None), torch.randn(1, 64, H, requires_grad=True)
     layer = S4(H, N, length=L if mode == "length" else None), torch.randn(batch, L, H, requires_grad=True)
-    return functools.partial(layer_pass, *small), functools.partial(layer_pass, *layer)
+    return growth_of(functools.partial(layer_pass, *small), functools.partial(layer_pass, *layer))

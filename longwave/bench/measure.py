@@ -1,7 +1,8 @@
 """How times and memory are taken.
 
-Times on shared machines are noisy: whatever is compared runs in turn within one process, and each keeps its fastest
-repeat. Memory is the growth of the peak resident set in a fresh process, after the inputs exist and a warm-up ran.
+Times on shared machines are noisy: whatever is compared runs in turn within one process, made for it alone, and each
+keeps its fastest repeat. Memory is the growth of the peak resident set in a process made for it, after the inputs exist
+and a warm-up ran.
 """
 
 import json
@@ -27,17 +28,18 @@ def best_times(functions: Mapping[str, Callable[[], object]], repeats: int) -> d
     return best
 
 
-def peak_growth(module: str, **case: Any) -> int:
-    """Bytes by which a fresh process' peak resident set grows while the second of `module`.memory_case(**case) runs."""
+def in_fresh_process(function: Callable[..., Any], **case: Any) -> Any:
+    """function(**case) in a process of its own, so that no allocator's state comes from another case."""
     code = (
-        "import importlib, json, sys; from longwave.bench.measure import growth_of; "
-        "case = json.loads(sys.argv[2]); "
-        "print(growth_of(*importlib.import_module(sys.argv[1]).memory_case(**case)))"
+        "import importlib, json, sys; "
+        "function = getattr(importlib.import_module(sys.argv[1]), sys.argv[2]); "
+        "print(json.dumps(function(**json.loads(sys.argv[3]))))"
     )
-    done = subprocess.run([sys.executable, "-c", code, module, json.dumps(case)], capture_output=True, text=True)
+    command = [sys.executable, "-c", code, function.__module__, function.__name__, json.dumps(case)]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"the memory run {module} {case} failed:\n{done.stderr}")
-    return int(done.stdout)
+        raise RuntimeError(f"{function.__name__} {case} failed in a process of its own:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:

@@ -34,10 +34,7 @@ def spectrum(
 def spectrum_backward(
     grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, wide: Tensor, L: int
 ) -> list[Tensor]:
-    """Gradients with respect to Lambda, P, B, C and dt, each block of nodes computed again.
-
-    By torch.func: an op's implementation runs below autograd, where torch.autograd.grad finds no graph.
-    """
+    """Gradients with respect to Lambda, P, B, C and dt, each block of nodes computed again."""
     dtype = Lambda.dtype
     parameters = [p.detach() for p in _widen((Lambda, P, B, C, dt), wide)]
     sigma, kappa = nodes(L, parameters[0])
@@ -47,8 +44,7 @@ def spectrum_backward(
         def block(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, k: slice = k) -> Tensor:
             return _spectrum_block(Lambda, P, B, C, dt, P, sigma[k], kappa[k])
 
-        pull_back = torch.func.vjp(block, *parameters)[1]
-        for sum_, part in zip(total, pull_back(grad[..., k, :].to(parameters[0].dtype)), strict=True):
+        for sum_, part in zip(total, _pull_back(block, parameters, grad[..., k, :].to(sigma.dtype)), strict=True):
             sum_ += part
     return [t.to(dtype) for t in total]
 
@@ -75,8 +71,7 @@ def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, Q: Tensor
 def truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> list[Tensor]:
     """Gradients with respect to Lambda, P, C and dt; the powers are computed again."""
     parameters = [p.detach() for p in (Lambda, P, C, dt)]
-    pull_back = torch.func.vjp(lambda Lambda, P, C, dt: truncate(Lambda, P, C, dt, L), *parameters)[1]
-    return list(pull_back(grad))
+    return _pull_back(lambda Lambda, P, C, dt: truncate(Lambda, P, C, dt, L), parameters, grad)
 
 
 def convolve(u: Tensor, K: Tensor) -> Tensor:
@@ -281,6 +276,23 @@ def _widen(parameters: tuple[Tensor, ...], wide: Tensor) -> tuple[Tensor, ...]:
     """All features in float64 when one of them needs it."""
     convert: Callable[[Tensor], Tensor] = Tensor.double if bool(wide.any()) else Tensor.contiguous
     return tuple(convert(p) for p in parameters)
+
+
+def _pull_back(function: Callable[..., Tensor], inputs: list[Tensor], grad: Tensor) -> list[Tensor]:
+    """The gradient of function(*inputs), also inside an op.
+
+    An op's implementation runs below autograd, where no graph is built and a lazy conjugate is not resolved: both keys
+    of torch's dispatcher are let in again. (torch.func would build a graph too, but under no dispatch mode.)
+    """
+    key = torch._C.DispatchKey
+    with (
+        torch._C._SetExcludeDispatchKeyGuard(key.AutogradFunctionality, False),
+        torch._C._SetExcludeDispatchKeyGuard(key.Conjugate, False),
+        torch.enable_grad(),
+    ):
+        leaves = [t.detach().requires_grad_() for t in inputs]
+        output = function(*leaves)
+        return list(torch.autograd.grad(output, leaves, grad, materialize_grads=True))
 
 
 def _blocks(Lambda: Tensor, L: int) -> list[slice]:

@@ -116,7 +116,8 @@ class SequenceModel(nn.Module):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
-        save_file(weights, folder / ".model.safetensors.part", metadata={"format": "pt", "longwave": str(FORMAT)})
+        # One entry only: the library writes several in random order, and the same weights should be the same bytes.
+        save_file(weights, folder / ".model.safetensors.part", metadata={"format": "pt"})
         os.replace(folder / ".model.safetensors.part", folder / "model.safetensors")
         config = {"format": FORMAT, "model": "SequenceModel", "config": dataclasses.asdict(self.config)}
         (folder / ".config.json.part").write_text(json.dumps(config, indent=2) + "\n")

@@ -86,15 +86,10 @@ def everything(dtype, L=700):
 # What torch asks of an op
 
 
-def check_op(backend, op, arguments, backward, backward_arguments):
-    """opcheck, of the backward op too; the reference differentiates by torch.func, where opcheck's modes cannot go."""
-    if backend == "reference":
-        torch.library.opcheck(
-            op, arguments, test_utils=("test_schema", "test_faketensor", "test_autograd_registration")
-        )
-    else:
-        torch.library.opcheck(op, arguments)
-        torch.library.opcheck(backward, backward_arguments)
+def check_op(op, arguments, backward, backward_arguments):
+    """opcheck, of the backward op too."""
+    torch.library.opcheck(op, arguments)
+    torch.library.opcheck(backward, backward_arguments)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +101,7 @@ def test_the_spectrum_is_a_proper_op(backend, maps, rank, L, dtype):
     plain = [t.detach() for t in inputs]
     arguments = (kernels.spectrum(*plain, L), *plain, L)
     ops = torch.ops.longwave
-    check_op(backend, ops.spectrum.default, (*inputs, L), ops.spectrum_backward.default, arguments)
+    check_op(ops.spectrum.default, (*inputs, L), ops.spectrum_backward.default, arguments)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +112,7 @@ def test_the_truncation_is_a_proper_op(backend, maps, rank, L, dtype):
     Lambda, P, _, C, dt = (t.requires_grad_() for t in random_pairs(2, 3, rank, maps, dtype))
     arguments = (torch.randn_like(C), *(t.detach() for t in (Lambda, P, C, dt)), L)
     ops = torch.ops.longwave
-    check_op(backend, ops.truncate.default, (Lambda, P, C, dt, L), ops.truncate_backward.default, arguments)
+    check_op(ops.truncate.default, (Lambda, P, C, dt, L), ops.truncate_backward.default, arguments)
 
 
 @pytest.mark.parametrize(("sides", "L"), [(1, 1), (1, 6), (2, 7)])

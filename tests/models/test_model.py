@@ -386,7 +386,14 @@ def test_a_saved_model_is_two_files_with_a_version(folder):
     assert content["config"]["d_model"] == 4
 
 
-def test_saving_again_leaves_a_loaded_model_as_it_was(folder):
+def test_the_same_weights_are_the_same_bytes(folder, tmp_path):
+    before = (folder / "model.safetensors").read_bytes()
+    for _ in range(5):
+        SequenceModel.from_pretrained(folder).save_pretrained(tmp_path)
+        assert (tmp_path / "model.safetensors").read_bytes() == before
+
+
+def test_writing_over_the_file_leaves_a_loaded_model_as_it_was(folder):
     """The weights of a loaded model are its own, not a view of the file."""
     model = SequenceModel.from_pretrained(folder)
     before = {name: values.clone() for name, values in model.state_dict().items()}

@@ -124,17 +124,19 @@ def sharded(kind: str) -> dict[str, Any]:
     optimizer = torch.optim.AdamW(param_groups(wrapped, lr=0.01, weight_decay=0.1))
     rates = sorted({group["lr"] for group in optimizer.param_groups})
     (wrapped(batch["x"])[0] - batch["y"]).square().mean().backward()
-    whole = contextlib.nullcontext()
-    if wrapped is not model:
-        whole = FullyShardedDataParallel.summon_full_params(wrapped, with_grads=True)
+
+    def whole(with_grads: bool) -> Any:
+        if wrapped is model:
+            return contextlib.nullcontext()
+        return FullyShardedDataParallel.summon_full_params(wrapped, with_grads=with_grads)
 
     def put_together(tensor: Any) -> Tensor:
         return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor.detach().clone()
 
-    with whole:
+    with whole(with_grads=True):
         gradients = {_plain(name): put_together(parameter.grad) for name, parameter in wrapped.named_parameters()}
     optimizer.step()
-    with whole if wrapped is model else FullyShardedDataParallel.summon_full_params(wrapped):
+    with whole(with_grads=False):
         weights = {_plain(name): put_together(parameter) for name, parameter in wrapped.named_parameters()}
     return {"rates": rates, "gradients": gradients, "weights": weights}
 

@@ -171,23 +171,21 @@ def test_every_epoch_has_an_order_of_its_own_and_every_example_once(tmp_path):
 # Ctrl-C
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_ctrl_c_saves_says_how_to_go_on_and_loses_nothing(workers, tmp_path):
-    settings = {"loop": {"workers": workers}}
-    never, stopped = ({"folder": str(tmp_path / name), "settings": settings} for name in ("never", "stop ped"))
-    _, interrupted, resumed = run_cases(
-        [
-            never,
-            stopped | {"strike": {"place": "after a step", "at": 5, "signals": ["SIGINT"]}},
-            stopped | {"resume": True},
-        ]
-    )
-    assert interrupted["code"] == 130, interrupted["stderr"]
-    assert interrupted["stderr"].count("stopping after this step") == 1  # not once more from each worker
-    command = f"longwave train --resume '{tmp_path / 'stop ped'}'"
-    assert f"stopped at step 5; go on with: {command}" in interrupted["stderr"]
-    assert "going on at step 5" in resumed["stderr"]
-    assert differences(tmp_path / "stop ped", trace(tmp_path / "never")) == []
+def test_ctrl_c_saves_says_how_to_go_on_and_loses_nothing(tmp_path):
+    """It reaches every process of the group, those that load data too."""
+    cases = [{"folder": str(tmp_path / "never")}]
+    strike = {"place": "after a step", "at": 5, "signals": ["SIGINT"]}
+    folders = {workers: tmp_path / f"with {workers} workers" for workers in (0, 2)}
+    for workers, folder in folders.items():
+        case = {"folder": str(folder), "settings": {"loop": {"workers": workers}}}
+        cases += [case | {"strike": strike}, case | {"resume": True}]
+    answers = run_cases(cases)
+    for folder, interrupted, resumed in zip(folders.values(), answers[1::2], answers[2::2], strict=True):
+        assert interrupted["code"] == 130, interrupted["stderr"]
+        assert interrupted["stderr"].count("stopping after this step") == 1  # not once more from each worker
+        assert f"stopped at step 5; go on with: longwave train --resume '{folder}'" in interrupted["stderr"]
+        assert "going on at step 5" in resumed["stderr"]
+        assert differences(folder, trace(tmp_path / "never")) == []
 
 
 def test_ctrl_c_twice_or_during_the_final_scores_stops_at_once_and_loses_nothing(tmp_path):
