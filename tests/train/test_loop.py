@@ -434,13 +434,16 @@ def test_evaluation_draws_no_random_numbers_and_changes_no_weights(tmp_path):
 # What a person sees
 
 
-def test_a_terminal_shows_epoch_loss_score_and_time_left(tmp_path, monkeypatch, capsys):
+def test_a_terminal_shows_epoch_step_loss_score_and_time_left(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
-    Run(tmp_path, make_experiment(), make_task()).fit(resume=False)
-    shown = capsys.readouterr().err
-    for part in ("epoch 2/2", "8/8", "loss ", "mse ", "0:00:0"):
-        assert part in shown, part
+    with Display(False, batches=4, epochs=2, goal="mse") as display:
+        display.validated(step=4, loss=0.5, score=0.25, better=True)
+        display.step(epoch=1, batch=2, loss=0.125, factor=1.0)
+        display.live.refresh()
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert "epoch  1.00  step      4  loss 0.5000  validation mse 0.2500  best\n" in shown  # a line that stays
+    assert re.search(r"epoch 2/2 ━+╸?╺?━+ 6/8 loss 0\.1250  mse 0\.2500 (\d+:\d\d:\d\d|-:--:--)", shown)
 
 
 def test_elsewhere_there_is_a_plain_line_for_each_validation(tmp_path, capsys):
