@@ -30,7 +30,7 @@ def main() -> None:
         whole, _ = model(window["x"], time=window["time"])
         streamed = model.forecast_by_steps(window["x"], window["time"])
     difference = (whole - streamed).abs().max() / whole.abs().max()
-    print(f"\nby convolution and by recurrence, the first test forecast differs by {difference:.1e} of its largest value")
+    print(f"\nby convolution and by recurrence, the first test forecast differs by {difference:.1e} of its size")
     print(f"report: {(FOLDER / 'report.html').resolve()}")
 
 
