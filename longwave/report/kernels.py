@@ -42,7 +42,14 @@ def draw_layer(layer: S4, L: int, path: Path) -> None:
     left.legend(frameon=False, ncols=2)
 
     image = right.pcolormesh(
-        torch.arange(1, L + 2), range(len(K) + 1), K, cmap="RdBu_r", vmin=-1, vmax=1, shading="flat", rasterized=True
+        range(1, L + 2),
+        range(len(K) + 1),
+        K.float().numpy(),
+        cmap="RdBu_r",
+        vmin=-1,
+        vmax=1,
+        shading="flat",
+        rasterized=True,
     )
     right.set_xscale("log")
     right.set(

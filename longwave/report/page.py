@@ -115,7 +115,7 @@ def _kernels(model: SequenceModel) -> Any:
             order = layer.ssm().dt.argsort(descending=True)
         K = K[order] / K[order].abs().amax(-1, keepdim=True).clamp(min=1e-12)
         axes.pcolormesh(
-            torch.arange(1, length + 2), range(len(K) + 1), K, cmap="RdBu_r", vmin=-1, vmax=1, rasterized=True
+            range(1, length + 2), range(len(K) + 1), K.numpy(), cmap="RdBu_r", vmin=-1, vmax=1, rasterized=True
         )
         axes.set_xscale("log")
         axes.set(title=name, xlabel="lag (steps)", ylabel="feature, sorted by dt")
