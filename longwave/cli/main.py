@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 import sys
 
 COMMANDS = {
@@ -43,6 +44,10 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         module = importlib.import_module(f"longwave.cli.{name}")
         sys.exit(module.main(rest))
+    except BrokenPipeError:
+        # The reader, `head` for example, has seen enough; what is still buffered must not complain at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except (ValueError, OSError) as error:
         _exit(str(error))
     except KeyboardInterrupt:

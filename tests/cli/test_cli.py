@@ -17,7 +17,6 @@ from longwave.cli.main import COMMANDS, main
 from longwave.train.experiments import EXPERIMENTS
 
 # The report hands torch tensors to matplotlib, which asks numpy for them in a way that numpy 2 means to end.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 PROGRAM = Path(sys.executable).parent / "longwave"
 START, ROWS, HORIZON = datetime(2024, 1, 1), 150, 4
 SMALL = [
