@@ -71,7 +71,7 @@ def needs_float64(Lambda: Tensor, dt: Tensor) -> Tensor:
     """Which features (H,) are evaluated in float64 whatever their dtype.
 
     Where a node comes close to a pole of the normal part that only P P^* damps, terms of Woodbury's identity cancel. In
-    float32 the kernel's error passes 1e-5 once -Re(Lambda) < 3e-5 |Lambda| (measured: docs/results/accuracy.md); LegS
+    float32 the kernel's error passed 1e-5 around -Re(Lambda) = 3e-5 |Lambda| (docs/results/accuracy.md says how); LegS
     with N = 64 has 4e-4, LegT and LagT have 0. The squares of very small steps would leave float32's range.
     """
     damping, size = Lambda[..., 0].abs(), torch.linalg.vector_norm(Lambda, dim=-1)
