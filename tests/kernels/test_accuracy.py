@@ -134,10 +134,16 @@ def test_a_million_steps_in_float32_are_exact_to_2e_5(init):
     assert kernel_error(system, 1 << 20) < 2e-5
 
 
+DT_OF_LEGS = pytest.mark.xfail(reason="the gradient of dt is off by 5e-5 for LegS (docs/results/accuracy.md)")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
+@pytest.mark.parametrize("init", [pytest.param("legs", marks=DT_OF_LEGS), "legt", "lagt"])
 def test_gradients_over_a_million_steps_in_float32_are_exact_to_2e_5(init):
-    """But for dt of LegS: a small difference of large sums, measured at 5e-5 (docs/results/accuracy.md)."""
-    *errors, dt_error = gradient_errors(hippo_system(init, N, [0.001, 0.01, 0.1]).to(torch.float32), 1 << 20)
-    assert max(errors) < 2e-5
-    assert dt_error < (2e-4 if init == "legs" else 2e-5)
+    assert max(gradient_errors(hippo_system(init, N, [0.001, 0.01, 0.1]).to(torch.float32), 1 << 20)) < 2e-5
+
+
+@pytest.mark.slow
+def test_only_the_gradient_of_dt_leaves_that_bound():
+    errors = gradient_errors(hippo_system("legs", N, [0.001, 0.01, 0.1]).to(torch.float32), 1 << 20)
+    assert max(errors[:-1]) < 2e-5
