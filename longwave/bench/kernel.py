@@ -56,13 +56,12 @@ def kernel_pass(backend: str, L: int) -> Callable[[], object]:
         _pairs(B.expand(H, -1)),
         _pairs(C),
     ]
-    wide = kernels.needs_float64(parameters[0], dt)
     grad = torch.randn(1, H, L // 2 + 1, 2, generator=generator)
     module = kernels.BACKENDS[backend]
 
     def both() -> None:
-        module.spectrum(*parameters, dt, wide, L)
-        module.spectrum_backward(grad, *parameters, dt, wide, L)
+        module.spectrum(*parameters, dt, L)
+        module.spectrum_backward(grad, *parameters, dt, L)
 
     return both
 

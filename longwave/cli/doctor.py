@@ -99,11 +99,10 @@ def _trials(name: str) -> list[tuple[str, float | None, float]]:
     y = torch.stack([(K[0, :, : k + 1].flip(-1) * u[:, : k + 1].mT).sum(-1) for k in range(50)], dim=1)
 
     module = kernels.BACKENDS[name]
-    needs = kernels.needs_float64(Lambda, dt)
     runs = {
         "truncate": (lambda: module.truncate(Lambda, P, C, dt, L), C_tilde),
-        "spectrum": (lambda: module.spectrum(Lambda, P, B, C_tilde.float(), dt, needs, L), K_hat),
-        "convolve": (lambda: module.convolve(u, K.float())[:, :50], y),
+        "spectrum": (lambda: module.spectrum(Lambda, P, B, C_tilde.float(), dt, L), K_hat),
+        "convolve": (lambda: module.convolve(u, K.float(), torch.zeros(H))[:, :50], y),
     }
     results: list[tuple[str, float | None, float]] = []
     for op, (run, truth) in runs.items():

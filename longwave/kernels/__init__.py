@@ -2,7 +2,7 @@
 
     spectrum(Lambda, P, B, C_tilde, dt, L)   -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1
     truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)       C~ = C (I - A_bar^L)
-    convolve(u, K)                           -> y (batch, L, H)            long convolution with K (D, H, L)
+    convolve(u, K, D)                        -> y (batch, L, H)            long convolution with K (D, H, L), plus D u
 
 Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,).
 D is 1, or 2 for a two-sided layer; r is 0, 1 or 2. On the CPU the backend `native` (compiled) runs where it was built,
@@ -58,24 +58,15 @@ def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor
     return C_tilde
 
 
-def convolve(u: Tensor, K: Tensor) -> Tensor:
-    """y_k = sum_(j<=k) K[0, k-j] u_j (+ sum_(j>k) K[1, j-k-1] u_j) for u (batch, L, H), K (1 or 2, H, L)."""
+def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:
+    """y_k = D u_k + sum_(j<=k) K[0, k-j] u_j (+ sum_(j>k) K[1, j-k-1] u_j); u (batch, L, H), K (1 or 2, H, L), D (H,)."""
     _, L, H = u.shape
     if K.ndim != 3 or K.shape[0] not in (1, 2) or K.shape[1:] != (H, L) or K.dtype != u.dtype:
         raise ValueError(f"K: expected {u.dtype} (1 or 2, {H}, {L}), got {K.dtype} {tuple(K.shape)}")
-    y: Tensor = torch.ops.longwave.convolve(u, K)
+    if D is not None and (D.shape != (H,) or D.dtype != u.dtype):
+        raise ValueError(f"D: expected {u.dtype} ({H},), got {D.dtype} {tuple(D.shape)}")
+    y: Tensor = torch.ops.longwave.convolve(u, K, u.new_zeros(H) if D is None else D)
     return y
-
-
-def needs_float64(Lambda: Tensor, dt: Tensor) -> Tensor:
-    """Which features (H,) are evaluated in float64 whatever their dtype.
-
-    Where a node comes close to a pole of the normal part that only P P^* damps, terms of Woodbury's identity cancel. In
-    float32 the kernel's error passed 1e-5 around -Re(Lambda) = 3e-5 |Lambda| (docs/results/accuracy.md says how); LegS
-    with N = 64 has 4e-4, LegT and LagT have 0. The squares of very small steps would leave float32's range.
-    """
-    damping, size = Lambda[..., 0].abs(), torch.linalg.vector_norm(Lambda, dim=-1)
-    return ((damping < 3e-5 * size) | (size * dt.unsqueeze(-1) < 1e-6)).any(-1).to(torch.uint8)
 
 
 def _check(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, B: Tensor | None = None) -> None:
@@ -106,15 +97,14 @@ def _plain(result: Tensor) -> Tensor:
 
 @torch.library.custom_op("longwave::spectrum", mutates_args=())
 def _spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
-    return _plain(_module(Lambda).spectrum(Lambda, P, B, C, dt, needs_float64(Lambda, dt), L))
+    return _plain(_module(Lambda).spectrum(Lambda, P, B, C, dt, L))
 
 
 @torch.library.custom_op("longwave::spectrum_backward", mutates_args=())
 def _spectrum_backward(
     grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int
 ) -> list[Tensor]:
-    wide = needs_float64(Lambda, dt)
-    return [_plain(t) for t in _module(Lambda).spectrum_backward(grad, Lambda, P, B, C, dt, wide, L)]
+    return [_plain(t) for t in _module(Lambda).spectrum_backward(grad, Lambda, P, B, C, dt, L)]
 
 
 @torch.library.custom_op("longwave::truncate", mutates_args=())
@@ -128,13 +118,13 @@ def _truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: T
 
 
 @torch.library.custom_op("longwave::convolve", mutates_args=())
-def _convolve(u: Tensor, K: Tensor) -> Tensor:
-    return _plain(_module(u).convolve(u, K))
+def _convolve(u: Tensor, K: Tensor, D: Tensor) -> Tensor:
+    return _plain(_module(u).convolve(u, K, D))
 
 
 @torch.library.custom_op("longwave::convolve_backward", mutates_args=())
-def _convolve_backward(grad: Tensor, u: Tensor, K: Tensor) -> list[Tensor]:
-    return [_plain(t) for t in _module(u).convolve_backward(grad, u, K)]
+def _convolve_backward(grad: Tensor, u: Tensor, K: Tensor, D: Tensor) -> list[Tensor]:
+    return [_plain(t) for t in _module(u).convolve_backward(grad, u, K, D)]
 
 
 @_spectrum.register_fake
@@ -148,7 +138,7 @@ def _(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
 
 
 @_convolve.register_fake
-def _(u: Tensor, K: Tensor) -> Tensor:
+def _(u: Tensor, K: Tensor, D: Tensor) -> Tensor:
     return u.new_empty(u.shape)
 
 
@@ -172,7 +162,7 @@ def _truncate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return (*torch.ops.longwave.truncate_backward(grad, *ctx.saved_tensors, ctx.L), None)
 
 
-def _save_signal(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+def _save_signal(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
 

@@ -2,7 +2,7 @@
 //
 //   longwave_spectrum, longwave_spectrum_backward    the kernel's spectrum by Algorithm 1, real and pole-free
 //   longwave_truncate, longwave_truncate_backward    C~ = C (I - A_bar^L) by repeated squaring
-//   longwave_gather, _scatter, _convolve_adjoint     the passes around the FFT of a convolution
+//   longwave_convolve, longwave_convolve_backward    long convolution by FFT
 //   longwave_abi, longwave_vector_width              which signatures these are; what the dispatcher chose, for `longwave doctor`
 //
 // The loops stand in the native_*.inc files. They are compiled once for each vector width and each
@@ -47,6 +47,12 @@ struct System {
     const complex *C;        // (D, H, M)
     const double *dt;        // (H,)
     const uint8_t *wide;     // (H,) evaluate this feature in double
+    int threads;
+};
+
+// Sizes of one convolution; work is shared out as groups of neighbouring features times `parts` of the batch.
+struct Convolution {
+    int64_t batch, L, H, sides, parts;
     int threads;
 };
 
@@ -132,7 +138,7 @@ int choose_vector_bytes(int requested) {
 }  // namespace
 
 // Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
-LONGWAVE_API int longwave_abi() { return 1; }
+LONGWAVE_API int longwave_abi() { return 2; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
@@ -168,17 +174,20 @@ LONGWAVE_API int longwave_truncate_backward(int64_t H, int64_t M, int64_t L, int
         const System s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                         \
         LONGWAVE_DISPATCH(vector_bytes, spectrum_backward<T>(s, grad, dLambda, dP, dB, dC, ddt))                   \
     }                                                                                                              \
-    LONGWAVE_API int longwave_gather_##suffix(int64_t batch, int64_t L, int64_t H, int64_t first, int64_t count,   \
-                                              int64_t n, const T *u, T *buffer, int threads) {                     \
-        LONGWAVE_DISPATCH(0, gather<T>(batch, L, H, first, count, n, u, buffer, threads))                          \
+    LONGWAVE_API int longwave_convolve_##suffix(int64_t batch, int64_t L, int64_t H, int64_t sides, int64_t parts, \
+                                                int64_t n, int64_t levels, const int64_t *radices, const T *roots, \
+                                                const T *twist, const T *u, const T *K, const T *D, int threads,   \
+                                                int vector_bytes, T *y) {                                          \
+        const Convolution c{batch, L, H, sides, parts, threads};                                                   \
+        LONGWAVE_DISPATCH(vector_bytes, convolve<T>(c, {n, levels, radices, roots, twist}, u, K, D, y))            \
     }                                                                                                              \
-    LONGWAVE_API int longwave_scatter_##suffix(int64_t batch, int64_t L, int64_t H, int64_t first, int64_t count,  \
-                                               int64_t n, const T *buffer, T *y, int threads) {                    \
-        LONGWAVE_DISPATCH(0, scatter<T>(batch, L, H, first, count, n, buffer, y, threads))                         \
-    }                                                                                                              \
-    LONGWAVE_API int longwave_convolve_adjoint_##suffix(int64_t batch, int64_t count, int64_t nodes, const T *u,   \
-                                                        const T *K, T *dy, T *dK, int threads) {                   \
-        LONGWAVE_DISPATCH(0, convolve_adjoint<T>(batch, count, nodes, u, K, dy, dK, threads))                      \
+    LONGWAVE_API int longwave_convolve_backward_##suffix(                                                          \
+        int64_t batch, int64_t L, int64_t H, int64_t sides, int64_t parts, int64_t n, int64_t levels,              \
+        const int64_t *radices, const T *roots, const T *twist, const T *dy, const T *u, const T *K, const T *D,   \
+        int threads, int vector_bytes, T *du, T *dK) {                                                             \
+        const Convolution c{batch, L, H, sides, parts, threads};                                                   \
+        LONGWAVE_DISPATCH(vector_bytes,                                                                            \
+                          convolve_backward<T>(c, {n, levels, radices, roots, twist}, dy, u, K, D, du, dK))        \
     }
 
 LONGWAVE_INSTANCE(float, f32)

@@ -12,9 +12,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from longwave.kernels.reference import fft_length, kernel_spectrum, write_kernel_gradient
+from longwave.kernels import reference
+from longwave.kernels.reference import needs_float64
 
-ABI = 1  # of native.cpp
+ABI = 2  # of native.cpp
 
 
 class Unavailable(RuntimeError):
@@ -47,29 +48,20 @@ def vector_bits() -> int:
     return int(load().longwave_vector_width())
 
 
-def spectrum(
-    Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, wide: Tensor, L: int, vector_bytes: int = 0
-) -> Tensor:
+def spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, vector_bytes: int = 0) -> Tensor:
     """K_hat (D, H, L//2+1, 2); see reference.spectrum."""
     K_hat = C.new_empty(C.shape[0], C.shape[1], L // 2 + 1, 2)
-    _call_system("spectrum" + _suffix(C), (Lambda, P, B, C, dt), L, vector_bytes, (K_hat,), wide)
+    _call_system("spectrum" + _suffix(C), (Lambda, P, B, C, dt), L, vector_bytes, (K_hat,), needs_float64(Lambda, dt))
     return K_hat
 
 
 def spectrum_backward(
-    grad: Tensor,
-    Lambda: Tensor,
-    P: Tensor,
-    B: Tensor,
-    C: Tensor,
-    dt: Tensor,
-    wide: Tensor,
-    L: int,
-    vector_bytes: int = 0,
+    grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, vector_bytes: int = 0
 ) -> list[Tensor]:
     """Gradients with respect to Lambda, P, B, C and dt."""
     inputs = (Lambda, P, B, C, dt)
     out = [t.new_empty(t.shape, dtype=torch.float64) for t in inputs]
+    wide = needs_float64(Lambda, dt)
     _call_system("spectrum_backward" + _suffix(C), inputs, L, vector_bytes, (grad.contiguous(), *out), wide)
     return [t.to(C.dtype) for t in out]
 
@@ -91,58 +83,92 @@ def truncate_backward(
     return [t.to(C.dtype) for t in out]
 
 
-CHUNK_BYTES = 4 << 20  # the FFT buffers of one group of features: they stay in cache and are allocated once
-
-
-def convolve(u: Tensor, K: Tensor) -> Tensor:
-    """y (batch, L, H); see reference.convolve. A group of features at a time, so that no padded copy of u exists."""
-    u, K = u.contiguous(), K.contiguous()
+def convolve(u: Tensor, K: Tensor, D: Tensor, vector_bytes: int = 0) -> Tensor:
+    """y (batch, L, H); see reference.convolve."""
+    if _has_few_features(u):
+        return reference.convolve(u, K, D)
+    u, K, D = u.contiguous(), K.contiguous(), D.contiguous()
     y = torch.empty_like(u)
-    n = fft_length(2 * u.shape[1] - 1)
-    for features, buffer in _groups(u, n):
-        u_f = _transform(u, features, buffer)
-        u_f *= kernel_spectrum(K[:, features], n)
-        _move("scatter", u.shape, features, n, torch.fft.irfft(u_f, n=n), y)
+    parts = _batch_parts(u)
+    _call_convolution("convolve", u, K, parts, (u, K, D), vector_bytes, (y,))
     return y
 
 
-def convolve_backward(dy: Tensor, u: Tensor, K: Tensor) -> list[Tensor]:
-    """Gradients with respect to u and K; the spectra are computed again, which costs less than keeping them."""
-    dy, u, K = dy.contiguous(), u.contiguous(), K.contiguous()
-    du, dK = torch.empty_like(u), torch.empty_like(K)
-    n = fft_length(2 * u.shape[1] - 1)
-    for features, buffer in _groups(u, n):
-        u_f = _transform(u, features, buffer)
-        dy_f = _transform(dy, features, buffer)
-        K_f = kernel_spectrum(K[:, features], n)
-        dK_f = torch.empty_like(K_f)
-        _call("convolve_adjoint" + _suffix(u), u_f.shape, (u_f, K_f, dy_f, dK_f), [torch.get_num_threads()])
-        write_kernel_gradient(dK_f, n, dK[:, features])
-        _move("scatter", u.shape, features, n, torch.fft.irfft(dy_f, n=n), du)
-    return [du, dK]
+def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor, vector_bytes: int = 0) -> list[Tensor]:
+    """Gradients with respect to u, K and D. The spectrum of u is computed again: keeping it would cost memory."""
+    if _has_few_features(u):
+        return reference.convolve_backward(dy, u, K, D)
+    dy, u, K, D = dy.contiguous(), u.contiguous(), K.contiguous(), D.contiguous()
+    parts = _batch_parts(u)
+    du, dK = torch.empty_like(u), K.new_empty(parts, *K.shape)
+    _call_convolution("convolve_backward", u, K, parts, (dy, u, K, D), vector_bytes, (du, dK))
+    total = dK[0] if parts == 1 else dK.sum(0)
+    return [du, total, total[0, :, 0].clone()]
 
 
-def _groups(u: Tensor, n: int) -> Iterator[tuple[slice, Tensor]]:
-    """Groups of neighbouring features, each with a zero-padded buffer (batch, features, n)."""
-    batch, _, H = u.shape
-    # Multiples of 16 features keep the copies to and from (batch, L, H) in whole cache lines.
-    size = min(H, max(1, CHUNK_BYTES // (batch * n * u.element_size()) // 16) * 16)
-    buffer = u.new_zeros(batch, size, n)
-    for first in range(0, H, size):
-        count = min(size, H - first)
-        # The last group may be smaller: the copy overwrites all that is not padding.
-        yield slice(first, first + count), buffer if count == size else u.new_zeros(batch, count, n)
+def _has_few_features(u: Tensor) -> bool:
+    """Whether most lanes of a vector would be empty, or most threads idle: torch's own FFT is faster then."""
+    lanes = vector_bits() // 8 // u.element_size()
+    return u.shape[2] <= lanes // 4 or (u.shape[0] * u.shape[2] <= lanes and torch.get_num_threads() > 1)
 
 
-def _transform(u: Tensor, features: slice, buffer: Tensor) -> Tensor:
-    _move("gather", u.shape, features, buffer.shape[-1], u, buffer)
-    return torch.fft.rfft(buffer)
+def _batch_parts(u: Tensor) -> int:
+    """In how many parts the batch is worked on, so that no thread waits long for the others."""
+    lanes, threads = vector_bits() // 8 // u.element_size(), torch.get_num_threads()
+    groups = -(-u.shape[2] // lanes)
+    return 1 if groups % threads == 0 or groups >= 4 * threads else min(u.shape[0], -(-4 * threads // groups))
 
 
-def _move(name: str, shape: torch.Size, features: slice, n: int, source: Tensor, target: Tensor) -> None:
-    """Copy features between (batch, L, H) and (batch, features, n)."""
-    sizes = (*shape, features.start, features.stop - features.start, n)
-    _call(name + _suffix(source), sizes, (source, target), [torch.get_num_threads()])
+@functools.lru_cache(maxsize=16)
+def _plan(L: int, dtype: torch.dtype) -> tuple[int, Tensor, Tensor, Tensor]:
+    """The length n >= L of the transforms, its radices, the roots of unity of each level, and the twist (n, 2).
+
+    A level of radix R has R parts of length q; its roots are exp(-2 pi i j r / (R q)) for j < q and 0 < r < R.
+    """
+    n, radices = min(_smooth_lengths(L))
+    roots, size = [], n
+    for R in radices:
+        q = size // R
+        j, r = torch.arange(q, dtype=torch.float64), torch.arange(1, R, dtype=torch.float64)
+        roots.append(_unit(-2 * torch.outer(j, r) / size).flatten())
+        size = q
+    twist = _unit(torch.arange(n, dtype=torch.float64) / (2 * n))
+    return (
+        n,
+        torch.tensor(radices, dtype=torch.int64),
+        torch.cat([*roots, twist.new_zeros(0)]).to(dtype),
+        twist.to(dtype),
+    )
+
+
+def _smooth_lengths(L: int) -> Iterator[tuple[int, list[int]]]:
+    """For each product of threes and fives, the least n >= L that is it times a power of 2, with the radices of n."""
+    for threes in range(4):
+        for fives in range(4):
+            odd = 3**threes * 5**fives
+            twos = max(0, (-(-L // odd) - 1).bit_length())
+            radices = [5] * fives + [3] * threes + [4] * (twos // 2) + [2] * (twos % 2)
+            yield odd << twos, radices
+
+
+def _unit(half_turns: Tensor) -> Tensor:
+    """exp(i pi x) as pairs (..., 2)."""
+    return torch.stack((torch.cos(torch.pi * half_turns), torch.sin(torch.pi * half_turns)), dim=-1)
+
+
+def _call_convolution(
+    name: str,
+    u: Tensor,
+    K: Tensor,
+    parts: int,
+    inputs: tuple[Tensor, ...],
+    vector_bytes: int,
+    outputs: tuple[Tensor, ...],
+) -> None:
+    n, radices, roots, twist = _plan(u.shape[1], u.dtype)
+    sizes = (*u.shape, K.shape[0], parts, n, len(radices))
+    options = [torch.get_num_threads(), vector_bytes]
+    _call(name + _suffix(u), sizes, (radices, roots, twist, *inputs), options, outputs)
 
 
 def _call_system(

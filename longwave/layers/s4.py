@@ -173,9 +173,7 @@ class S4(nn.Module):
                 signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
             K = self.kernel(L, rate)
             K, K_back = K if self.bidirectional else (K, None)
-            # D u is a convolution with D at lag 0: added to the kernel it costs no pass over the signal.
-            K = torch.cat((K[:, :1] + self.D.to(K.dtype).unsqueeze(-1), K[:, 1:]), dim=-1)
-            y = fft_conv(signal, K, K_back)
+            y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
             if not self.bidirectional and (state is not None or need_state):
                 more, state = self._chunk(signal.mT, state, lengths, rate, need_state)
                 y = y if more is None else y + more.mT

@@ -62,8 +62,7 @@ def dplr_kernel(
     if Q is None:
         K_hat = kernels.spectrum(Lambda_, P_, B_, C_, dt, L)
     else:
-        wide = kernels.needs_float64(Lambda_, dt)
-        K_hat = reference.spectrum(Lambda_, P_, B_, C_, dt, wide, L, torch.view_as_real(Q.resolve_conj()))
+        K_hat = reference.spectrum(Lambda_, P_, B_, C_, dt, L, torch.view_as_real(Q.resolve_conj()))
     K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
     return K if C.ndim == 3 else K.squeeze(0)
 

@@ -1,6 +1,7 @@
 """The ops as torch sees them, and the backends behind them."""
 
 import json
+import math
 import shutil
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +35,9 @@ def random_pairs(H=3, M=4, rank=1, maps=1, dtype=torch.float64, seed=0):
 
 
 def signal(batch=2, L=9, H=3, sides=1, dtype=torch.float64):
-    return torch.randn(batch, L, H, dtype=dtype), torch.randn(sides, H, L, dtype=dtype)
+    """u, K and D of a convolution."""
+    shapes = (batch, L, H), (sides, H, L), (H,)
+    return [torch.randn(shape, dtype=dtype) for shape in shapes]
 
 
 def spectrum_and_gradients(inputs, L):
@@ -51,11 +54,11 @@ def truncation_and_gradients(inputs, L):
     return [C_tilde.detach(), *torch.autograd.grad(C_tilde, inputs, weights.to(C_tilde.dtype), materialize_grads=True)]
 
 
-def convolution_and_gradients(u, K):
-    u, K = (t.detach().clone().requires_grad_() for t in (u, K))
-    y = kernels.convolve(u, K)
+def convolution_and_gradients(u, K, D):
+    inputs = [t.detach().clone().requires_grad_() for t in (u, K, D)]
+    y = kernels.convolve(*inputs)
     weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(y.dtype)
-    return [y.detach(), *torch.autograd.grad(y, (u, K), weights)]
+    return [y.detach(), *torch.autograd.grad(y, inputs, weights)]
 
 
 def disagreement(values, truth, loose=0):
@@ -117,9 +120,10 @@ def test_the_truncation_is_a_proper_op(backend, maps, rank, L, dtype):
 
 @pytest.mark.parametrize(("sides", "L"), [(1, 1), (1, 6), (2, 7)])
 def test_the_convolution_is_a_proper_op(backend, sides, L):
-    u, K = (t.requires_grad_() for t in signal(2, L, 3, sides))
-    torch.library.opcheck(torch.ops.longwave.convolve.default, (u, K))
-    torch.library.opcheck(torch.ops.longwave.convolve_backward.default, (torch.randn_like(u), u.detach(), K.detach()))
+    inputs = [t.requires_grad_() for t in signal(2, L, 9, sides)]
+    torch.library.opcheck(torch.ops.longwave.convolve.default, inputs)
+    gradient, *detached = torch.randn(2, L, 9, dtype=torch.float64), *(t.detach() for t in inputs)
+    torch.library.opcheck(torch.ops.longwave.convolve_backward.default, (gradient, *detached))
 
 
 @shapes
@@ -146,7 +150,7 @@ def test_gradcheck_of_the_truncation(backend, maps, rank, L):
 @pytest.mark.parametrize("sides", [1, 2])
 @pytest.mark.parametrize("L", [1, 2, 7])
 def test_gradcheck_of_the_convolution(backend, sides, L):
-    assert gradcheck(kernels.convolve, [t.requires_grad_() for t in signal(2, L, 2, sides)])
+    assert gradcheck(kernels.convolve, [t.requires_grad_() for t in signal(2, L, 9, sides)])
 
 
 @pytest.mark.parametrize("name", ["spectrum", "truncate"])
@@ -189,12 +193,12 @@ def test_strided_inputs_give_the_same(backend):
 
 
 def test_inference_mode_gives_the_same(backend):
-    inputs, (u, K) = random_pairs(), signal()
-    expected = kernels.spectrum(*inputs, 9), kernels.truncate(*inputs[:2], *inputs[3:], 9), kernels.convolve(u, K)
+    inputs, convolved = random_pairs(), signal()
+    expected = kernels.spectrum(*inputs, 9), kernels.truncate(*inputs[:2], *inputs[3:], 9), kernels.convolve(*convolved)
     with torch.inference_mode():
         inside = [t.clone() for t in inputs]
         for given in (inputs, inside):
-            values = kernels.spectrum(*given, 9), kernels.truncate(*given[:2], *given[3:], 9), kernels.convolve(u, K)
+            values = kernels.spectrum(*given, 9), kernels.truncate(*given[:2], *given[3:], 9), kernels.convolve(*convolved)
             assert all(torch.equal(value, true) for value, true in zip(values, expected, strict=True))
             assert all(value.is_inference() for value in values)
 
@@ -246,13 +250,12 @@ def test_every_vector_width_agrees_with_the_reference(compiled, vector_bytes, dt
     """Widths that this CPU does not have fall back to the widest that it has."""
     Lambda, P, _, C, dt = inputs = random_pairs(2, M, rank, maps, dtype)
     bound = 1e-12 if dtype == torch.float64 else 5e-6
-    for wide in (torch.zeros(2, dtype=torch.uint8), torch.tensor([1, 0], dtype=torch.uint8)):
-        for L in (1, 37, 600):
-            K_hat = native.spectrum(*inputs, wide, L, vector_bytes=vector_bytes)
-            assert disagreement([K_hat], [reference.spectrum(*(t.double() for t in inputs), wide, L)]) < bound
-            values = native.spectrum_backward(K_hat, *inputs, wide, L, vector_bytes=vector_bytes)
-            truth = reference.spectrum_backward(K_hat.double(), *(t.double() for t in inputs), wide, L)
-            assert disagreement(values, truth, loose=1) < bound
+    for L in (1, 37, 600):
+        K_hat = native.spectrum(*inputs, L, vector_bytes=vector_bytes)
+        assert disagreement([K_hat], [reference.spectrum(*(t.double() for t in inputs), L)]) < bound
+        values = native.spectrum_backward(K_hat, *inputs, L, vector_bytes=vector_bytes)
+        truth = reference.spectrum_backward(K_hat.double(), *(t.double() for t in inputs), L)
+        assert disagreement(values, truth, loose=1) < bound
     for L in (1, 37, 600):
         C_tilde = native.truncate(Lambda, P, C, dt, L, vector_bytes=vector_bytes)
         assert disagreement([C_tilde], [reference.truncate(Lambda, P, C, dt, L)]) < bound
@@ -269,14 +272,54 @@ def test_the_reference_gives_the_same_in_one_block_and_in_many(monkeypatch):
     assert disagreement(spectrum_and_gradients(inputs, 501), whole) < 1e-13
 
 
-def test_undamped_systems_and_tiny_steps_are_evaluated_in_float64():
-    def wide(init, dt):
-        system = hippo_system(init, 64, dt).to(torch.float32)
-        return kernels.needs_float64(torch.view_as_real(system.Lambda), system.dt).tolist()
+@pytest.mark.parametrize(("init", "dt"), [("legt", 0.03), ("lagt", 0.03), ("legs", 1e-9)])
+def test_what_float32_cannot_do_is_evaluated_in_float64(backend, init, dt):
+    """Undamped poles, and steps whose squares leave the range of float32."""
+    inputs = pairs(hippo_system(init, 64, [dt]).to(torch.float32))
+    values = spectrum_and_gradients(inputs, 600)
+    truth = spectrum_and_gradients([t.double() for t in inputs], 600)
+    assert all(torch.isfinite(value).all() for value in values)
+    assert disagreement(values, truth, loose=1) < 2e-6
 
-    assert wide("legs", [1e-3, 0.02, 0.1]) == [0, 0, 0]
-    assert wide("legt", [1e-3, 0.1]) == wide("lagt", [1e-3, 0.1]) == [1, 1]
-    assert wide("legs", [1e-3, 1e-9]) == [0, 1]
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("sides", [1, 2])
+@pytest.mark.parametrize("H", [5, 16, 40])
+@pytest.mark.parametrize("L", [1, 2, 3, 25, 64, 301, 784, 1600])
+def test_every_vector_width_convolves_like_the_reference(compiled, monkeypatch, vector_bytes, dtype, sides, H, L):
+    """All radices, odd and even lengths, groups of features that do not fill a vector."""
+    monkeypatch.setattr(native, "_has_few_features", lambda u: False)
+    inputs = [t.to(dtype) for t in signal(3, L, H, sides)]
+    exact = [t.double() for t in inputs]
+    bound = 1e-13 if dtype == torch.float64 else 1e-6
+    y = native.convolve(*inputs, vector_bytes=vector_bytes)
+    assert disagreement([y], [reference.convolve(*exact)]) < bound
+    values = native.convolve_backward(y, *inputs, vector_bytes=vector_bytes)
+    assert disagreement(values, reference.convolve_backward(y.double(), *exact)) < bound
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("H", [1, 4, 9, 24])
+def test_the_split_of_the_work_changes_no_convolution(compiled, batch, threads, H):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        inputs = signal(batch, 50, H, 2)
+        y = native.convolve(*inputs)
+        assert disagreement([y], [reference.convolve(*inputs)]) < 1e-13
+        truth = reference.convolve_backward(y, *inputs)
+        assert disagreement(native.convolve_backward(y, *inputs), truth) < 1e-13
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_lengths_of_transforms_are_short_and_made_of_small_primes():
+    for L in range(1, 3000):
+        n, radices, roots, twist = native._plan(L, torch.float64)
+        assert L <= n <= 1.12 * L + 2 and math.prod(radices.tolist()) == n and twist.shape == (n, 2)
+        assert len(roots) == 2 * sum((R - 1) * n // math.prod(radices.tolist()[: i + 1]) for i, R in enumerate(radices.tolist()))
 
 
 # Threads and processes
@@ -299,9 +342,8 @@ def test_the_reference_gives_the_same_bits_again(monkeypatch, dtype):
 
 
 def test_python_threads_get_what_one_gets_alone(backend):
-    expected = everything(torch.float64, 300)[
-        :-3
-    ]  # without the convolution, whose signal comes from the global generator
+    # Without the convolution, whose signal comes from the global generator.
+    expected = everything(torch.float64, 300)[:-4]
     systems = [random_system(5, 8, 2), hippo_system("legt", 16, log_uniform(3))]
 
     def work(_):
@@ -323,7 +365,7 @@ class Kernels(Dataset):
 
     def __getitem__(self, index):
         inputs = random_pairs(4, 4, 1, seed=index)
-        u, K = torch.ones(1, 50, 4), torch.ones(1, 4, 50)
+        u, K = torch.ones(2, 50, 20), torch.ones(1, 20, 50)
         return torch.cat([t.flatten() for t in spectrum_and_gradients(inputs, 100)]), kernels.convolve(u, K)
 
 
