@@ -4,7 +4,7 @@ import dataclasses
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 if TYPE_CHECKING:
     from longwave.train.config import Experiment
@@ -35,18 +35,18 @@ def parse_experiment(
     import tyro
 
     from longwave.train import experiments
-    from longwave.train.config import Experiment, ForecastConfig
+    from longwave.train.config import Experiment
 
     name, rest = arguments[0], arguments[1:]
     default = experiments.find(name)
     parts = {part: getattr(default, part) for part in ("task", "model", "optim", "loop")}
     fields: list[Any] = [(part, type(value), field(default=value)) for part, value in parts.items()]
-    if name == "forecast":  # a series of one's own: --csv, --target ... without a prefix
-        fields[0] = ("task", tyro.conf.OmitArgPrefixes[ForecastConfig], field(default=default.task))
+    if name in ("forecast", "classify"):  # one's own data: --csv, --target ... without a prefix
+        fields[0] = ("task", Annotated[type(default.task), tyro.conf.OmitArgPrefixes], field(default=default.task))
     for f in () if options is None else dataclasses.fields(options):
         fields.append((f.name, f.type, field(default=getattr(options, f.name))))
-    kind = dataclasses.make_dataclass("Settings", fields, frozen=True)
-    settings: Any = tyro.cli(kind, prog=f"longwave {command} {name}", description=description, args=rest)
+    settings_kind = dataclasses.make_dataclass("Settings", fields, frozen=True)
+    settings: Any = tyro.cli(settings_kind, prog=f"longwave {command} {name}", description=description, args=rest)
     experiment = Experiment(name, **{part: getattr(settings, part) for part in parts})
     if options is None:
         return experiment, None

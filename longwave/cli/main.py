@@ -10,7 +10,7 @@ COMMANDS = {
     "show": "what an experiment would run, with every setting",
     "train": "train on a named experiment or on data of your own",
     "evaluate": "score a trained run again",
-    "predict": "forecast new data with a trained run",
+    "predict": "forecast or label new data with a trained run",
     "plot": "draw pictures",
     "data": "list, download and check data sets",
     "bench": "measure speed, memory and accuracy on this machine",
@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   longwave doctor
   longwave train etth1-720-small
   longwave train forecast --csv my.csv --target price --horizon 96
+  longwave train classify --npz my.npz
   longwave COMMAND --help"""
 
 

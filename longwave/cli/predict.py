@@ -1,4 +1,4 @@
-"""`longwave predict RUN --csv new.csv`: what comes after the last row."""
+"""`longwave predict RUN`: what comes after the last row of a series, or the labels of sequences."""
 
 from pathlib import Path
 
@@ -11,23 +11,58 @@ def main(arguments: list[str]) -> None:
 
 
 def predict(
-    run: tyro.conf.Positional[Path], csv: Path, out: Path = Path("forecast.csv"), picture: Path | None = None
+    run: tyro.conf.Positional[Path],
+    csv: Path | None = None,
+    npz: Path | None = None,
+    out: Path | None = None,
+    picture: Path | None = None,
 ) -> None:
-    """Forecast the rows after the last row of a CSV file, with the best weights of a run.
+    """Say what the best weights of a run make of new data: forecast a series, or label sequences.
+
+    A run that forecasts takes the series so far, and writes the rows that follow. A run that classifies takes
+    sequences as in training, with or without labels, and writes for each its label and the probability of each class.
 
     Example: longwave predict runs/forecast-seed0 --csv new.csv --out forecast.csv
 
+    Example: longwave predict runs/classify-seed0 --npz new.npz --out labels.csv
+
     Args:
         run: Folder of the run.
-        csv: The series so far, with the columns of the training series.
-        out: Where to write the forecast: time stamps, if there are any, and one column for each series.
-        picture: Where to draw it; by default beside `out`, as a PNG.
+        csv: The series so far, with the columns of the training series; or sequences, one a row.
+        npz: Sequences (x, and lengths if they differ); images as pixels from 0 to 255, row by row.
+        out: Where to write; by default forecast.csv or labels.csv.
+        picture: Where to draw a forecast; by default beside `out`, as a PNG.
     """
-    from longwave.report.forecast import draw_continuation
-    from longwave.train import runs
+    from longwave.train import predict
+    from longwave.train.config import ClassifyConfig, ForecastConfig, from_dict
+    from longwave.train.runs import read_config
 
-    forecast = runs.predict(run, csv)
-    forecast.write(out)
-    picture = picture or out.with_suffix(".png")
-    draw_continuation(forecast, picture)
-    print(f"{len(forecast.values)} rows: {out}\npicture: {picture}")
+    task = from_dict(read_config(run)["experiment"]).task
+    if isinstance(task, ForecastConfig):
+        if csv is None or npz is not None:
+            raise ValueError(f"{run} is a run that forecasts: expected --csv FILE with the series so far, and no --npz")
+        from longwave.report.forecast import draw_continuation
+
+        forecast = predict.forecast(run, csv)
+        out = out or Path("forecast.csv")
+        forecast.write(out)
+        picture = picture or out.with_suffix(".png")
+        draw_continuation(forecast, picture)
+        print(f"{len(forecast.values)} rows: {out}\npicture: {picture}")
+        return
+    if (csv is None) == (npz is None) or picture is not None:
+        raise ValueError(f"{run} is a run that classifies: expected --npz FILE or --csv FILE, and no --picture")
+    from longwave.tasks import sequences
+
+    if npz is not None:
+        new = sequences.read_npz(npz, labelled=False)
+    else:
+        assert csv is not None
+        names = (task.label, task.part) if isinstance(task, ClassifyConfig) else ("label", None)
+        new = sequences.read_csv(csv, *names, labelled=False)
+    labels = predict.classify(run, new)
+    out = out or Path("labels.csv")
+    labels.write(out)
+    for note in labels.notes:
+        print(f"note: {note}")
+    print(f"{len(labels.labels)} rows: {out}")

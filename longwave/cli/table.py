@@ -13,11 +13,13 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     table.add_column("model")
     for score in scores:
         table.add_column(score.upper(), justify="right")
-    table.add_row("S4 (this run)", *(f"{result['test'][s]:.4f}" for s in scores), style="bold")
+    table.add_row(
+        f"{result.get('model', 'S4')} (this run)", *(f"{result['test'][s]:.4f}" for s in scores), style="bold"
+    )
     for baseline, parts in result.get("baselines", {}).items():
         table.add_row(baseline, *(f"{parts['test'][s]:.4f}" for s in scores))
     if result.get("paper"):
-        table.add_row("S4 (the paper)", *(f"{result['paper'][s]:.3f}" if s in result["paper"] else "-" for s in scores))
+        table.add_row("S4 (the paper)", *(f"{result['paper'][s]:.4g}" if s in result["paper"] else "-" for s in scores))
     Console().print(table)
     trained = f"{result['steps']} steps in {result['seconds'] / 60:.1f} minutes, best at step {result['best_step']}"
     print(f"{result['parameters']:,} parameters, {trained}")

@@ -16,7 +16,9 @@ DESCRIPTION = """Train a model, score its best weights on the test part, and wri
 Examples:
   longwave train etth1-720-small
   longwave train etth1-720 --model.d-model 64 --optim.lr 0.004 --seeds 0 1 2
+  longwave train smnist-small --model.norm layer
   longwave train forecast --csv my.csv --target price --time date --horizon 96
+  longwave train classify --npz my.npz                (x and y; or --csv my.csv --label kind, one row a sequence)
   longwave train --resume runs/etth1-720-seed0        (after a kill or Ctrl-C, exactly where it stopped)"""
 
 

@@ -95,6 +95,7 @@ class Block(nn.Module):
     tie_dropout   one dropout mask for all steps
     glu           the position-wise linear layer ends in a gated linear unit
     feed_forward  width of the hidden layer of the feed-forward sublayer, 0 for none
+    mix_features  GELU and linear layer behind the mixer; False for a mixer that mixes the features itself, as attention
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Block(nn.Module):
         tie_dropout: bool = False,
         glu: bool = True,
         feed_forward: int = 0,
+        mix_features: bool = True,
     ) -> None:
         super().__init__()
         if norm not in NORMS:
@@ -117,7 +119,7 @@ class Block(nn.Module):
         self.mixer, self.prenorm, self.glu = mixer, prenorm, glu
         self.norm = NORMS[norm](d_model)
         self.dropout = Dropout(dropout, tie_dropout)
-        self.linear = nn.Linear(d_model, 2 * d_model if glu else d_model)
+        self.linear = nn.Linear(d_model, 2 * d_model if glu else d_model) if mix_features else None
         self.feed_forward = None
         if feed_forward:
             self.feed_forward_norm = NORMS[norm](d_model)
@@ -175,6 +177,8 @@ class Block(nn.Module):
         return self.mixer.initial_state(batch)  # type: ignore[operator]
 
     def _mix_features(self, z: Tensor) -> Tensor:
+        if self.linear is None:
+            return self.dropout(z)
         z = self.linear(self.dropout(nn.functional.gelu(z)))
         return nn.functional.glu(z, dim=-1) if self.glu else z
 

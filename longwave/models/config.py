@@ -12,10 +12,10 @@ class ModelConfig:
     """Features of every layer."""
     n_layers: int = 2
     """Residual blocks."""
-    mixer: Literal["s4"] = "s4"
-    """What mixes the steps of a sequence in each block."""
+    mixer: Literal["s4", "lssl", "attention", "attention-stored", "linear-attention", "performer", "lstm", "gru"] = "s4"
+    """What mixes the steps of a sequence in each block; a Transformer is attention with a feed-forward sublayer."""
     d_state: int = 64
-    """States of each feature's SSM."""
+    """States of each feature's SSM (s4, lssl; as all settings up to `trainable` but `bidirectional`)."""
     init: Literal["legs", "legt", "lagt"] = "legs"
     """Initialisation of the SSMs."""
     bidirectional: bool = False
@@ -30,6 +30,14 @@ class ModelConfig:
     """Upper bound of the initial dt."""
     trainable: bool = True
     """Train dt, Lambda, P and B."""
+    heads: int = 4
+    """Heads of attention (all four kinds, as the next two)."""
+    d_attention: int | None = None
+    """Width of queries, keys and values, over all heads; None: d_model."""
+    rotary: bool = True
+    """Positions, by rotation of queries and keys."""
+    features: int = 256
+    """Random features of each head (performer)."""
     norm: Literal["layer", "batch"] = "layer"
     """Norm of each block."""
     prenorm: bool = True
@@ -56,3 +64,21 @@ class ModelConfig:
     """Numbers that the model puts out, for the whole sequence or for each step (set by the task)."""
     horizon: int = 0
     """Steps to forecast (set by the task)."""
+
+
+@dataclass(frozen=True)
+class ResNetConfig:
+    """ResNet-18 for small images, the 2-D comparison."""
+
+    width: int = 64
+    """Features of the first stage; each of the next three has twice as many."""
+    norm: Literal["batch", "layer"] = "batch"
+    """Norm behind each convolution; "layer" is over all features and pixels of an image."""
+    input_size: int = 3
+    """Channels of the input (set by the task)."""
+    height: int = 32
+    """Rows of the image (set by the task)."""
+    image_width: int = 32
+    """Columns of the image (set by the task)."""
+    output_size: int = 10
+    """Classes (set by the task)."""

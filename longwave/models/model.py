@@ -1,22 +1,16 @@
 """A deep sequence model: encoder, residual blocks, decoder; it streams if it is causal."""
 
-import dataclasses
-import json
-import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from longwave.layers import MIXERS, NORMS, Block
+from longwave.layers import NORMS, Block, make_mixer
 from longwave.layers.block import valid_steps
+from longwave.models import pretrained
 from longwave.models.config import ModelConfig
 from longwave.models.heads import Decoder, Encoder, Window
-
-FORMAT = 1  # of config.json and model.safetensors
 
 
 class SequenceModel(nn.Module):
@@ -24,8 +18,6 @@ class SequenceModel(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        if config.mixer not in MIXERS:
-            raise ValueError(f"mixer: expected one of {', '.join(MIXERS)}, got {config.mixer!r}")
         if config.norm not in NORMS:
             raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
         self.config = config
@@ -113,50 +105,18 @@ class SequenceModel(nn.Module):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`; each appears whole or not at all."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
-        # One entry only: the library writes several in random order, and the same weights should be the same bytes.
-        save_file(weights, folder / ".model.safetensors.part", metadata={"format": "pt"})
-        os.replace(folder / ".model.safetensors.part", folder / "model.safetensors")
-        config = {"format": FORMAT, "model": "SequenceModel", "config": dataclasses.asdict(self.config)}
-        (folder / ".config.json.part").write_text(json.dumps(config, indent=2) + "\n")
-        os.replace(folder / ".config.json.part", folder / "config.json")
+        pretrained.save(self, folder)
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> "SequenceModel":
+    def from_pretrained(cls, folder: str | Path) -> Self:
         """The model that `save_pretrained` wrote; offline, and nothing is unpickled."""
-        folder = Path(folder)
-        config = _read_config(folder / "config.json")
-        try:
-            model = cls(config)
-        except (RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(f"{folder / 'config.json'}: its settings make no model: {error}") from error
-        path = folder / "model.safetensors"
-        try:
-            # Copies, because the file may be replaced while the model lives.
-            weights = {name: tensor.clone() for name, tensor in load_file(path).items()}
-        except (OSError, SafetensorError) as error:
-            raise ValueError(f"{path}: expected the weights of a longwave model, got {error}") from error
-        try:
-            model.load_state_dict(weights, assign=True)  # in the dtype that they were saved in
-        except RuntimeError as error:
-            raise ValueError(f"{path}: the weights do not fit the config.json beside them: {error}") from error
+        model = pretrained.load(folder, {"SequenceModel": (ModelConfig, cls)})
+        assert isinstance(model, cls)
         return model
 
 
 def _block(config: ModelConfig) -> Block:
-    mixer = MIXERS[config.mixer](
-        config.d_model,
-        config.d_state,
-        init=config.init,
-        bidirectional=config.bidirectional,
-        length=config.length,
-        n_ssm=config.n_ssm,
-        dt_min=config.dt_min,
-        dt_max=config.dt_max,
-        trainable=config.trainable,
-    )
+    mixer = make_mixer(config.mixer, config.d_model, vars(config))
     return Block(
         mixer,
         config.d_model,
@@ -166,25 +126,5 @@ def _block(config: ModelConfig) -> Block:
         tie_dropout=config.tie_dropout,
         glu=config.glu,
         feed_forward=config.feed_forward,
+        mix_features=not getattr(mixer, "mixes_features", False),
     )
-
-
-def _read_config(path: Path) -> ModelConfig:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: expected the config.json of a longwave model, got {error}") from error
-    if not isinstance(content, dict) or content.get("model") != "SequenceModel":
-        raise ValueError(f"{path}: expected the config.json of a longwave model, got another JSON file")
-    if content.get("format") != FORMAT:
-        raise ValueError(
-            f"{path}: format {content.get('format')!r}, but this longwave reads format {FORMAT}; update longwave"
-        )
-    settings = content.get("config")
-    if not isinstance(settings, dict):
-        raise ValueError(f'{path}: expected the settings of a model under "config", got {settings!r}')
-    known = {field.name for field in dataclasses.fields(ModelConfig)}
-    unknown = sorted(set(settings) - known)
-    if unknown:
-        raise ValueError(f"{path}: unknown settings {', '.join(unknown)}; written by a newer longwave?")
-    return ModelConfig(**settings)

@@ -1,10 +1,13 @@
-"""Pictures of what an S4 layer remembers."""
+"""Pictures of what S4 layers remember."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from longwave.layers.s4 import S4
+from longwave.models import SequenceModel
 from longwave.ssm import bilinear, hippo
 
 
@@ -63,3 +66,51 @@ def draw_layer(layer: S4, L: int, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
+
+
+def draw_first_and_last(model: SequenceModel, length: int) -> Any:
+    """All kernels of the first and of the last S4 layer, each over its largest value, sorted by dt."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.4), layout="constrained")
+    chosen = _first_and_last(model)
+    panels = figure.subplots(1, len(chosen), squeeze=False)[0]
+    for axes, (name, layer) in zip(panels, chosen.items(), strict=True):
+        K = _sorted_kernels(layer, length)
+        axes.pcolormesh(
+            range(1, length + 2), range(len(K) + 1), K.numpy(), cmap="RdBu_r", vmin=-1, vmax=1, rasterized=True
+        )
+        axes.set_xscale("log")
+        axes.set(title=name, xlabel="lag (steps)", ylabel="feature, sorted by dt")
+    return figure
+
+
+def draw_planes(model: SequenceModel, size: tuple[int, int], columns: int = 10) -> Any:
+    """Some kernels of the first and of the last layer as images: lag 0 at the top left, a row of the image a row."""
+    from matplotlib.figure import Figure
+
+    chosen = _first_and_last(model)
+    figure = Figure(figsize=(10, 2.3 * len(chosen)), layout="constrained")
+    for part, (name, layer) in zip(figure.subfigures(len(chosen), 1, squeeze=False)[:, 0], chosen.items(), strict=True):
+        K = _sorted_kernels(layer, size[0] * size[1])
+        picked = torch.linspace(0, len(K) - 1, min(2 * columns, len(K))).round().long()
+        part.suptitle(f"{name}, large dt first", fontsize=10)
+        for axes, kernel in zip(part.subplots(2, columns).ravel(), K[picked], strict=False):
+            # A root, because a kernel spans decades and its tail is what reaches over the image.
+            axes.imshow((kernel.sign() * kernel.abs().sqrt()).view(size).numpy(), cmap="RdBu_r", vmin=-1, vmax=1)
+        for axes in part.axes:
+            axes.axis("off")
+    return figure
+
+
+def _first_and_last(model: SequenceModel) -> dict[str, S4]:
+    layers: list[Any] = [block.mixer for block in model.blocks]
+    return {"first layer": layers[0]} if len(layers) == 1 else {"first layer": layers[0], "last layer": layers[-1]}
+
+
+def _sorted_kernels(layer: S4, length: int) -> Tensor:
+    """(H, length), the largest dt first, each over its largest value; of a two-sided layer, those that look back."""
+    with torch.no_grad():
+        K = layer.kernel(length)
+        K = (K[0] if K.ndim == 3 else K)[layer.ssm().dt.argsort(descending=True)]
+    return K / K.abs().amax(-1, keepdim=True).clamp(min=1e-12)

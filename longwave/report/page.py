@@ -4,16 +4,22 @@ import base64
 import html
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from longwave import models
 from longwave.models import SequenceModel
+from longwave.report import classification
+from longwave.report.classification import SHOWN_CLASSES
 from longwave.report.forecast import BLUE, ORANGE, draw_windows
+from longwave.report.kernels import draw_first_and_last, draw_planes
 from longwave.tasks.base import Task
+from longwave.tasks.classification import ClassificationTask
 from longwave.tasks.forecasting import ForecastTask
+from longwave.tasks.images import ImageTask
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a202c; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -21,6 +27,7 @@ h1 { font-size: 1.6rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top:
 .sub { color: #4a5568; margin-top: .2rem; }
 table { border-collapse: collapse; } th, td { padding: .25rem 1rem .25rem 0; border-bottom: 1px solid #e2e8f0; }
 th { text-align: left; font-weight: 600; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+.pair { display: flex; flex-wrap: wrap; gap: 1rem 3rem; align-items: flex-start; } .pair > div { min-width: 0; }
 tr.own { font-weight: 600; } img { max-width: 100%; }
 details { margin-top: 1rem; } pre { background: #f7fafc; padding: 1rem; overflow-x: auto; font-size: .85rem; }
 @media (prefers-color-scheme: dark) { body { background: #1a202c; color: #e2e8f0; } .sub { color: #a0aec0; }
@@ -33,7 +40,7 @@ def write_report(folder: Path, task: Task) -> None:
     config = json.loads((folder / "config.json").read_text())
     result = json.loads((folder / "result.json").read_text())
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    model = SequenceModel.from_pretrained(folder / "best").eval()
+    model = models.load(folder / "best").eval()
     name = config["experiment"]["name"]
     sections = [
         ("Scores on the test part", _scores(result)),
@@ -43,7 +50,15 @@ def write_report(folder: Path, task: Task) -> None:
         sections.insert(
             1, ("Forecasts over truth", _image(lambda: _forecasts(model, task), "forecasts of test windows"))
         )
-    sections.append(("Learned kernels", _image(lambda: _kernels(model), "kernels of the first and the last layer")))
+    if isinstance(task, ClassificationTask):
+        sections[1:1] = _classification(model, task)
+    if isinstance(model, SequenceModel) and model.config.mixer == "s4":
+        length = model.config.length or 1024
+        picture = _image(lambda: draw_first_and_last(model, length), "kernels of the first and the last layer")
+        if isinstance(task, ImageTask) and task.order is None:
+            told = "<p>Some of them as images, row by row as the pixels come; lag 0 is at the top left.</p>"
+            picture += told + _image(lambda: draw_planes(model, task.size), "kernels reshaped to the plane")
+        sections.append(("Learned kernels", picture))
     sections.append(("Settings", _settings(config, result)))
     body = "".join(f"<h2>{html.escape(title)}</h2>\n{content}\n" for title, content in sections)
     sub = f"{result['parameters']:,} parameters, {result['steps']:,} steps, {result['seconds'] / 60:.1f} minutes"
@@ -60,7 +75,7 @@ def write_report(folder: Path, task: Task) -> None:
 
 def _scores(result: dict[str, Any]) -> str:
     scores = list(result["test"])
-    rows = [("S4, this run", result["test"], "own")]
+    rows = [(f"{result.get('model', 'S4')}, this run", result["test"], "own")]
     rows += [(name, parts["test"], "") for name, parts in result.get("baselines", {}).items()]
     if result.get("paper"):
         rows.append(("S4, the paper", result["paper"], ""))
@@ -77,13 +92,18 @@ def _scores(result: dict[str, Any]) -> str:
 def _curves(metrics: list[dict[str, Any]], goal: str) -> Any:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 2.8), layout="constrained")
+    figure = Figure(figsize=(10, 2.6), layout="constrained")
     epochs = [line["epoch"] for line in metrics]
-    left, right = figure.subplots(1, 2)
-    left.plot(epochs, [line["loss"] for line in metrics], color=BLUE, marker="o", markersize=3)
-    left.set(title="loss of the last batch before each validation", xlabel="epoch")
-    right.plot(epochs, [line[f"valid_{goal}"] for line in metrics], color=ORANGE, marker="o", markersize=3)
-    right.set(title=f"validation {goal}", xlabel="epoch")
+    scores = [line[f"valid_{goal}"] for line in metrics]
+    panels = figure.subplots(1, 3)
+    panels[0].plot(epochs, [line["loss"] for line in metrics], color=BLUE, marker="o", markersize=3)
+    panels[0].set(title="loss of the batch before each validation", xlabel="epoch")
+    panels[1].plot(epochs, scores, color=ORANGE, marker="o", markersize=3)
+    panels[1].set(title=f"validation {goal}", xlabel="epoch")
+    panels[2].plot([line["seconds"] / 60 for line in metrics], scores, color=ORANGE, marker="o", markersize=3)
+    panels[2].set(title=f"validation {goal}", xlabel="minutes of training")
+    for axes in panels:
+        axes.title.set_fontsize(10)
     return figure
 
 
@@ -99,37 +119,67 @@ def _forecasts(model: SequenceModel, task: ForecastTask) -> Any:
     return draw_windows(windows, context_shown=min(task.context, task.horizon))
 
 
-def _kernels(model: SequenceModel) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 3.4), layout="constrained")
-    blocks = list(model.blocks)
-    chosen = {"first layer": blocks[0]} if len(blocks) == 1 else {"first layer": blocks[0], "last layer": blocks[-1]}
-    panels = figure.subplots(1, len(chosen), squeeze=False)[0]
-    for axes, (name, block) in zip(panels, chosen.items(), strict=True):
-        layer: Any = block.mixer
-        length = model.config.length or 1024
-        with torch.no_grad():
-            K = layer.kernel(length)
-            K = K[0] if K.ndim == 3 else K
-            order = layer.ssm().dt.argsort(descending=True)
-        K = K[order] / K[order].abs().amax(-1, keepdim=True).clamp(min=1e-12)
-        axes.pcolormesh(
-            range(1, length + 2), range(len(K) + 1), K.numpy(), cmap="RdBu_r", vmin=-1, vmax=1, rasterized=True
+def _classification(model: Any, task: ClassificationTask) -> list[tuple[str, str]]:
+    """Confusion, mistakes, and what the model went by."""
+    readings = classification.read(model, task, task.test)
+    sections = [("What was taken for what", _confusion(readings, task.counts["train"]))]
+    wrong = readings.wrong(12 if isinstance(task, ImageTask) else 6)
+    count = int((readings.predicted != readings.labels).sum())
+    if wrong:
+        told = f"<p>{count:,} of {len(readings.labels):,} were read wrongly; the surest mistakes, with how sure."
+        picture = _image(
+            lambda: classification.draw_examples(task, task.test, readings, wrong), "wrongly read examples"
         )
-        axes.set_xscale("log")
-        axes.set(title=name, xlabel="lag (steps)", ylabel="feature, sorted by dt")
-    return figure
+        sections.append(("Wrongly read examples", f"{told}</p>{picture}"))
+    else:
+        sections.append(("Wrongly read examples", f"<p>None of {len(readings.labels):,}.</p>"))
+    shown = wrong[:3] + readings.right(6 - len(wrong[:3]))
+    shares = classification.evidence(model, task.test.batch(shown), classification.average_example(task))
+    told = (
+        "<p>Blue steps spoke for the class that was chosen against the one that came second, orange ones for the "
+        "second: integrated gradients of the difference of their logits, from the average training example.</p>"
+    )
+    picture = _image(
+        lambda: classification.draw_evidence(task, task.test, readings, shown, shares), "evidence along the sequence"
+    )
+    return [*sections, ("Where the evidence lies", told + picture)]
+
+
+def _confusion(readings: classification.Readings, trained: tuple[int, ...]) -> str:
+    recalls = classification.recalls(readings)
+    balanced = sum(recall for _, _, recall in recalls) / len(recalls)
+    listed = recalls[:SHOWN_CLASSES]
+    worst = f"; the {len(listed)} worst" if len(listed) < len(recalls) else ""
+    rows = [(readings.classes[k], f"{trained[k]:,}", f"{count:,}", f"{recall:.1%}") for k, count, recall in listed]
+    recall_table = _table(("class", "to train", "to test", "recall"), rows)
+    told = f"<p>The mean recall of the classes is {balanced:.4f}{worst}.</p>"
+    if len(readings.classes) <= SHOWN_CLASSES:
+        picture = _image(lambda: classification.draw_confusion(readings), "confusion matrix")
+        return f'<div class="pair"><div>{picture}</div><div>{told}{recall_table}</div></div>'
+    pairs = [(a, b, f"{n:,}", f"{share:.1%}") for a, b, n, share in classification.confused_pairs(readings)]
+    pair_table = _table(("is", "read as", "times", "of its class"), pairs)
+    return f'<div class="pair"><div>{pair_table}</div><div>{told}{recall_table}</div></div>'
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """A table of text; columns of numbers stand to the right."""
+    numeric = [all(row[k][:1].isdigit() for row in rows) and k > 0 for k in range(len(head))]
+    kinds = [' class="n"' if is_number else "" for is_number in numeric]
+    lines = ["".join(f"<th{kind}>{html.escape(cell)}</th>" for cell, kind in zip(head, kinds, strict=True))]
+    for row in rows:
+        lines.append("".join(f"<td{kind}>{html.escape(cell)}</td>" for cell, kind in zip(row, kinds, strict=True)))
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def _settings(config: dict[str, Any], result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in config["versions"].items())
     examples = config["task"]["examples"]
     parts = f"{examples['train']:,} examples to train, {examples['valid']:,} to validate, {examples['test']:,} to test"
+    notes = "".join(f"<p>Note: {html.escape(note)}.</p>" for note in config["task"].get("notes", ()))
     text = html.escape(json.dumps({"experiment": config["experiment"], "result": result}, indent=2))
     return (
         f"<p>{html.escape(parts)}.<br>{html.escape(versions)}.<br><code>{html.escape(config['command'])}</code></p>"
-        f"<details><summary>every setting and score</summary><pre>{text}</pre></details>"
+        f"{notes}<details><summary>every setting and score</summary><pre>{text}</pre></details>"
     )
 
 

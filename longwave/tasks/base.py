@@ -53,6 +53,10 @@ class Task(ABC):
     def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
         """Each score as (sum, count), so that the scores of a split are exact whatever its batches: sum / count."""
 
+    def train_at(self, epoch: int, seed: int) -> Split:
+        """The train part as an epoch sees it; what is drawn for an example must follow from epoch, seed and index."""
+        return self.train
+
     def describe(self) -> dict[str, Any]:
         """Facts for the run's config and report."""
         parts = {"train": len(self.train), "valid": len(self.valid), "test": len(self.test)}

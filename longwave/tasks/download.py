@@ -58,26 +58,33 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class File:
-    """A file of known contents. Of a gzip file, size and digest are those of what it holds."""
+    """A file of known contents. Of a gzip file, size and digest are those of what it holds, and that alone will do."""
 
     path: str
     size: int | None = None
     digest: str | None = None  # "algorithm:hexadecimal"
     gzipped: bool = False
 
+    def found(self, folder: Path) -> Path:
+        """Where the file is, or should be: as it is published, or uncompressed."""
+        path = folder / self.path
+        plain = path.with_suffix("")
+        return plain if self.gzipped and not path.is_file() and plain.is_file() else path
+
     def present(self, folder: Path) -> bool:
         """Whether the file is there."""
-        return (folder / self.path).is_file()
+        return self.found(folder).is_file()
 
     def problem(self, folder: Path) -> str | None:
         """Compare size and digest."""
-        path = folder / self.path
+        path = self.found(folder)
         if not path.is_file():
             return f"{self.path} is missing"
         algorithm, _, expected = (self.digest or "sha256:").partition(":")
         digest, size = hashlib.new(algorithm), 0
         try:
-            with gzip.open(path) if self.gzipped else open(path, "rb") as file:
+            zipped = self.gzipped and path == folder / self.path
+            with gzip.open(path) if zipped else open(path, "rb") as file:
                 while (self.size is None or size <= self.size) and (block := file.read(BLOCK)):
                     digest.update(block)
                     size += len(block)
@@ -470,7 +477,7 @@ def get(name: str, folder: Path, progress: Progress | None = None) -> Path:
     """
     dataset = find(name)
     folder = Path(folder).absolute()
-    wanted = [source for source in dataset.sources if not os.path.lexists(folder / source.target)]
+    wanted = [source for source in dataset.sources if not _is_there(dataset, source, folder)]
     for source in dataset.sources:
         if source not in wanted and (problems := _problems(dataset, source, folder)):
             raise ValueError(
@@ -526,6 +533,11 @@ def _command(name: str, folder: Path) -> str:
 
 def _covers(source: Source, path: str) -> bool:
     return path == source.target or path.startswith(f"{source.target}/")
+
+
+def _is_there(dataset: Dataset, source: Source, folder: Path) -> bool:
+    parts = (part for part in dataset.checks if _covers(source, part.path))
+    return os.path.lexists(folder / source.target) or any(part.present(folder) for part in parts)
 
 
 def _problems(dataset: Dataset, source: Source, folder: Path) -> list[str]:

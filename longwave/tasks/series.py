@@ -19,7 +19,8 @@ import itertools
 import os
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,6 +85,14 @@ def read_csv(
     The separator is a comma, or a semicolon or tab if the header has no comma. `target` may be left out if one column
     alone holds numbers; if multivariate, it is then the last one.
     """
+    with open_csv(path) as (text, source):
+        table = _read_table(text, source, target, time, multivariate)
+    return _series(table, target, multivariate, fill)
+
+
+@contextmanager
+def open_csv(path: str | os.PathLike[str]) -> Iterator[tuple[Iterable[str], str]]:
+    """The lines of a CSV file or its gzip, and what messages call it; what cannot be read is refused with a reason."""
     path = Path(path).expanduser()
     try:
         with path.open("rb") as file:
@@ -91,7 +100,7 @@ def read_csv(
             file.seek(0)
             binary: Any = gzip.GzipFile(fileobj=file) if zipped else file
             with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
-                table = _read_table(text, str(path), target, time, multivariate)
+                yield text, str(path)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: there is no such file; expected a CSV file with a header") from error
     except IsADirectoryError as error:
@@ -106,7 +115,6 @@ def read_csv(
         raise ValueError(
             f"{path}: cannot be read as CSV ({error}); expected text, with the same cells in all lines"
         ) from error
-    return _series(table, target, multivariate, fill)
 
 
 def from_frame(

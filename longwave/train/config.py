@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from longwave.models.config import ModelConfig
+from longwave.models.config import ModelConfig, ResNetConfig
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,39 @@ class ForecastConfig:
     """The column with the time stamps (with csv)."""
     fill: Literal["linear"] | None = None
     """Interpolate missing values of one's own series; without it they are refused."""
+
+
+@dataclass(frozen=True)
+class ImageConfig:
+    """A task of images read pixel by pixel."""
+
+    data: Literal["smnist", "pmnist", "scifar"] = "smnist"
+    """Digits, digits in one fixed random order of their pixels, or colour images."""
+    augment: bool = False
+    """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
+    split_seed: int = 0
+    """Seed of the choice of one training image in ten for validation."""
+
+
+@dataclass(frozen=True)
+class ClassifyConfig:
+    """A classification task: one's own labelled sequences."""
+
+    npz: Path | None = None
+    """An .npz file with x (n, length, channels) or (n, length), and y (n,) labels; docs: classification."""
+    csv: Path | None = None
+    """Or a CSV file with a header, one row a sequence."""
+    label: str = "label"
+    """The column with the labels (with csv)."""
+    part: str | None = None
+    """The column that says train, valid or test (with csv); without it the parts are drawn, 80/10/10 of each class."""
+    balance: bool = False
+    """Weigh the classes in the loss so that all count alike, however many examples they have."""
+    split_seed: int = 0
+    """Seed of the parts, if they are drawn."""
+
+
+TaskConfig = ForecastConfig | ImageConfig | ClassifyConfig
 
 
 @dataclass(frozen=True)
@@ -93,8 +126,8 @@ class Experiment:
     """Everything that defines a run."""
 
     name: str
-    task: ForecastConfig = field(default_factory=ForecastConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
+    task: TaskConfig = field(default_factory=ForecastConfig)
+    model: ModelConfig | ResNetConfig = field(default_factory=ModelConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
 
@@ -105,33 +138,45 @@ def _check_least(config: Any, **least: int) -> None:
             raise ValueError(f"{name}: expected a number from {number} on, got {getattr(config, name)}")
 
 
+# What config.json calls the kinds of a part that has several; runs of older versions have the first and do not say so.
+KINDS: dict[str, dict[str, Any]] = {
+    "task": {"forecast": ForecastConfig, "images": ImageConfig, "classify": ClassifyConfig},
+    "model": {"SequenceModel": ModelConfig, "ResNet": ResNetConfig},
+    "optim": {"optim": OptimConfig},
+    "loop": {"loop": LoopConfig},
+}
+
+
 def to_dict(experiment: Experiment) -> dict[str, Any]:
     """Plain values, for config.json."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: plain(item) for key, item in value.items()}
-        return str(value) if isinstance(value, Path) else value
-
-    result: dict[str, Any] = plain(dataclasses.asdict(experiment))
-    return result
+    content: dict[str, Any] = {"name": experiment.name}
+    for part, kinds in KINDS.items():
+        config = getattr(experiment, part)
+        values = {k: str(v) if isinstance(v, Path) else v for k, v in dataclasses.asdict(config).items()}
+        kind = next(name for name, kind in kinds.items() if type(config) is kind)
+        content[part] = {"kind": kind, **values} if len(kinds) > 1 else values
+    return content
 
 
 def from_dict(content: dict[str, Any]) -> Experiment:
     """The inverse of `to_dict`; unknown settings are refused."""
-    kinds = {"task": ForecastConfig, "model": ModelConfig, "optim": OptimConfig, "loop": LoopConfig}
-    if not isinstance(content, dict) or {"name", *kinds} - set(content):
-        raise ValueError(f"config.json: expected an experiment with name, {', '.join(kinds)}, got {content!r:.200}")
+    if not isinstance(content, dict) or {"name", *KINDS} - set(content):
+        raise ValueError(f"config.json: expected an experiment with name, {', '.join(KINDS)}, got {content!r:.200}")
     parts: dict[str, Any] = {"name": content["name"]}
-    for name, kind in kinds.items():
-        known = {f.name for f in dataclasses.fields(kind)}
-        unknown = sorted(set(content[name]) - known)
+    for part, kinds in KINDS.items():
+        values = dict(content[part])
+        kind = values.pop("kind", next(iter(kinds)))
+        if kind not in kinds:
+            raise ValueError(
+                f"config.json: {part}: expected the kind {' or '.join(kinds)}, got {kind!r}; "
+                "written by a newer longwave?"
+            )
+        unknown = sorted(set(values) - {f.name for f in dataclasses.fields(kinds[kind])})
         if unknown:
             raise ValueError(
-                f"config.json: unknown settings in {name}: {', '.join(unknown)}; written by a newer longwave?"
+                f"config.json: unknown settings in {part}: {', '.join(unknown)}; written by a newer longwave?"
             )
-        values = dict(content[name])
-        if values.get("csv") is not None:
-            values["csv"] = Path(values["csv"])
-        parts[name] = kind(**values)
+        for name in {"csv", "npz"} & set(values):
+            values[name] = None if values[name] is None else Path(values[name])
+        parts[part] = kinds[kind](**values)
     return Experiment(**parts)

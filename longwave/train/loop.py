@@ -1,8 +1,8 @@
 """The training loop: small, over accelerate, and exact to the bit after a kill.
 
 Everything that the next step depends on is either in the checkpoint (weights, optimiser, random states, position) or
-follows from the seed and the epoch (the order of the examples). A resumed run therefore repeats what it had done since
-its last checkpoint, bit by bit, and goes on.
+follows from the seed and the epoch (the order of the examples, how they are augmented). A resumed run therefore repeats
+what it had done since its last checkpoint, bit by bit, and goes on.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ from typing import Any
 import torch
 from accelerate import Accelerator, DistributedType
 from accelerate.state import AcceleratorState
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from longwave.models import SequenceModel
+from longwave import models
 from longwave.tasks.base import Batch, Split, Task
 from longwave.train import checkpoint
 from longwave.train.config import Experiment
@@ -75,7 +75,7 @@ class Run:
                 "without, or wrap the model in a loop of your own (docs: training)"
             )
         torch.manual_seed(self.config.seed)  # the same weights in every process
-        model = SequenceModel(experiment.model)
+        model = models.build(experiment.model)
         optim = experiment.optim
         groups = param_groups(model, optim.lr, optim.weight_decay, optim.ssm_lr, optim.dt_lr)
         optimizer = torch.optim.AdamW(groups)
@@ -124,7 +124,8 @@ class Run:
         at = self.position
         while not at.finished and at.epoch < self.config.epochs:
             started = time.perf_counter()
-            for batch, share in self._load(self.task.train, self._order(at.epoch)[at.batch :]):
+            split = self.task.train_at(at.epoch, self.config.seed)
+            for batch, share in self._load(split, self._order(at.epoch)[at.batch :]):
                 loss = self._step(batch, share)
                 at.batch += 1
                 at.step += 1
@@ -273,7 +274,7 @@ class Run:
     def _finish(self) -> dict[str, Any]:
         """Scores of the best weights, and the run's summary."""
         self.accelerator.wait_for_everyone()
-        self.load_weights(SequenceModel.from_pretrained(self.folder / "best"))
+        self.load_weights(models.load(self.folder / "best"))
         self.display.testing()
         result = {
             "valid": self.evaluate(self.task.valid),
@@ -287,7 +288,7 @@ class Run:
             write_json(self.folder / "result.json", result)
         return result
 
-    def load_weights(self, model: SequenceModel) -> None:
+    def load_weights(self, model: nn.Module) -> None:
         """Take over the weights of another model."""
         self._unwrapped().load_state_dict(model.state_dict())
 
@@ -398,9 +399,8 @@ class Run:
         """Whether this process is the one that writes."""
         return bool(self.accelerator.is_main_process)
 
-    def _unwrapped(self) -> SequenceModel:
-        model: SequenceModel = self.accelerator.unwrap_model(self.model)
-        return model
+    def _unwrapped(self) -> Any:
+        return self.accelerator.unwrap_model(self.model)
 
 
 class _Indexed(Dataset[Batch]):

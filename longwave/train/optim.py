@@ -4,9 +4,10 @@ from typing import Any
 
 from torch import nn
 
+from longwave.layers.lssl import LSSL
 from longwave.layers.s4 import S4
 
-SSM_PARAMETERS = ("Lambda_re", "Lambda_im", "P", "B")
+SSM_PARAMETERS: dict[type[nn.Module], tuple[str, ...]] = {S4: ("Lambda_re", "Lambda_im", "P", "B"), LSSL: ("A", "B")}
 
 
 def param_groups(
@@ -14,8 +15,8 @@ def param_groups(
 ) -> list[dict[str, Any]]:
     """Groups for an optimiser: torch.optim.AdamW(longwave.param_groups(model, lr=0.01, weight_decay=0.05)).
 
-    dt, Lambda, P and B of every S4 layer train at `ssm_lr` (dt at `dt_lr`, if given) without weight decay; all else,
-    C and D included, at `lr` with `weight_decay`. Frozen parameters are left out.
+    dt, Lambda, P and B of every S4 layer, and dt, A and B of every LSSL, train at `ssm_lr` (dt at `dt_lr`, if given)
+    without weight decay; all else, C and D included, at `lr` with `weight_decay`. Frozen parameters are left out.
     """
     for name, value in (("lr", lr), ("weight_decay", weight_decay), ("ssm_lr", ssm_lr), ("dt_lr", dt_lr)):
         if value is not None and not 0 <= value < float("inf"):
@@ -23,9 +24,10 @@ def param_groups(
     ssm: dict[int, nn.Parameter] = {}
     dt: dict[int, nn.Parameter] = {}
     for layer in module.modules():
-        if isinstance(layer, S4):
-            ssm |= {id(p): p for p in (getattr(layer, name) for name in SSM_PARAMETERS)}
-            dt[id(layer.log_dt)] = layer.log_dt
+        for kind, names in SSM_PARAMETERS.items():
+            if isinstance(layer, kind):
+                ssm |= {id(p): p for p in (layer.get_parameter(name) for name in names)}
+                dt |= {id(p): p for p in (layer.get_parameter("log_dt"),)}
     rest = {id(p): p for p in module.parameters() if id(p) not in ssm and id(p) not in dt}
     groups = [
         {"params": _trainable(rest), "lr": lr, "weight_decay": weight_decay, "name": "rest"},

@@ -4,20 +4,22 @@ import json
 import platform
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import longwave
-from longwave.models import SequenceModel
+from longwave import models
+from longwave.models import ModelConfig, ResNetConfig
 from longwave.tasks import baselines
 from longwave.tasks.base import Task
-from longwave.tasks.forecasting import SETS, ForecastInput, ForecastTask
-from longwave.tasks.series import read_csv
-from longwave.train.config import Experiment, from_dict, to_dict
-from longwave.train.experiments import build_task, fit_model
+from longwave.tasks.classification import ClassificationTask, custom
+from longwave.tasks.forecasting import ForecastTask
+from longwave.tasks.sequences import from_arrays, save_npz
+from longwave.train.config import ClassifyConfig, Experiment, from_dict, to_dict
+from longwave.train.experiments import build_task, find, fit_model
 from longwave.train.loop import Run, write_json
 
 FORMAT = 1  # of a run's config.json
@@ -56,7 +58,27 @@ def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *,
                 },
             },
         )
+        for note in task.describe().get("notes", ()):
+            run.display.say(f"note: {note}")
     return _finish(run, task, resume=False)
+
+
+def classify(
+    x: Any, y: Any, folder: Path, part: Any = None, experiment: Experiment | None = None, *, quiet: bool = False
+) -> Finished:
+    """Train a classifier on arrays: x (n, length, channels), (n, length) or a list of arrays, y (n,) labels.
+
+    The arrays are written to data.npz in the folder of the run, so that it can be resumed and scored again.
+    """
+    check_new(folder)
+    experiment = experiment or find("classify")
+    if not isinstance(experiment.task, ClassifyConfig):
+        raise ValueError(f"experiment: expected one of one's own sequences, such as classify, got {experiment.name}")
+    task = replace(experiment.task, npz=folder / "data.npz", csv=None)
+    sequences = from_arrays(x, y, part)
+    custom(sequences)  # which refuses what cannot be trained on before anything is written
+    save_npz(folder / "data.npz", sequences)
+    return start(replace(experiment, task=task), folder, quiet=quiet)
 
 
 def check_new(folder: Path) -> None:
@@ -90,16 +112,26 @@ def read_config(folder: Path) -> dict[str, Any]:
 def _finish(run: Run, task: Task, resume: bool) -> Finished:
     result = run.fit(resume)
     if run.main:
+        result["model"] = model_name(run.experiment.model)
         result["paper"] = task.paper
         if isinstance(task, ForecastTask):
             run.display.say("scoring the baselines")
             result["baselines"] = baselines.table(task)
+        if isinstance(task, ClassificationTask):
+            result["baselines"] = {"commonest class": task.commonest()}
         write_json(run.folder / "result.json", result)
         from longwave.report.page import write_report
 
         write_report(run.folder, task)
     run.accelerator.wait_for_everyone()
     return Finished(run.folder, run.experiment, result, run.main)
+
+
+def model_name(config: ModelConfig | ResNetConfig) -> str:
+    """What tables call a model."""
+    if isinstance(config, ResNetConfig):
+        return "ResNet-18"
+    return config.mixer.upper() if len(config.mixer) <= 4 else config.mixer
 
 
 def is_main_process() -> bool:
@@ -113,9 +145,9 @@ def leave_processes() -> None:
         torch.distributed.destroy_process_group()
 
 
-def load_best(folder: Path) -> SequenceModel:
+def load_best(folder: Path) -> Any:
     """The best weights of a run, ready to use."""
-    return SequenceModel.from_pretrained(folder / "best").eval()
+    return models.load(folder / "best").eval()
 
 
 def evaluate(folder: Path, part: str, data_dir: Path | None = None) -> dict[str, float]:
@@ -127,49 +159,3 @@ def evaluate(folder: Path, part: str, data_dir: Path | None = None) -> dict[str,
     run = Run(folder, experiment, task, quiet=True)
     run.load_weights(load_best(folder))
     return run.evaluate(getattr(task, part))
-
-
-@dataclass(frozen=True)
-class Continuation:
-    """A forecast of what comes after a series: values (horizon, columns), in the units of the series."""
-
-    columns: tuple[str, ...]
-    known: Any  # (context, columns), the rows before
-    known_times: Any  # datetime64 or None
-    values: Any
-    times: Any
-
-    def write(self, path: Path) -> None:
-        """Write the forecast as CSV, whole or not at all."""
-        lines = [
-            ",".join((["time"] if self.times is not None else []) + [f'"{c}"' if "," in c else c for c in self.columns])
-        ]
-        for k, row in enumerate(self.values):
-            stamp = [str(self.times[k]).replace("T", " ")] if self.times is not None else []
-            lines.append(",".join(stamp + [f"{value:.8g}" for value in row]))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
-        part.write_text("\n".join(lines) + "\n")
-        part.replace(path)
-
-
-def predict(folder: Path, csv: Path) -> Continuation:
-    """Forecast the rows after the last of a CSV file."""
-    config = read_config(folder)
-    settings = from_dict(config["experiment"]).task
-    inputs = ForecastInput.from_dict(config["task"]["inputs"])
-    named = None if settings.csv is not None else SETS[settings.data]
-    time = settings.time if named is None else named.time
-    series = read_csv(csv, inputs.target, time, settings.multivariate, settings.fill)
-    batch, future = inputs.continuation(series)
-    model = load_best(folder)
-    with torch.no_grad():
-        y, _ = model(batch["x"], time=batch.get("time"))
-    order = [series.columns.index(name) for name in inputs.columns]
-    return Continuation(
-        columns=inputs.columns,
-        known=series.values[-inputs.context :, order],
-        known_times=None if series.times is None else series.times[-inputs.context :],
-        values=inputs.restore(y[0].double().numpy()),
-        times=future,
-    )

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from longwave.layers import MIXERS, NORMS, S4, Block
+from longwave.layers import MIXERS, NORMS, S4, Block, make_mixer
 from longwave.layers.block import Dropout, MaskedBatchNorm, valid_steps
 
 H, L, CLOSE = 4, 12, 1e-9
@@ -23,12 +23,24 @@ def name(settings):
         "before" if settings["prenorm"] else "after",
         "glu" if settings["glu"] else "",
         "feedforward" if settings["feed_forward"] else "",
+        "" if settings.get("mix_features", True) else "bare",
     )
     return "-".join(part for part in parts if part)
 
 
 every_block = pytest.mark.parametrize("settings", SETTINGS, ids=name)
-every_mixer = pytest.mark.parametrize("mixer", sorted(MIXERS))
+# Every block with S4; two that differ in everything with every mixer, bare and with a mixing of features behind it.
+every_mixer = pytest.mark.parametrize(
+    ("settings", "mixer"),
+    [(settings, "s4") for settings in SETTINGS]
+    + [
+        (settings | {"mix_features": mix_features}, mixer)
+        for settings, mixer, mix_features in itertools.product(
+            (SETTINGS[0], SETTINGS[-1]), [name for name in MIXERS if name != "s4"], (True, False)
+        )
+    ],
+    ids=lambda value: name(value) if isinstance(value, dict) else value,
+)
 both_ways = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal", "bidirectional"])
 
 
@@ -38,7 +50,8 @@ def _in_float64():
 
 
 def make(settings, mixer="s4", bidirectional=False, **more):
-    block = Block(MIXERS[mixer](H, 4, bidirectional=bidirectional), H, **settings, **more)
+    layer = make_mixer(mixer, H, {"d_state": 4, "heads": 2, "features": 8, "bidirectional": bidirectional})
+    block = Block(layer, H, **settings, **more)
     with torch.no_grad():  # a batch norm that has seen nothing would hide mistakes
         for module in block.modules():
             if isinstance(module, MaskedBatchNorm):
@@ -62,7 +75,6 @@ def gradients(block, x, **arguments):
 
 
 @every_mixer
-@every_block
 def test_step_equals_forward(settings, mixer):
     block, x = make(settings, mixer).eval(), torch.randn(3, L, H)
     y, after = block(x)
@@ -75,7 +87,6 @@ def test_step_equals_forward(settings, mixer):
 
 
 @every_mixer
-@every_block
 def test_chunks_equal_the_whole(settings, mixer):
     block, x = make(settings, mixer).eval(), torch.randn(2, L, H)
     y, after = block(x)
@@ -88,7 +99,6 @@ def test_chunks_equal_the_whole(settings, mixer):
 
 
 @every_mixer
-@every_block
 def test_a_causal_block_does_not_see_the_future(settings, mixer):
     block, x = make(settings, mixer).eval(), torch.randn(2, L, H)
     changed = torch.cat((x[:, :7], torch.randn(2, L - 7, H)), dim=1)
@@ -256,6 +266,16 @@ def test_masked_batch_norm_takes_its_statistics_of_half_precision_in_float32():
     assert y.dtype == torch.bfloat16
     truth = nn.functional.batch_norm(x.double().flatten(0, 1), None, None, training=True).view_as(y)
     torch.testing.assert_close(y.double(), truth, rtol=0.01, atol=0.01)
+
+
+def test_a_block_without_mixing_adds_the_mixers_output_as_it_is():
+    """A Transformer's sublayer: x + dropout(attention(norm(x))), and nothing with weights in between."""
+    block, x = make(SETTINGS[0] | {"norm": "layer"}, "attention", mix_features=False), torch.randn(2, L, H)
+    torch.testing.assert_close(block(x)[0], x + block.mixer(block.norm(x))[0], rtol=CLOSE, atol=CLOSE)
+    assert {name.split(".")[0] for name, _ in block.named_parameters()} == {"mixer", "norm"}
+    dropped = make(SETTINGS[0] | {"norm": "layer"}, "attention", mix_features=False, dropout=0.5)
+    changes = dropped(x)[0] - x
+    assert (changes == 0).float().mean() > 0.2
 
 
 # Dropout

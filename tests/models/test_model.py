@@ -5,14 +5,16 @@ import itertools
 import json
 import math
 import pickle
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from longwave.layers import MIXERS
 from longwave.layers.block import MaskedBatchNorm, valid_steps
 from longwave.models import ModelConfig, SequenceModel
-from longwave.models.model import FORMAT
+from longwave.models.pretrained import FORMAT
 
 L, HORIZON, CLOSE = 11, 3, 1e-9
 TINY = ModelConfig(d_model=4, n_layers=2, d_state=4)
@@ -309,6 +311,49 @@ def test_a_forecast_tells_a_zero_from_a_step_to_forecast():
     assert not torch.allclose(model(x)[0], y)
 
 
+# Mixers
+
+
+@in_float64
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_a_model_of_any_mixer_streams_trains_and_comes_back(mixer, tmp_path):
+    model = make("sequence", "layer-before-glu-feedforward", mixer=mixer, heads=2, features=8).eval()
+    (x, _), lengths = inputs(model), torch.tensor([L, 4, 1])
+    y, _ = model(x)
+    state, steps = model.initial_state(3), []
+    for x_t in x.unbind(1):
+        y_t, state = model.step(x_t, state)
+        steps.append(y_t)
+    close(torch.stack(steps, dim=1), y)
+    padded, _ = model(pad(x, lengths, math.nan), lengths=lengths)
+    for i, n in enumerate(lengths.tolist()):
+        close(padded[i, :n], y[i, :n])
+    padded.square().sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+    model.save_pretrained(tmp_path)
+    assert torch.equal(SequenceModel.from_pretrained(tmp_path).eval()(x)[0], y)
+
+
+def test_every_mixer_can_be_named_in_the_settings():
+    assert list(get_args(get_type_hints(ModelConfig)["mixer"])) == list(MIXERS)
+
+
+def test_attention_and_a_feed_forward_sublayer_are_a_transformer():
+    """As torch's encoder layer is one: the same weights give the same output."""
+    model = make("sequence", "layer-before-glu-feedforward", mixer="attention-stored", heads=2, rotary=False)
+    block, x = model.blocks[0], torch.randn(2, L, 4)
+    truth = torch.nn.TransformerEncoderLayer(4, 2, 6, 0.0, "gelu", batch_first=True, norm_first=True)
+    attention, feed_forward = block.mixer.heads, block.feed_forward
+    truth.self_attn.in_proj_weight, truth.self_attn.in_proj_bias = attention.project.weight, attention.project.bias
+    truth.self_attn.out_proj = attention.output
+    truth.norm1, truth.norm2, truth.linear1, truth.linear2 = (
+        block.norm, block.feed_forward_norm, feed_forward[0], feed_forward[3],
+    )  # fmt: skip
+    expected = truth(x, src_mask=torch.ones(L, L, dtype=torch.bool).triu(1))
+    torch.testing.assert_close(block(x)[0], expected, rtol=1e-5, atol=1e-5)
+    assert sum(p.numel() for p in block.parameters()) == sum(p.numel() for p in truth.parameters())
+
+
 # Gradients and mistakes
 
 
@@ -455,8 +500,8 @@ DAMAGES = {
     "no settings": (lambda f: replace_config(f, lambda c: c.pop("config")), 'expected the settings.*"config"'),
     "settings of another kind": (lambda f: replace_config(f, lambda c: c.update(config=[])), "expected the settings"),
     "an unknown setting": (
-        lambda f: replace_config(f, lambda c: c["config"].update(heads=8)),
-        "unknown settings heads; written by a newer longwave",
+        lambda f: replace_config(f, lambda c: c["config"].update(depth=8)),
+        "unknown settings depth; written by a newer longwave",
     ),
     "a text for a number": (
         lambda f: replace_config(f, lambda c: c["config"].update(d_model="four")),

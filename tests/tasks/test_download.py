@@ -518,6 +518,16 @@ def test_check_finds_damage_and_get_does_not_overwrite_it(good, server, damage):
     assert len(server.requests) == 1
 
 
+def test_what_a_gzip_file_holds_will_do_without_it(tmp_path):
+    part = File("x.gz", 6000, f"sha256:{sha256(CONTENTS['tiny/a.txt'])}", gzipped=True)
+    assert not part.present(tmp_path)
+    (tmp_path / "x").write_bytes(CONTENTS["tiny/a.txt"])
+    assert part.present(tmp_path)
+    assert part.problem(tmp_path) is None
+    (tmp_path / "x").write_bytes(CONTENTS["tiny/a.txt"][:-1])
+    assert "holds 5999 bytes" in part.problem(tmp_path).replace(",", "")
+
+
 def test_a_gzip_file_is_checked_by_what_it_holds(tmp_path):
     part = File("x.gz", 6000, f"sha256:{sha256(CONTENTS['tiny/a.txt'])}", gzipped=True)
     path = tmp_path / "x.gz"

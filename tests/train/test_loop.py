@@ -112,6 +112,26 @@ def test_a_run_killed_again_and_again_goes_on_to_the_bit(tmp_path):
     assert (tmp_path / "often" / "checkpoints" / checkpoint.DAMAGED).exists()
 
 
+def test_a_run_on_augmented_examples_goes_on_to_the_bit(tmp_path):
+    """A kill in the second epoch, whose examples are not those of the first."""
+    settings = {"model": {"dropout": 0.0}, "loop": {"workers": 1}}
+    never, killed = (
+        {"folder": str(tmp_path / name), "settings": settings, "task": {"jitter": True}} for name in ("never", "killed")
+    )
+    strike = {"strike": {"place": "after a step", "at": 7}}
+    answers = run_cases([never, killed | strike, killed | {"resume": True}])
+    assert [answer["code"] for answer in answers] == [0, -9, 0]
+    assert differences(tmp_path / "killed", trace(tmp_path / "never")) == []
+
+
+def test_every_epoch_asks_for_examples_of_its_own_with_the_seed_of_the_run(tmp_path):
+    asked = []
+    task = make_task()
+    object.__setattr__(task, "train_at", lambda *which: asked.append(which) or task.train)
+    run(tmp_path, task, loop={"epochs": 3, "seed": 5})
+    assert asked == [(0, 5), (1, 5), (2, 5)]
+
+
 def test_a_finished_run_may_be_resumed_and_stays_as_it_is(tmp_path):
     run(tmp_path)
     truth = trace(tmp_path)

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from longwave import S4, param_groups
+from longwave.layers import LSSL
 
 SSM = {"Lambda_re", "Lambda_im", "P", "B"}
 
@@ -58,6 +59,13 @@ def test_rates_can_be_set_apart():
     assert (groups["ssm"]["lr"], groups["dt"]["lr"], groups["rest"]["lr"]) == (2e-3, 3e-4, 0.01)
     assert by_name(param_groups(Model(), lr=0.01, ssm_lr=2e-3))["dt"]["lr"] == 2e-3
     assert by_name(param_groups(Model(), lr=0.01, dt_lr=0.0))["dt"]["lr"] == 0.0
+
+
+def test_an_lssl_is_grouped_as_an_s4_is():
+    layer = LSSL(4, 8)
+    groups = by_name(param_groups(layer, lr=0.01))
+    found = {name: names(layer, group) for name, group in groups.items()}
+    assert found == {"ssm": {"A", "B"}, "dt": {"log_dt"}, "rest": {"C", "D"}}
 
 
 def test_frozen_parameters_are_left_out():

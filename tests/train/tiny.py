@@ -44,9 +44,32 @@ class Rows:
         return {"x": self.x[chosen], "y": self.y[chosen]}
 
 
+@dataclass(frozen=True, eq=False)
+class Jittered:
+    """Examples with noise that follows from epoch, seed and index."""
+
+    rows: Rows
+    epoch: int
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        batch = self.rows.batch(indices)
+        for x, index in zip(batch["x"], indices, strict=True):
+            x += torch.randn(x.shape, generator=torch.Generator().manual_seed(hash((self.epoch, self.seed, index))))
+        return batch
+
+
 @dataclass(frozen=True)
 class Tiny(Task):
     """The mean of what comes in, by squared error."""
+
+    jitter: bool = False
+
+    def train_at(self, epoch: int, seed: int) -> Any:
+        return Jittered(self.train, epoch, seed) if self.jitter else self.train
 
     def loss(self, output: Tensor, batch: Batch) -> Tensor:
         return (output - batch["y"]).square().mean()

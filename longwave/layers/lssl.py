@@ -1,0 +1,232 @@
+"""The LSSL layer (linear state space layer): S4's predecessor, with a dense state matrix; a baseline.
+
+Paper: eq. (3) to (5), with nothing known about A. The kernel is C times the Krylov matrix of A_bar and B_bar, which is
+computed in full: O(N^3 log L + N^2 L) work and O(N L) memory for each system, against S4's O(N + L). Nothing keeps a
+trained A stable.
+"""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from longwave.layers.block import valid_steps
+from longwave.layers.checks import (
+    check_causal,
+    check_count,
+    check_dt_bounds,
+    check_input,
+    check_lengths,
+    check_rate,
+    wrong_state,
+)
+from longwave.ssm import Powers, fft_conv, hippo, response, state_after
+
+
+def krylov(E: Float[Tensor, "S N N"], B_bar: Float[Tensor, "S N"], L: int) -> Float[Tensor, "S N L"]:
+    """The columns B_bar, A_bar B_bar, ... A_bar^(L-1) B_bar with A_bar = I + E, by doubling.
+
+    m columns times A_bar^m are the next m, and (I + E)^2 = I + (2 E + E^2): small E keep the digits of slow modes.
+    """
+    columns = B_bar.unsqueeze(-1)
+    while True:
+        known = columns[..., : L - columns.shape[-1]]
+        if known.shape[-1] == 0:
+            return columns
+        columns = torch.cat((columns, known + E @ known), dim=-1)
+        if columns.shape[-1] < L:
+            E = 2 * E + E @ E
+
+
+class LSSL(nn.Module):
+    """y, state = layer(u) for u (B, L, H) of any length L; y_t, state = layer.step(u_t, state) for one step.
+
+    d_model        H, the number of features
+    d_state        N, the size of each feature's state (even)
+    init           "legs", "legt" or "lagt" (longwave.ssm.INITS)
+    bidirectional  two kernels, one for each direction; then there is no state and no step
+    n_ssm          S, number of distinct (A, B, dt), each shared by H / S neighbouring features; None: H.
+                   A has S N^2 numbers; training holds log2(L) powers of that size, and S N L numbers more
+    dt_min, dt_max bounds of the log-uniform distribution that dt starts from
+    trainable      False freezes dt, A and B
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_state: int = 64,
+        *,
+        init: str = "legs",
+        bidirectional: bool = False,
+        n_ssm: int | None = None,
+        dt_min: float = 1e-3,
+        dt_max: float = 1e-1,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__()
+        check_count("d_model", d_model)
+        check_count("d_state", d_state)
+        if d_state % 2:
+            raise ValueError(f"d_state: expected an even number, as for S4, got {d_state}")
+        n_ssm = d_model if n_ssm is None else n_ssm
+        check_count("n_ssm", n_ssm)
+        if d_model % n_ssm:
+            raise ValueError(f"n_ssm: expected a divisor of d_model = {d_model}, got {n_ssm}")
+        check_dt_bounds(dt_min, dt_max)
+        self.d_model, self.d_state, self.n_ssm, self.init = d_model, d_state, n_ssm, init
+        self.share = d_model // n_ssm  # features of one system
+        self.bidirectional = bidirectional
+
+        A, B = hippo(init, d_state)
+        dtype = torch.get_default_dtype()
+        log_dt = math.log(dt_min) + torch.rand(n_ssm) * (math.log(dt_max) - math.log(dt_min))
+        self.log_dt = nn.Parameter(log_dt, requires_grad=trainable)
+        self.A = nn.Parameter(A.to(dtype).repeat(n_ssm, 1, 1), requires_grad=trainable)
+        self.B = nn.Parameter(B.to(dtype).repeat(n_ssm, 1), requires_grad=trainable)
+        self.C = nn.Parameter(torch.randn(*((2,) if bidirectional else ()), d_model, d_state))
+        self.D = nn.Parameter(torch.randn(d_model))
+        self._step_cache: dict[float, tuple[list[Tensor], tuple[Tensor, Tensor]]] = {}
+
+    # The convolutional view
+
+    def kernel(self, L: int, rate: float = 1.0) -> Float[Tensor, "*D H L"]:
+        """The convolution kernel K (H, L); two-sided: (2, H, L), forward and backward."""
+        check_count("L", L)
+        check_rate(rate)
+        return self._kernel(*self._discrete(rate), L)
+
+    def forward(
+        self,
+        u: Float[Tensor, "batch L H"],
+        state: Float[Tensor, "batch H N"] | None = None,
+        *,
+        lengths: Tensor | None = None,
+        rate: float = 1.0,
+        need_state: bool = True,
+    ) -> tuple[Float[Tensor, "batch L H"], Float[Tensor, "batch H N"] | None]:
+        """y (B, L, H) in u's dtype, and the state after the last step; the arguments are those of S4."""
+        check_input(u, ("batch", "L", self.d_model))
+        check_rate(rate)
+        if state is not None:
+            self._check_state(state, len(u))
+        lengths = None if lengths is None else check_lengths(lengths, u)
+        with torch.autocast(u.device.type, enabled=False):
+            signal = u.to(self._dtype)
+            if lengths is not None:
+                valid = valid_steps(lengths, u)
+                signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
+            E, B_bar = self._discrete(rate)
+            K = self._kernel(E, B_bar, u.shape[1])
+            y = (fft_conv(signal, *K) if self.bidirectional else fft_conv(signal, K)) + self.D.to(K.dtype) * signal
+            if not self.bidirectional and (state is not None or need_state):
+                powers = Powers(E.double(), E.dtype)
+                if state is not None:
+                    y = y + self._response(powers, state.to(E.dtype), u.shape[1])
+                if need_state:
+                    state = self._state_after(powers, B_bar, signal.mT, state, lengths)
+            if lengths is not None:
+                y = torch.where(valid, y, 0)
+        return y.to(u.dtype), state if need_state else None
+
+    def _discrete(self, rate: float) -> tuple[Tensor, Tensor]:
+        """E = A_bar - I = (I - dt/2 A)^-1 dt A and B_bar = (I - dt/2 A)^-1 dt B of each system."""
+        A, B = self.A.to(self._dtype), self.B.to(self._dtype)
+        dt = self.log_dt.to(self._dtype).exp() * rate
+        identity = torch.eye(self.d_state, dtype=A.dtype, device=A.device)
+        # One solve a system: batched solves of large systems deadlock in some builds of the linear-algebra library.
+        solved = [
+            torch.linalg.solve(identity - dt_s / 2 * A_s, dt_s * torch.cat((A_s, B_s.unsqueeze(-1)), dim=-1))
+            for A_s, B_s, dt_s in zip(A.unbind(), B.unbind(), dt.unbind(), strict=True)
+        ]
+        return torch.stack([s[:, :-1] for s in solved]), torch.stack([s[:, -1] for s in solved])
+
+    def _kernel(self, E: Tensor, B_bar: Tensor, L: int) -> Tensor:
+        C = self.C.to(E.dtype).unflatten(-2, (self.n_ssm, self.share))
+        return (C @ krylov(E, B_bar, L)).flatten(-3, -2)
+
+    def _response(self, powers: Powers, state: Tensor, L: int) -> Tensor:
+        """What `state` adds to y (B, L, H): one feature of each system after the other, because C is its own."""
+        C = self.C.to(state.dtype).unflatten(0, (self.n_ssm, self.share)).unbind(1)
+        states = state.unflatten(1, (self.n_ssm, self.share)).unbind(2)
+        parts = [response(powers, C_i, x_i, L) for C_i, x_i in zip(C, states, strict=True)]
+        return torch.stack(parts, dim=2).flatten(1, 2).mT
+
+    def _state_after(
+        self, powers: Powers, B_bar: Tensor, u: Tensor, state: Tensor | None, lengths: Tensor | None
+    ) -> Tensor:
+        """The state after u (B, H, L): the features of one system are rows of one batch to it."""
+
+        def rows(x: Tensor) -> Tensor:
+            return x.unflatten(1, (self.n_ssm, self.share)).movedim(2, 0).flatten(0, 1)
+
+        before = None if state is None else rows(state.to(u.dtype))
+        x = state_after(powers, B_bar, rows(u), before, None if lengths is None else lengths.repeat(self.share))
+        return x.unflatten(0, (self.share, len(u))).movedim(0, 2).flatten(1, 2)
+
+    # The recurrent view
+
+    def initial_state(self, batch: int) -> Float[Tensor, "batch H N"]:
+        """The state before the first step: zero, (B, H, N)."""
+        check_causal("initial_state", self.bidirectional)
+        check_count("batch", batch)
+        return torch.zeros(batch, self.d_model, self.d_state, dtype=self._dtype, device=self.A.device)
+
+    def step(
+        self, u: Float[Tensor, "batch H"], state: Float[Tensor, "batch H N"], *, rate: float = 1.0
+    ) -> tuple[Float[Tensor, "batch H"], Float[Tensor, "batch H N"]]:
+        """One step of the recurrence: y_t (B, H) and the next state, in O(H N^2)."""
+        check_causal("step", self.bidirectional)
+        check_input(u, ("batch", self.d_model))
+        check_rate(rate)
+        self._check_state(state, len(u))
+        with torch.autocast(u.device.type, enabled=False):
+            E, B_bar = self._step_constants(rate)
+            signal = u.to(E.dtype)
+            x = state.to(E.dtype).unflatten(1, (self.n_ssm, self.share))
+            driven = B_bar.unsqueeze(1) * signal.unflatten(1, (self.n_ssm, self.share)).unsqueeze(-1)
+            x = (x + torch.einsum("bsin,smn->bsim", x, E) + driven).flatten(1, 2)
+            y = (self.C.to(E.dtype) * x).sum(-1) + self.D.to(E.dtype) * signal
+        return y.to(u.dtype), x
+
+    def _step_constants(self, rate: float) -> tuple[Tensor, Tensor]:
+        """A_bar - I and B_bar, kept until A, B or dt changes; the values are the key, as in S4."""
+        parameters = [self.log_dt, self.A, self.B]
+        differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
+        if differentiable or any(p.is_inference() for p in parameters):
+            return self._discrete(rate)
+        known, constants = self._step_cache.get(rate, ([], None))
+        if constants is None or not all(_same(p, k) for p, k in zip(parameters, known, strict=True)):
+            with torch.inference_mode(False), torch.no_grad():
+                constants = self._discrete(rate)
+                # One rate at a time: an entry is as large as the layer.
+                self._step_cache = {rate: ([p.clone() for p in parameters], constants)}
+        return constants
+
+    # What a module owes torch and its callers
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """float64 if the parameters are, else float32: half precision would not do."""
+        return torch.float64 if self.log_dt.dtype == torch.float64 else torch.float32
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_step_cache": {}}  # copies and pickles derive their own
+
+    def extra_repr(self) -> str:
+        """The settings, as they are written in the constructor."""
+        return (
+            f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
+            f"n_ssm={self.n_ssm}"
+        )
+
+    def _check_state(self, state: Tensor, batch: int) -> None:
+        check_causal("state", self.bidirectional)
+        expected = (batch, self.d_model, self.d_state)
+        if not isinstance(state, Tensor) or not state.is_floating_point() or tuple(state.shape) != expected:
+            raise wrong_state(state, f"a real tensor {expected}")
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)

@@ -1,0 +1,82 @@
+"""ResNet-18 for small images, the paper's 2-D comparison: it sees the sequence of pixels as the image that it is.
+
+He et al., "Deep Residual Learning for Image Recognition" (2016), in its form for images of 32 x 32: a first convolution
+of 3 x 3 without stride or pooling, then four stages of two blocks, each but the first halving the image and doubling
+the features.
+"""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from longwave.models import pretrained
+from longwave.models.config import ResNetConfig
+
+STAGES = 4
+
+
+class ResNet(nn.Module):
+    """y, None = model(x), where x (B, height * width, input_size) is an image row by row. It cannot stream."""
+
+    def __init__(self, config: ResNetConfig) -> None:
+        super().__init__()
+        if config.norm not in NORMS:
+            raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
+        self.config = config
+        widths = [config.width << stage for stage in range(STAGES)]
+        self.stem = nn.Sequential(_conv(config.input_size, widths[0]), NORMS[config.norm](widths[0]), nn.ReLU())
+        blocks: list[nn.Module] = []
+        before = widths[0]
+        for stage, width in enumerate(widths):
+            blocks.append(ResidualBlock(before, width, 1 if stage == 0 else 2, config.norm))
+            blocks.append(ResidualBlock(width, width, 1, config.norm))
+            before = width
+        self.blocks = nn.Sequential(*blocks)
+        self.linear = nn.Linear(widths[-1], config.output_size)
+
+    def forward(
+        self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """The output (B, output_size), as of a sequence model."""
+        for name, value in (("state", state), ("time", time), ("lengths", lengths)):
+            if value is not None:
+                raise ValueError(f"{name}: a ResNet takes whole images of one size and nothing else")
+        height, width = self.config.height, self.config.image_width
+        if x.ndim != 3 or x.shape[1] != height * width:
+            raise ValueError(f"x: expected (B, {height} * {width}, channels), got {tuple(x.shape)}")
+        features = self.blocks(self.stem(x.transpose(1, 2).unflatten(2, (height, width))))
+        return self.linear(features.mean((2, 3))), None
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors into `folder`; each appears whole or not at all."""
+        pretrained.save(self, folder)
+
+
+class ResidualBlock(nn.Module):
+    """ReLU(x + norm(conv(ReLU(norm(conv(x)))))); where the size changes, x goes through a 1 x 1 convolution."""
+
+    def __init__(self, before: int, width: int, stride: int, norm: str) -> None:
+        super().__init__()
+        self.branch = nn.Sequential(
+            _conv(before, width, stride), NORMS[norm](width), nn.ReLU(), _conv(width, width), NORMS[norm](width)
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if stride > 1 or before != width:
+            self.shortcut = nn.Sequential(nn.Conv2d(before, width, 1, stride, bias=False), NORMS[norm](width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, before, height, width)."""
+        return nn.functional.relu(self.branch(x) + self.shortcut(x))
+
+
+# Layer norm of an image is group norm with one group: over features and pixels, with a scale and shift a feature.
+NORMS: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm2d, "layer": lambda width: nn.GroupNorm(1, width)}
+
+
+def _conv(before: int, width: int, stride: int = 1) -> nn.Conv2d:
+    conv = nn.Conv2d(before, width, 3, stride, padding=1, bias=False)
+    nn.init.normal_(conv.weight, std=math.sqrt(2 / (9 * width)))  # He's, by the size of what goes out
+    return conv

@@ -1,0 +1,354 @@
+"""Reading labelled sequences: an .npz file, a CSV file with one row a sequence, arrays, a data frame.
+
+In an .npz file, which holds plain arrays only (nothing is unpickled):
+
+    x        (n, length, channels) or (n, length) numbers
+    y        (n,) labels: names or whole numbers
+    part     (n,) optional: "train", "valid" or "test"
+    lengths  (n,) if the sequences differ in length; x is then (total, channels) or (total,), one after the other
+
+What is accepted, and what is refused:
+
+    labels            kept as names; 3 and 3.0 are the class "3"; a missing one is refused, and so is 0.5
+    values            real and finite; NaN and infinities are refused, by example, step and channel
+    end of a CSV row  empty cells are no steps, so that rows may differ in length; one before a number is refused
+    no steps          refused
+
+Messages count examples and steps from 0, and lines of a file from 1.
+"""
+
+import csv
+import itertools
+import math
+import os
+import zipfile
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.tasks.series import MISSING, nearest, open_csv
+
+PARTS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
+KEYS = ("x", "y", "part", "lengths")
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Sequences one after the other, with their labels and parts if they are known."""
+
+    values: NDArray[Any]  # (total, channels) real and finite
+    lengths: NDArray[np.int64]  # (n,)
+    labels: tuple[str, ...] | None = None  # (n,)
+    parts: tuple[str, ...] | None = None  # (n,): train, valid or test
+    source: str = "arrays"
+
+    def __post_init__(self) -> None:
+        _check_values(self)
+        for name, given in (("y", self.labels), ("part", self.parts)):
+            if given is not None and len(given) != len(self):
+                raise ValueError(
+                    f"{self.source}: {name}: expected one for each of {len(self)} sequences, got {len(given)}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a step."""
+        return int(self.values.shape[1])
+
+    @property
+    def length(self) -> int | None:
+        """The length of all sequences; None if they differ."""
+        return int(self.lengths[0]) if (self.lengths == self.lengths[0]).all() else None
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each sequence begins in `values`."""
+        return np.cumsum(self.lengths) - self.lengths
+
+
+def read_npz(path: str | os.PathLike[str], labelled: bool = True) -> Sequences:
+    """The sequences in an .npz file; without `labelled`, labels and parts are not looked at."""
+    path = Path(path).expanduser()
+    try:
+        with path.open("rb") as binary:  # numpy, given a path, would leave a damaged file open
+            file = np.load(binary, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise ValueError(f"{path}: expected an .npz file with x and y, got a single array; use numpy.savez")
+            names = file.files
+            wanted = KEYS if labelled else ("x", "lengths")
+            arrays = {name: _plain_array(file, name, path) for name in wanted if name in names}
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: there is no such file; expected an .npz file with x and y") from error
+    except IsADirectoryError as error:
+        raise ValueError(f"{path}: expected an .npz file with x and y, got a folder") from error
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(f"{path}: the file is damaged ({error}); write it again with numpy.savez") from error
+    except ValueError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise ValueError(
+            f"{path}: expected an .npz file with x and y, as numpy.savez writes it, got another"
+        ) from error
+    for name in ("x", "y") if labelled else ("x",):
+        if name not in arrays:
+            raise ValueError(
+                f"{path}: {name}: is not in the file; expected x and y, got {', '.join(names) or 'nothing'}"
+            )
+    return _sequences(arrays["x"], arrays.get("lengths"), arrays.get("y"), arrays.get("part"), str(path))
+
+
+def read_csv(
+    path: str | os.PathLike[str], label: str = "label", part: str | None = None, labelled: bool = True
+) -> Sequences:
+    """The sequences in a CSV file (or its gzip) with a header: a column of labels, and the steps in all others.
+
+    `part` names a column that says train, valid or test. Columns without a name are not read. Without `labelled`,
+    labels and parts are not looked at, and their columns may be absent.
+    """
+    with open_csv(path) as (text, source):
+        lines = iter(text)
+        blank, first = 0, next(lines, "")
+        while first and not first.strip():
+            blank, first = blank + 1, next(lines, "")
+        if not first:
+            raise ValueError(f"{source}: the file is empty; expected a header with the names of the columns, then rows")
+        delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+        reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
+        names = [name.strip() for name in next(reader)]
+        rows = ((f"{source}, line {reader.line_num + blank}", cells) for cells in reader if cells)
+        return _from_rows(names, rows, label, part, labelled, source)
+
+
+def from_frame(frame: Any, label: str = "label", part: str | None = None, labelled: bool = True) -> Sequences:
+    """The sequences in a data frame of pandas or polars, one row each, by the rules of `read_csv`."""
+    names = [str(name) for name in frame.columns]
+    columns = [np.asarray(frame[name].to_numpy()).tolist() for name in frame.columns]
+    rows = ((f"data frame, row {k}", list(cells)) for k, cells in enumerate(zip(*columns, strict=True)))
+    return _from_rows(names, rows, label, part, labelled, "data frame")
+
+
+def from_arrays(x: Any, y: Any = None, part: Any = None) -> Sequences:
+    """The sequences in x: (n, length, channels), (n, length), or a list of arrays (length, channels) or (length,)."""
+    if isinstance(x, list | tuple) or getattr(x, "dtype", np.dtype(float)).kind == "O":
+        arrays = [np.asarray(sequence) for sequence in x]
+        if not arrays:
+            raise ValueError("x: expected sequences, got none")
+        shapes = {array.shape[1:] for array in arrays}
+        if len(shapes) > 1 or arrays[0].ndim not in (1, 2):
+            shown = ", ".join(sorted(str(array.shape) for array in arrays[:3]))
+            raise ValueError(f"x: expected arrays (length, channels), all with the same channels, got {shown} ...")
+        lengths = np.array([len(array) for array in arrays], np.int64)
+        return _sequences(np.concatenate(arrays), lengths, y, part, "x")
+    return _sequences(np.asarray(x), None, y, part, "x")
+
+
+def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
+    """Write sequences as `read_npz` reads them; the file appears whole or not at all."""
+    path = Path(path)
+    arrays: dict[str, Any] = {"x": sequences.values}
+    if sequences.length is None:
+        arrays["lengths"] = sequences.lengths
+    else:
+        arrays["x"] = sequences.values.reshape(len(sequences), sequences.length, sequences.channels)
+    if sequences.labels is not None:
+        arrays["y"] = np.array(sequences.labels)
+    if sequences.parts is not None:
+        arrays["part"] = np.array(sequences.parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_name(f".{path.name}.part")
+    with half.open("wb") as file:
+        np.savez(file, **arrays)
+    half.replace(path)
+
+
+def class_names(labels: Iterable[str]) -> tuple[str, ...]:
+    """The different labels: by size if all are whole numbers, else by the alphabet."""
+    names = sorted(set(labels))
+    return tuple(sorted(names, key=int) if all(_is_whole(name) for name in names) else names)
+
+
+# From arrays
+
+
+def _plain_array(file: Any, name: str, path: Path) -> NDArray[Any]:
+    try:
+        values: NDArray[Any] = file[name]
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: {name}: holds Python objects, which are not loaded; expected plain numbers or text. Sequences of "
+            "unequal length go one after the other, with an array `lengths` (longwave.tasks.sequences.save_npz)"
+        ) from error
+    return values
+
+
+def _sequences(x: NDArray[Any], lengths: Any, y: Any, part: Any, source: str) -> Sequences:
+    if x.dtype.kind not in "buif":
+        raise ValueError(f"{source}: x: expected real numbers, got {x.dtype}")
+    if lengths is None:
+        if x.ndim not in (2, 3) or 0 in x.shape:
+            raise ValueError(
+                f"{source}: x: expected (n, length, channels) or (n, length), none of them 0, got {x.shape}; sequences "
+                "of unequal length go one after the other, with an array `lengths`"
+            )
+        lengths = np.full(x.shape[0], x.shape[1])
+        values = x.reshape(x.shape[0] * x.shape[1], -1)
+    else:
+        lengths = np.asarray(lengths)
+        values = x[:, None] if x.ndim == 1 else x
+        if lengths.ndim != 1 or lengths.dtype.kind not in "ui" or values.ndim != 2 or lengths.sum() != len(values):
+            total = f"adding up to {len(x):,}" if lengths.dtype.kind in "ui" and lengths.ndim == 1 else "whole numbers"
+            raise ValueError(
+                f"{source}: lengths: with them, expected x (total, channels) and one length a sequence, {total}; got x "
+                f"{x.shape} and lengths {lengths.dtype} {lengths.shape} with the sum {lengths.sum():,}"
+            )
+    return Sequences(
+        values,
+        lengths.astype(np.int64),
+        None if y is None else _labels(y, source),
+        None if part is None else _parts(part, source),
+        source,
+    )
+
+
+def _check_values(sequences: Sequences) -> None:
+    values, lengths, source = sequences.values, sequences.lengths, sequences.source
+    if not len(lengths) or (lengths < 1).any():
+        which = f"sequence {int(np.argmax(lengths < 1))} has none" if len(lengths) else "there are no sequences"
+        raise ValueError(f"{source}: expected sequences of one step or more; {which}")
+    finite = np.isfinite(values).all(axis=1) if values.dtype.kind == "f" else np.ones(1, bool)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        example = int(np.searchsorted(np.cumsum(lengths), row, side="right"))
+        step, channel = row - int(sequences.starts[example]), int(np.argmin(np.isfinite(values[row])))
+        count = int((~finite).sum())
+        raise ValueError(
+            f"{source}: sequence {example}, step {step}, channel {channel}: expected a finite number, got "
+            f"{values[row, channel]}{f', and {count - 1} more steps have such' if count > 1 else ''}; fill them in or "
+            "leave the sequences out: what they should be is yours to say"
+        )
+
+
+def _labels(y: Any, source: str) -> tuple[str, ...]:
+    cells = np.asarray(y)
+    if cells.ndim != 1:
+        raise ValueError(f"{source}: y: expected one label a sequence, (n,), got shape {cells.shape}")
+    return tuple(_label(cell, f"{source}: y[{k}]") for k, cell in enumerate(cells.tolist()))
+
+
+def _label(cell: Any, where: str) -> str:
+    """A label as a name; whole numbers are the same in all their forms."""
+    if isinstance(cell, bytes):
+        cell = cell.decode("utf-8", "replace")
+    if isinstance(cell, float) and not math.isnan(cell):
+        if not cell.is_integer():
+            raise ValueError(f"{where}: expected a class, a name or a whole number, got {cell}; a quantity is no class")
+        cell = int(cell)
+    name = "" if cell is None else str(cell).strip()
+    if name.lower() in ("", "nan", "<na>", "nat"):
+        raise ValueError(f"{where}: the label is missing; expected a name or a whole number, or leave the sequence out")
+    return name
+
+
+def _parts(part: Any, source: str) -> tuple[str, ...]:
+    cells = np.asarray(part)
+    if cells.ndim != 1:
+        raise ValueError(f"{source}: part: expected one a sequence, (n,), got shape {cells.shape}")
+    return tuple(_part(cell, f"{source}: part[{k}]") for k, cell in enumerate(cells.tolist()))
+
+
+def _part(cell: Any, where: str) -> str:
+    name = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip().lower()
+    if name not in PARTS:
+        raise ValueError(f"{where}: expected train, valid or test, got {name[:40]!r}")
+    return PARTS[name]
+
+
+def _is_whole(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()
+
+
+# From rows
+
+
+def _from_rows(
+    names: list[str],
+    rows: Iterable[tuple[str, Sequence[Any]]],
+    label: str,
+    part: str | None,
+    labelled: bool,
+    source: str,
+) -> Sequences:
+    for role, name in (("label", label), ("part", part)):
+        if labelled and name is not None and names.count(name) != 1:
+            if name in names:
+                raise ValueError(f"{source}: {role}: {names.count(name)} columns are named {name!r}; expected one")
+            raise ValueError(f"{source}: {role}: there is no column {name!r}; {nearest(name, filter(None, names))}")
+    steps = [k for k, name in enumerate(names) if name and name not in (label, part)]
+    if not steps:
+        raise ValueError(f"{source}: expected columns of numbers beside {label!r}, one a step, got none")
+    values = array("d")
+    lengths: list[int] = []
+    labels: list[str] = []
+    parts: list[str] = []
+    for where, row in rows:
+        if len(row) > len(names):
+            raise ValueError(f"{where}: expected at most {len(names)} cells, as in the header, got {len(row)}")
+        cells = [*row, *[None] * (len(names) - len(row))]
+        numbers = [cells[k] for k in steps]
+        while numbers and _is_missing(numbers[-1]):
+            numbers.pop()
+        if not numbers:
+            raise ValueError(f"{where}: expected numbers, one a step, got none")
+        try:
+            floats = [float(cell) for cell in numbers]
+        except (TypeError, ValueError):
+            floats = [math.nan]
+        if not all(map(math.isfinite, floats)):
+            raise ValueError(_bad_cell(numbers, [names[k] for k in steps], where))
+        values.extend(floats)
+        lengths.append(len(floats))
+        if labelled:
+            labels.append(_label(cells[names.index(label)], f"{where}, column {label!r}"))
+            if part is not None:
+                parts.append(_part(cells[names.index(part)], f"{where}, column {part!r}"))
+    if not lengths:
+        raise ValueError(f"{source}: expected rows below the header, one a sequence, got none")
+    return Sequences(
+        np.array(values, np.float64)[:, None],
+        np.array(lengths, np.int64),
+        tuple(labels) if labelled else None,
+        tuple(parts) if labelled and part is not None else None,
+        source,
+    )
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return cell.strip().lower() in MISSING
+    return cell is None or (isinstance(cell, float) and math.isnan(cell)) or str(cell) == "<NA>"
+
+
+def _bad_cell(cells: Sequence[Any], names: list[str], where: str) -> str:
+    for cell, name in zip(cells, names, strict=False):
+        if _is_missing(cell):
+            return (
+                f"{where}, column {name!r}: the cell is missing, and numbers follow; only the end of a row may be empty"
+            )
+        try:
+            finite = math.isfinite(float(cell))
+        except (TypeError, ValueError):
+            finite = False
+        if not finite:
+            return (
+                f"{where}, column {name!r}: expected a number such as 1234.5, got {str(cell)[:40]!r}; a column that is "
+                "no step must be named as the label or the part, or be left out of the file"
+            )
+    raise AssertionError("all cells are numbers")

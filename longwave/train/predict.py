@@ -1,0 +1,122 @@
+"""What a trained run says of new data: the rows after a series, or the labels of sequences."""
+
+import csv as csv_format
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from longwave.tasks import images
+from longwave.tasks.classification import ClassifierInput, SequenceSplit
+from longwave.tasks.forecasting import SETS, ForecastInput
+from longwave.tasks.sequences import Sequences
+from longwave.tasks.series import read_csv
+from longwave.train.config import ForecastConfig, ImageConfig, from_dict
+from longwave.train.runs import load_best, read_config
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A forecast of what comes after a series: values (horizon, columns), in the units of the series."""
+
+    columns: tuple[str, ...]
+    known: Any  # (context, columns), the rows before
+    known_times: Any  # datetime64 or None
+    values: Any
+    times: Any
+
+    def write(self, path: Path) -> None:
+        """Write the forecast as CSV, whole or not at all."""
+        lines = [
+            ",".join((["time"] if self.times is not None else []) + [f'"{c}"' if "," in c else c for c in self.columns])
+        ]
+        for k, row in enumerate(self.values):
+            stamp = [str(self.times[k]).replace("T", " ")] if self.times is not None else []
+            lines.append(",".join(stamp + [f"{value:.8g}" for value in row]))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.part")
+        part.write_text("\n".join(lines) + "\n")
+        part.replace(path)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a classifier says of sequences: a probability for each class, and the label of the likeliest."""
+
+    classes: tuple[str, ...]
+    probabilities: NDArray[np.float64]  # (n, classes)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> list[str]:
+        """The likeliest class of each sequence."""
+        return [self.classes[k] for k in self.probabilities.argmax(axis=1)]
+
+    def write(self, path: Path) -> None:
+        """Write label and probabilities as CSV, a row a sequence, whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.part")
+        with part.open("w", newline="") as file:
+            writer = csv_format.writer(file, lineterminator="\n")
+            writer.writerow(["label", *(f"p_{name}" for name in self.classes)])
+            for label, row in zip(self.labels, self.probabilities, strict=True):
+                writer.writerow([label, *(f"{p:.6g}" for p in row)])
+        part.replace(path)
+
+
+def forecast(folder: Path, csv: Path) -> Continuation:
+    """Forecast the rows after the last of a CSV file."""
+    config = read_config(folder)
+    settings = from_dict(config["experiment"]).task
+    if not isinstance(settings, ForecastConfig):
+        raise ValueError(f"{folder}: expected a run of a forecast, got one that classifies; name --npz or --csv")
+    inputs = ForecastInput.from_dict(config["task"]["inputs"])
+    named = None if settings.csv is not None else SETS[settings.data]
+    time = settings.time if named is None else named.time
+    series = read_csv(csv, inputs.target, time, settings.multivariate, settings.fill)
+    batch, future = inputs.continuation(series)
+    model = load_best(folder)
+    with torch.no_grad():
+        y, _ = model(batch["x"], time=batch.get("time"))
+    order = [series.columns.index(name) for name in inputs.columns]
+    return Continuation(
+        columns=inputs.columns,
+        known=series.values[-inputs.context :, order],
+        known_times=None if series.times is None else series.times[-inputs.context :],
+        values=inputs.restore(y[0].double().numpy()),
+        times=future,
+    )
+
+
+def classify(folder: Path, sequences: Sequences) -> Labels:
+    """Label sequences: as they were in training, before standardisation; images as pixels from 0 to 255, row by row."""
+    config = read_config(folder)
+    experiment = from_dict(config["experiment"])
+    if isinstance(experiment.task, ForecastConfig):
+        raise ValueError(f"{folder}: expected a run that classifies, got one of a forecast")
+    inputs = ClassifierInput.from_dict(config["task"]["inputs"])
+    if sequences.channels != inputs.channels:
+        raise ValueError(
+            f"{sequences.source}: expected {inputs.channels} channels, as in training, got {sequences.channels}"
+        )
+    values, notes = inputs.standardise(sequences.values), []
+    if inputs.length is not None and sequences.length != inputs.length:
+        lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
+        if isinstance(experiment.task, ImageConfig):
+            raise ValueError(f"{sequences.source}: expected images of {inputs.length} pixels, got {lengths}")
+        notes.append(f"the model was trained on sequences of {inputs.length} steps, and these have {lengths}")
+    if isinstance(experiment.task, ImageConfig) and images.SETS[experiment.task.data].permuted:
+        order = images.permutation(inputs.length or 0)
+        values = values.reshape(len(sequences), -1, inputs.channels)[:, order].reshape(values.shape)
+    unknown = np.zeros(len(sequences), np.int64)
+    split = SequenceSplit(values, sequences.starts, sequences.lengths, unknown, sequences.length is not None)
+    model, rows = load_best(folder), []
+    with torch.no_grad():
+        for start in range(0, len(split), experiment.loop.eval_batch_size):
+            batch = split.batch(range(start, min(start + experiment.loop.eval_batch_size, len(split))))
+            output, _ = model(batch["x"], lengths=batch.get("lengths"))
+            rows.append(output.double().softmax(-1).numpy())
+    return Labels(inputs.classes, np.concatenate(rows), tuple(notes))

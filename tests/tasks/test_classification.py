@@ -1,0 +1,190 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from longwave.tasks.classification import ClassifierInput, custom, shuffled
+from longwave.tasks.sequences import from_arrays
+
+
+def make(counts, lengths=(4,), channels=2, parts=None, seed=0, **options):
+    """A task of so many sequences of each class; class k has the mean k."""
+    generator = np.random.default_rng(seed)
+    labels = [name for name, count in counts.items() for _ in range(count)]
+    x = []
+    for k, name in enumerate(labels):
+        x.append(generator.standard_normal((lengths[k % len(lengths)], channels)) + list(counts).index(name))
+    return custom(from_arrays(x, labels, parts), **options)
+
+
+# Parts
+
+
+def test_each_class_is_drawn_eighty_ten_ten_and_no_sequence_twice():
+    task = make({"a": 50, "b": 20, "c": 3})
+    assert task.counts == {"train": (40, 16, 1), "valid": (5, 2, 1), "test": (5, 2, 1)}
+    starts = [set(split.starts.tolist()) for split in (task.train, task.valid, task.test)]
+    assert [len(s) for s in starts] == [57, 8, 8]
+    assert len(set.union(*starts)) == 73
+
+
+def test_the_seed_of_the_split_alone_decides_it():
+    first, same, other = (make({"a": 30, "b": 30}, split_seed=seed) for seed in (0, 0, 1))
+    assert first.test.starts.tolist() == same.test.starts.tolist() != other.test.starts.tolist()
+
+
+def test_given_parts_are_kept():
+    parts = ["train", "test", "valid"] * 4
+    task = make({"a": 6, "b": 6}, parts=parts)
+    assert [split.starts.tolist() for split in (task.train, task.test, task.valid)] == [
+        [4 * k for k in range(first, 12, 3)] for first in range(3)
+    ]
+    assert task.notes == ()
+
+
+def test_without_a_valid_part_some_of_train_are_taken_and_a_note_says_so():
+    task = make({"a": 20, "b": 10}, parts=["train"] * 18 + ["test"] * 2 + ["train"] * 8 + ["test"] * 2)
+    assert task.counts == {"train": (16, 7), "valid": (2, 1), "test": (2, 2)}
+    assert task.notes == ("no sequence was marked valid: 3 of the train part were taken for it",)
+
+
+@pytest.mark.parametrize(
+    ("counts", "parts", "message"),
+    [
+        ({"a": 9}, None, "expected two classes or more, got 'a' alone"),
+        ({"a": 9, "b": 2}, None, "class 'b' has 2 sequences, too few for one in each part; expected 3 or more"),
+        ({"a": 9, "b": 1}, None, "class 'b' has 1 sequence, too few"),
+        ({"a": 2, "b": 2}, ["train"] * 4, "part: expected sequences in train and test, got none in test"),
+        ({"a": 2, "b": 2}, ["test"] * 4, "part: expected sequences in train and test, got none in train"),
+        ({"a": 3, "b": 2}, ["train", "valid", "test", "test", "valid"], "'b' is in valid and test, and not in train"),
+        ({"a": 2, "b": 2}, ["train", "test"] * 2, "no sequence is for validation, and train is too small"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(counts, parts, message):
+    with pytest.raises(ValueError, match=message):
+        make(counts, parts=parts)
+
+
+def test_a_class_that_is_never_tested_is_noted():
+    task = make({"a": 3, "b": 2}, parts=["train", "valid", "test", "train", "valid"])
+    assert task.notes == ("class 'b' is not in test",)
+
+
+def test_labels_are_needed_to_train():
+    with pytest.raises(ValueError, match="y: expected a label for each sequence, got none"):
+        custom(from_arrays(np.zeros((9, 3))))
+
+
+def test_shuffled_is_pinned():
+    assert shuffled(10, 0).tolist() == [3, 2, 1, 8, 6, 0, 7, 4, 5, 9]
+    assert shuffled(10, 1).tolist() == [9, 2, 4, 7, 5, 0, 8, 6, 3, 1]
+
+
+# Batches
+
+
+def test_sequences_of_one_length_need_no_lengths():
+    task = make({"a": 10, "b": 10})
+    batch = task.train.batch([3, 0])
+    assert set(batch) == {"x", "y"}
+    assert batch["x"].shape == (2, 4, 2)
+    assert task.inputs.length == 4
+
+
+def test_sequences_of_unequal_length_are_padded_to_the_longest_of_the_batch():
+    task = make({"a": 10, "b": 10}, lengths=(4, 7, 2))
+    everything = task.train.batch(range(len(task.train)))
+    assert task.inputs.length is None
+    for index in range(len(task.train)):
+        alone = task.train.batch([index])
+        length = alone["lengths"].item()
+        assert alone["x"].shape == (1, length, 2)
+        torch.testing.assert_close(everything["x"][index, :length], alone["x"][0])
+        assert (everything["x"][index, length:] == 0).all()
+    assert everything["x"].shape[1] == everything["lengths"].max()
+
+
+def test_a_batch_of_a_ragged_set_has_lengths_even_if_they_happen_to_agree():
+    task = make({"a": 10, "b": 10}, lengths=(4, 7))
+    batch = task.train.batch([0, 0])
+    assert batch["lengths"].unique().numel() == 1
+
+
+def test_channels_are_standardised_by_the_steps_of_the_train_part_alone():
+    task = make({"a": 30, "b": 20}, lengths=(4, 9), channels=3)
+    batch = task.train.batch(range(len(task.train)))
+    steps = torch.cat([x[:length] for x, length in zip(batch["x"], batch["lengths"], strict=True)]).double()
+    torch.testing.assert_close(steps.mean(0), torch.zeros(3, dtype=torch.float64), atol=1e-6, rtol=0)
+    torch.testing.assert_close(steps.std(0, correction=0), torch.ones(3, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_a_channel_that_does_not_change_is_divided_by_one_and_noted():
+    x = np.random.default_rng(0).standard_normal((20, 5, 2))
+    x[..., 1] = 0.1  # which has no exact sum
+    task = custom(from_arrays(x, ["a", "b"] * 10))
+    assert task.inputs.deviation[1] == 1
+    assert task.notes == ("channel 1 does not change in the train part",)
+    assert task.train.batch([0])["x"][0, :, 1].abs().max() < 1e-12
+
+
+# Loss and scores
+
+
+@pytest.mark.parametrize("balance", [False, True])
+def test_the_loss_of_parts_of_a_batch_adds_up_to_that_of_the_whole(balance):
+    task = make({"a": 40, "b": 10, "c": 5}, balance=balance)
+    batch = task.train.batch(range(len(task.train)))
+    output = torch.randn(len(task.train), 3, dtype=torch.float64)
+    whole = task.loss(output, batch)
+    parts = [({k: v[s] for k, v in batch.items()}, output[s]) for s in (slice(0, 20), slice(20, None))]
+    total = sum(task.loss(o, b) * len(o) for b, o in parts) / len(output)
+    torch.testing.assert_close(total, whole)
+
+
+def test_balance_makes_every_class_count_alike():
+    task = make({"a": 40, "b": 10}, balance=True)
+    batch = task.train.batch(range(len(task.train)))
+    output = torch.randn(len(task.train), 2, dtype=torch.float64)
+    losses = nn.functional.cross_entropy(output, batch["y"], reduction="none")
+    means = [losses[batch["y"] == k].mean() for k in (0, 1)]
+    torch.testing.assert_close(task.loss(output, batch), (means[0] + means[1]) / 2)
+    assert make({"a": 40, "b": 10}).weights is None
+
+
+def test_scores_are_accuracy_and_cross_entropy():
+    task = make({"a": 10, "b": 10})
+    output = torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]])
+    scores = task.scores(output, {"y": torch.tensor([0, 1, 1])})
+    assert (scores["accuracy"][0].item(), scores["accuracy"][1]) == (2, 3)
+    expected = math.log(1 + math.exp(-2)) + math.log(1 + math.exp(-1)) + math.log(1 + math.exp(3))
+    assert scores["loss"][0].item() == pytest.approx(expected)
+    with pytest.raises(ValueError, match=r"output: expected \(3, 2\), a logit for each class, got \(3, 3\)"):
+        task.loss(torch.zeros(3, 3), {"y": torch.tensor([0, 1, 1])})
+
+
+def test_the_commonest_class_is_what_a_model_has_to_beat():
+    task = make({"a": 30, "b": 10})
+    scores = task.commonest()["test"]
+    assert scores["accuracy"] == 0.75
+    assert scores["loss"] == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))
+
+
+def test_a_rare_class_is_noted_with_what_can_be_done():
+    assert make({"a": 40, "b": 10}).notes == ()
+    (note,) = make({"a": 400, "b": 10}).notes
+    assert "class 'b' has 8 examples to train on and 'a' has 320" in note
+    assert "--balance" in note
+    (note,) = make({"a": 400, "b": 10}, balance=True).notes
+    assert "--balance" not in note
+
+
+def test_what_a_classifier_must_know_survives_json():
+    import json
+
+    task = make({"10": 10, "9": 10}, lengths=(4, 7))
+    assert task.inputs.classes == ("9", "10")
+    assert ClassifierInput.from_dict(json.loads(json.dumps(task.inputs.to_dict()))) == task.inputs
+    described = task.describe()
+    assert described["counts"] == {"train": [8, 8], "valid": [1, 1], "test": [1, 1]}

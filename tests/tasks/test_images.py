@@ -1,0 +1,224 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from image_files import digits, idx, write_cifar10, write_mnist
+
+from longwave.tasks import download, images
+from longwave.tasks.images import AugmentedImages, mirrored, permutation, random_bits, read_cifar10_batch, read_idx
+
+
+@pytest.fixture
+def data(tmp_path):
+    write_mnist(tmp_path)
+    write_cifar10(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def smnist(data):
+    return images.load("smnist", data_dir=data)
+
+
+# Files
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_mnist_is_read_compressed_or_not(tmp_path, zipped):
+    write_mnist(tmp_path, zipped=zipped)
+    task = images.load("smnist", data_dir=tmp_path)
+    expected, labels = digits(20, seed=1)
+    batch = task.test.batch(range(20))
+    np.testing.assert_array_equal(batch["y"], labels)
+    shown = batch["x"][..., 0].numpy() * task.inputs.deviation[0] + task.inputs.mean[0]
+    np.testing.assert_allclose(shown.reshape(20, 28, 28), expected, atol=1e-4)
+
+
+def test_cifar10_has_red_green_and_blue_of_each_pixel_row_by_row(data):
+    task = images.load("scifar", data_dir=data)
+    batch = task.test.batch([3])
+    shown = batch["x"][0].numpy() * np.array(task.inputs.deviation) + np.array(task.inputs.mean)
+    rows, columns = np.divmod(np.arange(1024), 32)
+    np.testing.assert_allclose(shown[:, 0], rows, atol=1e-4)
+    np.testing.assert_allclose(shown[:, 1], columns, atol=1e-4)
+    np.testing.assert_allclose(shown[:, 2], 10 * batch["y"].item(), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "begins with 00 00 08 03, got nothing"),
+        (b"<html>", "begins with 00 00 08 03, got 3c 68 74 6d"),
+        (idx(np.zeros(5)), "begins with 00 00 08 03, got 00 00 08 01"),
+        (idx(np.zeros((5, 28, 28)))[:2] + b"\x0d" + idx(np.zeros((5, 28, 28)))[3:], "got 00 00 0d 03"),  # floats
+        (idx(np.zeros((5, 28, 27))), "expected an array of any x 28 x 28, got 5 x 28 x 27"),
+        (idx(np.zeros((5, 28, 28)))[:-1], "expected 3,936 bytes for 5 x 28 x 28, got 3,935; the file may be cut off"),
+        (idx(np.zeros((5, 28, 28))) + b"\0", "got 3,937"),
+        (idx(np.zeros((5, 28, 28)))[:10], "expected an array of any x 28 x 28, got 5 x"),
+        (b"\x1f\x8b" + bytes(30), "the gzip file is damaged"),
+    ],
+)
+def test_a_wrong_idx_file_is_refused_with_what_came(tmp_path, content, message):
+    path = tmp_path / "images"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as error:
+        read_idx(path, (None, 28, 28))
+    assert str(path) in str(error.value)
+
+
+def test_images_and_labels_that_do_not_go_together_are_refused(tmp_path):
+    folder = write_mnist(tmp_path, zipped=False)
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(idx(np.zeros(19)))
+    with pytest.raises(ValueError, match="expected a label for each image, got 19 for 20 images"):
+        images.load("smnist", data_dir=tmp_path)
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(idx(np.full(20, 10)))
+    with pytest.raises(ValueError, match="expected labels from 0 to 9, got 10"):
+        images.load("smnist", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", bytes(3072), bytes(2 * 3073 - 1)], ids=["empty", "a byte short", "cut off"])
+def test_a_wrong_cifar_file_is_refused_with_what_came(tmp_path, content):
+    path = tmp_path / "data_batch_1.bin"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"expected records of 3,073 bytes, got {len(content):,} bytes in all"):
+        read_cifar10_batch(path)
+
+
+def test_missing_files_are_named_with_where_to_put_them(tmp_path):
+    for name, command in (("pmnist", "longwave data get mnist"), ("scifar", "longwave data get cifar10")):
+        with pytest.raises(download.MissingData, match=command):
+            images.load(name, data_dir=tmp_path)
+    with pytest.raises(
+        ValueError, match="no image task 'sminst'; expected one of smnist, pmnist, scifar; did you mean"
+    ):
+        images.load("sminst", data_dir=tmp_path)
+
+
+# Parts and scale
+
+
+def test_one_training_image_in_ten_is_for_validation_and_the_seed_chooses_which(data):
+    def shown(task, part):
+        split = getattr(task, part)
+        return {row.tobytes() for row in split.pixels}
+
+    task, same, other = (images.load("smnist", split_seed=seed, data_dir=data) for seed in (0, 0, 1))
+    assert (len(task.train), len(task.valid), len(task.test)) == (54, 6, 20)
+    assert not shown(task, "train") & shown(task, "valid")
+    assert len(shown(task, "train") | shown(task, "valid")) == 60
+    assert shown(task, "valid") == shown(same, "valid") != shown(other, "valid")
+
+
+def test_pixels_are_standardised_by_the_train_part_alone(data):
+    task = images.load("scifar", data_dir=data)
+    x = task.train.batch(range(len(task.train)))["x"].double()
+    torch.testing.assert_close(x.mean((0, 1)), torch.zeros(3, dtype=torch.float64), atol=1e-5, rtol=0)
+    torch.testing.assert_close(x.std((0, 1), correction=0), torch.ones(3, dtype=torch.float64), atol=1e-5, rtol=0)
+    assert task.inputs.mean == tuple(task.train.pixels.mean(axis=(0, 1, 2)))
+
+
+def test_a_task_says_what_it_is(smnist):
+    assert (smnist.input_size, smnist.output_size, smnist.inputs.length) == (1, 10, 784)
+    assert (smnist.goal, smnist.higher_is_better, smnist.paper) == ("accuracy", True, {"accuracy": 0.9963})
+    described = smnist.describe()
+    assert described["examples"] == {"train": 54, "valid": 6, "test": 20}
+    assert described["counts"]["test"] == [2] * 10
+
+
+# The permutation
+
+
+def test_the_permutation_of_pmnist_is_pinned():
+    order = permutation()
+    assert sorted(order) == list(range(784))
+    assert order[:8].tolist() == [52, 757, 10, 713, 337, 199, 430, 331]
+    assert int((order * np.arange(784)).sum()) == 119999797
+
+
+def test_pmnist_shows_the_pixels_of_smnist_in_that_order(data, smnist):
+    pmnist = images.load("pmnist", data_dir=data)
+    rows, permuted = smnist.train.batch([5])["x"], pmnist.train.batch([5])["x"]
+    torch.testing.assert_close(permuted, rows[:, permutation()])
+    assert not torch.equal(permuted, rows)
+    np.testing.assert_array_equal(pmnist.picture(permuted[0]), smnist.picture(rows[0]))
+
+
+# Augmentation
+
+
+def test_augmented_images_are_crops_of_the_mirrored_border_cut_one_by_one(data):
+    task = images.load("scifar", augment=True, data_dir=data)
+    split = task.train_at(epoch=2, seed=7)
+    indices = list(range(len(split)))
+    x = split.batch(indices)["x"].numpy().reshape(-1, 32, 32, 3)
+    draws = [int(bits) for bits in random_bits(7, 2, np.array(indices))]
+    seen = set()
+    for index, draw in zip(indices, draws, strict=True):
+        flip, down, right = draw & 1, (draw >> 1) % 9, (draw >> 33) % 9
+        image = task.picture(task.train.batch([index])["x"][0])
+        cut = np.pad(image, ((4, 4), (4, 4), (0, 0)), mode="symmetric")[down : down + 32, right : right + 32]
+        np.testing.assert_allclose(x[index], cut[:, ::-1] if flip else cut, atol=1e-6)
+        seen.add((flip, down, right))
+    assert len(seen) > 30  # of 54 images
+    torch.testing.assert_close(split.batch(indices)["y"], task.train.batch(indices)["y"])
+
+
+def test_an_augmented_batch_follows_from_seed_epoch_and_index_alone(data):
+    task = images.load("scifar", augment=True, data_dir=data)
+
+    def shown(epoch, seed, indices):
+        return task.train_at(epoch, seed).batch(indices)["x"]
+
+    whole = shown(1, 0, range(20))
+    torch.testing.assert_close(shown(1, 0, [13, 4]), whole[[13, 4]])  # in any batch, in any process
+    assert not torch.equal(shown(2, 0, range(20)), whole)
+    assert not torch.equal(shown(1, 1, range(20)), whole)
+
+
+def test_digits_are_cropped_and_not_flipped_and_evaluation_is_never_augmented(data):
+    task = images.load("pmnist", augment=True, data_dir=data)
+    split = task.train_at(0, 0)
+    assert isinstance(split, AugmentedImages)
+    assert (split.crops, split.flips) == (4, False)
+    assert task.paper == {}  # the paper has no such figure
+    assert images.load("scifar", augment=True, data_dir=data).paper == {"accuracy": 0.9316}
+    plain = images.load("pmnist", data_dir=data)
+    assert plain.train_at(0, 0) is plain.train
+    for part in ("valid", "test"):
+        torch.testing.assert_close(getattr(task, part).batch([1])["x"], getattr(plain, part).batch([1])["x"])
+
+
+def test_mirrored_is_numpys_symmetric_padding():
+    np.testing.assert_array_equal(mirrored(np.arange(-4, 10), 6), np.pad(np.arange(6), 4, mode="symmetric"))
+
+
+def test_random_bits_have_no_pattern_that_shows():
+    draws = random_bits(3, 4, np.arange(20_000))
+    bits = (draws[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+    assert np.abs(bits.mean(axis=0) - 0.5).max() < 0.02  # 5.6 deviations
+    assert len(np.unique(draws)) == len(draws)
+    assert (
+        len(np.unique([random_bits(s, e, np.array([i])) for s in range(4) for e in range(4) for i in range(4)])) == 64
+    )
+
+
+# Real data
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "mean"),
+    [("smnist", (54_000, 6_000, 10_000), 33.3), ("scifar", (45_000, 5_000, 10_000), 125.3)],
+)
+def test_real_images_have_the_published_sizes(name, parts, mean):
+    folder = os.environ.get("LONGWAVE_DATA")
+    if not folder:
+        pytest.skip("LONGWAVE_DATA is not set: no real data to read")
+    try:
+        task = images.load(name, data_dir=Path(folder))
+    except download.MissingData as error:
+        pytest.skip(str(error).splitlines()[0])
+    assert (len(task.train), len(task.valid), len(task.test)) == parts
+    assert task.inputs.mean[0] == pytest.approx(mean, abs=0.1)
+    assert sum(task.counts["test"]) == 10_000

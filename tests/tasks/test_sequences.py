@@ -1,0 +1,247 @@
+import gzip
+import re
+
+import numpy as np
+import pytest
+
+from longwave.tasks import sequences
+from longwave.tasks.sequences import Sequences, class_names, from_arrays, from_frame, read_csv, read_npz, save_npz
+
+LABELS = ["up", "down", "up", "down"]
+
+
+def rows(sequences: Sequences) -> list[list[list[float]]]:
+    """The sequences, cut apart."""
+    return [block.tolist() for block in np.split(sequences.values, np.cumsum(sequences.lengths)[:-1])]
+
+
+@pytest.fixture
+def ragged():
+    generator = np.random.default_rng(0)
+    return [generator.standard_normal((length, 2)) for length in (3, 5, 1, 4)]
+
+
+# .npz
+
+
+def test_npz_takes_three_and_two_dimensions(tmp_path):
+    x = np.arange(24.0).reshape(4, 3, 2)
+    np.savez(tmp_path / "a.npz", x=x, y=LABELS)
+    read = read_npz(tmp_path / "a.npz")
+    assert (len(read), read.length, read.channels, read.labels) == (4, 3, 2, tuple(LABELS))
+    assert rows(read) == x.tolist()
+    np.savez(tmp_path / "b.npz", x=x[..., 0].astype(np.int16), y=LABELS)
+    read = read_npz(tmp_path / "b.npz")
+    assert rows(read) == x[..., :1].tolist()
+
+
+def test_unequal_lengths_survive_the_way_through_a_file(tmp_path, ragged):
+    parts = ["train", "train", "validation", "TEST"]
+    given = from_arrays(ragged, LABELS, parts)
+    save_npz(tmp_path / "new" / "a.npz", given)
+    read = read_npz(tmp_path / "new" / "a.npz")
+    assert rows(read) == [block.tolist() for block in ragged]
+    assert (read.length, read.labels, read.parts) == (None, tuple(LABELS), ("train", "train", "valid", "test"))
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.npz"]
+    flat = from_arrays([block[:, 0] for block in ragged], LABELS)
+    save_npz(tmp_path / "b.npz", flat)
+    assert rows(read_npz(tmp_path / "b.npz")) == [block[:, :1].tolist() for block in ragged]
+
+
+def test_new_sequences_need_no_labels(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.zeros((2, 3)), y=[np.nan, 1.5])
+    read = read_npz(tmp_path / "a.npz", labelled=False)
+    assert (len(read), read.labels) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.zeros((4, 3))}, "y: is not in the file; expected x and y, got x"),
+        ({"X": np.zeros((4, 3)), "y": LABELS}, "x: is not in the file; expected x and y, got X, y"),
+        ({"x": np.zeros(4), "y": LABELS}, r"x: expected \(n, length, channels\) or \(n, length\), none of them 0, got"),
+        ({"x": np.zeros((4, 3, 2, 1)), "y": LABELS}, r"got \(4, 3, 2, 1\)"),
+        ({"x": np.zeros((4, 0)), "y": LABELS}, r"got \(4, 0\)"),
+        ({"x": np.zeros((4, 3), complex), "y": LABELS}, "x: expected real numbers, got complex128"),
+        ({"x": np.full((4, 3), "a"), "y": LABELS}, "x: expected real numbers, got <U1"),
+        ({"x": np.zeros((4, 3)), "y": LABELS[:3]}, "y: expected one for each of 4 sequences, got 3"),
+        (
+            {"x": np.zeros((4, 3)), "y": np.zeros((4, 2))},
+            r"y: expected one label a sequence, \(n,\), got shape \(4, 2\)",
+        ),
+        ({"x": np.zeros((4, 3)), "y": [1, 2, 0.5, 2]}, r"y\[2\]: expected a class, a name or a whole number, got 0.5"),
+        ({"x": np.zeros((4, 3)), "y": [1, 2, np.nan, 2]}, r"y\[2\]: the label is missing"),
+        ({"x": np.zeros((4, 3)), "y": ["a", " ", "b", "c"]}, r"y\[1\]: the label is missing"),
+        (
+            {"x": np.zeros((4, 3)), "y": LABELS, "part": ["train"] * 3},
+            "part: expected one for each of 4 sequences, got 3",
+        ),
+        ({"x": np.zeros((4, 3)), "y": LABELS, "part": ["a"] * 4}, r"part\[0\]: expected train, valid or test, got 'a'"),
+        ({"x": np.zeros((9, 2)), "y": LABELS, "lengths": [3, 3, 2, 2]}, "adding up to 9; got .* with the sum 10"),
+        ({"x": np.zeros((4, 3, 2)), "y": LABELS, "lengths": [3, 3, 2, 2]}, r"expected x \(total, channels\)"),
+        ({"x": np.zeros(9), "y": LABELS, "lengths": [3.0, 3, 2, 1]}, "whole numbers; got x"),
+        ({"x": np.zeros(9), "y": LABELS, "lengths": [4, 3, 0, 2]}, "one step or more; sequence 2 has none"),
+    ],
+)
+def test_a_wrong_npz_file_is_refused_with_what_came_and_what_to_do(tmp_path, arrays, message):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(ValueError, match=message) as error:
+        read_npz(tmp_path / "a.npz")
+    assert str(tmp_path / "a.npz") in str(error.value)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_not_finite_is_named_by_sequence_step_and_channel(tmp_path, ragged, bad):
+    ragged[1][2, 1] = bad
+    with pytest.raises(ValueError, match=f"sequence 1, step 2, channel 1: expected a finite number, got {bad}; fill"):
+        from_arrays(ragged, LABELS)
+    ragged[3][0, 0] = bad
+    with pytest.raises(ValueError, match=r"sequence 1, step 2, channel 1: .* and 1 more steps have such"):
+        from_arrays(ragged, LABELS)
+
+
+class Trap:
+    def __reduce__(self):
+        return exec, ("raise SystemExit('unpickled')",)
+
+
+def test_nothing_is_unpickled(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.array([Trap(), Trap()], object), y=["a", "b"])
+    with pytest.raises(ValueError, match=r"x: holds Python objects, which are not loaded; .* an array `lengths`"):
+        read_npz(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", x=np.zeros((2, 2)), y=np.array([Trap(), Trap()], object))
+    with pytest.raises(ValueError, match="y: holds Python objects"):
+        read_npz(tmp_path / "b.npz")
+
+
+def test_a_file_that_is_no_npz_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no such file; expected an \.npz file with x and y"):
+        read_npz(tmp_path / "none.npz")
+    with pytest.raises(ValueError, match="got a folder"):
+        read_npz(tmp_path)
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    with pytest.raises(ValueError, match=r"got a single array; use numpy\.savez"):
+        read_npz(tmp_path / "a.npy")
+    (tmp_path / "text.npz").write_text("x,y\n")
+    with pytest.raises(ValueError, match=r"as numpy\.savez writes it, got another"):
+        read_npz(tmp_path / "text.npz")
+    np.savez(tmp_path / "cut.npz", x=np.zeros((4, 300)), y=LABELS)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-200])
+    with pytest.raises(ValueError, match=r"cut\.npz: the file is damaged"):
+        read_npz(tmp_path / "cut.npz")
+
+
+# Arrays
+
+
+def test_arrays_lists_and_object_arrays_are_the_same(ragged):
+    objects = np.empty(4, object)
+    objects[:] = ragged
+    for x in (ragged, tuple(ragged), objects):
+        assert rows(from_arrays(x, LABELS)) == [block.tolist() for block in ragged]
+    assert rows(from_arrays([[1, 2], [3]])) == [[[1], [2]], [[3]]]
+
+
+def test_lists_of_unlike_arrays_are_refused(ragged):
+    with pytest.raises(ValueError, match=r"x: expected arrays \(length, channels\), all with the same channels"):
+        from_arrays([ragged[0], ragged[1][:, :1]])
+    with pytest.raises(ValueError, match="x: expected sequences, got none"):
+        from_arrays([])
+
+
+def test_labels_of_every_kind_become_names():
+    x = np.zeros((4, 2))
+    assert from_arrays(x, [1, 2, 1, 2]).labels == ("1", "2", "1", "2")
+    assert from_arrays(x, np.array([1.0, 2, 1, 2])).labels == ("1", "2", "1", "2")
+    assert from_arrays(x, [True, False, True, True]).labels == ("True", "False", "True", "True")
+    assert from_arrays(x, np.array([b"a", b"b", b"a", b"b"])).labels == ("a", "b", "a", "b")
+
+
+def test_classes_are_in_the_order_of_their_numbers_or_of_the_alphabet():
+    assert class_names(["10", "9", "-1", "10"]) == ("-1", "9", "10")
+    assert class_names(["b", "10", "a"]) == ("10", "a", "b")
+
+
+# CSV and data frames
+
+TABLE = """kind,t0,t1,t2
+up,1,2,3
+down,4,5,
+up,6
+"""
+
+
+def test_csv_has_one_row_a_sequence_and_empty_cells_end_it(tmp_path):
+    for name, content in (("a.csv", TABLE.encode()), ("a.csv.gz", gzip.compress(TABLE.encode()))):
+        (tmp_path / name).write_bytes(content)
+        read = read_csv(tmp_path / name, "kind")
+        assert rows(read) == [[[1], [2], [3]], [[4], [5]], [[6]]]
+        assert read.labels == ("up", "down", "up")
+
+
+def test_csv_takes_other_separators_a_column_of_parts_and_an_index(tmp_path):
+    (tmp_path / "a.csv").write_text("\n;x;y;part;label\n0;1;2;train;a\n\n1;3;4;test;b\n")
+    read = read_csv(tmp_path / "a.csv", part="part")
+    assert rows(read) == [[[1], [2]], [[3], [4]]]
+    assert (read.labels, read.parts) == (("a", "b"), ("train", "test"))
+    assert rows(read_csv(tmp_path / "a.csv", part="part", labelled=False)) == rows(read)
+
+
+def test_new_rows_may_have_a_label_or_not(tmp_path):
+    (tmp_path / "a.csv").write_text("t0,t1\n1,2\n")
+    (tmp_path / "b.csv").write_text("t0,kind,t1\n1,,2\n")
+    for name in ("a.csv", "b.csv"):
+        read = read_csv(tmp_path / name, "kind", labelled=False)
+        assert (rows(read), read.labels) == ([[[1], [2]]], None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("kind,t0\n", "expected rows below the header, one a sequence, got none"),
+        ("kid,t0\na,1\n", "label: there is no column 'kind'; expected one of kid, t0; did you mean 'kid'?"),
+        ("kind,kind,t0\na,a,1\n", "label: 2 columns are named 'kind'; expected one"),
+        ("kind\na\n", "expected columns of numbers beside 'kind', one a step, got none"),
+        ("kind,t0,t1\na,1,2,3\n", "line 2: expected at most 3 cells, as in the header, got 4"),
+        ("kind,t0,t1\na,1,2\nb,,\n", "line 3: expected numbers, one a step, got none"),
+        ("kind,t0,t1\na,,2\n", "line 2, column 't0': the cell is missing, and numbers follow"),
+        ("\n\nkind,t0,t1\na,1,2\n\nb,x,2\n", "line 6, column 't0': expected a number such as 1234.5, got 'x'"),
+        ("kind,t0\na,inf\n", "line 2, column 't0': expected a number such as 1234.5, got 'inf'"),
+        ("kind,t0\n,1\n", "line 2, column 'kind': the label is missing"),
+    ],
+)
+def test_wrong_csv_files_are_refused_by_line_and_column(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_csv(tmp_path / "a.csv", "kind")
+
+
+class Column:
+    def __init__(self, cells):
+        self.cells = cells
+
+    def to_numpy(self):
+        return np.asarray(self.cells)
+
+
+class Frame(dict):
+    """The little of a data frame that is asked for."""
+
+    def __init__(self, **columns):
+        super().__init__({name: Column(cells) for name, cells in columns.items()})
+        self.columns = list(columns)
+
+
+def test_a_data_frame_reads_as_the_file_of_the_same_rows(tmp_path):
+    (tmp_path / "a.csv").write_text(TABLE)
+    frame = Frame(kind=["up", "down", "up"], t0=[1, 4, 6], t1=[2.0, 5.0, np.nan], t2=[3.0, np.nan, np.nan])
+    read, expected = from_frame(frame, "kind"), read_csv(tmp_path / "a.csv", "kind")
+    assert rows(read) == rows(expected)
+    assert read.labels == expected.labels
+    with pytest.raises(ValueError, match="data frame, row 1, column 'kind': the label is missing"):
+        from_frame(Frame(kind=np.array(["a", None], object), t0=[1, 2]), "kind")
+
+
+def test_every_name_of_a_part_is_one_of_three():
+    assert set(sequences.PARTS.values()) == {"train", "valid", "test"}
