@@ -1,8 +1,13 @@
-"""Three ops with exchangeable backends, registered with torch, each with its own backward.
+"""Ops with exchangeable backends, registered with torch, each with its own backward.
 
     spectrum(Lambda, P, B, C_tilde, dt, L)   -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1
     truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)       C~ = C (I - A_bar^L)
     convolve(u, K, D)                        -> y (batch, L, H)            long convolution with K (D, H, L), plus D u
+
+and, for the parts of a block that follow (in float32 and where it was compiled; else torch's own operators):
+
+    activate(z, keep)                        -> gelu(z) * keep             z (batch, L, H), keep (batch, H) or none
+    gate(x, z)                               -> x + a * sigmoid(b)         x (..., H), z = (a, b) (..., 2 H)
 
 Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,).
 D is 1, or 2 for a two-sided layer; r is 0, 1 or 2. On the CPU the backend `native` (compiled) runs where it was built,
@@ -69,6 +74,27 @@ def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:
     return y
 
 
+def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
+    """GELU of z (batch, L, H), times keep (batch, H): a dropout mask that is tied over length; differentiable in z."""
+    if not _is_fused(z):
+        y = torch.nn.functional.gelu(z)
+        return y if keep is None else y * keep.unsqueeze(1)
+    y = torch.ops.longwave.activate(z, z.new_ones(z.shape[0], z.shape[2]) if keep is None else keep)
+    return y
+
+
+def gate(x: Tensor, z: Tensor) -> Tensor:
+    """x (..., H) + a * sigmoid(b) for z = (a, b) (..., 2H): a gated linear unit beside a residual; differentiable."""
+    if not (_is_fused(z) and _is_fused(x)):
+        return x + torch.nn.functional.glu(z, dim=-1)
+    y: Tensor = torch.ops.longwave.gate(x, z)
+    return y
+
+
+def _is_fused(x: Tensor) -> bool:
+    return x.dtype == torch.float32 and x.device.type == "cpu" and backend() == "native"
+
+
 def _check(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, B: Tensor | None = None) -> None:
     """The compiled loops read raw memory, so that a wrong shape must not reach them."""
     H, M = Lambda.shape[:2]
@@ -127,6 +153,38 @@ def _convolve_backward(grad: Tensor, u: Tensor, K: Tensor, D: Tensor) -> list[Te
     return [_plain(t) for t in _module(u).convolve_backward(grad, u, K, D)]
 
 
+@torch.library.custom_op("longwave::activate", mutates_args=())
+def _activate(z: Tensor, keep: Tensor) -> Tensor:
+    return native.activate(z, keep)
+
+
+@torch.library.custom_op("longwave::activate_backward", mutates_args=())
+def _activate_backward(grad: Tensor, z: Tensor, keep: Tensor) -> Tensor:
+    return native.activate_backward(grad, z, keep)
+
+
+@torch.library.custom_op("longwave::gate", mutates_args=())
+def _gate(x: Tensor, z: Tensor) -> Tensor:
+    return native.gate(x, z)
+
+
+@torch.library.custom_op("longwave::gate_backward", mutates_args=())
+def _gate_backward(grad: Tensor, z: Tensor) -> Tensor:
+    return native.gate_backward(grad, z)
+
+
+@_activate.register_fake
+@_gate.register_fake
+def _(x: Tensor, *others: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@_activate_backward.register_fake
+@_gate_backward.register_fake
+def _(grad: Tensor, z: Tensor, *others: Tensor) -> Tensor:
+    return z.new_empty(z.shape)
+
+
 @_spectrum.register_fake
 def _(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
     return C.new_empty(C.shape[0], C.shape[1], L // 2 + 1, 2)
@@ -162,7 +220,7 @@ def _truncate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return (*torch.ops.longwave.truncate_backward(grad, *ctx.saved_tensors, ctx.L), None)
 
 
-def _save_signal(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+def _save_signal(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
 
@@ -170,6 +228,20 @@ def _convolve_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
     return tuple(torch.ops.longwave.convolve_backward(grad, *ctx.saved_tensors))
 
 
+def _activate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    return torch.ops.longwave.activate_backward(grad, *ctx.saved_tensors), None
+
+
+def _save_gate(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[1])
+
+
+def _gate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    return grad, torch.ops.longwave.gate_backward(grad, *ctx.saved_tensors)
+
+
+_activate.register_autograd(_activate_gradients, setup_context=_save_signal)
+_gate.register_autograd(_gate_gradients, setup_context=_save_gate)
 _convolve.register_autograd(_convolve_gradients, setup_context=_save_signal)
 _spectrum.register_autograd(_spectrum_gradients, setup_context=_save)
 _truncate.register_autograd(_truncate_gradients, setup_context=_save)

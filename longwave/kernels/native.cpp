@@ -3,6 +3,7 @@
 //   longwave_spectrum, longwave_spectrum_backward    the kernel's spectrum by Algorithm 1, real and pole-free
 //   longwave_truncate, longwave_truncate_backward    C~ = C (I - A_bar^L) by repeated squaring
 //   longwave_convolve, longwave_convolve_backward    long convolution by FFT
+//   longwave_activate, longwave_gate, _backward      what follows a convolution in a residual block, in float
 //   longwave_abi, longwave_vector_width              which signatures these are; what the dispatcher chose, for `longwave doctor`
 //
 // The loops stand in the native_*.inc files. They are compiled once for each vector width and each
@@ -50,9 +51,9 @@ struct System {
     int threads;
 };
 
-// Sizes of one convolution; work is shared out as groups of neighbouring features times `parts` of the batch.
+// Sizes of one convolution. Work is shared out as blocks of `together` vectors of features times `parts` of the batch.
 struct Convolution {
-    int64_t batch, L, H, sides, parts;
+    int64_t batch, L, H, sides, together, parts;
     int threads;
 };
 
@@ -77,6 +78,7 @@ namespace plain {
 #include "native_spectrum.inc"
 #include "native_truncate.inc"
 #include "native_conv.inc"
+#include "native_block.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace plain
 
@@ -88,6 +90,7 @@ namespace avx2 {
 #include "native_spectrum.inc"
 #include "native_truncate.inc"
 #include "native_conv.inc"
+#include "native_block.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace avx2
 LONGWAVE_TARGET_END
@@ -100,6 +103,7 @@ namespace avx512 {
 #include "native_spectrum.inc"
 #include "native_truncate.inc"
 #include "native_conv.inc"
+#include "native_block.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace avx512
 LONGWAVE_TARGET_END
@@ -159,6 +163,26 @@ LONGWAVE_API int longwave_truncate_backward(int64_t H, int64_t M, int64_t L, int
     LONGWAVE_DISPATCH(vector_bytes, truncate_backward(s, grad, dLambda, dP, dC, ddt))
 }
 
+LONGWAVE_API int longwave_activate(int64_t batch, int64_t L, int64_t H, const float *z, const float *keep, int threads,
+                                   int vector_bytes, float *y) {
+    LONGWAVE_DISPATCH(vector_bytes, activate(batch, L, H, z, keep, threads, y))
+}
+
+LONGWAVE_API int longwave_activate_backward(int64_t batch, int64_t L, int64_t H, const float *dy, const float *z,
+                                            const float *keep, int threads, int vector_bytes, float *dz) {
+    LONGWAVE_DISPATCH(vector_bytes, activate_backward(batch, L, H, dy, z, keep, threads, dz))
+}
+
+LONGWAVE_API int longwave_gate(int64_t rows, int64_t H, const float *x, const float *z, int threads, int vector_bytes,
+                               float *y) {
+    LONGWAVE_DISPATCH(vector_bytes, gate(rows, H, x, z, threads, y))
+}
+
+LONGWAVE_API int longwave_gate_backward(int64_t rows, int64_t H, const float *dy, const float *z, int threads,
+                                        int vector_bytes, float *dz) {
+    LONGWAVE_DISPATCH(vector_bytes, gate_backward(rows, H, dy, z, threads, dz))
+}
+
 #define LONGWAVE_INSTANCE(T, suffix)                                                                               \
     LONGWAVE_API int longwave_spectrum_##suffix(int64_t H, int64_t M, int64_t L, int64_t D, int64_t r,             \
                                                 const complex *Lambda, const complex *P, const complex *B,         \
@@ -174,18 +198,18 @@ LONGWAVE_API int longwave_truncate_backward(int64_t H, int64_t M, int64_t L, int
         const System s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                         \
         LONGWAVE_DISPATCH(vector_bytes, spectrum_backward<T>(s, grad, dLambda, dP, dB, dC, ddt))                   \
     }                                                                                                              \
-    LONGWAVE_API int longwave_convolve_##suffix(int64_t batch, int64_t L, int64_t H, int64_t sides, int64_t parts, \
-                                                int64_t n, int64_t levels, const int64_t *radices, const T *roots, \
+    LONGWAVE_API int longwave_convolve_##suffix(int64_t batch, int64_t L, int64_t H, int64_t sides,                \
+                                                int64_t together, int64_t parts, int64_t n, int64_t levels, const int64_t *radices, const T *roots, \
                                                 const T *twist, const T *u, const T *K, const T *D, int threads,   \
                                                 int vector_bytes, T *y) {                                          \
-        const Convolution c{batch, L, H, sides, parts, threads};                                                   \
+        const Convolution c{batch, L, H, sides, together, parts, threads};                                                   \
         LONGWAVE_DISPATCH(vector_bytes, convolve<T>(c, {n, levels, radices, roots, twist}, u, K, D, y))            \
     }                                                                                                              \
     LONGWAVE_API int longwave_convolve_backward_##suffix(                                                          \
-        int64_t batch, int64_t L, int64_t H, int64_t sides, int64_t parts, int64_t n, int64_t levels,              \
+        int64_t batch, int64_t L, int64_t H, int64_t sides, int64_t together, int64_t parts, int64_t n, int64_t levels, \
         const int64_t *radices, const T *roots, const T *twist, const T *dy, const T *u, const T *K, const T *D,   \
         int threads, int vector_bytes, T *du, T *dK) {                                                             \
-        const Convolution c{batch, L, H, sides, parts, threads};                                                   \
+        const Convolution c{batch, L, H, sides, together, parts, threads};                                                   \
         LONGWAVE_DISPATCH(vector_bytes,                                                                            \
                           convolve_backward<T>(c, {n, levels, radices, roots, twist}, dy, u, K, D, du, dK))        \
     }

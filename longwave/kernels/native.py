@@ -6,6 +6,7 @@
 import ctypes
 import functools
 import importlib.machinery
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -89,8 +90,7 @@ def convolve(u: Tensor, K: Tensor, D: Tensor, vector_bytes: int = 0) -> Tensor:
         return reference.convolve(u, K, D)
     u, K, D = u.contiguous(), K.contiguous(), D.contiguous()
     y = torch.empty_like(u)
-    parts = _batch_parts(u)
-    _call_convolution("convolve", u, K, parts, (u, K, D), vector_bytes, (y,))
+    _call_convolution("convolve", u, len(K), _shares(u, 1), (u, K, D), vector_bytes, (y,))
     return y
 
 
@@ -99,11 +99,45 @@ def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor, vector_bytes:
     if _has_few_features(u):
         return reference.convolve_backward(dy, u, K, D)
     dy, u, K, D = dy.contiguous(), u.contiguous(), K.contiguous(), D.contiguous()
-    parts = _batch_parts(u)
-    du, dK = torch.empty_like(u), K.new_empty(parts, *K.shape)
-    _call_convolution("convolve_backward", u, K, parts, (dy, u, K, D), vector_bytes, (du, dK))
-    total = dK[0] if parts == 1 else dK.sum(0)
+    shares = _shares(u, 2)
+    du, dK = torch.empty_like(u), K.new_empty(shares[1], *K.shape)
+    _call_convolution("convolve_backward", u, len(K), shares, (dy, u, K, D), vector_bytes, (du, dK))
+    total = dK[0] if len(dK) == 1 else dK.sum(0)
     return [du, total, total[0, :, 0].clone()]
+
+
+def activate(z: Tensor, keep: Tensor, vector_bytes: int = 0) -> Tensor:
+    """GELU(z) * keep for float32 z (batch, L, H) and keep (batch, H)."""
+    z, keep = z.contiguous(), keep.contiguous()
+    y = torch.empty_like(z)
+    _call("activate", z.shape, (z, keep), [torch.get_num_threads(), vector_bytes], (y,))
+    return y
+
+
+def activate_backward(dy: Tensor, z: Tensor, keep: Tensor, vector_bytes: int = 0) -> Tensor:
+    """The gradient with respect to z."""
+    dy, z, keep = dy.contiguous(), z.contiguous(), keep.contiguous()
+    dz = torch.empty_like(z)
+    _call("activate_backward", z.shape, (dy, z, keep), [torch.get_num_threads(), vector_bytes], (dz,))
+    return dz
+
+
+def gate(x: Tensor, z: Tensor, vector_bytes: int = 0) -> Tensor:
+    """x + a * sigmoid(b) for float32 x (..., H) and z = (a, b) (..., 2H)."""
+    x, z = x.contiguous(), z.contiguous()
+    y = torch.empty_like(x)
+    H = x.shape[-1]
+    _call("gate", (x.numel() // H, H), (x, z), [torch.get_num_threads(), vector_bytes], (y,))
+    return y
+
+
+def gate_backward(dy: Tensor, z: Tensor, vector_bytes: int = 0) -> Tensor:
+    """The gradient with respect to z; that of x is dy."""
+    dy, z = dy.contiguous(), z.contiguous()
+    dz = torch.empty_like(z)
+    H = dy.shape[-1]
+    _call("gate_backward", (dy.numel() // H, H), (dy, z), [torch.get_num_threads(), vector_bytes], (dz,))
+    return dz
 
 
 def _has_few_features(u: Tensor) -> bool:
@@ -112,11 +146,22 @@ def _has_few_features(u: Tensor) -> bool:
     return u.shape[2] <= lanes // 4 or (u.shape[0] * u.shape[2] <= lanes and torch.get_num_threads() > 1)
 
 
-def _batch_parts(u: Tensor) -> int:
-    """In how many parts the batch is worked on, so that no thread waits long for the others."""
-    lanes, threads = vector_bits() // 8 // u.element_size(), torch.get_num_threads()
-    groups = -(-u.shape[2] // lanes)
-    return 1 if groups % threads == 0 or groups >= 4 * threads else min(u.shape[0], -(-4 * threads // groups))
+CACHE_BYTES = 640 << 10  # about half of a second-level cache: what the kernels and signals at work may fill
+
+
+def _shares(u: Tensor, spectra: int) -> tuple[int, int]:
+    """How the work is cut up: vectors of features that are worked on together, and parts of the batch.
+
+    `spectra` are kept for each vector of features, and as many more for the signal at work.
+    """
+    batch, L, H = u.shape
+    vector, threads = vector_bits() // 8, torch.get_num_threads()
+    vectors = -(-H * u.element_size() // vector)
+    together = max(1, min(vectors, CACHE_BYTES // (2 * vector * L * spectra) - 1))
+    blocks = -(-vectors // together)
+    # Equal shares for the threads, or so many that no thread waits long for the others.
+    parts = 1 if blocks % threads == 0 or blocks >= 4 * threads else -(-threads // math.gcd(blocks, threads))
+    return together, min(batch, parts)
 
 
 @functools.lru_cache(maxsize=16)
@@ -159,14 +204,14 @@ def _unit(half_turns: Tensor) -> Tensor:
 def _call_convolution(
     name: str,
     u: Tensor,
-    K: Tensor,
-    parts: int,
+    sides: int,
+    shares: tuple[int, int],
     inputs: tuple[Tensor, ...],
     vector_bytes: int,
     outputs: tuple[Tensor, ...],
 ) -> None:
     n, radices, roots, twist = _plan(u.shape[1], u.dtype)
-    sizes = (*u.shape, K.shape[0], parts, n, len(radices))
+    sizes = (*u.shape, sides, *shares, n, len(radices))
     options = [torch.get_num_threads(), vector_bytes]
     _call(name + _suffix(u), sizes, (radices, roots, twist, *inputs), options, outputs)
 

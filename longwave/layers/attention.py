@@ -223,13 +223,13 @@ class Attention(nn.Module):
     def _attend_from(
         self, state: Cache, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None = None
     ) -> tuple[Tensor, Cache]:
-        """Append, then look back: what is the next step's place in the cache is its position, too."""
+        """Append, then look back: a step's place in the cache is its position."""
         after = state.extended(k, v, lengths)
-        places = torch.arange(max(1, after.steps), device=q.device)
         mask = None
         if q.shape[2] > 1 or after.row_steps is not None:
+            places = torch.arange(after.steps, device=q.device)
             mask = places <= positions(state.start, q.shape[2], q.device).unsqueeze(-1)
-        keys, values = (x[:, :, : len(places)].to(q.dtype) for x in (after.keys, after.values))
+        keys, values = (x[:, :, : after.steps].to(q.dtype) for x in (after.keys, after.values))
         return self._attend(q, keys, values, mask), after
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from longwave import kernels
+
 State = Any  # whatever the mixer's state is; None if it has none
 
 
@@ -80,11 +82,16 @@ class Dropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop features with probability p, in training."""
-        if not self.training or self.p == 0:
-            return x
-        if self.tied:
-            return x * nn.functional.dropout(x.new_ones(x.shape[0], 1, x.shape[2]), self.p)
-        return nn.functional.dropout(x, self.p)
+        keep = self.mask(x)
+        if keep is not None:
+            return x * keep.unsqueeze(1)
+        return nn.functional.dropout(x, self.p, self.training)
+
+    def mask(self, x: Tensor) -> Tensor | None:
+        """What multiplies all steps of x (B, L, H) alike, (B, H): 0 or 1/(1-p); None if nothing does."""
+        if not self.training or self.p == 0 or not self.tied:
+            return None
+        return nn.functional.dropout(x.new_ones(x.shape[0], x.shape[2]), self.p)
 
 
 class Block(nn.Module):
@@ -149,42 +156,37 @@ class Block(nn.Module):
             valid = valid_steps(lengths, x)
             x = torch.where(valid, x, 0)
 
-        def mix(z: Tensor) -> tuple[Tensor, State]:
-            z, after = self.mixer(z, state, lengths=lengths, rate=rate, need_state=need_state)
-            return self._mix_features(z), after
-
-        x, state = self._residual(x, mix, self.norm, valid)
-        if self.feed_forward is not None:
-            feed_forward = self.feed_forward
-            x, _ = self._residual(x, lambda z: (self.dropout(feed_forward(z)), None), self.feed_forward_norm, valid)
-        return x, state
+        z, state = self.mixer(self._before(x, self.norm, valid), state, lengths=lengths, rate=rate, need_state=need_state)
+        return self._after(x, z, valid), state
 
     def step(self, x: Tensor, state: State, *, rate: float = 1.0) -> tuple[Tensor, State]:
         """One step of the recurrence: x (B, H)."""
-
-        def mix(z: Tensor) -> tuple[Tensor, State]:
-            z, after = self.mixer.step(z.squeeze(1), state, rate=rate)  # type: ignore[operator]
-            return self._mix_features(z.unsqueeze(1)), after
-
-        x, state = self._residual(x.unsqueeze(1), mix, self.norm, None)
-        if self.feed_forward is not None:
-            feed_forward = self.feed_forward
-            x, _ = self._residual(x, lambda z: (self.dropout(feed_forward(z)), None), self.feed_forward_norm, None)
-        return x.squeeze(1), state
+        x = x.unsqueeze(1)
+        z, state = self.mixer.step(self._before(x, self.norm, None).squeeze(1), state, rate=rate)  # type: ignore[operator]
+        return self._after(x, z.unsqueeze(1), None).squeeze(1), state
 
     def initial_state(self, batch: int) -> State:
         """The mixer's state before the first step."""
         return self.mixer.initial_state(batch)  # type: ignore[operator]
 
-    def _mix_features(self, z: Tensor) -> Tensor:
-        if self.linear is None:
-            return self.dropout(z)
-        z = self.linear(self.dropout(nn.functional.gelu(z)))
-        return nn.functional.glu(z, dim=-1) if self.glu else z
+    def _before(self, x: Tensor, norm: nn.Module, valid: Tensor | None) -> Tensor:
+        """What a sublayer sees of x."""
+        return norm(x, valid) if self.prenorm else x  # type: ignore[no-any-return]
 
-    def _residual(
-        self, x: Tensor, branch: Callable[[Tensor], tuple[Tensor, State]], norm: nn.Module, valid: Tensor | None
-    ) -> tuple[Tensor, State]:
-        z, state = branch(norm(x, valid) if self.prenorm else x)
-        x = x + z
-        return x if self.prenorm else norm(x, valid), state
+    def _after(self, x: Tensor, z: Tensor, valid: Tensor | None) -> Tensor:
+        """The rest of the block, from the output z of the mixer."""
+        x = self._mix_features(x, z)
+        x = x if self.prenorm else self.norm(x, valid)
+        if self.feed_forward is not None:
+            x = x + self.dropout(self.feed_forward(self._before(x, self.feed_forward_norm, valid)))
+            x = x if self.prenorm else self.feed_forward_norm(x, valid)
+        return x
+
+    def _mix_features(self, x: Tensor, z: Tensor) -> Tensor:
+        """x + linear(dropout(GELU(z)))."""
+        if self.linear is None:
+            return x + self.dropout(z)
+        keep = self.dropout.mask(z)
+        z = kernels.activate(z, keep)
+        z = self.linear(z if keep is not None else self.dropout(z))
+        return kernels.gate(x, z) if self.glu else x + z

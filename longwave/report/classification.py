@@ -56,11 +56,12 @@ class Readings:
             first.setdefault(int(self.labels[k]), int(k))
         return sorted(first.values())[:most]
 
-    def caption(self, index: int) -> str:
-        """What it is, what it was read as, and how surely."""
+    def caption(self, index: int, width: int = 80) -> str:
+        """What it is, what it was read as, and how surely; in two lines if one would be longer than `width`."""
         truth, read = self.classes[self.labels[index]], self.classes[self.predicted[index]]
-        told = f"{_short(truth)}" if truth == read else f"{_short(truth)} read as {_short(read)}"
-        return f"{told}, {self.confidence[index]:.0%}"
+        told = _short(truth) if truth == read else f"{_short(truth)} read as {_short(read)}"
+        told = f"{told}, {self.confidence[index]:.0%}"
+        return told if len(told) <= width else told.replace(" read as ", "\nread as ")
 
 
 def read(model: Any, task: ClassificationTask, split: Split, size: int = 100) -> Readings:
@@ -146,7 +147,10 @@ def draw_confusion(readings: Readings) -> Any:
                 colour = "white" if share[i, j] > 0.3 else "black"
                 axes.text(j, i, f"{matrix[i, j]:,}", ha="center", va="center", color=colour, fontsize=8)
     names = [_short(name) for name in readings.classes]
-    axes.set_xticks(range(count), names, rotation=45 if max(map(len, names)) > 3 else 0, ha="center")
+    slant: dict[str, Any] = (
+        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 3 else {}
+    )
+    axes.set_xticks(range(count), names, **slant)
     axes.set_yticks(range(count), names)
     axes.set(xlabel="read as", ylabel="is")
     return figure
@@ -159,7 +163,7 @@ def draw_examples(task: ClassificationTask, split: Split, readings: Readings, in
     batch = split.batch(indices)
     columns = 6 if isinstance(task, ImageTask) else 2
     rows = math.ceil(len(indices) / columns)
-    figure = Figure(figsize=(10, (1.95 if isinstance(task, ImageTask) else 1.7) * rows), layout="constrained")
+    figure = Figure(figsize=(10, (2.1 if isinstance(task, ImageTask) else 1.7) * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in panels[len(indices) :]:
         axes.axis("off")
@@ -168,7 +172,7 @@ def draw_examples(task: ClassificationTask, split: Split, readings: Readings, in
             _show_image(axes, task, batch["x"][k])
         else:
             _show_lines(axes, task, _row(batch, k))
-        axes.set_title(readings.caption(index), fontsize=9)
+        axes.set_title(readings.caption(index, width=18 if isinstance(task, ImageTask) else 80), fontsize=9)
     return figure
 
 
@@ -180,13 +184,13 @@ def draw_evidence(
 
     batch = split.batch(indices)
     if isinstance(task, ImageTask):
-        figure = Figure(figsize=(10, 3.6), layout="constrained")
+        figure = Figure(figsize=(10, 3.8), layout="constrained")
         panels = figure.subplots(2, max(len(indices), 6), squeeze=False)
         for axes in panels[:, len(indices) :].ravel():
             axes.axis("off")
         for k, index in enumerate(indices):
             _show_image(panels[0, k], task, batch["x"][k])
-            panels[0, k].set_title(readings.caption(index), fontsize=9)
+            panels[0, k].set_title(readings.caption(index, width=18), fontsize=9)
             plane = task.picture(shares[k]).sum(-1)
             bound = np.quantile(np.abs(plane), 0.995) or 1.0  # one pixel should not pale all others
             panels[1, k].imshow(plane, cmap=_evidence_colours(), vmin=-bound, vmax=bound)

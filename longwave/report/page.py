@@ -149,10 +149,10 @@ def _confusion(readings: classification.Readings, trained: tuple[int, ...]) -> s
     recalls = classification.recalls(readings)
     balanced = sum(recall for _, _, recall in recalls) / len(recalls)
     listed = recalls[:SHOWN_CLASSES]
-    worst = f"; the {len(listed)} worst" if len(listed) < len(recalls) else ""
+    worst = f" The {len(listed)} worst:" if len(listed) < len(recalls) else ""
     rows = [(readings.classes[k], f"{trained[k]:,}", f"{count:,}", f"{recall:.1%}") for k, count, recall in listed]
     recall_table = _table(("class", "to train", "to test", "recall"), rows)
-    told = f"<p>The mean recall of the classes is {balanced:.4f}{worst}.</p>"
+    told = f"<p>The mean recall of the classes is {balanced:.4f}.{worst}</p>"
     if len(readings.classes) <= SHOWN_CLASSES:
         picture = _image(lambda: classification.draw_confusion(readings), "confusion matrix")
         return f'<div class="pair"><div>{picture}</div><div>{told}{recall_table}</div></div>'

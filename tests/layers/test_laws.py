@@ -13,6 +13,7 @@ import torch
 from dense import error, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import Module
 
 from longwave.layers import MIXERS, make_mixer
 
@@ -137,19 +138,14 @@ def test_the_initial_state_is_no_state(name):
 @pytest.mark.parametrize("differentiable", [False, True])
 def test_a_state_can_be_gone_on_from_more_than_once(name, differentiable):
     """No call changes what its caller holds, although a cache is written in place."""
-    layer = make(name).requires_grad_(differentiable)
-    _, state = layer(signal(2, 70))
-    for start in (layer.initial_state(2), state):
-        branches = [signal(2, n, seed=n) for n in (1, 2, 40)]
-        first = [layer(u, start) for u in branches]
-        for u, (y, after) in zip(branches, first, strict=True):
-            close(by_steps(layer, u, start)[0], y)
-            close(layer(u, start)[0], y)
-            close(what_follows(layer, after), what_follows(layer, by_steps(layer, u, start)[1]))
-        for u, (y, after) in zip(branches, first, strict=True):  # and each branch is still what it was
-            whole, _ = layer(torch.cat((u, signal(2, 5, seed=77)), dim=1), start)
-            close(what_follows(layer, after), whole[:, u.shape[1] :])
-            close(y, whole[:, : u.shape[1]])
+    layer, past = make(name).requires_grad_(differentiable), signal(2, 70)
+    branches = [signal(2, n, seed=n) for n in (1, 2, 40)]
+    for before, start in ((past[:, :0], layer.initial_state(2)), (past, layer(past)[1])):
+        results = [go_on(layer, u, start) for go_on in (Module.__call__, by_steps) for u in branches]
+        for u, (y, after) in zip(2 * branches, results, strict=True):
+            following = what_follows(layer, after)
+            whole = torch.cat((before, u, signal(2, 5, seed=77)), dim=1)
+            close(torch.cat((y, following), dim=1), layer(whole)[0][:, before.shape[1] :])
 
 
 @every_mixer
@@ -242,6 +238,22 @@ def test_padding_reaches_no_gradient(name, bidirectional):
 
 
 @every_mixer
+@pytest.mark.parametrize("start", ["nothing", "the initial state", "bidirectional"])
+def test_a_batch_of_no_steps_is_nothing(name, start):
+    layer, u = make(name, bidirectional=start == "bidirectional"), torch.full((2, 4, H), math.nan, dtype=torch.float64)
+    state = layer.initial_state(2) if start == "the initial state" else None
+    y, after = layer(u.requires_grad_(), state, lengths=torch.tensor([0, 0]))
+    assert (y == 0).all()
+    total = y.sum()
+    if start != "bidirectional":
+        following = what_follows(layer, after)
+        close(following, what_follows(layer, None))
+        total = total + following.sum()
+    grads = torch.autograd.grad(total, [u, *layer.parameters()], materialize_grads=True)
+    assert all(torch.isfinite(grad).all() for grad in grads)
+
+
+@every_mixer
 @both_ways
 def test_the_amount_of_padding_does_not_matter(name, bidirectional):
     layer, u, lengths = make(name, bidirectional=bidirectional), signal(2, 12), torch.tensor([7, 12])
@@ -324,11 +336,11 @@ def test_what_inference_mode_made_is_of_use_outside(name):
     expected, _ = layer(torch.cat((u, u), dim=1))
     with torch.inference_mode():
         _, state = layer(u)
-        y, _ = by_steps(layer, u, state)
-    close(y, expected[:, 9:])
     with torch.no_grad():
         close(by_steps(layer, u, state)[0], expected[:, 9:])
         close(layer(u, state)[0], expected[:, 9:])
+    with torch.inference_mode():
+        close(by_steps(layer, u, state)[0], expected[:, 9:])
 
 
 @every_mixer

@@ -75,6 +75,15 @@ def test_large_keys_to_come_change_no_bit_of_what_was(feature_map):
     assert torch.equal(layer(later)[0][:, :60], layer(u)[0][:, :60])
 
 
+@feature_maps
+def test_padding_does_not_drown_the_features_of_long_keys(feature_map):
+    """exp(w . k - |k|^2 / 2) is tiny for a long key, beside which the zeros in the padding look large."""
+    layer, u = make(feature_map), 100 * signal(2, 12)
+    _, state = layer(u[:, :8], lengths=torch.tensor([5, 8]))
+    expected, _ = layer(torch.cat((u[:1, :5], u[:1, 8:]), dim=1))
+    assert error(layer(u[:, 8:], state)[0][0], expected[0, 5:]) < 1e-12
+
+
 def test_elu_features_keep_their_digits_far_below_zero():
     """By elu(x) + 1 as it stands, exp(-18) would be 0 in float32; 1e-6 is added to every feature."""
     features, _ = EluFeatures()(torch.tensor([-18.0, -10.0, 0.0, 2.0]))

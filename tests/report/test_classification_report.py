@@ -48,6 +48,7 @@ def test_the_surest_mistakes_come_first():
     assert found.wrong(9) == [2, 1, 0]
     assert found.right(9) == [3]
     assert (found.caption(2), found.caption(3)) == ("b read as a, 90%", "a, 90%")
+    assert found.caption(2, width=10) == "b\nread as a, 90%"
 
 
 def test_a_matrix_of_many_classes_is_a_list_of_the_commonest_mistakes():
