@@ -7,7 +7,7 @@
 and, for the parts of a block that follow (in float32 and where it was compiled; else torch's own operators):
 
     activate(z, keep)                        -> gelu(z) * keep             z (batch, L, H), keep (batch, H) or none
-    gate(x, z)                               -> x + a * sigmoid(b)         x (..., H), z = (a, b) (..., 2 H)
+    gate(x, z, bias)                         -> x + a * sigmoid(b)         x (..., H), (a, b) = z + bias, z (..., 2 H)
 
 Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,).
 D is 1, or 2 for a two-sided layer; r is 0, 1 or 2. On the CPU the backend `native` (compiled) runs where it was built,
@@ -83,11 +83,11 @@ def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
     return y
 
 
-def gate(x: Tensor, z: Tensor) -> Tensor:
-    """x (..., H) + a * sigmoid(b) for z = (a, b) (..., 2H): a gated linear unit beside a residual; differentiable."""
-    if not (_is_fused(z) and _is_fused(x)):
-        return x + torch.nn.functional.glu(z, dim=-1)
-    y: Tensor = torch.ops.longwave.gate(x, z)
+def gate(x: Tensor, z: Tensor, bias: Tensor) -> Tensor:
+    """x (..., H) + a * sigmoid(b) for (a, b) = z + bias, z (..., 2H): a gated linear unit beside a residual."""
+    if not all(_is_fused(t) for t in (x, z, bias)):
+        return x + torch.nn.functional.glu(z + bias, dim=-1)
+    y: Tensor = torch.ops.longwave.gate(x, z, bias)
     return y
 
 
@@ -164,13 +164,13 @@ def _activate_backward(grad: Tensor, z: Tensor, keep: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("longwave::gate", mutates_args=())
-def _gate(x: Tensor, z: Tensor) -> Tensor:
-    return native.gate(x, z)
+def _gate(x: Tensor, z: Tensor, bias: Tensor) -> Tensor:
+    return native.gate(x, z, bias)
 
 
 @torch.library.custom_op("longwave::gate_backward", mutates_args=())
-def _gate_backward(grad: Tensor, z: Tensor) -> Tensor:
-    return native.gate_backward(grad, z)
+def _gate_backward(grad: Tensor, z: Tensor, bias: Tensor) -> list[Tensor]:
+    return native.gate_backward(grad, z, bias)
 
 
 @_activate.register_fake
@@ -180,8 +180,7 @@ def _(x: Tensor, *others: Tensor) -> Tensor:
 
 
 @_activate_backward.register_fake
-@_gate_backward.register_fake
-def _(grad: Tensor, z: Tensor, *others: Tensor) -> Tensor:
+def _(grad: Tensor, z: Tensor, keep: Tensor) -> Tensor:
     return z.new_empty(z.shape)
 
 
@@ -203,6 +202,7 @@ def _(u: Tensor, K: Tensor, D: Tensor) -> Tensor:
 @_spectrum_backward.register_fake
 @_truncate_backward.register_fake
 @_convolve_backward.register_fake
+@_gate_backward.register_fake
 def _(grad: Tensor, *inputs: Any) -> list[Tensor]:
     return [t.new_empty(t.shape) for t in inputs if isinstance(t, Tensor)]
 
@@ -232,12 +232,12 @@ def _activate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
     return torch.ops.longwave.activate_backward(grad, *ctx.saved_tensors), None
 
 
-def _save_gate(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-    ctx.save_for_backward(inputs[1])
+def _save_gate(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[1:])
 
 
-def _gate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-    return grad, torch.ops.longwave.gate_backward(grad, *ctx.saved_tensors)
+def _gate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+    return (grad, *torch.ops.longwave.gate_backward(grad, *ctx.saved_tensors))
 
 
 _activate.register_autograd(_activate_gradients, setup_context=_save_signal)

@@ -173,14 +173,14 @@ LONGWAVE_API int longwave_activate_backward(int64_t batch, int64_t L, int64_t H,
     LONGWAVE_DISPATCH(vector_bytes, activate_backward(batch, L, H, dy, z, keep, threads, dz))
 }
 
-LONGWAVE_API int longwave_gate(int64_t rows, int64_t H, const float *x, const float *z, int threads, int vector_bytes,
-                               float *y) {
-    LONGWAVE_DISPATCH(vector_bytes, gate(rows, H, x, z, threads, y))
+LONGWAVE_API int longwave_gate(int64_t rows, int64_t H, const float *x, const float *z, const float *bias, int threads,
+                               int vector_bytes, float *y) {
+    LONGWAVE_DISPATCH(vector_bytes, gate(rows, H, x, z, bias, threads, y))
 }
 
-LONGWAVE_API int longwave_gate_backward(int64_t rows, int64_t H, const float *dy, const float *z, int threads,
-                                        int vector_bytes, float *dz) {
-    LONGWAVE_DISPATCH(vector_bytes, gate_backward(rows, H, dy, z, threads, dz))
+LONGWAVE_API int longwave_gate_backward(int64_t rows, int64_t H, int64_t parts, const float *dy, const float *z,
+                                        const float *bias, int threads, int vector_bytes, float *dz, float *dbias) {
+    LONGWAVE_DISPATCH(vector_bytes, gate_backward(rows, H, parts, dy, z, bias, threads, dz, dbias))
 }
 
 #define LONGWAVE_INSTANCE(T, suffix)                                                                               \

@@ -17,9 +17,7 @@ BLOCK_NUMBERS = 1 << 20  # a block of nodes holds at most about this many (featu
 Pair = tuple[Tensor, Tensor]  # a complex tensor as its real and imaginary part
 
 
-def spectrum(
-    Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, Q: Tensor | None = None
-) -> Tensor:
+def spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, Q: Tensor | None = None) -> Tensor:
     """K_hat (D, H, L//2+1, 2): the spectrum of the kernel whose truncated output map is C (Algorithm 1, pole-free).
 
     Q stands for the original paper's A = diag(Lambda) - P Q^*; without it Q = P.
@@ -268,7 +266,9 @@ def as_complex(pairs: Tensor) -> Tensor:
 
 def _widen(Lambda: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     """All in float64, when float32 would not do for one of the features."""
-    convert: Callable[[Tensor], Tensor] = Tensor.double if bool(needs_float64(Lambda, others[3]).any()) else Tensor.contiguous
+    convert: Callable[[Tensor], Tensor] = (
+        Tensor.double if bool(needs_float64(Lambda, others[3]).any()) else Tensor.contiguous
+    )
     return tuple(convert(p) for p in (Lambda, *others))
 
 

@@ -156,7 +156,9 @@ class Block(nn.Module):
             valid = valid_steps(lengths, x)
             x = torch.where(valid, x, 0)
 
-        z, state = self.mixer(self._before(x, self.norm, valid), state, lengths=lengths, rate=rate, need_state=need_state)
+        z, state = self.mixer(
+            self._before(x, self.norm, valid), state, lengths=lengths, rate=rate, need_state=need_state
+        )
         return self._after(x, z, valid), state
 
     def step(self, x: Tensor, state: State, *, rate: float = 1.0) -> tuple[Tensor, State]:
@@ -188,5 +190,7 @@ class Block(nn.Module):
             return x + self.dropout(z)
         keep = self.dropout.mask(z)
         z = kernels.activate(z, keep)
-        z = self.linear(z if keep is not None else self.dropout(z))
-        return kernels.gate(x, z) if self.glu else x + z
+        z = z if keep is not None else self.dropout(z)
+        if not self.glu:
+            return x + self.linear(z)
+        return kernels.gate(x, nn.functional.linear(z, self.linear.weight), self.linear.bias)

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from longwave import models
+from longwave.kernels import native
 from longwave.tasks.base import Batch, Split, Task
 from longwave.train import checkpoint
 from longwave.train.config import Experiment
@@ -74,6 +75,7 @@ class Run:
                 f"this loop wants the whole model in every process, and was launched with {kind.value}; launch it "
                 "without, or wrap the model in a loop of your own (docs: training)"
             )
+        native.keep_memory()
         torch.manual_seed(self.config.seed)  # the same weights in every process
         model = models.build(experiment.model)
         optim = experiment.optim

@@ -198,7 +198,11 @@ def test_inference_mode_gives_the_same(backend):
     with torch.inference_mode():
         inside = [t.clone() for t in inputs]
         for given in (inputs, inside):
-            values = kernels.spectrum(*given, 9), kernels.truncate(*given[:2], *given[3:], 9), kernels.convolve(*convolved)
+            values = (
+                kernels.spectrum(*given, 9),
+                kernels.truncate(*given[:2], *given[3:], 9),
+                kernels.convolve(*convolved),
+            )
             assert all(torch.equal(value, true) for value, true in zip(values, expected, strict=True))
             assert all(value.is_inference() for value in values)
 
@@ -319,7 +323,9 @@ def test_lengths_of_transforms_are_short_and_made_of_small_primes():
     for L in range(1, 3000):
         n, radices, roots, twist = native._plan(L, torch.float64)
         assert L <= n <= 1.12 * L + 2 and math.prod(radices.tolist()) == n and twist.shape == (n, 2)
-        assert len(roots) == 2 * sum((R - 1) * n // math.prod(radices.tolist()[: i + 1]) for i, R in enumerate(radices.tolist()))
+        assert len(roots) == 2 * sum(
+            (R - 1) * n // math.prod(radices.tolist()[: i + 1]) for i, R in enumerate(radices.tolist())
+        )
 
 
 # Threads and processes

@@ -315,6 +315,19 @@ def test_a_layer_learns_to_remember(name):
 
 
 @every_mixer
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_layer_in_half_precision_runs_and_trains(name, dtype):
+    layer, u = make(name, dtype=torch.float32).to(dtype), signal(2, 9, dtype=dtype)
+    y, state = layer(u)
+    following, _ = layer(u, state, lengths=torch.tensor([3, 9]))
+    y_steps, _ = by_steps(layer, u)
+    (y.float().square().sum() + following.float().sum()).backward()
+    assert {y.dtype, following.dtype, y_steps.dtype} == {dtype}
+    close(y_steps, y, 0.05)
+    assert all(p.grad.dtype == dtype and torch.isfinite(p.grad).all() for p in layer.parameters())
+
+
+@every_mixer
 def test_autocast_runs_both_views(name):
     """bfloat16 has 8 bits; a layer that leaves them for float32 inside is closer."""
     layer, u = make(name, dtype=torch.float32).requires_grad_(False), signal(2, 9, dtype=torch.float32)
