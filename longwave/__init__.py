@@ -7,13 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from longwave.generate import generate
     from longwave.layers.s4 import DPLR, S4
     from longwave.train.optim import param_groups
 
 __version__ = "0.1.0"
-__all__ = ["DPLR", "S4", "__version__", "param_groups"]
+__all__ = ["DPLR", "S4", "__version__", "generate", "param_groups"]
 
-_HOME = {"S4": "longwave.layers.s4", "DPLR": "longwave.layers.s4", "param_groups": "longwave.train.optim"}
+_HOME = {
+    "S4": "longwave.layers.s4",
+    "DPLR": "longwave.layers.s4",
+    "generate": "longwave.generate",
+    "param_groups": "longwave.train.optim",
+}
 
 
 def __getattr__(name: str) -> Any:

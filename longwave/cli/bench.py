@@ -1,4 +1,4 @@
-"""`longwave bench kernel | layer | accuracy`: the tables of docs/results."""
+"""`longwave bench kernel | layer | train | accuracy`: the tables of docs/results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def main(arguments: list[str]) -> None:
     """Run `longwave bench ...`."""
     from longwave.cli.group import run_group
 
-    commands = {"kernel": bench_kernel, "layer": bench_layer, "accuracy": bench_accuracy}
+    commands = {"kernel": bench_kernel, "layer": bench_layer, "train": bench_train, "accuracy": bench_accuracy}
     run_group("bench", "Measure speed, memory and accuracy on this machine.", commands, arguments)
 
 
@@ -46,6 +46,22 @@ def bench_layer(quick: bool = False, json: bool = False) -> None:
     with _progress() as progress:
         result = layer.run(quick, progress)
     _print_json(result) if json else _print_layer(result)
+
+
+def bench_train(quick: bool = False, json: bool = False) -> None:
+    """Time a training step of a small deep model, counted in plain FFT convolutions, with the share of each part.
+
+    Example: longwave bench train
+
+    Args:
+        quick: Fewer repeats, batch norm only: an impression within half a minute.
+        json: Print the figures as JSON instead of a table.
+    """
+    from longwave.bench import train
+
+    with _progress() as progress:
+        result = train.run(quick, progress)
+    _print_json(result) if json else _print_train(result)
 
 
 def bench_accuracy(quick: bool = False, json: bool = False) -> None:
@@ -155,6 +171,27 @@ def _print_layer(result: dict[str, Any]) -> None:
     for row in result["steps"]:
         steps.add_row(f"{row['after']:,}", f"{row['seconds'] * 1e6:.0f} us")
     console.print(steps)
+
+
+def _print_train(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    title = (
+        f"Training step, forward + backward: {result['layers']} layers, {result['H']} features, "
+        f"length {result['L']}, batch {result['batch']}"
+    )
+    table = Table(title=title, caption=_machine(result), title_justify="left", caption_justify="left")
+    for name in ("norm", "part", "time", "share"):
+        table.add_column(name, justify="left" if name in ("norm", "part") else "right")
+    for row in result["rows"]:
+        step = row["step_seconds"]
+        for part, seconds in row["parts_seconds"].items():
+            table.add_row(row["norm"], part, _ms(seconds), f"{seconds / step:.0%}")
+        table.add_row(row["norm"], "the whole step", _ms(step), "100%")
+        conv = f"= {row['step_over_conv']:.2f} FFT convolutions of {_ms(row['conv_seconds'])}"
+        table.add_row("", conv, "", "", end_section=True)
+    Console().print(table)
 
 
 def _print_accuracy(result: dict[str, Any]) -> None:

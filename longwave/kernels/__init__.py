@@ -64,7 +64,10 @@ def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor
 
 
 def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:
-    """y_k = D u_k + sum_(j<=k) K[0, k-j] u_j (+ sum_(j>k) K[1, j-k-1] u_j); u (batch, L, H), K (1 or 2, H, L), D (H,)."""
+    """y_k = D u_k + sum_(j<=k) K[0, k-j] u_j (+ sum_(j>k) K[1, j-k-1] u_j).
+
+    u (batch, L, H), K (1 or 2, H, L), D (H,) or none.
+    """
     _, L, H = u.shape
     if K.ndim != 3 or K.shape[0] not in (1, 2) or K.shape[1:] != (H, L) or K.dtype != u.dtype:
         raise ValueError(f"K: expected {u.dtype} (1 or 2, {H}, {L}), got {K.dtype} {tuple(K.shape)}")

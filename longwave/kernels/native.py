@@ -210,8 +210,15 @@ def _smooth_lengths(L: int) -> Iterator[tuple[int, list[int]]]:
         for fives in range(4):
             odd = 3**threes * 5**fives
             twos = max(0, (-(-L // odd) - 1).bit_length())
-            radices = [5] * fives + [3] * threes + [4] * (twos // 2) + [2] * (twos % 2)
-            yield odd << twos, radices
+            yield odd << twos, [5] * fives + [3] * threes + _powers_of_two(twos)
+
+
+def _powers_of_two(twos: int) -> list[int]:
+    """Radices of 2^twos, large ones last: those levels run in the first-level cache, where fewer passes pay most."""
+    if twos in (0, 1):
+        return [2] * twos
+    fours = -twos % 3  # 8s make up the rest
+    return [4] * fours + [8] * ((twos - 2 * fours) // 3)
 
 
 def _unit(half_turns: Tensor) -> Tensor:

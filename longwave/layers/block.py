@@ -173,7 +173,7 @@ class Block(nn.Module):
 
     def _before(self, x: Tensor, norm: nn.Module, valid: Tensor | None) -> Tensor:
         """What a sublayer sees of x."""
-        return norm(x, valid) if self.prenorm else x  # type: ignore[no-any-return]
+        return norm(x, valid) if self.prenorm else x
 
     def _after(self, x: Tensor, z: Tensor, valid: Tensor | None) -> Tensor:
         """The rest of the block, from the output z of the mixer."""

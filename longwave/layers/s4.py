@@ -12,6 +12,15 @@ from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
 from longwave.kernels.reference import as_complex
+from longwave.layers.checks import (
+    check_causal,
+    check_count,
+    check_dt_bounds,
+    check_input,
+    check_lengths,
+    check_rate,
+    wrong_state,
+)
 from longwave.ssm import (
     DiscreteDPLR,
     Powers,
@@ -69,18 +78,17 @@ class S4(nn.Module):
         trainable: bool = True,
     ) -> None:
         super().__init__()
-        _check_count("d_model", d_model)
-        _check_count("d_state", d_state)
+        check_count("d_model", d_model)
+        check_count("d_state", d_state)
         if d_state % 2:
             raise ValueError(f"d_state: expected an even number (states are stored as conjugate pairs), got {d_state}")
         if length is not None:
-            _check_count("length", length)
+            check_count("length", length)
         n_ssm = d_model if n_ssm is None else n_ssm
-        _check_count("n_ssm", n_ssm)
+        check_count("n_ssm", n_ssm)
         if d_model % n_ssm:
             raise ValueError(f"n_ssm: expected a divisor of d_model = {d_model}, got {n_ssm}")
-        if not 0 < dt_min <= dt_max < math.inf:
-            raise ValueError(f"dt_min, dt_max: expected 0 < dt_min <= dt_max, both finite, got {dt_min} and {dt_max}")
+        check_dt_bounds(dt_min, dt_max)
         self.d_model, self.d_state, self.n_ssm, self.init = d_model, d_state, n_ssm, init
         self.bidirectional, self.length = bidirectional, length
         H, M = d_model, d_state // 2
@@ -113,8 +121,8 @@ class S4(nn.Module):
 
     def kernel(self, L: int, rate: float = 1.0) -> Float[Tensor, "*D H L"]:
         """The convolution kernel K (H, L); two-sided: (2, H, L), forward and backward."""
-        _check_count("L", L)
-        _check_rate(rate)
+        check_count("L", L)
+        check_rate(rate)
         Lambda, P, B, dt = self._system(self._dtype)
         if self.length == L and rate == 1.0:
             C_tilde = as_complex(self.C_tilde.to(dt.dtype))
@@ -160,16 +168,16 @@ class S4(nn.Module):
         lengths   (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
         rate      u is sampled at 1/rate of the frequency that the layer was trained at
         """
-        _check_input("u", u, ("batch", "L", self.d_model))
-        _check_rate(rate)
+        check_input(u, ("batch", "L", self.d_model))
+        check_rate(rate)
         batch, L, _ = u.shape
         if state is not None:
             self._check_state(state, batch)
-        lengths = None if lengths is None else _check_lengths(lengths, batch, L)
+        lengths = None if lengths is None else check_lengths(lengths, u)
         with torch.autocast(u.device.type, enabled=False):
             signal = u.to(self._dtype)
             if lengths is not None:
-                valid = (torch.arange(L, device=u.device) < lengths.to(u.device).unsqueeze(-1)).unsqueeze(-1)
+                valid = (torch.arange(L, device=u.device) < lengths.unsqueeze(-1)).unsqueeze(-1)
                 signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
             K = self.kernel(L, rate)
             K, K_back = K if self.bidirectional else (K, None)
@@ -204,8 +212,8 @@ class S4(nn.Module):
 
     def initial_state(self, batch: int) -> Complex[Tensor, "batch H M"]:
         """The state before the first step: zero, (B, H, M) complex."""
-        self._check_causal("initial_state")
-        _check_count("batch", batch)
+        check_causal("initial_state", self.bidirectional)
+        check_count("batch", batch)
         dtype = torch.complex128 if self._dtype == torch.float64 else torch.complex64
         return torch.zeros(batch, self.d_model, self.d_state // 2, dtype=dtype, device=self.log_dt.device)
 
@@ -213,9 +221,9 @@ class S4(nn.Module):
         self, u: Float[Tensor, "batch H"], state: Complex[Tensor, "batch H M"], *, rate: float = 1.0
     ) -> tuple[Float[Tensor, "batch H"], Complex[Tensor, "batch H M"]]:
         """One step of the recurrence: y_t (B, H) and the next state, in O(H N)."""
-        self._check_causal("step")
-        _check_input("u", u, ("batch", self.d_model))
-        _check_rate(rate)
+        check_causal("step", self.bidirectional)
+        check_input(u, ("batch", self.d_model))
+        check_rate(rate)
         self._check_state(state, u.shape[0])
         with torch.autocast(u.device.type, enabled=False):
             discrete, C, D = self._step_constants(rate)
@@ -257,21 +265,11 @@ class S4(nn.Module):
             f"length={self.length}, n_ssm={self.n_ssm}"
         )
 
-    def _check_causal(self, what: str) -> None:
-        if self.bidirectional:
-            raise ValueError(
-                f"{what}: a bidirectional layer has no state, because its output depends on the future; "
-                "make the layer with bidirectional=False to stream or to go on from a state"
-            )
-
     def _check_state(self, state: Tensor, batch: int) -> None:
-        self._check_causal("state")
+        check_causal("state", self.bidirectional)
         expected = (batch, self.d_model, self.d_state // 2)
         if not isinstance(state, Tensor) or not state.is_complex() or tuple(state.shape) != expected:
-            raise ValueError(
-                f"state: expected a complex tensor {expected}, as initial_state or an earlier call gives it, "
-                f"got {_describe(state)}"
-            )
+            raise wrong_state(state, f"a complex tensor {expected}")
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
@@ -280,34 +278,3 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 def _parameter(values: Tensor) -> nn.Parameter:
     return nn.Parameter(values.to(torch.get_default_dtype()))
-
-
-def _check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}: expected a whole number, at least 1, got {value!r}")
-
-
-def _check_rate(rate: float) -> None:
-    if not 0 < rate < math.inf:
-        raise ValueError(f"rate: expected a finite number above 0 (2.0: sampled half as often), got {rate}")
-
-
-def _check_input(name: str, u: Tensor, shape: tuple[str | int, ...]) -> None:
-    names = ", ".join(str(size) for size in shape)
-    if not isinstance(u, Tensor) or not u.is_floating_point() or u.ndim != len(shape) or u.shape[-1] != shape[-1]:
-        raise ValueError(f"{name}: expected a floating-point tensor ({names}), got {_describe(u)}")
-    if 0 in u.shape:
-        raise ValueError(f"{name}: expected at least one row and one step, got {_describe(u)}")
-
-
-def _check_lengths(lengths: Tensor, batch: int, L: int) -> Tensor:
-    lengths = torch.as_tensor(lengths)
-    if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise ValueError(f"lengths: expected {batch} whole numbers, one a row, got {_describe(lengths)}")
-    if not torch.compiler.is_compiling() and (int(lengths.min()) < 0 or int(lengths.max()) > L):
-        raise ValueError(f"lengths: expected numbers from 0 to {L}, got {int(lengths.min())} to {int(lengths.max())}")
-    return lengths.long()
-
-
-def _describe(value: object) -> str:
-    return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)

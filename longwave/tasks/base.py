@@ -53,6 +53,10 @@ class Task(ABC):
     def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
         """Each score as (sum, count), so that the scores of a split are exact whatever its batches: sum / count."""
 
+    def reported(self, means: dict[str, float]) -> dict[str, float]:
+        """The scores of a split as they are told, from the means: here a task adds what is no mean, as perplexity."""
+        return means
+
     def train_at(self, epoch: int, seed: int) -> Split:
         """The train part as an epoch sees it; what is drawn for an example must follow from epoch, seed and index."""
         return self.train

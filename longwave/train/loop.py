@@ -248,7 +248,8 @@ class Run:
                     sums[name] = sums[name] + pair if name in sums else pair
         names = list(sums)
         stacked = self.accelerator.reduce(torch.stack([sums[name] for name in names]), reduction="sum")
-        return {name: float(total / count) for name, (total, count) in zip(names, stacked, strict=True)}
+        means = {name: float(total / count) for name, (total, count) in zip(names, stacked, strict=True)}
+        return self.task.reported(means)
 
     def _validate(self, loss: float) -> None:
         at, goal = self.position, self.task.goal

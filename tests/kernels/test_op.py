@@ -319,13 +319,51 @@ def test_the_split_of_the_work_changes_no_convolution(compiled, batch, threads, 
         torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("H", [1, 5, 16, 37])
+def test_the_parts_of_a_block_agree_with_torch(compiled, vector_bytes, H):
+    """From the tails, where GELU is tiny and a gate shut, to the middle; values and gradients."""
+    z = torch.cat((torch.randn(2, 40, H), torch.linspace(-30, 30, 2 * 40 * H).reshape(2, 40, H)), dim=1)
+    keep, dy = torch.rand(2, H), torch.randn(2, 80, H)
+    exact = z.double().requires_grad_()
+    truth = torch.nn.functional.gelu(exact) * keep.double().unsqueeze(1)
+    truth.backward(dy.double())
+    y = native.activate(z, keep, vector_bytes)
+    assert ((y - truth).abs() <= 1e-6 * truth.abs() + 1e-9).all()
+    assert (native.activate_backward(dy, z, keep, vector_bytes) - exact.grad).abs().max() < 1e-6
+
+    x, z, bias = torch.randn(2, 80, H), torch.cat((torch.randn(2, 80, H), z), dim=-1), torch.randn(2 * H)
+    leaves = [t.double().requires_grad_() for t in (x, z, bias)]
+    truth = leaves[0] + torch.nn.functional.glu(leaves[1] + leaves[2], dim=-1)
+    truth.backward(dy.double())
+    assert (native.gate(x, z, bias, vector_bytes) - truth).abs().max() < 2e-6
+    for value, leaf in zip(native.gate_backward(dy, z, bias, vector_bytes), leaves[1:], strict=True):
+        assert error(value, leaf.grad) < 1e-6
+
+
+def test_the_parts_of_a_block_are_proper_ops(compiled):
+    ops, H = torch.ops.longwave, 5
+    z, keep, x = torch.randn(2, 3, H, requires_grad=True), torch.rand(2, H), torch.randn(2, 3, H, requires_grad=True)
+    wide, bias = torch.randn(2, 3, 2 * H, requires_grad=True), torch.randn(2 * H, requires_grad=True)
+    torch.library.opcheck(ops.activate.default, (z, keep))
+    torch.library.opcheck(ops.gate.default, (x, wide, bias))
+    dy = torch.randn(2, 3, H)
+    torch.library.opcheck(ops.activate_backward.default, (dy, z.detach(), keep))
+    torch.library.opcheck(ops.gate_backward.default, (dy, wide.detach(), bias.detach()))
+
+
+def test_what_is_not_a_number_stays_so_in_the_parts_of_a_block(compiled):
+    nan = torch.full((1, 2, 3), torch.nan)
+    assert native.activate(nan, torch.ones(1, 3)).isnan().all()
+    assert native.gate(torch.zeros(1, 2, 3), nan.repeat(1, 1, 2), torch.zeros(6)).isnan().all()
+
+
 def test_lengths_of_transforms_are_short_and_made_of_small_primes():
     for L in range(1, 3000):
-        n, radices, roots, twist = native._plan(L, torch.float64)
-        assert L <= n <= 1.12 * L + 2 and math.prod(radices.tolist()) == n and twist.shape == (n, 2)
-        assert len(roots) == 2 * sum(
-            (R - 1) * n // math.prod(radices.tolist()[: i + 1]) for i, R in enumerate(radices.tolist())
-        )
+        n, radices = min(native._smooth_lengths(L))
+        assert L <= n <= 1.12 * L + 2
+        assert math.prod(radices) == n
+        assert set(radices) <= {2, 3, 4, 5, 8}
 
 
 # Threads and processes

@@ -113,7 +113,7 @@ WRONG_STATES = [
     (zeros(2, M, H, dtype=torch.complex64), r"torch\.complex64 \(2, 3, 4\)"),
     (zeros(2, H, M), r"torch\.float32 \(2, 4, 3\)"),
     (zeros(2, H, M, 2), r"torch\.float32 \(2, 4, 3, 2\)"),
-    ((STATE,), r"\(tensor\("),
+    ((STATE,), r"tuple\(torch\.complex64 \(2, 4, 3\)\)"),
     (0, "0"),
 ]
 

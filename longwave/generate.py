@@ -1,0 +1,172 @@
+"""Generation by recurrence: the prompt is read by the convolution, what follows it is made one step at a time.
+
+`longwave.generate` is this module and, called, its function: `longwave.generate(model, prompt, length)`.
+"""
+
+import contextlib
+import math
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+START = 0  # what an empty prompt stands for; the tasks of longwave begin every sequence with it
+MOST_LOGITS = 2**27  # of a prompt, in memory at once: 512 MB in float32
+
+
+def generate(
+    model: nn.Module,
+    prompt: Tensor,
+    length: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+) -> Tensor:
+    """The `length` tokens (B, length) that follow a prompt (B, L), drawn from what the model holds likely.
+
+    temperature   divides the logits: below 1 for the likelier, above 1 for the rarer; 0 takes the likeliest each time
+    top_k         draw from the k likeliest tokens only
+    top_p         draw from the fewest tokens that have this probability together (after top_k)
+    seed          the same seed gives the same tokens; None draws from torch's own generator
+
+    A prompt without tokens, (B, 0), is read as the one token 0. The model is used as after `eval()`, whatever its mode.
+    """
+    steps = stream(model, prompt, length, temperature, top_k, top_p, seed)
+    return torch.stack([tokens for tokens, _ in steps], dim=1)
+
+
+def stream(
+    model: nn.Module,
+    prompt: Tensor,
+    length: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """As `generate`, step by step: the tokens (B,), and the probabilities (B, vocabulary) that they were drawn from.
+
+    The time and the memory of a step are those of `model.step`: for S4 the same at any step.
+    """
+    _check_model(model)
+    _check_choice(length, temperature, top_k, top_p)
+    prompt = _check_prompt(prompt, model)
+    draws = None if seed is None else torch.Generator(prompt.device).manual_seed(seed)
+    return _steps(model, prompt, length, (temperature, top_k, top_p), draws)
+
+
+def probabilities(
+    logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
+    """What the next token is drawn from: softmax(logits / temperature) of the tokens that are left, and 0 of others."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    if temperature == 0:
+        return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
+    # The largest is taken off first: divided by a small temperature, it could leave the range of floats.
+    chances = ((logits - logits.amax(-1, keepdim=True)) / temperature).softmax(-1)
+    if top_k is not None and top_k < chances.shape[-1]:
+        kept = chances.topk(top_k, dim=-1)
+        chances = torch.zeros_like(chances).scatter(-1, kept.indices, kept.values)
+    if top_p is not None and top_p < 1:
+        ordered, order = chances.sort(dim=-1, descending=True)
+        likelier = ordered.cumsum(-1) - ordered
+        ordered = torch.where(likelier < top_p * ordered.sum(-1, keepdim=True), ordered, 0)
+        chances = torch.zeros_like(chances).scatter(-1, order, ordered)
+    return chances / chances.sum(-1, keepdim=True)
+
+
+def _steps(
+    model: Any, prompt: Tensor, length: int, choice: tuple[float, int | None, float | None], draws: Any
+) -> Iterator[tuple[Tensor, Tensor]]:
+    state: Any = None
+    modules = list(model.modules())
+    with _inference(modules):
+        for part in prompt.split(max(1, MOST_LOGITS // (len(prompt) * model.config.vocabulary)), dim=1):
+            logits, state = model(part, state, need_state=True)
+    logits = logits[:, -1]
+    for left in reversed(range(length)):
+        chances = probabilities(logits, *choice)
+        tokens = chances.argmax(-1) if choice[0] == 0 else torch.multinomial(chances, 1, generator=draws).squeeze(-1)
+        yield tokens, chances
+        if left:
+            # Entered at each step, since whoever takes the steps may train the model between them.
+            with _inference(modules):
+                logits, state = model.step(tokens, state)
+
+
+@contextlib.contextmanager
+def _inference(modules: list[nn.Module]) -> Iterator[None]:
+    """Without gradients, and without dropout; each module then has its mode back."""
+    training = [module for module in modules if module.training]
+    try:
+        for module in training:
+            module.training = False
+        with torch.no_grad():
+            yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _check_model(model: Any) -> None:
+    config: Any = getattr(model, "config", None)
+    if not getattr(config, "vocabulary", 0):
+        raise ValueError(
+            f"model: expected a model of tokens, with a vocabulary in its config, got a {type(model).__name__} without"
+        )
+    if config.decoder != "sequence" or config.output_size != config.vocabulary:
+        raise ValueError(
+            f'model: expected decoder "sequence" and a logit for each of {config.vocabulary} tokens at every step, '
+            f'got decoder "{config.decoder}" and output_size {config.output_size}'
+        )
+    if config.bidirectional:
+        raise ValueError(
+            "model: a bidirectional model sees the tokens that are to come, and cannot generate; "
+            "train one with bidirectional=False"
+        )
+
+
+def _check_choice(length: int, temperature: float, top_k: int | None, top_p: float | None) -> None:
+    if not _is_whole(length) or length < 1:
+        raise ValueError(f"length: expected a whole number of tokens, at least 1, got {length!r}")
+    if not 0 <= temperature < math.inf:
+        raise ValueError(
+            f"temperature: expected a finite number from 0 (the likeliest each time) on, got {temperature}"
+        )
+    if top_k is not None and (not _is_whole(top_k) or top_k < 1):
+        raise ValueError(f"top_k: expected a whole number, at least 1, or None for all tokens, got {top_k!r}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p: expected a probability above 0 and up to 1, or None for all tokens, got {top_p}")
+
+
+def _check_prompt(prompt: Tensor, model: Any) -> Tensor:
+    """The prompt on the model's device, with at least one token."""
+    prompt = torch.as_tensor(prompt)
+    if prompt.ndim != 2 or len(prompt) < 1:
+        raise ValueError(f"prompt: expected tokens (batch, length), at least one row, got {tuple(prompt.shape)}")
+    if prompt.shape[1] == 0:
+        prompt = torch.full((len(prompt), 1), START)  # what dtype an empty tensor has says nothing
+    if prompt.is_floating_point() or prompt.is_complex() or prompt.dtype == torch.bool:
+        raise ValueError(f"prompt: expected whole numbers, got {prompt.dtype}")
+    low, high, vocabulary = int(prompt.min()), int(prompt.max()), model.config.vocabulary
+    if low < 0 or high >= vocabulary:
+        raise ValueError(f"prompt: expected tokens from 0 to {vocabulary - 1}, got {low if low < 0 else high}")
+    return prompt.long().to(next(model.parameters()).device)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+class _CallableModule(ModuleType):
+    """Once a module is imported, its package has it as an attribute: under this name, in place of the function."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
+        return generate(*arguments, **keywords)
+
+
+sys.modules[__name__].__class__ = _CallableModule

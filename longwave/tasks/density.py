@@ -1,0 +1,53 @@
+"""Images to be told pixel by pixel, row by row, each pixel one of 256 values: MNIST. The score is bits per dimension."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.tasks import download
+from longwave.tasks.autoregressive import AutoregressiveTask, Windows
+from longwave.tasks.classification import shuffled
+from longwave.tasks.images import VALID_SHARE, Bytes, read_mnist
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensityTask(AutoregressiveTask):
+    """Tell the next pixel of an image. START, before the first, is a dark pixel."""
+
+    size: tuple[int, int]  # height and width
+
+    def images(self, tokens: Any) -> NDArray[np.uint8]:
+        """Tokens (..., height * width) as images (..., height, width)."""
+        pixels = np.asarray(tokens)
+        return pixels.reshape(*pixels.shape[:-1], *self.size).astype(np.uint8)
+
+
+def load(name: str = "mnist", split_seed: int = 0, data_dir: str | os.PathLike[str] | None = None) -> DensityTask:
+    """The images of a data set as a task; one training image in ten, drawn by `split_seed`, is for validation."""
+    if name != "mnist":
+        raise ValueError(f"data: expected mnist, got {name!r}")
+    path = download.require(name, None if data_dir is None else Path(data_dir))
+    (train, _), (test, _) = read_mnist(path)
+    order = shuffled(len(train), split_seed)
+    held = len(train) // VALID_SHARE
+    height, width = train.shape[1:3]
+
+    def windows(images: Bytes) -> Windows:
+        return Windows(images.reshape(-1), height * width)
+
+    return DensityTask(
+        name=f"{name}-density",
+        train=windows(train[np.sort(order[held:])]),
+        valid=windows(train[np.sort(order[:held])]),
+        test=windows(test),
+        input_size=1,
+        output_size=256,
+        goal="bits_per_dim",
+        unit="dim",
+        origin=str(path),
+        size=(height, width),
+    )
