@@ -41,7 +41,7 @@ def parse_experiment(
     default = experiments.find(name)
     parts = {part: getattr(default, part) for part in ("task", "model", "optim", "loop")}
     fields: list[Any] = [(part, type(value), field(default=value)) for part, value in parts.items()]
-    if name in ("forecast", "classify"):  # one's own data: --csv, --target ... without a prefix
+    if name in ("forecast", "classify", "text"):  # one's own data: --csv, --file ... without a prefix
         fields[0] = ("task", Annotated[type(default.task), tyro.conf.OmitArgPrefixes], field(default=default.task))
     for f in () if options is None else dataclasses.fields(options):
         fields.append((f.name, f.type, field(default=getattr(options, f.name))))

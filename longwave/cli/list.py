@@ -34,7 +34,7 @@ def list_experiments(all: bool = False) -> None:
             print(name)
         return
     console = Console()
-    for table in (_images(EXPERIMENTS), _forecasts(EXPERIMENTS), _own()):
+    for table in (_images(EXPERIMENTS), _forecasts(EXPERIMENTS), _generative(), _own()):
         console.print(table)
     console.print("NAME-small is the same task on a CPU with few cores (not of scifar-original).", highlight=False)
     console.print("longwave show NAME prints every setting; longwave train NAME runs it.", highlight=False)
@@ -72,10 +72,19 @@ def _forecasts(experiments: dict[str, Experiment]) -> Table:
     return table
 
 
+def _generative() -> Table:
+    table = _table("Text and images to generate")
+    table.add_row("wikitext2-bytes", "Wikipedia articles, byte by byte")
+    table.add_row("wikitext2-words", "the same, word by word (33,278 words)")
+    table.add_row("mnist-density", "digits, 784 pixels of 256 values")
+    return table
+
+
 def _own() -> Table:
     table = _table("Data of your own")
     table.add_row("forecast --csv FILE --target COLUMN", "the rows after a series")
     table.add_row("classify --npz FILE (or --csv FILE)", "the classes of sequences")
+    table.add_row("text --file FILE", "a text, byte by byte, to generate more")
     return table
 
 

@@ -11,6 +11,7 @@ COMMANDS = {
     "train": "train on a named experiment or on data of your own",
     "evaluate": "score a trained run again",
     "predict": "forecast or label new data with a trained run",
+    "generate": "write text or draw images with a trained run",
     "plot": "draw pictures",
     "data": "list, download and check data sets",
     "bench": "measure speed, memory and accuracy on this machine",
@@ -22,6 +23,8 @@ EXAMPLES = """examples:
   longwave train etth1-720-small
   longwave train forecast --csv my.csv --target price --horizon 96
   longwave train classify --npz my.npz
+  longwave train text --file my.txt
+  longwave generate runs/text-seed0 --prompt "Once upon a time"
   longwave COMMAND --help"""
 
 

@@ -34,10 +34,12 @@ def predict(
         picture: Where to draw a forecast; by default beside `out`, as a PNG.
     """
     from longwave.train import predict
-    from longwave.train.config import ClassifyConfig, ForecastConfig, from_dict
+    from longwave.train.config import ClassifyConfig, DensityConfig, ForecastConfig, TextConfig, from_dict
     from longwave.train.runs import read_config
 
     task = from_dict(read_config(run)["experiment"]).task
+    if isinstance(task, TextConfig | DensityConfig):
+        raise ValueError(f"{run} is a run that generates: use longwave generate {run}")
     if isinstance(task, ForecastConfig):
         if csv is None or npz is not None:
             raise ValueError(f"{run} is a run that forecasts: expected --csv FILE with the series so far, and no --npz")

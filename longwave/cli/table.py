@@ -12,7 +12,7 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     table = Table(title=f"{name}: test part", title_justify="left")
     table.add_column("model")
     for score in scores:
-        table.add_column(score.upper(), justify="right")
+        table.add_column(score.upper().replace("_", " "), justify="right")
     table.add_row(
         f"{result.get('model', 'S4')} (this run)", *(f"{result['test'][s]:.4f}" for s in scores), style="bold"
     )

@@ -19,6 +19,7 @@ Examples:
   longwave train smnist-small --model.norm layer
   longwave train forecast --csv my.csv --target price --time date --horizon 96
   longwave train classify --npz my.npz                (x and y; or --csv my.csv --label kind, one row a sequence)
+  longwave train text --file my.txt
   longwave train --resume runs/etth1-720-seed0        (after a kill or Ctrl-C, exactly where it stopped)"""
 
 

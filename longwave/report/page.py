@@ -8,18 +8,25 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from longwave import models
+from longwave.generate import generate
 from longwave.models import SequenceModel
 from longwave.report import classification
 from longwave.report.classification import SHOWN_CLASSES
 from longwave.report.forecast import BLUE, ORANGE, draw_windows
+from longwave.report.generation import draw_completions, draw_samples
 from longwave.report.kernels import draw_first_and_last, draw_planes
+from longwave.tasks.autoregressive import START
 from longwave.tasks.base import Task
 from longwave.tasks.classification import ClassificationTask
+from longwave.tasks.density import DensityTask
 from longwave.tasks.forecasting import ForecastTask
 from longwave.tasks.images import ImageTask
+from longwave.tasks.text import TextTask
+from longwave.train import sample
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a202c; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -29,6 +36,7 @@ table { border-collapse: collapse; } th, td { padding: .25rem 1rem .25rem 0; bor
 th { text-align: left; font-weight: 600; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 .pair { display: flex; flex-wrap: wrap; gap: 1rem 3rem; align-items: flex-start; } .pair > div { min-width: 0; }
 tr.own { font-weight: 600; } img { max-width: 100%; }
+pre.text { white-space: pre-wrap; overflow-wrap: anywhere; } .given { color: #718096; }
 details { margin-top: 1rem; } pre { background: #f7fafc; padding: 1rem; overflow-x: auto; font-size: .85rem; }
 @media (prefers-color-scheme: dark) { body { background: #1a202c; color: #e2e8f0; } .sub { color: #a0aec0; }
   th, td { border-color: #2d3748; } pre { background: #2d3748; } img { background: white; border-radius: 4px; } }
@@ -52,6 +60,10 @@ def write_report(folder: Path, task: Task) -> None:
         )
     if isinstance(task, ClassificationTask):
         sections[1:1] = _classification(model, task)
+    if isinstance(task, TextTask):
+        sections.insert(1, ("A sample", _text_sample(model, task)))
+    if isinstance(task, DensityTask):
+        sections.insert(1, ("Samples", _image_samples(model, task)))
     if isinstance(model, SequenceModel) and model.config.mixer == "s4":
         length = model.config.length or 1024
         picture = _image(lambda: draw_first_and_last(model, length), "kernels of the first and the last layer")
@@ -69,7 +81,7 @@ def write_report(folder: Path, task: Task) -> None:
         f'<body>\n<h1>{html.escape(name)}</h1>\n<p class="sub">{sub}</p>\n{body}</body>\n</html>\n'
     )
     part = folder / ".report.html.part"
-    part.write_text(page)
+    part.write_text(page, encoding="utf-8")
     part.replace(folder / "report.html")
 
 
@@ -79,7 +91,7 @@ def _scores(result: dict[str, Any]) -> str:
     rows += [(name, parts["test"], "") for name, parts in result.get("baselines", {}).items()]
     if result.get("paper"):
         rows.append(("S4, the paper", result["paper"], ""))
-    head = "".join(f'<th class="n">{html.escape(score.upper())}</th>' for score in scores)
+    head = "".join(f'<th class="n">{html.escape(score.upper().replace("_", " "))}</th>' for score in scores)
     lines = [f"<tr><th>model</th>{head}</tr>"]
     for name, values, kind in rows:
         cells = "".join(
@@ -94,14 +106,14 @@ def _curves(metrics: list[dict[str, Any]], goal: str) -> Any:
 
     figure = Figure(figsize=(10, 2.6), layout="constrained")
     epochs = [line["epoch"] for line in metrics]
-    scores = [line[f"valid_{goal}"] for line in metrics]
+    scores, told = [line[f"valid_{goal}"] for line in metrics], goal.replace("_", " ")
     panels = figure.subplots(1, 3)
     panels[0].plot(epochs, [line["loss"] for line in metrics], color=BLUE, marker="o", markersize=3)
     panels[0].set(title="loss of the batch before each validation", xlabel="epoch")
     panels[1].plot(epochs, scores, color=ORANGE, marker="o", markersize=3)
-    panels[1].set(title=f"validation {goal}", xlabel="epoch")
+    panels[1].set(title=f"validation {told}", xlabel="epoch")
     panels[2].plot([line["seconds"] / 60 for line in metrics], scores, color=ORANGE, marker="o", markersize=3)
-    panels[2].set(title=f"validation {goal}", xlabel="minutes of training")
+    panels[2].set(title=f"validation {told}", xlabel="minutes of training")
     for axes in panels:
         axes.title.set_fontsize(10)
     return figure
@@ -143,6 +155,30 @@ def _classification(model: Any, task: ClassificationTask) -> list[tuple[str, str
         lambda: classification.draw_evidence(task, task.test, readings, shown, shares), "evidence along the sequence"
     )
     return [*sections, ("Where the evidence lies", told + picture)]
+
+
+def _text_sample(model: Any, task: TextTask) -> str:
+    """The beginning of the test part, and what the model makes of it."""
+    shown, length = (200, 800) if task.unit == "byte" else (40, 160)
+    given = task.test.tokens[:shown].tolist()
+    made = generate(model, torch.tensor([[START, *given]]), length, seed=0)[0].tolist()
+    pieces = list(task.codec.decode(given + made))  # one a token
+    known, new = (html.escape("".join(part)) for part in (pieces[: len(given)], pieces[len(given) :]))
+    told = f"<p>The grey beginning is that of the test part; the {length} {task.unit}s after it were drawn.</p>"
+    return f'{told}<pre class="text"><span class="given">{known}</span>{new}</pre>'
+
+
+def _image_samples(model: Any, task: DensityTask) -> str:
+    """Images from nothing, and test images whose lower half was drawn."""
+    height, width = task.size
+    images = sample.complete(model, np.empty((24, 0), np.uint8), height * width, 1, seed=0)
+    originals = task.test_images(range(min(4, len(task.test))))
+    halves = sample.complete_halves(model, originals, 4, seed=0)
+    return (
+        _image(lambda: draw_samples(images.reshape(-1, height, width), 12), "images drawn by the model")
+        + "<p>Test images, of which the model was given the upper half, and what it drew below:</p>"
+        + _image(lambda: draw_completions(originals, halves), "completed test images")
+    )
 
 
 def _confusion(readings: classification.Readings, trained: tuple[int, ...]) -> str:

@@ -1,8 +1,8 @@
 """Sequences of tokens, each to be told from those before it: windows, cross-entropy, bits.
 
-A window of tokens w comes in as START, w[0], w[1] ... and is to come out as w[0], w[1], w[2] ... . The model therefore has
-to be causal, and may generate from START alone. Nothing is carried from window to window, so the scores of a part are
-those of its windows side by side, without overlap, and every token counts once.
+A window w comes in as START, w[0], w[1] ... and is to come out as w[0], w[1], w[2] ... , so the model has to be causal,
+and can generate from START alone. Nothing is carried from window to window: the scores of a part are those of its
+windows side by side, without overlap, and every token counts once.
 """
 
 import math

@@ -1,6 +1,7 @@
-"""Images to be told pixel by pixel, row by row, each pixel one of 256 values: MNIST. The score is bits per dimension."""
+"""Images to be told pixel by pixel, row by row, each pixel one of 256 values: MNIST, in bits per dimension."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,14 @@ class DensityTask(AutoregressiveTask):
 
     size: tuple[int, int]  # height and width
 
-    def images(self, tokens: Any) -> NDArray[np.uint8]:
-        """Tokens (..., height * width) as images (..., height, width)."""
-        pixels = np.asarray(tokens)
-        return pixels.reshape(*pixels.shape[:-1], *self.size).astype(np.uint8)
+    def test_images(self, indices: Sequence[int]) -> NDArray[np.uint8]:
+        """Images of the test part, (n, height, width)."""
+        images: NDArray[np.uint8] = self.test.tokens.reshape(-1, *self.size)[list(indices)]
+        return images
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the run's config and report."""
+        return super().describe() | {"size": list(self.size)}
 
 
 def load(name: str = "mnist", split_seed: int = 0, data_dir: str | os.PathLike[str] | None = None) -> DensityTask:

@@ -1,8 +1,8 @@
 """Text, to be told byte by byte or word by word: WikiText-2, and any file of one's own.
 
-WikiText-2 is read as it is published: words with spaces between them, one line a paragraph, rare words as <unk>. At word
-level each line ends with <eos>, and the vocabulary is that of the train part; at byte level the files are taken as they
-are. A file of one's own is cut by position: the first 90 % to train, then 5 % to validate and 5 % to test.
+WikiText-2 is read as it is published: words with spaces between them, one line a paragraph, rare words as <unk>. At
+word level each line ends with <eos>, and the vocabulary is that of the train part; at byte level the files are taken as
+they are. A file of one's own is cut by position: the first 90 % to train, then 5 % to validate and 5 % to test.
 """
 
 import codecs
@@ -156,7 +156,7 @@ def from_file(path: str | os.PathLike[str], length: int = 512) -> TextTask:
     if not held or train < least:
         needed = max(HELD_SHARE, -(-least * HELD_SHARE // (HELD_SHARE - 2)))
         raise ValueError(
-            f"{path}: expected at least {needed:,} bytes for windows of {length} bytes (--length), got {len(tokens):,}; "
+            f"{path}: expected at least {needed:,} bytes for windows of {length} (--length), got {len(tokens):,}; "
             "give more text, or shorter windows"
         )
     parts = {"train": tokens[:train], "valid": tokens[train : train + held], "test": tokens[train + held :]}

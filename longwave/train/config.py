@@ -62,7 +62,31 @@ class ClassifyConfig:
     """Seed of the parts, if they are drawn."""
 
 
-TaskConfig = ForecastConfig | ImageConfig | ClassifyConfig
+@dataclass(frozen=True)
+class TextConfig:
+    """A text to be told byte by byte or word by word."""
+
+    data: Literal["own", "wikitext2"] = "own"
+    """One's own, in `file`, or a published text."""
+    file: Path | None = None
+    """A text of one's own: the first 90 % of its bytes to train, then 5 % to validate and 5 % to test."""
+    level: Literal["bytes", "words"] = "bytes"
+    """What is told one after the other; a text of one's own by its bytes only."""
+    length: int = 512
+    """Bytes or words of a window, in training and in the scores."""
+
+
+@dataclass(frozen=True)
+class DensityConfig:
+    """Images to be told pixel by pixel."""
+
+    data: Literal["mnist"] = "mnist"
+    """Which images."""
+    split_seed: int = 0
+    """Seed of the choice of one training image in ten for validation."""
+
+
+TaskConfig = ForecastConfig | ImageConfig | ClassifyConfig | TextConfig | DensityConfig
 
 
 @dataclass(frozen=True)
@@ -140,7 +164,13 @@ def _check_least(config: Any, **least: int) -> None:
 
 # What config.json calls the kinds of a part that has several; runs of older versions have the first and do not say so.
 KINDS: dict[str, dict[str, Any]] = {
-    "task": {"forecast": ForecastConfig, "images": ImageConfig, "classify": ClassifyConfig},
+    "task": {
+        "forecast": ForecastConfig,
+        "images": ImageConfig,
+        "classify": ClassifyConfig,
+        "text": TextConfig,
+        "density": DensityConfig,
+    },
     "model": {"SequenceModel": ModelConfig, "ResNet": ResNetConfig},
     "optim": {"optim": OptimConfig},
     "loop": {"loop": LoopConfig},
@@ -176,7 +206,7 @@ def from_dict(content: dict[str, Any]) -> Experiment:
             raise ValueError(
                 f"config.json: unknown settings in {part}: {', '.join(unknown)}; written by a newer longwave?"
             )
-        for name in {"csv", "npz"} & set(values):
+        for name in {"csv", "npz", "file"} & set(values):
             values[name] = None if values[name] is None else Path(values[name])
         parts[part] = kinds[kind](**values)
     return Experiment(**parts)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from longwave.models.config import ModelConfig, ResNetConfig
-from longwave.tasks import classification, forecasting, images, sequences
+from longwave.tasks import classification, density, forecasting, images, sequences, text
+from longwave.tasks.autoregressive import AutoregressiveTask
 from longwave.tasks.base import Task
 from longwave.tasks.classification import ClassificationTask
 from longwave.tasks.images import ImageTask
@@ -14,12 +15,14 @@ from longwave.tasks.sequences import Sequences
 from longwave.tasks.series import read_csv
 from longwave.train.config import (
     ClassifyConfig,
+    DensityConfig,
     Experiment,
     ForecastConfig,
     ImageConfig,
     LoopConfig,
     OptimConfig,
     TaskConfig,
+    TextConfig,
 )
 
 DIGITS: tuple[Literal["smnist", "pmnist"], ...] = ("smnist", "pmnist")
@@ -107,6 +110,73 @@ def _classify() -> Experiment:
     )
 
 
+def _generative() -> list[Experiment]:
+    """Text and digits to generate; ours, as the paper has neither of them.
+
+    After what it did for WikiText-103 and for the density of CIFAR-10: layer norm before the mixer, feed-forward
+    sublayers, AdamW with a cosine. A batch of words is small because each step has 33,278 logits.
+    """
+    wide = ModelConfig(d_model=512, n_layers=8, feed_forward=1024, dropout=0.1, decoder="sequence")
+    steady = OptimConfig(lr=0.001, weight_decay=0.1, warmup=1000, clip=1.0)
+    return [
+        Experiment(
+            "wikitext2-bytes",
+            TextConfig("wikitext2", level="bytes", length=1024),
+            wide,
+            steady,
+            LoopConfig(epochs=30, batch_size=32, eval_batch_size=32),
+        ),
+        Experiment(
+            "wikitext2-words",
+            TextConfig("wikitext2", level="words", length=512),
+            dataclasses.replace(wide, dropout=0.4),
+            steady,
+            LoopConfig(epochs=40, batch_size=16, eval_batch_size=4, patience=5),
+        ),
+        Experiment(
+            "mnist-density",
+            DensityConfig(),
+            dataclasses.replace(wide, d_model=256, feed_forward=512),
+            steady,
+            LoopConfig(epochs=50, batch_size=32, eval_batch_size=64),
+        ),
+    ]
+
+
+def _generative_small(wide: Experiment) -> Experiment:
+    """The same task in about an hour on two cores: narrower, less deep, and without feed-forward sublayers."""
+    assert isinstance(wide.model, ModelConfig)
+    d_model, dropout, epochs, batch_size = {
+        "wikitext2-bytes": (256, 0.0, 8, 16),
+        "wikitext2-words": (128, 0.2, 6, 16),
+        "mnist-density": (128, 0.0, 6, 32),
+    }[wide.name]
+    task = wide.task
+    if isinstance(task, TextConfig):
+        task = dataclasses.replace(task, length=512 if task.level == "bytes" else 128)
+    return dataclasses.replace(
+        wide,
+        name=f"{wide.name}-small",
+        task=task,
+        model=ModelConfig(d_model=d_model, n_layers=4, dropout=dropout, decoder="sequence"),
+        optim=OptimConfig(lr=0.004, weight_decay=0.05, warmup=200, clip=1.0),
+        loop=LoopConfig(epochs=epochs, batch_size=batch_size, eval_batch_size=16, validations=2),
+    )
+
+
+def _text() -> Experiment:
+    """One's own text: the small setting, narrower, with many passes over what may be a small file."""
+    small = next(_generative_small(e) for e in _generative() if e.name == "wikitext2-bytes")
+    assert isinstance(small.model, ModelConfig)
+    return Experiment(
+        "text",
+        TextConfig(length=256),
+        dataclasses.replace(small.model, d_model=128, dropout=0.1),
+        dataclasses.replace(small.optim, warmup=50),
+        LoopConfig(epochs=20, batch_size=16, eval_batch_size=16, patience=5),
+    )
+
+
 def _all() -> dict[str, Experiment]:
     named: dict[str, Experiment] = {}
     for multivariate in (False, True):
@@ -122,6 +192,9 @@ def _all() -> dict[str, Experiment]:
         if paper.name != "scifar-original":  # its small setting would be that of scifar
             named[f"{paper.name}-small"] = _images_small(paper)
     named["classify"] = _classify()
+    for wide in _generative():
+        named |= {e.name: e for e in (wide, _generative_small(wide))}
+    named["text"] = _text()
     return named
 
 
@@ -143,11 +216,27 @@ def build_task(config: TaskConfig, data_dir: Path | None) -> Task:
         return images.load(config.data, config.augment, config.split_seed, data_dir)
     if isinstance(config, ClassifyConfig):
         return classification.custom(read_sequences(config), config.balance, config.split_seed)
+    if isinstance(config, TextConfig):
+        return _build_text(config, data_dir)
+    if isinstance(config, DensityConfig):
+        return density.load(config.data, config.split_seed, data_dir)
     if config.csv is not None:
         series = read_csv(config.csv, config.target, config.time, config.multivariate, config.fill)
         return forecasting.custom(series, config.horizon, config.context)
     features: forecasting.Features = "M" if config.multivariate else "S"
     return forecasting.load(config.data, features, config.horizon, config.context, data_dir)
+
+
+def _build_text(config: TextConfig, data_dir: Path | None) -> Task:
+    if config.data == "own":
+        if config.file is None:
+            raise ValueError("text: expected --file FILE, a text of your own, got none")
+        if config.level != "bytes":
+            raise ValueError("level: a text of your own is told by its bytes; expected bytes, got words")
+        return text.from_file(config.file, config.length)
+    if config.file is not None:
+        raise ValueError(f"file: expected none with data {config.data}, got {config.file}; `text` takes a file")
+    return text.load(config.data, config.level, config.length, data_dir)
 
 
 def read_sequences(config: ClassifyConfig) -> Sequences:
@@ -177,4 +266,11 @@ def fit_model(experiment: Experiment, task: Task) -> Experiment:
         }
     elif isinstance(task, ClassificationTask):
         sizes["length"] = task.inputs.length
+    elif isinstance(task, AutoregressiveTask):
+        if experiment.model.bidirectional or experiment.model.decoder != "sequence":
+            raise ValueError(
+                "model: to tell each token from those before it wants bidirectional False and decoder sequence, got "
+                f"bidirectional {experiment.model.bidirectional} and decoder {experiment.model.decoder}"
+            )
+        sizes |= {"vocabulary": task.output_size, "length": task.length}
     return dataclasses.replace(experiment, model=dataclasses.replace(experiment.model, **sizes))

@@ -14,7 +14,7 @@ from longwave.tasks.classification import ClassifierInput, SequenceSplit
 from longwave.tasks.forecasting import SETS, ForecastInput
 from longwave.tasks.sequences import Sequences
 from longwave.tasks.series import read_csv
-from longwave.train.config import ForecastConfig, ImageConfig, from_dict
+from longwave.train.config import ClassifyConfig, ForecastConfig, ImageConfig, from_dict
 from longwave.train.runs import load_best, read_config
 
 
@@ -72,7 +72,7 @@ def forecast(folder: Path, csv: Path) -> Continuation:
     config = read_config(folder)
     settings = from_dict(config["experiment"]).task
     if not isinstance(settings, ForecastConfig):
-        raise ValueError(f"{folder}: expected a run of a forecast, got one that classifies; name --npz or --csv")
+        raise ValueError(f"{folder}: expected a run of a forecast, got one that classifies or generates")
     inputs = ForecastInput.from_dict(config["task"]["inputs"])
     named = None if settings.csv is not None else SETS[settings.data]
     time = settings.time if named is None else named.time
@@ -95,8 +95,8 @@ def classify(folder: Path, sequences: Sequences) -> Labels:
     """Label sequences: as they were in training, before standardisation; images as pixels from 0 to 255, row by row."""
     config = read_config(folder)
     experiment = from_dict(config["experiment"])
-    if isinstance(experiment.task, ForecastConfig):
-        raise ValueError(f"{folder}: expected a run that classifies, got one of a forecast")
+    if not isinstance(experiment.task, ImageConfig | ClassifyConfig):
+        raise ValueError(f"{folder}: expected a run that classifies, got one that forecasts or generates")
     inputs = ClassifierInput.from_dict(config["task"]["inputs"])
     if sequences.channels != inputs.channels:
         raise ValueError(

@@ -14,15 +14,18 @@ import longwave
 from longwave import models
 from longwave.models import ModelConfig, ResNetConfig
 from longwave.tasks import baselines
+from longwave.tasks.autoregressive import AutoregressiveTask
 from longwave.tasks.base import Task
 from longwave.tasks.classification import ClassificationTask, custom
 from longwave.tasks.forecasting import ForecastTask
 from longwave.tasks.sequences import from_arrays, save_npz
+from longwave.tasks.text import TextTask, Words
 from longwave.train.config import ClassifyConfig, Experiment, from_dict, to_dict
 from longwave.train.experiments import build_task, find, fit_model
 from longwave.train.loop import Run, write_json
 
 FORMAT = 1  # of a run's config.json
+VOCABULARY = "vocabulary.txt"  # of a run on words: what the numbers of its tokens mean
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *,
                 },
             },
         )
+        if isinstance(task, TextTask) and isinstance(task.codec, Words):
+            task.codec.write(folder / VOCABULARY)
         for note in task.describe().get("notes", ()):
             run.display.say(f"note: {note}")
     return _finish(run, task, resume=False)
@@ -117,6 +122,8 @@ def _finish(run: Run, task: Task, resume: bool) -> Finished:
         if isinstance(task, ForecastTask):
             run.display.say("scoring the baselines")
             result["baselines"] = baselines.table(task)
+        if isinstance(task, AutoregressiveTask):
+            result["baselines"] = {"frequencies alone": task.frequencies()}
         if isinstance(task, ClassificationTask):
             result["baselines"] = {"commonest class": task.commonest()}
         write_json(run.folder / "result.json", result)

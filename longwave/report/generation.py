@@ -1,0 +1,50 @@
+"""Pictures of images that a model made."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+HIDDEN = (198, 213, 234)  # the colour of what a model was not shown
+GAP = 3  # pixels between images
+
+
+def draw_samples(images: NDArray[np.uint8], columns: int = 8) -> Any:
+    """Images (n, height, width) in rows."""
+    return _draw_table([list(images[k : k + columns]) for k in range(0, len(images), columns)], [])
+
+
+def draw_completions(originals: NDArray[np.uint8], completions: NDArray[np.uint8]) -> Any:
+    """A row for each image (n, height, width): itself, the half that was given, its completions (n, copies, ...)."""
+    rows = []
+    for original, made in zip(originals, completions, strict=True):
+        given = _in_colour(original)
+        given[len(given) // 2 :] = HIDDEN
+        rows.append([original, given, *made])
+    return _draw_table(rows, ["original", "given", *["completed"] * completions.shape[1]])
+
+
+def _draw_table(rows: list[list[NDArray[np.uint8]]], titles: list[str]) -> Any:
+    from matplotlib.figure import Figure
+
+    height, width = (size + GAP for size in rows[0][0].shape[:2])
+    columns = len(rows[0])
+    canvas = np.full((len(rows) * height - GAP, columns * width - GAP, 3), 255, np.uint8)
+    for i, row in enumerate(rows):
+        for j, image in enumerate(row):
+            canvas[i * height :, j * width :][: height - GAP, : width - GAP] = _in_colour(image)
+    inches = 0.03 * canvas.shape[1], 0.03 * canvas.shape[0] + 0.3 * bool(titles)
+    figure = Figure(figsize=inches, layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(canvas, interpolation="nearest")
+    axes.set_frame_on(False)
+    axes.set_yticks([])
+    axes.xaxis.tick_top()
+    axes.set_xticks([(j + 0.5) * width - GAP for j in range(len(titles))], titles, fontsize=8)
+    axes.tick_params(length=0)
+    return figure
+
+
+def _in_colour(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Grey as red, green and blue: (height, width, 3)."""
+    return image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=-1)
