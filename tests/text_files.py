@@ -13,5 +13,5 @@ def write_wikitext2(data: Path) -> Path:
     folder = data / "wikitext-2"
     folder.mkdir(parents=True)
     for part, lines in LINES.items():
-        (folder / f"wiki.{part}.tokens").write_bytes("".join(f" {line} \n".encode() for line in lines))
+        (folder / f"wiki.{part}.tokens").write_bytes("".join(f" {line} \n" for line in lines).encode())
     return folder

@@ -6,6 +6,7 @@ they are. A file of one's own is cut by position: the first 90 % to train, then 
 """
 
 import codecs
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -150,15 +151,15 @@ def from_file(path: str | os.PathLike[str], length: int = 512) -> TextTask:
     """A text of one's own as a task, byte by byte."""
     path = Path(path).expanduser()
     tokens = read_bytes(path)
-    held = len(tokens) // HELD_SHARE
-    train = len(tokens) - 2 * held
-    least = 2 * length  # for a window to train on wherever it begins
-    if not held or train < least:
-        needed = max(HELD_SHARE, -(-least * HELD_SHARE // (HELD_SHARE - 2)))
+    # A byte in each part, and a whole window to train on wherever the first begins.
+    least = max(HELD_SHARE, math.ceil(2 * length * HELD_SHARE / (HELD_SHARE - 2)))
+    if len(tokens) < least:
         raise ValueError(
-            f"{path}: expected at least {needed:,} bytes for windows of {length} (--length), got {len(tokens):,}; "
+            f"{path}: expected at least {least:,} bytes for windows of {length} (--length), got {len(tokens):,}; "
             "give more text, or shorter windows"
         )
+    held = len(tokens) // HELD_SHARE
+    train = len(tokens) - 2 * held
     parts = {"train": tokens[:train], "valid": tokens[train : train + held], "test": tokens[train + held :]}
     return _task("text", Bytes(), parts, length, str(path))
 

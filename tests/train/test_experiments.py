@@ -6,13 +6,25 @@ import json
 import pytest
 import torch
 from image_files import write_cifar10, write_mnist
+from text_files import write_wikitext2
 
-from longwave import models
+from longwave import generate, models
 from longwave.models import ModelConfig, ResNetConfig
-from longwave.train.config import KINDS, ClassifyConfig, Experiment, ForecastConfig, ImageConfig, from_dict, to_dict
+from longwave.train.config import (
+    KINDS,
+    ClassifyConfig,
+    DensityConfig,
+    Experiment,
+    ForecastConfig,
+    ImageConfig,
+    TextConfig,
+    from_dict,
+    to_dict,
+)
 from longwave.train.experiments import EXPERIMENTS, build_task, find, fit_model
 
 IMAGES = sorted(name for name, e in EXPERIMENTS.items() if isinstance(e.task, ImageConfig))
+GENERATIVE = [name for name, e in EXPERIMENTS.items() if isinstance(e.task, TextConfig | DensityConfig)]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -21,7 +33,11 @@ def test_every_experiment_comes_back_from_json(name):
 
 
 def test_paths_come_back_as_paths(tmp_path):
-    for task in (ForecastConfig(csv=tmp_path / "a.csv"), ClassifyConfig(npz=tmp_path / "a.npz")):
+    for task in (
+        ForecastConfig(csv=tmp_path / "a.csv"),
+        ClassifyConfig(npz=tmp_path / "a.npz"),
+        TextConfig(file=tmp_path),
+    ):
         assert from_dict(json.loads(json.dumps(to_dict(Experiment("own", task))))).task == task
 
 
@@ -37,7 +53,7 @@ def test_a_run_of_an_older_version_did_not_say_its_kinds_and_is_still_read():
         (
             "task",
             {"kind": "speech"},
-            "task: expected the kind forecast or images or classify, got 'speech'; written by",
+            "task: expected the kind forecast or images or classify or text or density, got 'speech'; written by",
         ),
         ("model", {"wings": 2}, "unknown settings in model: wings; written by a newer longwave"),
         ("task", {"horizon": 3}, "unknown settings in task: horizon"),
@@ -104,3 +120,63 @@ def test_own_sequences_want_one_file(tmp_path):
     for config, given in ((ClassifyConfig(), "neither"), (ClassifyConfig(npz=tmp_path, csv=tmp_path), "both")):
         with pytest.raises(ValueError, match=f"classify: expected --npz FILE or --csv FILE, got {given}"):
             build_task(config, None)
+
+
+# Text and images to generate
+
+
+@pytest.fixture
+def generative_data(tmp_path):
+    write_wikitext2(tmp_path)
+    write_mnist(tmp_path)
+    (tmp_path / "my.txt").write_text("once upon a time " * 100)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", GENERATIVE)
+def test_a_generative_experiment_fits_its_model_to_the_tokens_and_can_generate(name, generative_data):
+    experiment = find(name)
+    if name == "text":
+        experiment = dataclasses.replace(
+            experiment, task=dataclasses.replace(experiment.task, file=generative_data / "my.txt")
+        )
+    task = build_task(experiment.task, generative_data)
+    model = fit_model(experiment, task).model
+    assert model.vocabulary == model.output_size == task.output_size
+    assert model.length == task.length
+    narrow = models.build(dataclasses.replace(model, d_model=8, d_state=4, n_layers=1, feed_forward=0))
+    assert generate(narrow, torch.zeros(2, 0), 3).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", GENERATIVE)
+def test_the_logits_of_an_evaluation_take_less_than_half_a_gigabyte(name):
+    experiment = find(name)
+    task = experiment.task
+    length, vocabulary = (784, 256) if isinstance(task, DensityConfig) else (task.length, 256)
+    if isinstance(task, TextConfig) and task.level == "words":
+        vocabulary = 33_278
+    assert experiment.loop.eval_batch_size * length * vocabulary * 4 < 2**29
+
+
+def test_a_model_that_would_see_the_next_token_is_refused(generative_data):
+    experiment = find("mnist-density-small")
+    task = build_task(experiment.task, generative_data)
+    for change in ({"bidirectional": True}, {"decoder": "mean"}):
+        wrong = dataclasses.replace(experiment, model=dataclasses.replace(experiment.model, **change))
+        with pytest.raises(
+            ValueError, match="model: to tell each token from those before it wants bidirectional False"
+        ):
+            fit_model(wrong, task)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (TextConfig(), "text: expected --file FILE, a text of your own, got none"),
+        (TextConfig(file="a.txt", level="words"), "level: a text of your own is told by its bytes; .* got words"),
+        (TextConfig("wikitext2", file="a.txt"), "file: expected none with data wikitext2, got a.txt"),
+    ],
+)
+def test_a_text_has_one_source(config, message):
+    with pytest.raises(ValueError, match=message):
+        build_task(config, None)
