@@ -22,6 +22,7 @@ from longwave.layers.checks import (
     check_rate,
     wrong_state,
 )
+from longwave.layers.rates import mark_ssm
 from longwave.ssm import Powers, fft_conv, hippo, response, state_after
 
 
@@ -85,6 +86,7 @@ class LSSL(nn.Module):
         self.log_dt = nn.Parameter(log_dt, requires_grad=trainable)
         self.A = nn.Parameter(A.to(dtype).repeat(n_ssm, 1, 1), requires_grad=trainable)
         self.B = nn.Parameter(B.to(dtype).repeat(n_ssm, 1), requires_grad=trainable)
+        mark_ssm(self.log_dt, self.A, self.B)
         self.C = nn.Parameter(torch.randn(*((2,) if bidirectional else ()), d_model, d_state))
         self.D = nn.Parameter(torch.randn(d_model))
         self._step_cache: dict[float, tuple[list[Tensor], tuple[Tensor, Tensor]]] = {}

@@ -21,6 +21,7 @@ from longwave.layers.checks import (
     check_rate,
     wrong_state,
 )
+from longwave.layers.rates import mark_ssm
 from longwave.ssm import (
     DiscreteDPLR,
     Powers,
@@ -108,8 +109,10 @@ class S4(nn.Module):
                 C_tilde = truncated_output_map(Lambda, P, C.to(Lambda.dtype), dt, length)
             self.C_tilde = _parameter(torch.view_as_real(C_tilde))
         self.D = _parameter(torch.randn(H))
-        for frozen in () if trainable else (self.log_dt, self.Lambda_re, self.Lambda_im, self.P, self.B):
-            frozen.requires_grad_(False)
+        ssm = (self.log_dt, self.Lambda_re, self.Lambda_im, self.P, self.B)
+        mark_ssm(*ssm)
+        for parameter in ssm:
+            parameter.requires_grad_(trainable)
         self._step_cache: dict[float, tuple[list[Tensor], tuple[DiscreteDPLR, Tensor, Tensor]]] = {}
 
     # The state spaces

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import Module
 
+from longwave import param_groups
 from longwave.layers import MIXERS, make_mixer
 
 H = 8
@@ -299,7 +300,7 @@ def test_a_layer_learns_to_remember(name):
     """The value two steps ago, by gradient descent from the first seed."""
     layer = make(name, dtype=torch.float32, d_state=16, dt_min=0.1, dt_max=0.5)
     readout = torch.nn.Linear(H, H)
-    optimiser = torch.optim.Adam([*layer.parameters(), *readout.parameters()], lr=0.02)
+    optimiser = torch.optim.Adam(param_groups(torch.nn.Sequential(layer, readout), lr=0.02, ssm_lr=0.02))
     losses = []
     for k in range(120):
         u = signal(8, 16, seed=1000 + k, dtype=torch.float32)

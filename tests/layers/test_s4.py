@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from longwave import S4
+from longwave import S4, param_groups
 from longwave.ssm import INITS, dplr, dplr_kernel
 
 SSM = ("log_dt", "Lambda_re", "Lambda_im", "P", "B")
@@ -505,7 +505,7 @@ def test_undamped_systems_start_at_exactly_0_and_can_leave_it(init):
     assert (layer.ssm().Lambda.real == 0).all()
     layer(signal(dtype=torch.float32))[0].square().sum().backward()
     assert (layer.Lambda_re.grad != 0).all()
-    torch.optim.SGD(layer.parameters(), lr=1e-3).step()
+    torch.optim.SGD(param_groups(layer, lr=1e-3)).step()
     assert (layer.ssm().Lambda.real < 0).all()
 
 
@@ -687,13 +687,13 @@ def optimise(layer):
     torch.manual_seed(3)
     for parameter in layer.parameters():
         parameter.grad = torch.randn_like(parameter)
-    torch.optim.AdamW(layer.parameters(), lr=0.1).step()
+    torch.optim.AdamW(param_groups(layer, lr=0.1, ssm_lr=0.1)).step()
 
 
 def optimise_fused(layer):
     for parameter in layer.parameters():
         parameter.grad = torch.ones_like(parameter)
-    torch.optim.AdamW(layer.parameters(), lr=0.1, fused=True).step()
+    torch.optim.AdamW(param_groups(layer, lr=0.1, ssm_lr=0.1), fused=True).step()
 
 
 def load(layer):
@@ -795,7 +795,7 @@ def test_a_layer_learns():
     """A shift by 5 steps, by gradient descent from the first seed."""
     torch.manual_seed(0)
     layer = S4(1, 16, dt_min=0.05, dt_max=0.2)
-    optimiser = torch.optim.Adam(layer.parameters(), lr=0.01)
+    optimiser = torch.optim.Adam(param_groups(layer, lr=0.01, ssm_lr=0.01))
     losses = []
     for _ in range(200):
         u = torch.randn(8, 40, 1)

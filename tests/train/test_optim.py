@@ -118,3 +118,32 @@ def test_decay_shrinks_c_but_not_the_state_space():
 def test_a_rate_that_is_none_is_refused(name, value):
     with pytest.raises(ValueError, match=f"^{name}: expected a finite number >= 0, got {value}$"):
         param_groups(S4(4, 8), **{"lr": 0.01} | {name: value})
+
+
+# Optimisers that do not know
+
+
+def step(optimiser):
+    for group in optimiser.param_groups:
+        for p in group["params"]:
+            p.grad = torch.zeros_like(p)
+    optimiser.step()
+
+
+@pytest.mark.parametrize("layer", [S4(4, 8), LSSL(4, 8)], ids=["s4", "lssl"])
+@pytest.mark.parametrize("settings", [{"lr": 0.01, "weight_decay": 0.0}, {"lr": 1e-4, "weight_decay": 0.1}])
+def test_a_plain_optimiser_is_warned_of_once(layer, settings, recwarn):
+    optimiser = torch.optim.AdamW(nn.Sequential(nn.Linear(4, 4), layer).parameters(), **settings)
+    with pytest.warns(UserWarning, match=r"SSM parameters .* longwave\.param_groups\(model, lr=\.\.\.\)"):
+        step(optimiser)
+    recwarn.clear()
+    step(optimiser)
+    assert not recwarn.list
+
+
+def test_an_optimiser_that_does_no_harm_is_not_warned_of(recwarn):
+    model = Model()
+    step(torch.optim.AdamW(param_groups(model, lr=0.01, weight_decay=0.1)))
+    step(torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.0))
+    step(torch.optim.SGD(nn.Linear(3, 4).parameters(), lr=1.0, weight_decay=0.1))
+    assert not recwarn.list

@@ -1,0 +1,44 @@
+"""SSM parameters want a low learning rate and no weight decay: an optimiser that does not know is warned of.
+
+`longwave.param_groups` gives an optimiser the right groups. Whoever passes `model.parameters()` instead gets one
+warning, at the first step, because the model would train all the same, only to a worse score.
+"""
+
+import warnings
+import weakref
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+HIGHEST = 1e-3  # the rate that the paper trains them at
+
+_seen: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
+
+
+def mark_ssm(*parameters: nn.Parameter) -> None:
+    """Say that these are dt, Lambda, P, B and the like."""
+    for parameter in parameters:
+        parameter._longwave_ssm = True  # type: ignore[attr-defined]
+
+
+def _warn_of_plain_optimiser(optimizer: Optimizer, *_: Any) -> None:
+    if optimizer in _seen:
+        return
+    _seen.add(optimizer)
+    for group in optimizer.param_groups:
+        marked = [getattr(p, "_longwave_ssm", False) for p in group["params"]]
+        harmful = group.get("weight_decay", 0) > 0 or float(group["lr"]) > HIGHEST
+        if any(marked) and not all(marked) and harmful:
+            warnings.warn(
+                "the SSM parameters (dt, Lambda, P, B) of a longwave model are trained like all others, at learning "
+                f"rate {float(group['lr']):g} with weight decay {group.get('weight_decay', 0):g}; pass the optimiser "
+                "longwave.param_groups(model, lr=...) instead of model.parameters()",
+                UserWarning,
+                stacklevel=3,
+            )
+            return
+
+
+register_optimizer_step_pre_hook(_warn_of_plain_optimiser)
