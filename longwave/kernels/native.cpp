@@ -3,6 +3,7 @@
 //   longwave_spectrum, longwave_spectrum_backward    the kernel's spectrum by Algorithm 1, real and pole-free
 //   longwave_truncate, longwave_truncate_backward    C~ = C (I - A_bar^L) by repeated squaring
 //   longwave_convolve, longwave_convolve_backward    long convolution by FFT
+//   longwave_step                                    one step of the recurrence
 //   longwave_activate, longwave_gate, _backward      what follows a convolution in a residual block, in float
 //   longwave_abi, longwave_vector_width              which signatures these are; what the dispatcher chose, for `longwave doctor`
 //
@@ -79,6 +80,7 @@ namespace plain {
 #include "native_truncate.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
+#include "native_step.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace plain
 
@@ -91,6 +93,7 @@ namespace avx2 {
 #include "native_truncate.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
+#include "native_step.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace avx2
 LONGWAVE_TARGET_END
@@ -104,6 +107,7 @@ namespace avx512 {
 #include "native_truncate.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
+#include "native_step.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace avx512
 LONGWAVE_TARGET_END
@@ -197,6 +201,11 @@ LONGWAVE_API int longwave_gate_backward(int64_t rows, int64_t H, int64_t parts, 
         const T *grad, complex *dLambda, complex *dP, complex *dB, complex *dC, double *ddt) {                     \
         const System s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                         \
         LONGWAVE_DISPATCH(vector_bytes, spectrum_backward<T>(s, grad, dLambda, dP, dB, dC, ddt))                   \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_step_##suffix(int64_t batch, int64_t H, int64_t N, int64_t r, const T *constants,    \
+                                            const T *D, const T *u, const T *state, int threads, int vector_bytes, \
+                                            T *y, T *next) {                                                       \
+        LONGWAVE_DISPATCH(vector_bytes, step<T>(batch, H, N, r, constants, D, u, state, threads, y, next))         \
     }                                                                                                              \
     LONGWAVE_API int longwave_convolve_##suffix(int64_t batch, int64_t L, int64_t H, int64_t sides,                \
                                                 int64_t together, int64_t parts, int64_t n, int64_t levels, const int64_t *radices, const T *roots, \

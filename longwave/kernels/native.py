@@ -106,6 +106,31 @@ def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor, vector_bytes:
     return [du, total, total[0, :, 0].clone()]
 
 
+def pack_step(change: Tensor, left: Tensor, right: Tensor, B_bar: Tensor, C: Tensor) -> Tensor:
+    """What `step` reads of each feature, (H, 4 + 2r, 2M); see native_step.inc. All arguments are complex, (r,) H, M."""
+
+    def rows(re: Tensor, im: Tensor) -> Tensor:
+        return torch.stack((re, im), dim=-1).flatten(-2)
+
+    parts = [rows(change.real, change.real), rows(-change.imag, change.imag), rows(B_bar.real, B_bar.imag)]
+    parts.append(rows(2 * C.real, -2 * C.imag))
+    parts += [*rows(right.real, -right.imag), *rows(left.real, left.imag)]
+    return torch.stack(parts, dim=1).contiguous()
+
+
+def step(constants: Tensor, D: Tensor, u: Tensor, state: Tensor, vector_bytes: int = 0) -> tuple[Tensor, Tensor]:
+    """y (batch, H) and the next state (batch, H, M) complex, from u (batch, H) and `pack_step`'s constants."""
+    D, u, state = D.contiguous(), u.contiguous(), state.resolve_conj().contiguous()
+    y, after = torch.empty_like(u), torch.empty_like(state)
+    sizes = (*u.shape, constants.shape[2], constants.shape[1] // 2 - 2)
+    threads = torch.get_num_threads() if state.numel() > STEP_ALONE else 1
+    _call("step" + _suffix(u), sizes, (constants, D, u, state), [threads, vector_bytes], (y, after))
+    return y, after
+
+
+STEP_ALONE = 1 << 15  # complex numbers of a state that one thread moves sooner than two have found each other
+
+
 def activate(z: Tensor, keep: Tensor, vector_bytes: int = 0) -> Tensor:
     """GELU(z) * keep for float32 z (batch, L, H) and keep (batch, H)."""
     z, keep = z.contiguous(), keep.contiguous()

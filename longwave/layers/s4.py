@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
+from longwave import kernels
+from longwave.kernels import native
 from longwave.kernels.reference import as_complex
 from longwave.layers.checks import (
     check_causal,
@@ -49,6 +51,15 @@ class DPLR(NamedTuple):
     C: Tensor
     D: Tensor
     dt: Tensor
+
+
+class StepConstants(NamedTuple):
+    """What a step needs of a layer; `packed` is for the compiled step, which serves where no gradient is wanted."""
+
+    discrete: DiscreteDPLR
+    C: Tensor
+    D: Tensor
+    packed: Tensor | None = None
 
 
 class S4(nn.Module):
@@ -113,7 +124,7 @@ class S4(nn.Module):
         mark_ssm(*ssm)
         for parameter in ssm:
             parameter.requires_grad_(trainable)
-        self._step_cache: dict[float, tuple[list[Tensor], tuple[DiscreteDPLR, Tensor, Tensor]]] = {}
+        self._step_cache: dict[float, tuple[list[Tensor], StepConstants]] = {}
 
     # The state spaces
 
@@ -229,13 +240,17 @@ class S4(nn.Module):
         check_rate(rate)
         self._check_state(state, u.shape[0])
         with torch.autocast(u.device.type, enabled=False):
-            discrete, C, D = self._step_constants(rate)
-            signal = u.to(self._dtype)
-            state = dplr_step(discrete, state.to(C.dtype), signal)
-            y = 2 * (C.real * state.real - C.imag * state.imag).sum(-1) + D * signal
+            constants = self._step_constants(rate)
+            discrete, C, D = constants[:3]
+            signal, state = u.to(self._dtype), state.to(C.dtype)
+            if constants.packed is not None and not (torch.is_grad_enabled() and _tracked(u, state)):
+                y, state = native.step(constants.packed, D, signal, state)
+            else:
+                state = dplr_step(discrete, state, signal)
+                y = 2 * (C.real * state.real - C.imag * state.imag).sum(-1) + D * signal
         return y.to(u.dtype), state
 
-    def _step_constants(self, rate: float) -> tuple[DiscreteDPLR, Tensor, Tensor]:
+    def _step_constants(self, rate: float) -> StepConstants:
         """What a step derives from the parameters, kept until one of them changes."""
         parameters = list(self.parameters(recurse=False))
         differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
@@ -249,12 +264,15 @@ class S4(nn.Module):
         if len(self._step_cache) >= 8:
             self._step_cache.clear()
         with torch.inference_mode(False), torch.no_grad():
-            self._step_cache[rate] = ([p.clone() for p in parameters], self._derive_step_constants(rate))
+            constants = self._derive_step_constants(rate)
+            if self.log_dt.device.type == "cpu" and kernels.backend() == "native":
+                constants = constants._replace(packed=native.pack_step(*constants.discrete, constants.C))
+            self._step_cache[rate] = ([p.clone() for p in parameters], constants)
         return self._step_cache[rate][1]
 
-    def _derive_step_constants(self, rate: float) -> tuple[DiscreteDPLR, Tensor, Tensor]:
+    def _derive_step_constants(self, rate: float) -> StepConstants:
         Lambda, P, B, C, D, dt = self.ssm()
-        return dplr_bilinear(Lambda, P, B, dt * rate), C, D
+        return StepConstants(dplr_bilinear(Lambda, P, B, dt * rate), C, D)
 
     # What a module owes torch and its callers
 
@@ -273,6 +291,10 @@ class S4(nn.Module):
         expected = (batch, self.d_model, self.d_state // 2)
         if not isinstance(state, Tensor) or not state.is_complex() or tuple(state.shape) != expected:
             raise wrong_state(state, f"a complex tensor {expected}")
+
+
+def _tracked(*tensors: Tensor) -> bool:
+    return any(t.requires_grad for t in tensors)
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from longwave import kernels
 from longwave.kernels import native, reference
-from longwave.ssm import dplr_kernel
+from longwave.ssm import dplr_bilinear, dplr_kernel, dplr_step
 
 SHAPES = [(maps, rank) for maps in (1, 2) for rank in (0, 1, 2)]
 shapes = pytest.mark.parametrize(("maps", "rank"), SHAPES)
@@ -317,6 +317,27 @@ def test_the_split_of_the_work_changes_no_convolution(compiled, batch, threads, 
         assert disagreement(native.convolve_backward(y, *inputs), truth) < 1e-13
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.parametrize(("batch", "H", "M"), [(1, 1, 1), (11, 37, 3), (2, 40, 32)])
+def test_the_compiled_step_agrees_with_the_plain_one(compiled, vector_bytes, dtype, rank, batch, H, M):
+    system = random_system(H, M, rank).to(dtype)
+    discrete = dplr_bilinear(system.Lambda, system.P, system.B, system.dt)
+    D, u, state = (
+        torch.randn(H, dtype=dtype),
+        torch.randn(batch, H, dtype=dtype),
+        torch.randn(batch, H, M, 2, dtype=dtype),
+    )
+    state = torch.view_as_complex(state)
+    C = system.C if system.C.ndim == 2 else system.C[0]
+    y, after = native.step(native.pack_step(*discrete, C), D, u, state, vector_bytes)
+    truth = dplr_step(discrete, state, u)
+    bound = 1e-14 if dtype == torch.float64 else 2e-6
+    assert disagreement([torch.view_as_real(after)], [torch.view_as_real(truth)]) < bound
+    assert disagreement([y], [2 * (C * truth).real.sum(-1) + D * u]) < bound
 
 
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
