@@ -64,19 +64,32 @@ def probabilities(
 ) -> Tensor:
     """What the next token is drawn from: softmax(logits / temperature) of the tokens that are left, and 0 of others."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    largest = logits.amax(-1, keepdim=True)
+    if not bool(largest.isfinite().all()):  # a single NaN is the largest
+        raise ValueError("model: its logits are not finite; are its weights, as those of a training that diverged?")
     if temperature == 0:
         return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
-    # The largest is taken off first: divided by a small temperature, it could leave the range of floats.
-    chances = ((logits - logits.amax(-1, keepdim=True)) / temperature).softmax(-1)
-    if top_k is not None and top_k < chances.shape[-1]:
-        kept = chances.topk(top_k, dim=-1)
-        chances = torch.zeros_like(chances).scatter(-1, kept.indices, kept.values)
+    if temperature != 1:
+        logits = (logits - largest) / temperature  # in this order: a small temperature should give no infinities
+    chances = logits.softmax(-1)
+    if top_k is None and top_p is None:
+        return chances
+    ordered, order = chances.topk(min(top_k or chances.shape[-1], chances.shape[-1]), dim=-1)
     if top_p is not None and top_p < 1:
-        ordered, order = chances.sort(dim=-1, descending=True)
         likelier = ordered.cumsum(-1) - ordered
         ordered = torch.where(likelier < top_p * ordered.sum(-1, keepdim=True), ordered, 0)
-        chances = torch.zeros_like(chances).scatter(-1, order, ordered)
-    return chances / chances.sum(-1, keepdim=True)
+    return torch.zeros_like(chances).scatter(-1, order, ordered / ordered.sum(-1, keepdim=True))
+
+
+def draw(chances: Tensor, draws: torch.Generator | None = None) -> Tensor:
+    """A token for each row of probabilities (B, vocabulary), by one random number each.
+
+    torch.multinomial draws a number for each token of the vocabulary, which takes several times as long.
+    """
+    cumulative = chances.double().cumsum(-1)
+    numbers = torch.rand(len(chances), 1, generator=draws, dtype=torch.float64, device=chances.device)
+    tokens = torch.searchsorted(cumulative, numbers * cumulative[:, -1:], right=True)
+    return tokens.squeeze(-1).clamp(max=chances.shape[-1] - 1)  # should the product be rounded up to the whole
 
 
 def _steps(
@@ -90,7 +103,7 @@ def _steps(
     logits = logits[:, -1]
     for left in reversed(range(length)):
         chances = probabilities(logits, *choice)
-        tokens = chances.argmax(-1) if choice[0] == 0 else torch.multinomial(chances, 1, generator=draws).squeeze(-1)
+        tokens = draw(chances, draws)
         yield tokens, chances
         if left:
             # Entered at each step, since whoever takes the steps may train the model between them.

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 import longwave
-from longwave.generate import MOST_LOGITS, generate, probabilities, stream
+import longwave.generate as generation
+from longwave.generate import MOST_LOGITS, draw, generate, probabilities, stream
 from longwave.layers import MIXERS
 from longwave.models import ModelConfig, ResNet, ResNetConfig, SequenceModel
+from longwave.tasks import autoregressive
 
 VOCABULARY = 11
 SIZES = {"d_model": 8, "n_layers": 2, "d_state": 4, "heads": 2, "features": 16}
@@ -56,6 +58,17 @@ def test_draws_have_the_frequencies_of_the_probabilities():
     tokens, chances = next(stream(model, some_prompt(1).expand(rows, -1), 1, temperature=0.7, seed=3))
     found = torch.bincount(tokens, minlength=VOCABULARY) / rows
     assert ((found - chances[0]).abs() <= 5 * (chances[0] / rows).sqrt() + 1e-9).all()
+
+
+def test_a_token_without_probability_is_never_drawn():
+    chances = torch.tensor([0.0, 0.3, 0.0, 0.0, 0.7, 0.0])
+    assert set(draw(chances.expand(100_000, -1)).tolist()) == {1, 4}
+
+
+def test_the_largest_random_number_draws_the_last_token_that_has_a_probability(monkeypatch):
+    monkeypatch.setattr(torch, "rand", lambda *size, **_: torch.full(size, 1 - 2**-53, dtype=torch.float64))
+    chances = torch.rand(1) * torch.tensor([[0.2, 0.5, 0.3, 0.0], [1.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
+    assert draw(chances).tolist() == [2, 0]
 
 
 def test_the_same_seed_gives_the_same_tokens_and_leaves_torch_s_generator_alone():
@@ -221,6 +234,18 @@ def test_the_package_has_the_function_and_the_module_under_one_name():
 def test_a_mistake_is_refused_when_stream_is_called_and_not_at_its_first_step(settings, message):
     with pytest.raises(ValueError, match=message):
         stream(make_model(), **{"prompt": some_prompt(), "length": 3, **settings})
+
+
+def test_logits_that_are_no_numbers_are_refused_and_not_drawn_from():
+    model = make_model()
+    model.decoder.linear.bias.data[3] = math.nan
+    for temperature in (0, 1):
+        with pytest.raises(ValueError, match="model: its logits are not finite; are its weights"):
+            generate(model, some_prompt(), 2, temperature)
+
+
+def test_an_empty_prompt_is_where_the_tasks_begin():
+    assert generation.START == autoregressive.START
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
 from longwave.bench.kernel import plain_convolution
 from longwave.bench.measure import best_times, growth_of, in_fresh_process, machine
@@ -52,7 +53,7 @@ def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
     }
 
 
-def layer_pass(layer: S4, u: torch.Tensor, need_state: bool = False) -> None:
+def layer_pass(layer: nn.Module, u: torch.Tensor, need_state: bool = False) -> None:
     """Forward and backward of a layer."""
     y, _ = layer(u, need_state=need_state)
     y.backward(u.detach())

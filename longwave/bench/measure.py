@@ -5,6 +5,7 @@ keeps its fastest repeat. Memory is the growth of the peak resident set in a pro
 and a warm-up ran.
 """
 
+import ctypes
 import json
 import platform
 import subprocess
@@ -49,6 +50,37 @@ def growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
     Path("/proc/self/clear_refs").write_text("5")
     run()
     return _resident_bytes("VmHWM") - before
+
+
+def can_measure_memory() -> bool:
+    """Whether this system tells a process its peak resident set, and lets it be reset."""
+    return Path("/proc/self/clear_refs").exists()
+
+
+def trim_memory() -> None:
+    """Give what was freed back to the system: else a run that uses it again would seem to need no memory."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)
+
+
+def available_bytes() -> int | None:
+    """Memory that the system could hand out now without swapping, if it says so (Linux)."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def too_little_memory(needed: int) -> str | None:
+    """The reason not to start what needs so many bytes, or None."""
+    available = available_bytes()
+    if available is None or available >= needed:
+        return None
+    return f"not measured: it needs about {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB are available"
 
 
 def _resident_bytes(field: str) -> int:

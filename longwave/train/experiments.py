@@ -159,7 +159,7 @@ def _generative_small(wide: Experiment) -> Experiment:
         name=f"{wide.name}-small",
         task=task,
         model=ModelConfig(d_model=d_model, n_layers=4, dropout=dropout, decoder="sequence"),
-        optim=OptimConfig(lr=0.004, weight_decay=0.05, warmup=200, clip=1.0),
+        optim=OptimConfig(lr=0.006, weight_decay=0.05, warmup=200, clip=1.0),
         loop=LoopConfig(epochs=epochs, batch_size=batch_size, eval_batch_size=16, validations=2),
     )
 
