@@ -1,10 +1,11 @@
-"""`longwave bench kernel | layer | train | accuracy`: the tables of docs/results."""
+"""`longwave bench kernel | layer | train | accuracy | lssl | attention | generation`: the tables of docs/results."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 
@@ -12,7 +13,15 @@ def main(arguments: list[str]) -> None:
     """Run `longwave bench ...`."""
     from longwave.cli.group import run_group
 
-    commands = {"kernel": bench_kernel, "layer": bench_layer, "train": bench_train, "accuracy": bench_accuracy}
+    commands = {
+        "kernel": bench_kernel,
+        "layer": bench_layer,
+        "train": bench_train,
+        "accuracy": bench_accuracy,
+        "lssl": bench_lssl,
+        "attention": bench_attention,
+        "generation": bench_generation,
+    }
     run_group("bench", "Measure speed, memory and accuracy on this machine.", commands, arguments)
 
 
@@ -78,6 +87,74 @@ def bench_accuracy(quick: bool = False, json: bool = False) -> None:
     with _progress() as progress:
         result = accuracy.run(quick, progress)
     _print_json(result) if json else _print_accuracy(result)
+
+
+def bench_lssl(quick: bool = False, json: bool = False, picture: Path | None = None) -> None:
+    """Time and memory of a training pass of S4 and of the LSSL, beside the paper's.
+
+    Example: longwave bench lssl --quick
+
+    Args:
+        quick: Smaller dimensions and fewer repeats: an impression in under a minute.
+        json: Print the figures as JSON instead of tables.
+        picture: Also draw time and memory over the dimension, into this file.
+    """
+    from longwave.bench import lssl
+
+    _run_and_show(lssl, "ten minutes, and 14 GB of memory", _print_lssl, quick, json, picture)
+
+
+def bench_attention(quick: bool = False, json: bool = False, picture: Path | None = None) -> None:
+    """Time and memory of a training pass of S4 and of Transformers with as many parameters, beside the paper's.
+
+    Example: longwave bench attention --picture attention.png
+
+    Args:
+        quick: Shorter sequences, fewer repeats and no memory: an impression in under a minute.
+        json: Print the figures as JSON instead of a table.
+        picture: Also draw time and memory over length, into this file.
+    """
+    from longwave.bench import attention
+
+    _run_and_show(attention, "five minutes", _print_attention, quick, json, picture)
+
+
+def bench_generation(quick: bool = False, json: bool = False, picture: Path | None = None) -> None:
+    """Tokens a second of S4, attention and GPT-2 that generate, over the context that they have, beside the paper's.
+
+    Example: longwave bench generation --picture generation.png
+
+    Args:
+        quick: Shorter and fewer sequences, of bytes only: an impression in under a minute.
+        json: Print the figures as JSON instead of tables.
+        picture: Also draw tokens a second over context, into this file.
+    """
+    from longwave.bench import generation
+
+    _run_and_show(generation, "five minutes", _print_generation, quick, json, picture)
+
+
+def _run_and_show(
+    bench: Any,
+    duration: str,
+    print_tables: Callable[[dict[str, Any]], None],
+    quick: bool,
+    json: bool,
+    picture: Path | None,
+) -> None:
+    """Run a bench that has panels to draw."""
+    from longwave.bench.picture import check_path, draw
+
+    if picture is not None:
+        check_path(picture)
+    if not quick:
+        print(f"this takes about {duration}; --quick gives a look in under a minute", file=sys.stderr, flush=True)
+    with _progress() as progress:
+        result = bench.run(quick, progress)
+    if picture is not None:
+        draw(bench.panels(result), picture)
+        print(picture, file=sys.stderr)
+    _print_json(result) if json else print_tables(result)
 
 
 @contextmanager
@@ -208,6 +285,138 @@ def _print_accuracy(result: dict[str, Any]) -> None:
     Console().print(table)
 
 
+def _print_lssl(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for field, ratio, what, shown in (
+        ("seconds", "time_ratio", "time", _ms),
+        ("memory_bytes", "memory_ratio", "memory", _mb),
+    ):
+        title = f"LSSL and S4, {what} of a training pass: length {result['L']:,}, batch {result['batch']}"
+        table = Table(title=title, title_justify="left")
+        for name in ("dimension", "LSSL", "S4", "LSSL / S4", "the paper: LSSL", "S4", "LSSL / S4", "ours / paper"):
+            table.add_column(name, justify="right")
+        for row in result["rows"]:
+            cells = []
+            for figures in (row, row["paper"] or {}):
+                measured = figures.get(field, {})
+                cells += [*(shown(measured.get(name)) for name in ("lssl", "s4")), _times(figures.get(ratio))]
+            table.add_row(str(row["dimension"]), *cells, _over(row.get(ratio), (row["paper"] or {}).get(ratio)))
+        console.print(table)
+    for row in result["rows"]:
+        if "skipped" in row:
+            console.print(f"dimension {row['dimension']}: {row['skipped']}", highlight=False)
+    _print_caption(console, result)
+
+
+def _print_attention(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from longwave.bench.attention import LABELS
+
+    title = f"Transformers and S4, a training pass: {result['layers']} layers, {result['d_model']} features"
+    table = Table(title=title, title_justify="left")
+    for name in ("length", "batch", "model", "parameters", "time", "speed", "paper", "ours / paper"):
+        table.add_column(name, justify="left" if name == "model" else "right")
+    for name in ("memory", "of the first", "paper", "ours / paper"):
+        table.add_column(name, justify="right")
+    rows = result["rows"]
+    for row, after in zip(rows, [*rows[1:], None], strict=True):
+        paper = row["paper"] or {}
+        table.add_row(
+            f"{row['L']:,}",
+            str(row["batch"]),
+            LABELS[row["model"]],
+            f"{row['parameters'] / 1e3:.0f}k",
+            _ms(row.get("seconds")),
+            _times(row.get("speed")),
+            _times(paper.get("speed")),
+            _over(row.get("speed"), paper.get("speed")),
+            _mb(row.get("memory_bytes")),
+            _times(row.get("memory")),
+            _times(paper.get("memory")),
+            _over(row.get("memory"), paper.get("memory")),
+            end_section=after is not None and after["L"] != row["L"],
+        )
+    console = Console()
+    console.print(table)
+    for row in rows:
+        if "skipped" in row:
+            console.print(f"{LABELS[row['model']]} at length {row['L']:,}: {row['skipped']}", highlight=False)
+    _print_caption(console, result)
+
+
+def _print_generation(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from longwave.bench.generation import LABELS
+
+    console = Console()
+    for case in result["tables"]:
+        title = f"Generation, {case['shape']}: {case['steps']:,} steps, vocabulary {case['vocabulary']:,}, "
+        table = Table(title=title + f"batch {case['batch']}", title_justify="left")
+        for name in ("model", "parameters", "first step", "last step", "all steps", "tokens a second"):
+            table.add_column(name, justify="left" if name == "model" else "right")
+        for name in (
+            "x attention",
+            "x GPT-2",
+            "paper: x Transformer",
+            "ours (x GPT-2) / paper",
+            "state, first",
+            "last",
+        ):
+            table.add_column(name, justify="right")
+        for model, row in case.get("models", {}).items():
+            table.add_row(
+                LABELS[model],
+                f"{row['parameters'] / 1e6:.2f}M",
+                _ms(row["step_seconds"][0]),
+                _ms(row["step_seconds"][-1]),
+                f"{row['seconds']:.1f} s",
+                f"{row['tokens_per_second']:,.0f}",
+                _times(row.get("times_attention")),
+                _times(row.get("times_gpt2")),
+                _times(row["paper_times_transformer"]),
+                _over(row.get("times_gpt2"), row["paper_times_transformer"]),
+                f"{row['state_bytes_first'] / 1e6:.2f} MB",
+                f"{row['state_bytes_last'] / 1e6:.2f} MB",
+            )
+        console.print(table)
+        if "skipped" in case:
+            console.print(case["skipped"], highlight=False)
+        else:
+            for model, reason in result["missing"].items():
+                console.print(f"{LABELS[model]}: {reason}", highlight=False, markup=False)
+        if "products" in case:
+            products = case["products"]
+            console.print(
+                f"a step of S4: {_ms(products['step_seconds'])} = {products['step_over_products']:.1f} times its bare "
+                f"matrix products ({_ms(products['products_seconds'])})",
+                highlight=False,
+            )
+        console.print()
+    _print_caption(console, result)
+
+
+def _print_caption(console: Any, result: dict[str, Any]) -> None:
+    console.print(result["caption"], highlight=False, markup=False)
+    console.print(_machine(result), highlight=False, markup=False)
+
+
+def _times(ratio: float | None) -> str:
+    if ratio is None:
+        return "-"
+    return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
+def _over(ours: float | None, paper: float | None) -> str:
+    return "-" if ours is None or paper is None else f"{ours / paper:.2f}"
+
+
 def _machine(result: dict[str, Any]) -> str:
     m = result["machine"]
     return f"{m['cpu']}, {m['threads']} threads, kernel {m['kernel']}, torch {m['torch']}, longwave {m['longwave']}"
@@ -216,8 +425,12 @@ def _machine(result: dict[str, Any]) -> str:
 def _ms(seconds: float | None) -> str:
     if seconds is None:
         return "-"
-    return f"{seconds * 1e3:.1f} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"
+    if seconds < 1e-2:
+        return f"{seconds * 1e3:.2f} ms"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 0.1 else f"{seconds * 1e3:,.0f} ms"
 
 
-def _mb(size: int | None) -> str:
-    return "-" if size is None else f"{size / 1e6:.0f} MB"
+def _mb(size: float | None) -> str:
+    if size is None:
+        return "-"
+    return f"{size / 1e6:.1f} MB" if size < 1e8 else f"{size / 1e6:,.0f} MB"

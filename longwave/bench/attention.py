@@ -1,0 +1,182 @@
+"""S4 against Transformers of the same width, depth and number of parameters: the paper's tab:lra-benchmark."""
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+import torch
+from torch import nn
+
+from longwave import kernels
+from longwave.bench.measure import (
+    best_times,
+    can_measure_memory,
+    growth_of,
+    in_fresh_process,
+    machine,
+    too_little_memory,
+    trim_memory,
+)
+from longwave.bench.picture import Panel
+from longwave.models import ModelConfig, SequenceModel
+
+Row = Literal["attention-stored", "attention", "performer", "linear-attention", "s4", "s4-glu"]
+ROWS: tuple[Row, ...] = get_args(Row)
+BASE: Row = "attention-stored"  # the paper's Transformer, which is 1 in its table
+LABELS = {
+    "attention-stored": "Transformer, L x L stored",
+    "attention": "Transformer, SDPA",
+    "performer": "Performer",
+    "linear-attention": "linear Transformer",
+    "s4": "S4",
+    "s4-glu": "S4 with GLU",
+}
+LAYERS, WIDTH, D_ATTENTION, HEADS, D_STATE = 4, 256, 128, 4, 256
+VOCABULARY, CLASSES = 256, 2
+TOKENS = 4096  # of a batch, at any length
+LENGTHS = (512, 1024, 2048, 4096)
+QUICK_LENGTHS = (512, 1024)
+# length: row: speed and memory over those of the Transformer, on an A100 with batch 32
+PAPER: dict[int, dict[str, tuple[float, float]]] = {
+    1024: {"performer": (1.23, 0.43), "linear-attention": (1.58, 0.37), "s4": (1.58, 0.43)},
+    4096: {"performer": (3.79, 0.086), "linear-attention": (5.35, 0.067), "s4": (5.19, 0.091)},
+}
+CAPTION = (
+    f"A training pass, forward + backward, of a byte classifier: {LAYERS} layers, {WIDTH} features, {HEADS} heads, "
+    f"queries, keys and values {D_ATTENTION} wide, no feed-forward sublayer. S4: N = {D_STATE}, one (Lambda, P, B) a layer, "
+    f"length= given, a {WIDTH} x {WIDTH} matrix behind it: so that both sides have the parameters that the paper names, "
+    "600k; with GLU that matrix is twice as wide. Attention looks both ways, as in the Long Range Arena; S4 one way, as the "
+    f"paper's number of parameters says. Positions are left out of attention. Batch {TOKENS:,} / length, so that the stored "
+    "matrices fit (the paper: 32). Speed and memory are over those of the Transformer with the L x L matrix stored. Times: "
+    "the fastest of several repeats, in turn in one process. Memory: growth of the peak resident set during one pass, in "
+    "a process of its own, beside parameters and input. The paper: on an A100."
+)
+
+
+def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
+    """For each length and model: seconds, bytes, and both over the Transformer's."""
+    rows: list[dict[str, Any]] = []
+    counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in ROWS}
+    for L in QUICK_LENGTHS if quick else LENGTHS:
+        batch = TOKENS // L
+        reason = too_little_memory(needed_bytes(L, batch))
+        names = [name for name in ROWS if reason is None or name != BASE]
+        progress(f"times at length {L:,}, batch {batch}")
+        seconds = in_fresh_process(times, names=names, L=L, batch=batch, repeats=3 if quick else 7)
+        sizes = {}
+        if can_measure_memory() and not quick:
+            for name in names:
+                progress(f"memory of {LABELS[name]} at length {L:,}")
+                sizes[name] = in_fresh_process(memory, name=name, L=L, batch=batch)
+        rows += rows_at(L, batch, counts, seconds, sizes, reason)
+    return {
+        "bench": "attention",
+        "layers": LAYERS,
+        "d_model": WIDTH,
+        "heads": HEADS,
+        "d_attention": D_ATTENTION,
+        "d_state": D_STATE,
+        "caption": CAPTION,
+        "machine": machine(),
+        "rows": rows,
+    }
+
+
+def rows_at(
+    L: int,
+    batch: int,
+    counts: dict[Row, int],
+    seconds: dict[str, float],
+    sizes: dict[str, int],
+    reason: str | None = None,
+) -> list[dict[str, Any]]:
+    """The rows of one length, from what was measured: speed and memory over the Transformer's, and the paper's."""
+    rows = []
+    for name, count in counts.items():
+        speed, memory_ratio = PAPER.get(L, {}).get(name, (None, None))
+        row: dict[str, Any] = {"L": L, "batch": batch, "model": name, "parameters": count}
+        row["paper"] = None if speed is None else {"speed": speed, "memory": memory_ratio}
+        if name not in seconds:
+            row["skipped"] = reason
+        else:
+            row["seconds"] = seconds[name]
+            if BASE in seconds:
+                row["speed"] = seconds[BASE] / seconds[name]
+            if name in sizes:
+                row["memory_bytes"] = sizes[name]
+            if name in sizes and BASE in sizes:
+                row["memory"] = sizes[name] / sizes[BASE]
+        rows.append(row)
+    return rows
+
+
+def needed_bytes(L: int, batch: int) -> int:
+    """About what the stored matrices take: scores and weights of each layer, and a gradient or two on the way back."""
+    return 4 * batch * HEADS * L * L * (2 * LAYERS + 3)
+
+
+def make_model(name: Row, L: int) -> SequenceModel:
+    """The model of a row, for sequences of L bytes."""
+    is_s4 = name in ("s4", "s4-glu")
+    config = ModelConfig(
+        d_model=WIDTH,
+        n_layers=LAYERS,
+        mixer="s4" if name == "s4-glu" else name,
+        d_state=D_STATE,
+        n_ssm=1,
+        length=L if is_s4 else None,
+        bidirectional=not is_s4,
+        heads=HEADS,
+        d_attention=D_ATTENTION,
+        rotary=False,
+        glu=name == "s4-glu",
+        vocabulary=VOCABULARY,
+        output_size=CLASSES,
+    )
+    return SequenceModel(config).train()
+
+
+def training_pass(name: Row, L: int, batch: int) -> Callable[[], None]:
+    """Forward and backward of a fresh model on random bytes."""
+    model, tokens = make_model(name, L), torch.randint(VOCABULARY, (batch, L))
+    classes = torch.randint(CLASSES, (batch,))
+
+    def both_ways() -> None:
+        nn.functional.cross_entropy(model(tokens)[0], classes).backward()
+        model.zero_grad()
+
+    return both_ways
+
+
+def times(names: list[Row], L: int, batch: int, repeats: int) -> dict[str, float]:
+    """Seconds of a training pass of each model."""
+    torch.manual_seed(0)
+    kernels.native.keep_memory()  # as training does, for all
+    return best_times({name: training_pass(name, L, batch) for name in names}, repeats)
+
+
+def memory(name: Row, L: int, batch: int) -> int:
+    """Bytes that a training pass needs."""
+    small, run = training_pass(name, 64, 1), training_pass(name, L, batch)
+
+    def warm_up() -> None:
+        small()
+        trim_memory()
+
+    return growth_of(warm_up, run)
+
+
+def panels(result: dict[str, Any]) -> list[Panel]:
+    """Time and memory of a batch over length."""
+    found = []
+    for title, field, label, unit in (
+        (f"Time of a training pass over {TOKENS:,} tokens", "seconds", "ms", 1e-3),
+        (f"Memory of a training pass over {TOKENS:,} tokens", "memory_bytes", "MB", 1e6),
+    ):
+        lines = {
+            LABELS[name]: [
+                (row["L"], row[field] / unit) for row in result["rows"] if row["model"] == name and field in row
+            ]
+            for name in ROWS
+        }
+        found.append(Panel(title, "length", label, lines, {}))
+    return found

@@ -1,0 +1,288 @@
+"""Tokens a second of models that generate: the speeds of the paper's tab:cifar-generation and tab:wt103."""
+
+import importlib.util
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from longwave import kernels
+from longwave.bench.measure import best_times, in_fresh_process, machine, too_little_memory
+from longwave.bench.picture import Panel
+from longwave.models import ModelConfig, SequenceModel
+
+LAYERS, WIDTH, HEADS, FEED_FORWARD = 4, 256, 4, 1024
+LABELS = {
+    "attention": "attention, cached",
+    "linear-attention": "linear attention",
+    "s4": "S4",
+    "s4-feed-forward": "S4 and feed-forward",
+    "gpt2": "GPT-2 (Hugging Face)",
+}
+# name: steps to generate, and vocabulary
+SHAPES = {"cifar": (3072, 256), "words": (512, 33_278)}
+QUICK_SHAPES = {"cifar": (768, 256)}
+BATCHES, QUICK_BATCHES = (64, 1), (16, 1)
+POINTS = 9  # contexts at which a step is timed
+# batch: how often the models take turns at a context, and steps of each turn
+TURNS = {64: (2, 4), 16: (2, 4), 1: (4, 8)}
+MOST_LOGITS = 2**27  # of what is read, in memory at once
+# shape: tokens a second over those of the paper's Transformer, both with a cache or a state
+PAPER = {"cifar": {"linear-attention": 56.0, "s4": 65.1}, "words": {"s4": 60.0}}
+WITHOUT_GPT2 = 'not measured: pip install "longwave[bench]" brings GPT-2'
+CAPTION = (
+    f"{LAYERS} layers, {WIDTH} features, {HEADS} heads, S4 with N = 64; the likeliest token each time. GPT-2 has, besides "
+    f"attention, a feed-forward sublayer with {FEED_FORWARD:,} hidden features, as has S4 in the row that says so. Sampled, "
+    f"not generated in full: a step is timed at {POINTS} contexts, reached by reading random tokens; models take turns, each "
+    "time is the fastest of several steps in a row, and the trapezoid rule gives the seconds of all steps. State: what a "
+    "model holds between steps, as allocated. The paper: times the Transformer, on an A100, each at the batch that fits its "
+    "memory; cifar beside CIFAR-10, words beside WikiText-103 with its far larger models."
+)
+
+
+class Generator(Protocol):
+    """A model with what it has read so far, and the token that it reads next."""
+
+    model: Any
+    state: Any
+
+    def read(self, tokens: Tensor) -> None:
+        """Read tokens (B, L) at once."""
+
+    def step(self) -> None:
+        """Read one token and choose the next."""
+
+
+class OurGenerator:
+    """A SequenceModel that goes on by `model.step`."""
+
+    def __init__(self, model: SequenceModel, batch: int) -> None:
+        self.model: Any = model.eval()
+        self.state, self.tokens = model.initial_state(batch), torch.zeros(batch, dtype=torch.long)
+
+    def read(self, tokens: Tensor) -> None:
+        """Read tokens (B, L) by the forward pass, in parts whose logits fit into memory."""
+        for part in tokens.split(max(1, MOST_LOGITS // (len(tokens) * self.model.config.vocabulary)), dim=1):
+            _, self.state = self.model(part, self.state, need_state=True)
+
+    def step(self) -> None:
+        """Read one token and choose the next."""
+        logits, self.state = self.model.step(self.tokens, self.state)
+        self.tokens = logits.argmax(-1)
+
+
+class GPT2Generator:
+    """Hugging Face's GPT-2 with its own cache of keys and values."""
+
+    def __init__(self, steps: int, vocabulary: int, batch: int) -> None:
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        config = GPT2Config(
+            vocab_size=vocabulary,
+            n_positions=steps,
+            n_embd=WIDTH,
+            n_layer=LAYERS,
+            n_head=HEADS,
+            n_inner=FEED_FORWARD,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+        self.model: Any = GPT2LMHeadModel(config).eval()
+        self.state, self.tokens = None, torch.zeros(batch, dtype=torch.long)
+
+    def read(self, tokens: Tensor) -> None:
+        """Read tokens (B, L) without their logits."""
+        read = self.model.transformer(tokens, past_key_values=self.state, use_cache=True)
+        self.state = read.past_key_values
+
+    def step(self) -> None:
+        """Read one token and choose the next."""
+        out = self.model(self.tokens.unsqueeze(1), past_key_values=self.state, use_cache=True)
+        self.state, self.tokens = out.past_key_values, out.logits[:, -1].argmax(-1)
+
+
+def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
+    """A table for each shape and batch; with batch 1 also a step of S4 over its bare matrix products."""
+    names = [name for name in LABELS if name != "gpt2" or importlib.util.find_spec("transformers")]
+    tables = []
+    for shape, (steps, vocabulary) in (QUICK_SHAPES if quick else SHAPES).items():
+        for batch in QUICK_BATCHES if quick else BATCHES:
+            case = {"steps": steps, "vocabulary": vocabulary, "batch": batch}
+            table: dict[str, Any] = {"shape": shape, **case}
+            tables.append(table)
+            reason = too_little_memory(needed_bytes(steps, batch))
+            if reason is not None:
+                table["skipped"] = reason
+                continue
+            progress(f"{shape}: {steps:,} steps, batch {batch}")
+            turns, burst = TURNS[batch]
+            measured = in_fresh_process(time_models, names=names, **case, points=POINTS, turns=turns, burst=burst)
+            table["models"] = compare(measured, steps, batch, PAPER[shape] if batch > 1 else {})
+            if batch == 1:
+                progress(f"{shape}: a step of S4 and its matrix products")
+                table["products"] = in_fresh_process(time_products, vocabulary=vocabulary, repeats=50 if quick else 300)
+    return {
+        "bench": "generation",
+        "layers": LAYERS,
+        "d_model": WIDTH,
+        "heads": HEADS,
+        "caption": CAPTION,
+        "missing": {} if "gpt2" in names else {"gpt2": WITHOUT_GPT2},
+        "machine": machine(),
+        "tables": tables,
+    }
+
+
+def needed_bytes(steps: int, batch: int) -> int:
+    """About what the caches take: that of GPT-2, ours, and ours again while it is doubled; and the rest."""
+    return 4 * (2 * 4 * batch * steps * WIDTH * LAYERS) + 2**30
+
+
+def compare(
+    measured: dict[str, dict[str, Any]], steps: int, batch: int, paper: Mapping[str, float]
+) -> dict[str, dict[str, Any]]:
+    """What was measured, with the seconds of all steps, tokens a second, and these over those of attention and GPT-2."""
+    rows = {name: dict(row) for name, row in measured.items()}
+    for row in rows.values():
+        row["seconds"] = integral(row["contexts"], row["step_seconds"], steps)
+        row["tokens_per_second"] = batch * steps / row["seconds"]
+    for name, row in rows.items():
+        for other in ("attention", "gpt2"):
+            if other in rows:
+                row[f"times_{other}"] = row["tokens_per_second"] / rows[other]["tokens_per_second"]
+        row["paper_times_transformer"] = paper.get(name)
+    return rows
+
+
+def integral(contexts: Sequence[int], seconds: Sequence[float], steps: int) -> float:
+    """Seconds of the steps 0 to `steps`, by the trapezoid rule; behind the last context a step takes as long as there."""
+    points = [*zip(contexts, seconds, strict=True), (steps, seconds[-1])]
+    pairs = zip(points, points[1:], strict=False)
+    return sum((after - before) * (first + second) / 2 for (before, first), (after, second) in pairs)
+
+
+def sampled_contexts(steps: int, points: int, timed: int) -> list[int]:
+    """`points` contexts spread evenly over `steps`, each with room for the `timed` steps that are taken there."""
+    if steps < points * timed:
+        raise ValueError(f"steps: {points} contexts with {timed} timed steps each need {points * timed}, got {steps}")
+    return [round(k * (steps - timed) / (points - 1)) for k in range(points)]
+
+
+def make_model(name: str, vocabulary: int) -> SequenceModel:
+    """One of our models of tokens."""
+    mixers: dict[str, Literal["attention", "linear-attention", "s4"]] = {
+        "attention": "attention",
+        "linear-attention": "linear-attention",
+        "s4": "s4",
+        "s4-feed-forward": "s4",
+    }
+    config = ModelConfig(
+        d_model=WIDTH,
+        n_layers=LAYERS,
+        mixer=mixers[name],
+        heads=HEADS,
+        feed_forward=FEED_FORWARD if name == "s4-feed-forward" else 0,
+        decoder="sequence",
+        vocabulary=vocabulary,
+        output_size=vocabulary,
+    )
+    return SequenceModel(config)
+
+
+@torch.no_grad()
+def time_models(
+    names: list[str], steps: int, vocabulary: int, batch: int, points: int, turns: int, burst: int
+) -> dict[str, dict[str, Any]]:
+    """For each model: contexts, the seconds of a step there, bytes of its state after 1 step and after all."""
+    torch.manual_seed(0)
+    kernels.native.keep_memory()  # for all alike
+    generators: dict[str, Generator] = {
+        name: GPT2Generator(steps, vocabulary, batch)
+        if name == "gpt2"
+        else OurGenerator(make_model(name, vocabulary), batch)
+        for name in names
+    }
+    contexts = sampled_contexts(steps, points, turns * burst)
+    rows: dict[str, dict[str, Any]] = {
+        name: {
+            "parameters": sum(p.numel() for p in generator.model.parameters()),
+            "contexts": contexts,
+            "step_seconds": [],
+        }
+        for name, generator in generators.items()
+    }
+    read = 0
+    for context in contexts:
+        prompt = torch.randint(vocabulary, (batch, context - read))
+        for generator in generators.values():
+            if context > read:
+                generator.read(prompt)
+        best = dict.fromkeys(names, float("inf"))
+        for _ in range(turns):
+            for name, generator in generators.items():
+                # A few steps in a row: the first finds the processor's caches full of what the others left there.
+                for _ in range(burst):
+                    start = time.perf_counter()
+                    generator.step()
+                    best[name] = min(best[name], time.perf_counter() - start)
+                    if "state_bytes_first" not in rows[name]:
+                        rows[name]["state_bytes_first"] = state_bytes(generator.state)
+        for name in names:
+            rows[name]["step_seconds"].append(best[name])
+        read = context + turns * burst
+    for name, generator in generators.items():
+        rows[name]["state_bytes_last"] = state_bytes(generator.state)
+    return rows
+
+
+def state_bytes(state: Any) -> int:
+    """Bytes of all tensors in a state, whatever holds them."""
+    if isinstance(state, Tensor):
+        return state.nbytes
+    if isinstance(state, dict):
+        return sum(state_bytes(part) for part in state.values())
+    if isinstance(state, list | tuple):
+        return sum(state_bytes(part) for part in state)
+    if isinstance(state, type) or not hasattr(state, "__dict__"):
+        return 0
+    return state_bytes(vars(state))  # GPT-2's cache is an object
+
+
+@torch.no_grad()
+def time_products(vocabulary: int, repeats: int) -> dict[str, float]:
+    """Seconds of a step of S4 at batch 1, and of its linear layers alone; looking up a token is no product."""
+    torch.manual_seed(0)
+    kernels.native.keep_memory()
+    generator = OurGenerator(make_model("s4", vocabulary), 1)
+    layers = [module for module in generator.model.modules() if isinstance(module, nn.Linear)]
+    inputs = [torch.randn(1, layer.in_features) for layer in layers]
+
+    def products() -> None:
+        for x, layer in zip(inputs, layers, strict=True):
+            nn.functional.linear(x, layer.weight, layer.bias)
+
+    seconds = best_times({"step": generator.step, "products": products}, repeats)
+    return {
+        "step_seconds": seconds["step"],
+        "products_seconds": seconds["products"],
+        "step_over_products": seconds["step"] / seconds["products"],
+    }
+
+
+def panels(result: dict[str, Any]) -> list[Panel]:
+    """Tokens a second over context, one panel for each shape and batch."""
+    found = []
+    for table in result["tables"]:
+        if "skipped" not in table:
+            lines = {
+                LABELS[name]: [
+                    (context, table["batch"] / seconds)
+                    for context, seconds in zip(row["contexts"], row["step_seconds"], strict=True)
+                ]
+                for name, row in table["models"].items()
+            }
+            title = f"{table['shape']}: vocabulary {table['vocabulary']:,}, batch {table['batch']}"
+            found.append(Panel(title, "context", "tokens a second", lines, {}))
+    return found

@@ -1,0 +1,55 @@
+"""Pictures of the tables: lines over a length, a size or a context, on logarithmic axes."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+Points = list[tuple[float, float]]
+
+
+class Panel(NamedTuple):
+    """One plot: named lines, each a list of points (x, y); those of the paper are dashed."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    lines: dict[str, Points]
+    paper: dict[str, Points]
+
+
+def check_path(path: Path) -> None:
+    """Refuse a file that could not be written as a picture: better before minutes of measuring than after."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    endings = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in endings:
+        raise ValueError(f"picture: expected a file ending in one of {', '.join(sorted(endings))}, got {str(path)!r}")
+    if path.is_dir():
+        raise ValueError(f"picture: {str(path)!r} is a folder; give the name of a file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def draw(panels: list[Panel], path: Path) -> None:
+    """The panels side by side; a name has the same colour in all of them."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import StrMethodFormatter
+
+    figure = Figure(figsize=(5.2 * len(panels), 4.2), layout="constrained")
+    names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for style, suffix, lines in (("-", "", panel.lines), ("--", ", the paper", panel.paper)):
+            for name, points in lines.items():
+                if points:
+                    x, y = zip(*sorted(points), strict=True)
+                    color = f"C{names.index(name) % 10}"
+                    axes.plot(x, y, style, color=color, marker="o", markersize=4, label=name + suffix)
+        places = sorted({x for points in panel.lines.values() for x, _ in points})
+        if places and places[0] > 0:
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(places)
+        axes.set_yscale("log")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.grid(color="0.9")
+        axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+        if axes.lines:
+            axes.legend(frameon=False, fontsize="small")
+    figure.savefig(path, dpi=130)
