@@ -10,11 +10,10 @@ from longwave import kernels
 from longwave.bench.measure import (
     best_times,
     can_measure_memory,
-    growth_of,
     in_fresh_process,
+    live_growth_of,
     machine,
     too_little_memory,
-    trim_memory,
 )
 from longwave.bench.picture import Panel
 from longwave.models import ModelConfig, SequenceModel
@@ -32,7 +31,7 @@ LABELS = {
 }
 LAYERS, WIDTH, D_ATTENTION, HEADS, D_STATE = 4, 256, 128, 4, 256
 VOCABULARY, CLASSES = 256, 2
-TOKENS = 4096  # of a batch, at any length
+TOKENS = 4096  # of a batch, at any length: the stored matrices of the longest then take about 3 GB
 LENGTHS = (512, 1024, 2048, 4096)
 QUICK_LENGTHS = (512, 1024)
 # length: row: speed and memory over those of the Transformer, on an A100 with batch 32
@@ -41,28 +40,32 @@ PAPER: dict[int, dict[str, tuple[float, float]]] = {
     4096: {"performer": (3.79, 0.086), "linear-attention": (5.35, 0.067), "s4": (5.19, 0.091)},
 }
 CAPTION = (
-    f"A training pass, forward + backward, of a byte classifier: {LAYERS} layers, {WIDTH} features, {HEADS} heads, "
-    f"queries, keys and values {D_ATTENTION} wide, no feed-forward sublayer. S4: N = {D_STATE}, one (Lambda, P, B) a layer, "
-    f"length= given, a {WIDTH} x {WIDTH} matrix behind it: so that both sides have the parameters that the paper names, "
-    "600k; with GLU that matrix is twice as wide. Attention looks both ways, as in the Long Range Arena; S4 one way, as the "
-    f"paper's number of parameters says. Positions are left out of attention. Batch {TOKENS:,} / length, so that the stored "
-    "matrices fit (the paper: 32). Speed and memory are over those of the Transformer with the L x L matrix stored. Times: "
-    "the fastest of several repeats, in turn in one process. Memory: growth of the peak resident set during one pass, in "
-    "a process of its own, beside parameters and input. The paper: on an A100."
+    f"A training pass, forward + backward, of a classifier of bytes: {LAYERS} layers, {WIDTH} features, {HEADS} "
+    f"heads, queries, keys and values {D_ATTENTION} wide, no feed-forward sublayer. S4: N = {D_STATE}, one "
+    f"(Lambda, P, B) a layer, length= given, a {WIDTH} x {WIDTH} matrix behind it; so both sides have the 600k "
+    "parameters that the paper names. With GLU that matrix is twice as wide. Attention looks both ways, as in "
+    "the Long Range Arena; S4 one way, as the paper's number of parameters says. No positions are added to what "
+    "attention sees. The batch is as small as the stored matrices ask for (the paper: 32), which is to the "
+    "disadvantage of S4: it computes its kernels once a batch. Speed and memory are over those of the "
+    "Transformer with the L x L matrix stored. Times: the fastest of several repeats, in turn in one process. "
+    "Memory: growth of the peak resident set during one pass, in a process of its own; parameters and input come "
+    "on top. The paper: on an A100."
 )
 
 
-def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
-    """For each length and model: seconds, bytes, and both over the Transformer's."""
+def run(quick: bool, progress: Callable[[str], None], tokens: int = TOKENS) -> dict[str, Any]:
+    """For each length and model: seconds, bytes, and both over the Transformer's; `tokens` make a batch."""
+    if tokens < 1:
+        raise ValueError(f"tokens: expected at least 1, got {tokens}")
     rows: list[dict[str, Any]] = []
     counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in ROWS}
     for L in QUICK_LENGTHS if quick else LENGTHS:
-        batch = TOKENS // L
+        batch = max(1, tokens // L)
         reason = too_little_memory(needed_bytes(L, batch))
         names = [name for name in ROWS if reason is None or name != BASE]
         progress(f"times at length {L:,}, batch {batch}")
         seconds = in_fresh_process(times, names=names, L=L, batch=batch, repeats=3 if quick else 7)
-        sizes = {}
+        sizes: dict[str, int] = {}
         if can_measure_memory() and not quick:
             for name in names:
                 progress(f"memory of {LABELS[name]} at length {L:,}")
@@ -156,25 +159,21 @@ def times(names: list[Row], L: int, batch: int, repeats: int) -> dict[str, float
 
 def memory(name: Row, L: int, batch: int) -> int:
     """Bytes that a training pass needs."""
-    small, run = training_pass(name, 64, 1), training_pass(name, L, batch)
-
-    def warm_up() -> None:
-        small()
-        trim_memory()
-
-    return growth_of(warm_up, run)
+    return live_growth_of(training_pass(name, 64, 1), training_pass(name, L, batch))
 
 
 def panels(result: dict[str, Any]) -> list[Panel]:
-    """Time and memory of a batch over length."""
+    """Time and memory for 1,000 tokens of a batch, over length."""
     found = []
     for title, field, label, unit in (
-        (f"Time of a training pass over {TOKENS:,} tokens", "seconds", "ms", 1e-3),
-        (f"Memory of a training pass over {TOKENS:,} tokens", "memory_bytes", "MB", 1e6),
+        ("Time of a training pass", "seconds", "ms for 1,000 tokens", 1e-3),
+        ("Memory of a training pass", "memory_bytes", "MB for 1,000 tokens", 1e6),
     ):
         lines = {
             LABELS[name]: [
-                (row["L"], row[field] / unit) for row in result["rows"] if row["model"] == name and field in row
+                (row["L"], row[field] / unit / (row["batch"] * row["L"] / 1000))
+                for row in result["rows"]
+                if row["model"] == name and field in row
             ]
             for name in ROWS
         }

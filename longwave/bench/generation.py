@@ -1,6 +1,7 @@
 """Tokens a second of models that generate: the speeds of the paper's tab:cifar-generation and tab:wt103."""
 
 import importlib.util
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -33,12 +34,13 @@ MOST_LOGITS = 2**27  # of what is read, in memory at once
 PAPER = {"cifar": {"linear-attention": 56.0, "s4": 65.1}, "words": {"s4": 60.0}}
 WITHOUT_GPT2 = 'not measured: pip install "longwave[bench]" brings GPT-2'
 CAPTION = (
-    f"{LAYERS} layers, {WIDTH} features, {HEADS} heads, S4 with N = 64; the likeliest token each time. GPT-2 has, besides "
-    f"attention, a feed-forward sublayer with {FEED_FORWARD:,} hidden features, as has S4 in the row that says so. Sampled, "
-    f"not generated in full: a step is timed at {POINTS} contexts, reached by reading random tokens; models take turns, each "
-    "time is the fastest of several steps in a row, and the trapezoid rule gives the seconds of all steps. State: what a "
-    "model holds between steps, as allocated. The paper: times the Transformer, on an A100, each at the batch that fits its "
-    "memory; cifar beside CIFAR-10, words beside WikiText-103 with its far larger models."
+    f"{LAYERS} layers, {WIDTH} features, {HEADS} heads, S4 with N = 64; the likeliest token each time. GPT-2 has "
+    f"a feed-forward sublayer with {FEED_FORWARD:,} hidden features besides attention, as has S4 in the row that "
+    f"says so. Sampled, not generated in full: a step is timed at {POINTS} contexts, reached by reading random "
+    "tokens; the models take turns, each time is the fastest of several steps in a row, and the trapezoid rule "
+    "gives the seconds of all steps. State: what a model holds between steps, as allocated. The paper: speed "
+    "over its Transformer, on an A100, each at the batch that fits into memory; cifar stands beside its "
+    "CIFAR-10, words beside its WikiText-103, whose models are far larger."
 )
 
 
@@ -143,7 +145,7 @@ def needed_bytes(steps: int, batch: int) -> int:
 def compare(
     measured: dict[str, dict[str, Any]], steps: int, batch: int, paper: Mapping[str, float]
 ) -> dict[str, dict[str, Any]]:
-    """What was measured, with the seconds of all steps, tokens a second, and these over those of attention and GPT-2."""
+    """What was measured, with the seconds of all steps and tokens a second, over those of attention and of GPT-2."""
     rows = {name: dict(row) for name, row in measured.items()}
     for row in rows.values():
         row["seconds"] = integral(row["contexts"], row["step_seconds"], steps)
@@ -157,10 +159,9 @@ def compare(
 
 
 def integral(contexts: Sequence[int], seconds: Sequence[float], steps: int) -> float:
-    """Seconds of the steps 0 to `steps`, by the trapezoid rule; behind the last context a step takes as long as there."""
+    """Seconds of all steps by the trapezoid rule; behind the last context a step takes as long as there."""
     points = [*zip(contexts, seconds, strict=True), (steps, seconds[-1])]
-    pairs = zip(points, points[1:], strict=False)
-    return sum((after - before) * (first + second) / 2 for (before, first), (after, second) in pairs)
+    return sum((end - start) * (first + last) / 2 for (start, first), (end, last) in itertools.pairwise(points))
 
 
 def sampled_contexts(steps: int, points: int, timed: int) -> list[int]:

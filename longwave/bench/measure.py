@@ -57,11 +57,23 @@ def can_measure_memory() -> bool:
     return Path("/proc/self/clear_refs").exists()
 
 
-def trim_memory() -> None:
-    """Give what was freed back to the system: else a run that uses it again would seem to need no memory."""
+def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
+    """As growth_of, but of what lives at once: neither what the C library keeps of freed memory, nor its holes.
+
+    What the warm-up freed would otherwise be used again, and a run that fits into it would seem to need nothing; and
+    what a run frees and cannot use again would count twice.
+    """
     library = ctypes.CDLL(None)
-    if hasattr(library, "malloc_trim"):
+    if not hasattr(library, "malloc_trim"):
+        return growth_of(warm_up, run)
+    mmap_threshold = -3  # M_MMAP_THRESHOLD of malloc.h
+    library.mallopt(mmap_threshold, 1 << 15)
+
+    def warm_up_and_return() -> None:
+        warm_up()
         library.malloc_trim(0)
+
+    return growth_of(warm_up_and_return, run)
 
 
 def available_bytes() -> int | None:

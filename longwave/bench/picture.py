@@ -33,6 +33,7 @@ def draw(panels: list[Panel], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter
 
+    panels = [panel for panel in panels if any(panel.lines.values())] or panels
     figure = Figure(figsize=(5.2 * len(panels), 4.2), layout="constrained")
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
@@ -41,7 +42,8 @@ def draw(panels: list[Panel], path: Path) -> None:
                 if points:
                     x, y = zip(*sorted(points), strict=True)
                     color = f"C{names.index(name) % 10}"
-                    axes.plot(x, y, style, color=color, marker="o", markersize=4, label=name + suffix)
+                    face = "white" if suffix else color
+                    axes.plot(x, y, style, color=color, marker="o", mfc=face, markersize=5, label=name + suffix)
         places = sorted({x for points in panel.lines.values() for x, _ in points})
         if places and places[0] > 0:
             axes.set_xscale("log", base=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -101,10 +102,10 @@ def bench_lssl(quick: bool = False, json: bool = False, picture: Path | None = N
     """
     from longwave.bench import lssl
 
-    _run_and_show(lssl, "ten minutes, and 14 GB of memory", _print_lssl, quick, json, picture)
+    _run_and_show(lssl.run, lssl.panels, "ten minutes, and 14 GB of memory", _print_lssl, quick, json, picture)
 
 
-def bench_attention(quick: bool = False, json: bool = False, picture: Path | None = None) -> None:
+def bench_attention(quick: bool = False, json: bool = False, picture: Path | None = None, tokens: int = 4096) -> None:
     """Time and memory of a training pass of S4 and of Transformers with as many parameters, beside the paper's.
 
     Example: longwave bench attention --picture attention.png
@@ -113,10 +114,13 @@ def bench_attention(quick: bool = False, json: bool = False, picture: Path | Non
         quick: Shorter sequences, fewer repeats and no memory: an impression in under a minute.
         json: Print the figures as JSON instead of a table.
         picture: Also draw time and memory over length, into this file.
+        tokens: Tokens of a batch. 32,768 is the paper's batch of 32 at length 1,024, and wants 6 GB of memory there, or
+            24 GB at length 4,096; what does not fit is left out.
     """
     from longwave.bench import attention
 
-    _run_and_show(attention, "five minutes", _print_attention, quick, json, picture)
+    run = functools.partial(attention.run, tokens=tokens)
+    _run_and_show(run, attention.panels, "five minutes", _print_attention, quick, json, picture)
 
 
 def bench_generation(quick: bool = False, json: bool = False, picture: Path | None = None) -> None:
@@ -131,11 +135,12 @@ def bench_generation(quick: bool = False, json: bool = False, picture: Path | No
     """
     from longwave.bench import generation
 
-    _run_and_show(generation, "five minutes", _print_generation, quick, json, picture)
+    _run_and_show(generation.run, generation.panels, "five minutes", _print_generation, quick, json, picture)
 
 
 def _run_and_show(
-    bench: Any,
+    run: Callable[[bool, Callable[[str], None]], dict[str, Any]],
+    panels: Callable[[dict[str, Any]], Any],
     duration: str,
     print_tables: Callable[[dict[str, Any]], None],
     quick: bool,
@@ -150,9 +155,9 @@ def _run_and_show(
     if not quick:
         print(f"this takes about {duration}; --quick gives a look in under a minute", file=sys.stderr, flush=True)
     with _progress() as progress:
-        result = bench.run(quick, progress)
+        result = run(quick, progress)
     if picture is not None:
-        draw(bench.panels(result), picture)
+        draw(panels(result), picture)
         print(picture, file=sys.stderr)
     _print_json(result) if json else print_tables(result)
 
@@ -317,32 +322,30 @@ def _print_attention(result: dict[str, Any]) -> None:
 
     from longwave.bench.attention import LABELS
 
-    title = f"Transformers and S4, a training pass: {result['layers']} layers, {result['d_model']} features"
-    table = Table(title=title, title_justify="left")
-    for name in ("length", "batch", "model", "parameters", "time", "speed", "paper", "ours / paper"):
-        table.add_column(name, justify="left" if name == "model" else "right")
-    for name in ("memory", "of the first", "paper", "ours / paper"):
-        table.add_column(name, justify="right")
-    rows = result["rows"]
-    for row, after in zip(rows, [*rows[1:], None], strict=True):
-        paper = row["paper"] or {}
-        table.add_row(
-            f"{row['L']:,}",
-            str(row["batch"]),
-            LABELS[row["model"]],
-            f"{row['parameters'] / 1e3:.0f}k",
-            _ms(row.get("seconds")),
-            _times(row.get("speed")),
-            _times(paper.get("speed")),
-            _over(row.get("speed"), paper.get("speed")),
-            _mb(row.get("memory_bytes")),
-            _times(row.get("memory")),
-            _times(paper.get("memory")),
-            _over(row.get("memory"), paper.get("memory")),
-            end_section=after is not None and after["L"] != row["L"],
+    console, rows = Console(), result["rows"]
+    for what, field, ratio, shown in (("time", "seconds", "speed", _ms), ("memory", "memory_bytes", "memory", _mb)):
+        title = (
+            f"Transformers and S4, {what} of a training pass: {result['layers']} layers, {result['d_model']} features"
         )
-    console = Console()
-    console.print(table)
+        table = Table(title=title, title_justify="left")
+        over = "speed" if what == "time" else "of the first"
+        for name in ("length", "batch", "model", "parameters", what, over, "the paper", "ours / paper"):
+            table.add_column(name, justify="left" if name == "model" else "right")
+        for row, after in zip(rows, [*rows[1:], rows[-1]], strict=True):
+            ours, paper = row.get(ratio), (row["paper"] or {}).get(ratio)
+            table.add_row(
+                f"{row['L']:,}",
+                str(row["batch"]),
+                LABELS[row["model"]],
+                f"{row['parameters'] / 1e3:.0f}k",
+                shown(row.get(field)),
+                _times(ours),
+                _times(paper),
+                _over(ours, paper),
+                end_section=after["L"] != row["L"],
+            )
+        if any(field in row for row in rows):
+            console.print(table)
     for row in rows:
         if "skipped" in row:
             console.print(f"{LABELS[row['model']]} at length {row['L']:,}: {row['skipped']}", highlight=False)
@@ -359,36 +362,29 @@ def _print_generation(result: dict[str, Any]) -> None:
     for case in result["tables"]:
         title = f"Generation, {case['shape']}: {case['steps']:,} steps, vocabulary {case['vocabulary']:,}, "
         table = Table(title=title + f"batch {case['batch']}", title_justify="left")
-        for name in ("model", "parameters", "first step", "last step", "all steps", "tokens a second"):
+        for name in ("model", "first step", "last step", "tokens a second", "x attention", "x GPT-2"):
             table.add_column(name, justify="left" if name == "model" else "right")
-        for name in (
-            "x attention",
-            "x GPT-2",
-            "paper: x Transformer",
-            "ours (x GPT-2) / paper",
-            "state, first",
-            "last",
-        ):
+        for name in ("paper: x Transformer", "x GPT-2 / paper", "state: first", "last"):
             table.add_column(name, justify="right")
         for model, row in case.get("models", {}).items():
             table.add_row(
                 LABELS[model],
-                f"{row['parameters'] / 1e6:.2f}M",
                 _ms(row["step_seconds"][0]),
                 _ms(row["step_seconds"][-1]),
-                f"{row['seconds']:.1f} s",
                 f"{row['tokens_per_second']:,.0f}",
                 _times(row.get("times_attention")),
                 _times(row.get("times_gpt2")),
                 _times(row["paper_times_transformer"]),
                 _over(row.get("times_gpt2"), row["paper_times_transformer"]),
-                f"{row['state_bytes_first'] / 1e6:.2f} MB",
-                f"{row['state_bytes_last'] / 1e6:.2f} MB",
+                _mb(row["state_bytes_first"]),
+                _mb(row["state_bytes_last"]),
             )
         console.print(table)
         if "skipped" in case:
             console.print(case["skipped"], highlight=False)
         else:
+            counts = (f"{LABELS[model]} {row['parameters']:,}" for model, row in case["models"].items())
+            console.print(f"parameters: {'; '.join(counts)}", highlight=False, markup=False)
             for model, reason in result["missing"].items():
                 console.print(f"{LABELS[model]}: {reason}", highlight=False, markup=False)
         if "products" in case:

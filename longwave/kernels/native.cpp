@@ -5,6 +5,7 @@
 //   longwave_convolve, longwave_convolve_backward    long convolution by FFT
 //   longwave_step                                    one step of the recurrence
 //   longwave_activate, longwave_gate, _backward      what follows a convolution in a residual block, in float
+//   longwave_differ                                  whether parameters changed
 //   longwave_abi, longwave_vector_width              which signatures these are; what the dispatcher chose, for `longwave doctor`
 //
 // The loops stand in the native_*.inc files. They are compiled once for each vector width and each
@@ -150,7 +151,14 @@ LONGWAVE_API int longwave_abi() { return 2; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
-// Every function returns 0, or 1 when memory ran out (an exception must not cross the C ABI). Parameters and their
+// Whether `count` blocks of memory are the same, byte by byte: 0 if they are.
+LONGWAVE_API int longwave_differ(int64_t count, const void *const *a, const void *const *b, const int64_t *bytes) {
+    for (int64_t i = 0; i < count; ++i)
+        if (std::memcmp(a[i], b[i], bytes[i])) return 1;
+    return 0;
+}
+
+// Every function below returns 0, or 1 when memory ran out (an exception must not cross the C ABI). Parameters and their
 // gradients are double; f32 and f64 name the type of the long arrays.
 LONGWAVE_API int longwave_truncate(int64_t H, int64_t M, int64_t L, int64_t D, int64_t r, const complex *Lambda,
                                    const complex *P, const complex *C, const double *dt, int threads, int vector_bytes,
