@@ -52,6 +52,9 @@ demo: $(STAMP)  ## train a small S4 on real data, compare it, stream it; ends wi
 bench: $(STAMP)  ## the full speed tables on this machine
 	$(BIN)/longwave bench kernel
 	$(BIN)/longwave bench layer
+	$(BIN)/longwave bench attention
+	$(BIN)/longwave bench generation
+	$(BIN)/longwave bench lssl
 
 docs: $(STAMP)  ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

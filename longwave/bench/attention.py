@@ -45,11 +45,11 @@ CAPTION = (
     f"(Lambda, P, B) a layer, length= given, a {WIDTH} x {WIDTH} matrix behind it; so both sides have the 600k "
     "parameters that the paper names. With GLU that matrix is twice as wide. Attention looks both ways, as in "
     "the Long Range Arena; S4 one way, as the paper's number of parameters says. No positions are added to what "
-    "attention sees. The batch is as small as the stored matrices ask for (the paper: 32), which is to the "
-    "disadvantage of S4: it computes its kernels once a batch. Speed and memory are over those of the "
-    "Transformer with the L x L matrix stored. Times: the fastest of several repeats, in turn in one process. "
-    "Memory: growth of the peak resident set during one pass, in a process of its own; parameters and input come "
-    "on top. The paper: on an A100."
+    "attention sees. The batch is chosen for the stored matrices to fit (the paper: 32); S4 computes its kernels "
+    "once a batch, however small it is. Speed and memory are over those of the Transformer with the L x L matrix "
+    "stored. Times: the fastest of several repeats, in turn in one process. Memory: growth of the peak resident "
+    "set during one pass, in a process of its own that gives freed memory back at once; parameters and input "
+    "come on top. The paper: on an A100."
 )
 
 

@@ -29,9 +29,9 @@ PAPER = {128: ((9.32, 4.77), (222.1, 5.3)), 256: ((20.6, 3.07), (1685, 12.6)), 5
 CAPTION = (
     "One layer, forward + backward: LSSL with N = H states and a dense A for each of its H features; S4 with N = "
     f"H / 4 and length= given. Length {L:,}, batch {BATCH}: the paper does not say which it took. Times: the "
-    f"fastest of several repeats, in turn in one process; from dimension {ONCE} on the LSSL runs once. Memory: "
-    "growth of the peak resident set during one pass, in a process of its own that gives freed memory back at once; parameters and input come on top. "
-    "The paper: on an A100."
+    f"fastest of several repeats, in turn in one process; from dimension {ONCE} on the LSSL runs once, unwarmed. "
+    "Memory: growth of the peak resident set during one pass, in a process of its own that gives freed memory back at "
+    "once; parameters and input come on top. The paper: on an A100."
 )
 
 
@@ -73,7 +73,7 @@ def paper_row(H: int) -> dict[str, Any] | None:
 
 def needed_bytes(H: int, length: int) -> int:
     """About what a pass of the LSSL takes: A, its gradient and the powers of A_bar, and the Krylov matrix."""
-    return 4 * H * (20 * H * H + 4 * H * length)
+    return 4 * H * (18 * H * H + 4 * H * length)
 
 
 def make_layer(name: str, H: int, length: int) -> LSSL | S4:

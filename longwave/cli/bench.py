@@ -364,7 +364,7 @@ def _print_generation(result: dict[str, Any]) -> None:
         table = Table(title=title + f"batch {case['batch']}", title_justify="left")
         for name in ("model", "first step", "last step", "tokens a second", "x attention", "x GPT-2"):
             table.add_column(name, justify="left" if name == "model" else "right")
-        for name in ("paper: x Transformer", "x GPT-2 / paper", "state: first", "last"):
+        for name in ("the paper", "ours / paper", "state: first", "last"):
             table.add_column(name, justify="right")
         for model, row in case.get("models", {}).items():
             table.add_row(

@@ -5,6 +5,7 @@ business. Parameters are real tensors (complex ones as pairs), which every optim
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -297,7 +298,7 @@ def _tracked(*tensors: Tensor) -> bool:
     return any(t.requires_grad for t in tensors)
 
 
-def _unchanged(now: list[Tensor], before: list[Tensor]) -> bool:
+def _unchanged(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
     """Whether tensors are what they were, bit by bit."""
     if any((p.dtype, p.shape, p.device) != (k.dtype, k.shape, k.device) for p, k in zip(now, before, strict=True)):
         return False
