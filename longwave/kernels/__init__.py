@@ -88,14 +88,16 @@ def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
 
 def gate(x: Tensor, z: Tensor, bias: Tensor) -> Tensor:
     """x (..., H) + a * sigmoid(b) for (a, b) = z + bias, z (..., 2H): a gated linear unit beside a residual."""
-    if not all(_is_fused(t) for t in (x, z, bias)):
+    if not (_is_fused(x) and z.dtype == bias.dtype == x.dtype):
         return x + torch.nn.functional.glu(z + bias, dim=-1)
     y: Tensor = torch.ops.longwave.gate(x, z, bias)
     return y
 
 
 def _is_fused(x: Tensor) -> bool:
-    return x.dtype == torch.float32 and x.device.type == "cpu" and backend() == "native"
+    """Whether the compiled pass serves; for a handful of numbers, as in a step, the call costs more than it saves."""
+    large = torch.compiler.is_compiling() or x.numel() >= 1 << 14  # a compiled graph should not depend on a size
+    return large and x.dtype == torch.float32 and x.device.type == "cpu" and backend() == "native"
 
 
 def _check(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, B: Tensor | None = None) -> None:

@@ -7,7 +7,7 @@ import ctypes
 import functools
 import importlib.machinery
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -130,10 +130,10 @@ def step(constants: Tensor, D: Tensor, u: Tensor, state: Tensor, vector_bytes: i
 
 def same(a: Sequence[Tensor], b: Sequence[Tensor]) -> bool:
     """Whether tensors on the CPU, all contiguous and of pairwise equal dtype and shape, hold the same bytes."""
-    pointers, count = ctypes.c_void_p * len(a), ctypes.c_int64(len(a))
-    sizes = (ctypes.c_int64 * len(a))(*(t.nbytes for t in a))
-    here, there = pointers(*(t.data_ptr() for t in a)), pointers(*(t.data_ptr() for t in b))
-    return not load().longwave_differ(count, here, there, sizes)
+    pointers = ctypes.c_void_p * len(a)
+    sizes = (ctypes.c_int64 * len(a))(*[t.nbytes for t in a])
+    here, there = pointers(*[t.data_ptr() for t in a]), pointers(*[t.data_ptr() for t in b])
+    return not load().longwave_differ(ctypes.c_int64(len(a)), here, there, sizes)
 
 
 STEP_ALONE = 1 << 15  # complex numbers of a state that one thread moves sooner than two have found each other
@@ -289,14 +289,19 @@ def _call(
     name: str, sizes: Sequence[int], tensors: Sequence[Tensor], options: Sequence[int], rest: Sequence[Tensor] = ()
 ) -> None:
     """Call longwave_`name`: all sizes as int64, tensors by their address, options as int, then more tensors."""
-    status = getattr(load(), f"longwave_{name}")(
-        *(ctypes.c_int64(size) for size in sizes),
-        *(ctypes.c_void_p(t.data_ptr()) for t in tensors),
-        *(ctypes.c_int(option) for option in options),
-        *(ctypes.c_void_p(t.data_ptr()) for t in rest),
-    )
-    if status:
+    function = _function(name, len(sizes), len(tensors), len(options), len(rest))
+    if function(*sizes, *[t.data_ptr() for t in tensors], *options, *[t.data_ptr() for t in rest]):
         raise MemoryError(f"longwave's compiled {name} ran out of memory at sizes {tuple(sizes)}")
+
+
+@functools.cache
+def _function(name: str, sizes: int, tensors: int, options: int, rest: int) -> Callable[..., int]:
+    """A function of the library that takes plain numbers."""
+    function = getattr(load(), f"longwave_{name}")
+    function.argtypes = (
+        [ctypes.c_int64] * sizes + [ctypes.c_void_p] * tensors + [ctypes.c_int] * options + [ctypes.c_void_p] * rest
+    )
+    return function  # type: ignore[no-any-return]
 
 
 def _suffix(values: Tensor) -> str:

@@ -253,7 +253,7 @@ class S4(nn.Module):
 
     def _step_constants(self, rate: float) -> StepConstants:
         """What a step derives from the parameters, kept until one of them changes."""
-        parameters = list(self.parameters(recurse=False))
+        parameters = [p for p in self._parameters.values() if p is not None]
         differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
         if differentiable or torch.compiler.is_compiling() or any(p.is_inference() for p in parameters):
             return self._derive_step_constants(rate)
