@@ -301,7 +301,7 @@ def _function(name: str, sizes: int, tensors: int, options: int, rest: int) -> C
     function.argtypes = (
         [ctypes.c_int64] * sizes + [ctypes.c_void_p] * tensors + [ctypes.c_int] * options + [ctypes.c_void_p] * rest
     )
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _suffix(values: Tensor) -> str:
