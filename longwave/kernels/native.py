@@ -7,6 +7,7 @@ import ctypes
 import functools
 import importlib.machinery
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -184,6 +185,8 @@ def keep_memory() -> None:
     By default glibc gives large blocks back to the system, which hands out, page by page, zeroed ones a moment later: a
     tenth to a fifth of a step. Nothing happens where the C library is another.
     """
+    if not sys.platform.startswith("linux"):
+        return
     library = ctypes.CDLL(None)
     if hasattr(library, "gnu_get_libc_version"):
         trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
@@ -223,18 +226,15 @@ def _plan(L: int, dtype: torch.dtype) -> tuple[int, Tensor, Tensor, Tensor]:
     """
     n, radices = min(_smooth_lengths(L))
     roots, size = [], n
-    for R in radices:
-        q = size // R
-        j, r = torch.arange(q, dtype=torch.float64), torch.arange(1, R, dtype=torch.float64)
-        roots.append(_unit(-2 * torch.outer(j, r) / size).flatten())
-        size = q
-    twist = _unit(torch.arange(n, dtype=torch.float64) / (2 * n))
-    return (
-        n,
-        torch.tensor(radices, dtype=torch.int64),
-        torch.cat([*roots, twist.new_zeros(0)]).to(dtype),
-        twist.to(dtype),
-    )
+    with torch.device("cpu"):  # whatever the default device is: the library reads this memory
+        for R in radices:
+            q = size // R
+            j, r = torch.arange(q, dtype=torch.float64), torch.arange(1, R, dtype=torch.float64)
+            roots.append(_unit(-2 * torch.outer(j, r) / size).flatten())
+            size = q
+        twist = _unit(torch.arange(n, dtype=torch.float64) / (2 * n))
+        levels = torch.tensor(radices, dtype=torch.int64)
+    return n, levels, torch.cat([*roots, twist.new_zeros(0)]).to(dtype), twist.to(dtype)
 
 
 def _smooth_lengths(L: int) -> Iterator[tuple[int, list[int]]]:

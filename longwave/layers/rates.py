@@ -29,11 +29,12 @@ def _warn_of_plain_optimiser(optimizer: Optimizer, *_: Any) -> None:
     _seen.add(optimizer)
     for group in optimizer.param_groups:
         marked = [getattr(p, "_longwave_ssm", False) for p in group["params"]]
-        harmful = group.get("weight_decay", 0) > 0 or float(group["lr"]) > HIGHEST
+        rate, decay = float(group.get("lr", 0)), group.get("weight_decay", 0)
+        harmful = decay > 0 or rate > HIGHEST
         if any(marked) and not all(marked) and harmful:
             warnings.warn(
                 "the SSM parameters (dt, Lambda, P, B) of a longwave model are trained like all others, at learning "
-                f"rate {float(group['lr']):g} with weight decay {group.get('weight_decay', 0):g}; pass the optimiser "
+                f"rate {rate:g} with weight decay {decay:g}; pass the optimiser "
                 "longwave.param_groups(model, lr=...) instead of model.parameters()",
                 UserWarning,
                 stacklevel=3,

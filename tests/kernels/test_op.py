@@ -379,6 +379,14 @@ def test_what_is_not_a_number_stays_so_in_the_parts_of_a_block(compiled):
     assert native.gate(torch.zeros(1, 2, 3), nan.repeat(1, 1, 2), torch.zeros(6)).isnan().all()
 
 
+def test_another_default_device_does_not_reach_the_library(compiled):
+    native._plan.cache_clear()
+    inputs = signal(2, 41, 20)
+    with torch.device("meta"):
+        y = native.convolve(*inputs)
+    assert disagreement([y], [reference.convolve(*inputs)]) < 1e-13
+
+
 def test_lengths_of_transforms_are_short_and_made_of_small_primes():
     for L in range(1, 3000):
         n, radices = min(native._smooth_lengths(L))

@@ -346,3 +346,25 @@ def test_mistakes_are_refused():
         Block(S4(H, 4), H, norm="group")
     with pytest.raises(ValueError, match=r"dropout: expected a probability in \[0, 1\), got 1"):
         Block(S4(H, 4), H, dropout=1.0)
+
+
+class Doubled(torch.nn.Linear):
+    """A linear layer that someone has put in the place of torch's."""
+
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def test_what_was_put_in_place_of_the_linear_layer_is_called():
+    """Adapters, quantisation and sharding replace it; hooks watch it."""
+    block, x = Block(S4(8, 4), 8).eval(), torch.randn(2, 300, 8)
+    plain, _ = block(x)
+    seen = []
+    handle = block.linear.register_forward_hook(lambda *_: seen.append(1))
+    assert (block(x)[0] - plain).abs().max() < 1e-5
+    handle.remove()
+    assert seen == [1]
+    other = Doubled(8, 16)
+    other.load_state_dict(block.linear.state_dict())
+    block.linear = other
+    assert (block(x)[0] - plain).abs().max() > 1e-3

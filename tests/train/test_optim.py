@@ -147,3 +147,12 @@ def test_an_optimiser_that_does_no_harm_is_not_warned_of(recwarn):
     step(torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.0))
     step(torch.optim.SGD(nn.Linear(3, 4).parameters(), lr=1.0, weight_decay=0.1))
     assert not recwarn.list
+
+
+def test_an_optimiser_without_a_learning_rate_is_let_be(recwarn):
+    class Still(torch.optim.Optimizer):
+        def step(self):
+            pass
+
+    step(Still(Model().parameters(), {}))
+    assert not recwarn.list
