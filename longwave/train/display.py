@@ -1,8 +1,11 @@
-"""What a person sees of a run: one live line on a terminal, one plain line a validation elsewhere."""
+"""What a person sees of a run: one live line on a terminal; elsewhere a plain line a minute and one a validation."""
 
 import sys
+import time
 from types import TracebackType
 from typing import Any
+
+FIRST_LINE, NEXT_LINES = 10.0, 60.0  # seconds, where there is no terminal
 
 
 class Display:
@@ -16,6 +19,8 @@ class Display:
         self.console = Console(stderr=True)
         self.live: Any = None
         self.score = ""
+        self.start, self.next_line = time.monotonic(), FIRST_LINE
+        self.first_step: int | None = None  # of this process: a resumed run does not begin with 0
         if not quiet and self.console.is_terminal:
             self.live = Progress(
                 TextColumn("{task.description}"),
@@ -47,10 +52,18 @@ class Display:
 
     def step(self, epoch: int, batch: int, loss: float, factor: float) -> None:
         """After each optimiser step."""
+        done, total = epoch * self.batches + batch, self.batches * self.epochs
         if self.live is not None:
             text = f"loss {loss:.4f}{self.score}"
-            name = f"epoch {epoch + 1}/{self.epochs}"
-            self.live.update(self.bar, completed=epoch * self.batches + batch, description=name, text=text)
+            self.live.update(self.bar, completed=done, description=f"epoch {epoch + 1}/{self.epochs}", text=text)
+            return
+        seconds = time.monotonic() - self.start
+        if self.first_step is None:
+            self.first_step, self.start = done, time.monotonic()
+        elif seconds >= self.next_line:
+            self.next_line = seconds + NEXT_LINES
+            left = round(seconds / (done - self.first_step) * (total - done) / 60)
+            self.say(f"epoch {done / self.batches:5.2f}  step {done:6d}  loss {loss:.4f}  {left} minutes left")
 
     def validating(self) -> None:
         """Before a validation."""

@@ -147,9 +147,9 @@ def _generative_small(wide: Experiment) -> Experiment:
     """The same task in about an hour on two cores: narrower, less deep, and without feed-forward sublayers."""
     assert isinstance(wide.model, ModelConfig)
     d_model, dropout, epochs, batch_size = {
-        "wikitext2-bytes": (256, 0.0, 8, 16),
+        "wikitext2-bytes": (256, 0.0, 6, 16),
         "wikitext2-words": (128, 0.2, 6, 16),
-        "mnist-density": (128, 0.0, 6, 32),
+        "mnist-density": (128, 0.0, 4, 32),
     }[wide.name]
     task = wide.task
     if isinstance(task, TextConfig):
@@ -159,7 +159,7 @@ def _generative_small(wide: Experiment) -> Experiment:
         name=f"{wide.name}-small",
         task=task,
         model=ModelConfig(d_model=d_model, n_layers=4, dropout=dropout, decoder="sequence"),
-        optim=OptimConfig(lr=0.006, weight_decay=0.05, warmup=200, clip=1.0),
+        optim=OptimConfig(lr=0.008, weight_decay=0.05, warmup=200, clip=1.0),
         loop=LoopConfig(epochs=epochs, batch_size=batch_size, eval_batch_size=16, validations=2),
     )
 
