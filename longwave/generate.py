@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from longwave.models.recurrence import Recurrence
+
 START = 0  # what an empty prompt stands for; the tasks of longwave begin every sequence with it
 MOST_LOGITS = 2**27  # of a prompt, in memory at once: 512 MB in float32
 
@@ -50,7 +52,8 @@ def stream(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """As `generate`, step by step: the tokens (B,), and the probabilities (B, vocabulary) that they were drawn from.
 
-    The time and the memory of a step are those of `model.step`: for S4 the same at any step.
+    The weights have to stay as they are from the first step to the last. For S4 the time and the memory of a step are
+    the same at any step.
     """
     _check_model(model)
     _check_choice(length, temperature, top_k, top_p)
@@ -100,15 +103,16 @@ def _steps(
     with _inference(modules):
         for part in prompt.split(max(1, MOST_LOGITS // (len(prompt) * model.config.vocabulary)), dim=1):
             logits, state = model(part, state, need_state=True)
+        step = Recurrence(model, len(prompt), state)
     logits = logits[:, -1]
     for left in reversed(range(length)):
         chances = probabilities(logits, *choice)
         tokens = draw(chances, draws)
         yield tokens, chances
         if left:
-            # Entered at each step, since whoever takes the steps may train the model between them.
+            # Entered at each step: between them the model is whosever takes the steps, and has its own mode.
             with _inference(modules):
-                logits, state = model.step(tokens, state)
+                logits = step(tokens)
 
 
 @contextlib.contextmanager

@@ -10,11 +10,11 @@ import longwave
 import longwave.generate as generation
 from longwave.generate import MOST_LOGITS, draw, generate, probabilities, stream
 from longwave.layers import MIXERS
-from longwave.models import ModelConfig, ResNet, ResNetConfig, SequenceModel
+from longwave.models import ModelConfig, Recurrence, ResNet, ResNetConfig, SequenceModel
 from longwave.tasks import autoregressive
 
 VOCABULARY = 11
-SIZES = {"d_model": 8, "n_layers": 2, "d_state": 4, "heads": 2, "features": 16}
+SIZES = {"d_model": 16, "n_layers": 2, "d_state": 4, "heads": 2, "features": 16}
 
 
 def make_model(**settings) -> SequenceModel:
@@ -41,6 +41,18 @@ def test_probabilities_are_those_of_the_full_forward_pass(mixer, length):
         logits, _ = model(torch.cat((prompt, tokens), dim=1))
     expected = logits.softmax(-1)[:, prompt.shape[1] - 1 : -1]
     torch.testing.assert_close(chances, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_probabilities_in_float32_are_those_of_the_exact_model(mixer):
+    """By the compiled steps, where they serve."""
+    model, prompt = make_model(mixer=mixer), some_prompt()
+    steps = list(stream(model, prompt, 9, seed=1))
+    tokens = torch.stack([tokens for tokens, _ in steps], dim=1)
+    with torch.no_grad():
+        logits, _ = model.double()(torch.cat((prompt, tokens), dim=1))
+    expected = logits.softmax(-1)[:, prompt.shape[1] - 1 : -1].float()
+    torch.testing.assert_close(torch.stack([c for _, c in steps], dim=1), expected, rtol=2e-5, atol=1e-7)
 
 
 def test_temperature_0_is_the_likeliest_continuation():
@@ -129,23 +141,23 @@ def test_logits_of_half_precision_are_divided_in_float32():
 
 def test_the_prompt_is_read_in_one_pass_and_each_token_after_it_in_one_step(monkeypatch):
     model, calls = make_model(), []
-    forward, step = SequenceModel.forward, SequenceModel.step
+    forward, step = SequenceModel.forward, Recurrence.__call__
     monkeypatch.setattr(
         SequenceModel, "forward", lambda self, x, *a, **k: calls.append(tuple(x.shape)) or forward(self, x, *a, **k)
     )
-    monkeypatch.setattr(SequenceModel, "step", lambda self, x, *a, **k: calls.append("step") or step(self, x, *a, **k))
+    monkeypatch.setattr(Recurrence, "__call__", lambda self, x: calls.append("step") or step(self, x))
     generate(model, some_prompt(2, 50), 4)
     assert calls == [(2, 50), "step", "step", "step"]  # nothing is computed for a token after the last
 
 
 def test_the_state_does_not_grow(monkeypatch):
-    model, sizes, step = make_model(), [], SequenceModel.step
+    model, sizes, step = make_model(), [], Recurrence.__call__
 
-    def measured(self, x, state, **more):
-        sizes.append([(s.shape, s.dtype) for s in state[0]])
-        return step(self, x, state, **more)
+    def measured(self, x):
+        sizes.append([(s.shape, s.dtype) for s in self.state[0]])
+        return step(self, x)
 
-    monkeypatch.setattr(SequenceModel, "step", measured)
+    monkeypatch.setattr(Recurrence, "__call__", measured)
     generate(model, some_prompt(2, 3), 200)
     expected = [(s.shape, s.dtype) for s in model.initial_state(2)[0]]
     assert len(sizes) == 199
@@ -183,7 +195,7 @@ def test_the_model_keeps_its_mode_and_is_used_without_dropout():
 
 def test_a_mode_comes_back_after_an_error(monkeypatch):
     model = make_model().train()
-    monkeypatch.setattr(SequenceModel, "step", lambda *_: 1 / 0)
+    monkeypatch.setattr(Recurrence, "__call__", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         generate(model, some_prompt(), 5)
     assert model.training

@@ -31,7 +31,10 @@ LABELS = {
 }
 LAYERS, WIDTH, D_ATTENTION, HEADS, D_STATE = 4, 256, 128, 4, 256
 VOCABULARY, CLASSES = 256, 2
-TOKENS = 4096  # of a batch, at any length: the stored matrices of the longest then take about 3 GB
+BATCH, QUICK_BATCH = 32, 8  # 32 is the paper's
+MOST_STORED = (
+    8 << 30
+)  # bytes for the stored matrices: a smaller batch is measured, and scaled, where they would take more
 LENGTHS = (512, 1024, 2048, 4096)
 QUICK_LENGTHS = (512, 1024)
 # length: row: speed and memory over those of the Transformer, on an A100 with batch 32
@@ -45,32 +48,35 @@ CAPTION = (
     f"(Lambda, P, B) a layer, length= given, a {WIDTH} x {WIDTH} matrix behind it; so both sides have the 600k "
     "parameters that the paper names. With GLU that matrix is twice as wide. Attention looks both ways, as in "
     "the Long Range Arena; S4 one way, as the paper's number of parameters says. No positions are added to what "
-    "attention sees. The batch is chosen for the stored matrices to fit (the paper: 32); S4 computes its kernels "
-    "once a batch, however small it is. Speed and memory are over those of the Transformer with the L x L matrix "
+    "attention sees. The stored matrices of all rows of a batch may not fit into memory: then fewer rows are measured, "
+    "and time and memory are multiplied by what is missing, as the table says. Speed and memory are over those of the "
+    "Transformer with the L x L matrix "
     "stored. Times: the fastest of several repeats, in turn in one process. Memory: growth of the peak resident "
     "set during one pass, in a process of its own that gives freed memory back at once; parameters and input "
     "come on top. The paper: on an A100."
 )
 
 
-def run(quick: bool, progress: Callable[[str], None], tokens: int = TOKENS) -> dict[str, Any]:
-    """For each length and model: seconds, bytes, and both over the Transformer's; `tokens` make a batch."""
-    if tokens < 1:
-        raise ValueError(f"tokens: expected at least 1, got {tokens}")
+def run(quick: bool, progress: Callable[[str], None], batch: int | None = None) -> dict[str, Any]:
+    """For each length and model: seconds, bytes, and both over the Transformer's."""
+    batch = (QUICK_BATCH if quick else BATCH) if batch is None else batch
+    if batch < 1:
+        raise ValueError(f"batch: expected at least 1, got {batch}")
     rows: list[dict[str, Any]] = []
     counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in ROWS}
     for L in QUICK_LENGTHS if quick else LENGTHS:
-        batch = max(1, tokens // L)
-        reason = too_little_memory(needed_bytes(L, batch))
-        names = [name for name in ROWS if reason is None or name != BASE]
+        stored = stored_batch(L, batch)
+        reason = too_little_memory(needed_bytes(L, stored))
+        batches = {name: stored if name == BASE else batch for name in ROWS if reason is None or name != BASE}
         progress(f"times at length {L:,}, batch {batch}")
-        seconds = in_fresh_process(times, names=names, L=L, batch=batch, repeats=3 if quick else 7)
+        repeats = 2 if quick else 7 if L * batch < 2**16 else 3
+        seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats)
         sizes: dict[str, int] = {}
         if can_measure_memory() and not quick:
-            for name in names:
+            for name, count in batches.items():
                 progress(f"memory of {LABELS[name]} at length {L:,}")
-                sizes[name] = in_fresh_process(memory, name=name, L=L, batch=batch)
-        rows += rows_at(L, batch, counts, seconds, sizes, reason)
+                sizes[name] = in_fresh_process(memory, name=name, L=L, batch=count)
+        rows += rows_at(L, batch, stored, counts, seconds, sizes, reason)
     return {
         "bench": "attention",
         "layers": LAYERS,
@@ -87,16 +93,24 @@ def run(quick: bool, progress: Callable[[str], None], tokens: int = TOKENS) -> d
 def rows_at(
     L: int,
     batch: int,
+    stored: int,
     counts: dict[Row, int],
     seconds: dict[str, float],
     sizes: dict[str, int],
     reason: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of one length, from what was measured: speed and memory over the Transformer's, and the paper's."""
+    """The rows of one length, from what was measured: speed and memory over the Transformer's, and the paper's.
+
+    With the matrices stored, `stored` rows of a batch were measured, and are scaled to all of them.
+    """
+    scale = batch / stored
+    seconds = {name: value * scale if name == BASE else value for name, value in seconds.items()}
+    sizes = {name: round(value * scale) if name == BASE else value for name, value in sizes.items()}
     rows = []
     for name, count in counts.items():
         speed, memory_ratio = PAPER.get(L, {}).get(name, (None, None))
         row: dict[str, Any] = {"L": L, "batch": batch, "model": name, "parameters": count}
+        row["measured_batch"] = stored if name == BASE else batch
         row["paper"] = None if speed is None else {"speed": speed, "memory": memory_ratio}
         if name not in seconds:
             row["skipped"] = reason
@@ -110,6 +124,13 @@ def rows_at(
                 row["memory"] = sizes[name] / sizes[BASE]
         rows.append(row)
     return rows
+
+
+def stored_batch(L: int, batch: int) -> int:
+    """How many of a batch's rows to measure with their matrices stored."""
+    while batch > 1 and needed_bytes(L, batch) > MOST_STORED:
+        batch = -(-batch // 2)
+    return batch
 
 
 def needed_bytes(L: int, batch: int) -> int:
@@ -150,11 +171,11 @@ def training_pass(name: Row, L: int, batch: int) -> Callable[[], None]:
     return both_ways
 
 
-def times(names: list[Row], L: int, batch: int, repeats: int) -> dict[str, float]:
-    """Seconds of a training pass of each model."""
+def times(batches: dict[Row, int], L: int, repeats: int) -> dict[str, float]:
+    """Seconds of a training pass of each model, with its batch."""
     torch.manual_seed(0)
     kernels.native.keep_memory()  # as training does, for all
-    return best_times({name: training_pass(name, L, batch) for name in names}, repeats)
+    return best_times({name: training_pass(name, L, batch) for name, batch in batches.items()}, repeats)
 
 
 def memory(name: Row, L: int, batch: int) -> int:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from longwave import kernels
 from longwave.bench.measure import best_times, in_fresh_process, machine, too_little_memory
 from longwave.bench.picture import Panel
-from longwave.models import ModelConfig, SequenceModel
+from longwave.models import ModelConfig, Recurrence, SequenceModel
 
 LAYERS, WIDTH, HEADS, FEED_FORWARD = 4, 256, 4, 1024
 LABELS = {
@@ -49,7 +49,10 @@ class Generator(Protocol):
     """A model with what it has read so far, and the token that it reads next."""
 
     model: Any
-    state: Any
+
+    @property
+    def state(self) -> Any:
+        """What is kept between two steps."""
 
     def read(self, tokens: Tensor) -> None:
         """Read tokens (B, L) at once."""
@@ -59,21 +62,27 @@ class Generator(Protocol):
 
 
 class OurGenerator:
-    """A SequenceModel that goes on by `model.step`."""
+    """A SequenceModel that goes on as `longwave.generate` does."""
 
     def __init__(self, model: SequenceModel, batch: int) -> None:
         self.model: Any = model.eval()
-        self.state, self.tokens = model.initial_state(batch), torch.zeros(batch, dtype=torch.long)
+        self.recurrence, self.tokens = Recurrence(model, batch), torch.zeros(batch, dtype=torch.long)
+
+    @property
+    def state(self) -> Any:
+        """What is kept between two steps."""
+        return self.recurrence.state
 
     def read(self, tokens: Tensor) -> None:
         """Read tokens (B, L) by the forward pass, in parts whose logits fit into memory."""
+        state = self.state
         for part in tokens.split(max(1, MOST_LOGITS // (len(tokens) * self.model.config.vocabulary)), dim=1):
-            _, self.state = self.model(part, self.state, need_state=True)
+            _, state = self.model(part, state, need_state=True)
+        self.recurrence = Recurrence(self.model, len(tokens), state)
 
     def step(self) -> None:
         """Read one token and choose the next."""
-        logits, self.state = self.model.step(self.tokens, self.state)
-        self.tokens = logits.argmax(-1)
+        self.tokens = self.recurrence(self.tokens).argmax(-1)
 
 
 class GPT2Generator:

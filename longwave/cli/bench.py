@@ -105,22 +105,23 @@ def bench_lssl(quick: bool = False, json: bool = False, picture: Path | None = N
     _run_and_show(lssl.run, lssl.panels, "ten minutes, and 14 GB of memory", _print_lssl, quick, json, picture)
 
 
-def bench_attention(quick: bool = False, json: bool = False, picture: Path | None = None, tokens: int = 4096) -> None:
+def bench_attention(
+    quick: bool = False, json: bool = False, picture: Path | None = None, batch: int | None = None
+) -> None:
     """Time and memory of a training pass of S4 and of Transformers with as many parameters, beside the paper's.
 
     Example: longwave bench attention --picture attention.png
 
     Args:
-        quick: Shorter sequences, fewer repeats and no memory: an impression in under a minute.
+        quick: Shorter sequences, fewer of them, fewer repeats and no memory: an impression in under a minute.
         json: Print the figures as JSON instead of a table.
         picture: Also draw time and memory over length, into this file.
-        tokens: Tokens of a batch. 32,768 is the paper's batch of 32 at length 1,024, and wants 6 GB of memory there, or
-            24 GB at length 4,096; what does not fit is left out.
+        batch: Sequences of a batch; 32, the paper's, if it is not given, or 8 with --quick.
     """
     from longwave.bench import attention
 
-    run = functools.partial(attention.run, tokens=tokens)
-    _run_and_show(run, attention.panels, "five minutes", _print_attention, quick, json, picture)
+    run = functools.partial(attention.run, batch=batch)
+    _run_and_show(run, attention.panels, "ten minutes", _print_attention, quick, json, picture)
 
 
 def bench_generation(quick: bool = False, json: bool = False, picture: Path | None = None) -> None:
@@ -335,7 +336,7 @@ def _print_attention(result: dict[str, Any]) -> None:
             ours, paper = row.get(ratio), (row["paper"] or {}).get(ratio)
             table.add_row(
                 f"{row['L']:,}",
-                str(row["batch"]),
+                _batch(row),
                 LABELS[row["model"]],
                 f"{row['parameters'] / 1e3:.0f}k",
                 shown(row.get(field)),
@@ -350,6 +351,11 @@ def _print_attention(result: dict[str, Any]) -> None:
         if "skipped" in row:
             console.print(f"{LABELS[row['model']]} at length {row['L']:,}: {row['skipped']}", highlight=False)
     _print_caption(console, result)
+
+
+def _batch(row: dict[str, Any]) -> str:
+    whole, measured = row["batch"], row["measured_batch"]
+    return str(whole) if measured == whole else f"{measured}, scaled to {whole}"
 
 
 def _print_generation(result: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 //   longwave_spectrum, longwave_spectrum_backward    the kernel's spectrum by Algorithm 1, real and pole-free
 //   longwave_truncate, longwave_truncate_backward    C~ = C (I - A_bar^L) by repeated squaring
 //   longwave_convolve, longwave_convolve_backward    long convolution by FFT
-//   longwave_step                                    one step of the recurrence
+//   longwave_step, longwave_model_step               one step of the recurrence: of a layer, of a stack of blocks
 //   longwave_activate, longwave_gate, _backward      what follows a convolution in a residual block, in float
 //   longwave_differ                                  whether parameters changed
 //   longwave_abi, longwave_vector_width              which signatures these are; what the dispatcher chose, for `longwave doctor`
@@ -59,6 +59,25 @@ struct Convolution {
     int threads;
 };
 
+// What a step reads of a residual block; native.py has the same fields in the same order. Weights come in panels (in, 2, width)
+// of two vectors of columns.
+struct Norm {
+    int64_t by_row;               // layer norm, or else the fixed scale and shift of a batch norm
+    double eps;
+    const float *scale, *shift;   // (H,)
+};
+struct Linear {
+    int64_t in, panels;
+    const float *weight, *bias;   // (panels, in, 2, width), (panels, 2, width)
+};
+struct Block {
+    int64_t N, r;                 // states of a feature, rank of the correction
+    const float *constants, *D;   // see native_step.inc
+    int64_t prenorm, glu, hidden; // hidden: width of the feed-forward sublayer, 0 without one
+    Norm norm, wide_norm;
+    Linear linear, widen, narrow;
+};
+
 // The gradient of Re(a conj(b)) flows this way: real inner product of two complex numbers seen as pairs.
 inline double inner(complex a, complex b) { return a.real() * b.real() + a.imag() * b.imag(); }
 
@@ -82,6 +101,7 @@ namespace plain {
 #include "native_conv.inc"
 #include "native_block.inc"
 #include "native_step.inc"
+#include "native_model.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace plain
 
@@ -95,6 +115,7 @@ namespace avx2 {
 #include "native_conv.inc"
 #include "native_block.inc"
 #include "native_step.inc"
+#include "native_model.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace avx2
 LONGWAVE_TARGET_END
@@ -109,6 +130,7 @@ namespace avx512 {
 #include "native_conv.inc"
 #include "native_block.inc"
 #include "native_step.inc"
+#include "native_model.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace avx512
 LONGWAVE_TARGET_END
@@ -147,7 +169,7 @@ int choose_vector_bytes(int requested) {
 }  // namespace
 
 // Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
-LONGWAVE_API int longwave_abi() { return 2; }
+LONGWAVE_API int longwave_abi() { return 3; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
@@ -183,6 +205,11 @@ LONGWAVE_API int longwave_activate(int64_t batch, int64_t L, int64_t H, const fl
 LONGWAVE_API int longwave_activate_backward(int64_t batch, int64_t L, int64_t H, const float *dy, const float *z,
                                             const float *keep, int threads, int vector_bytes, float *dz) {
     LONGWAVE_DISPATCH(vector_bytes, activate_backward(batch, L, H, dy, z, keep, threads, dz))
+}
+
+LONGWAVE_API int longwave_model_step(int64_t batch, int64_t H, int64_t count, const Block *blocks, float *const *states,
+                                     int threads, int vector_bytes, float *x, float *scratch) {
+    LONGWAVE_DISPATCH(vector_bytes, model_step(batch, H, count, blocks, states, threads, x, scratch))
 }
 
 LONGWAVE_API int longwave_gate(int64_t rows, int64_t H, const float *x, const float *z, const float *bias, int threads,

@@ -17,7 +17,7 @@ from torch import Tensor
 from longwave.kernels import reference
 from longwave.kernels.reference import needs_float64
 
-ABI = 2  # of native.cpp
+ABI = 3  # of native.cpp
 
 
 class Unavailable(RuntimeError):
@@ -289,19 +289,19 @@ def _call(
     name: str, sizes: Sequence[int], tensors: Sequence[Tensor], options: Sequence[int], rest: Sequence[Tensor] = ()
 ) -> None:
     """Call longwave_`name`: all sizes as int64, tensors by their address, options as int, then more tensors."""
-    function = _function(name, len(sizes), len(tensors), len(options), len(rest))
-    if function(*sizes, *[t.data_ptr() for t in tensors], *options, *[t.data_ptr() for t in rest]):
+    call = function(name, len(sizes), len(tensors), len(options), len(rest))
+    if call(*sizes, *[t.data_ptr() for t in tensors], *options, *[t.data_ptr() for t in rest]):
         raise MemoryError(f"longwave's compiled {name} ran out of memory at sizes {tuple(sizes)}")
 
 
 @functools.cache
-def _function(name: str, sizes: int, tensors: int, options: int, rest: int) -> Callable[..., int]:
+def function(name: str, sizes: int, tensors: int, options: int, rest: int) -> Callable[..., int]:
     """A function of the library that takes plain numbers."""
-    function = getattr(load(), f"longwave_{name}")
-    function.argtypes = (
+    found = getattr(load(), f"longwave_{name}")
+    found.argtypes = (
         [ctypes.c_int64] * sizes + [ctypes.c_void_p] * tensors + [ctypes.c_int] * options + [ctypes.c_void_p] * rest
     )
-    return function
+    return found
 
 
 def _suffix(values: Tensor) -> str:

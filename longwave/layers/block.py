@@ -193,12 +193,12 @@ class Block(nn.Module):
         z = z if keep is not None else self.dropout(z)
         if not self.glu:
             return x + self.linear(z)
-        if not _is_plain(self.linear):
+        if not is_plain(self.linear):
             return x + nn.functional.glu(self.linear(z), dim=-1)
         # Without its bias, which is added on the way through the gate.
         return kernels.gate(x, nn.functional.linear(z, self.linear.weight), self.linear.bias)
 
 
-def _is_plain(linear: nn.Module) -> bool:
+def is_plain(linear: nn.Module) -> bool:
     """Whether a linear layer is its weight and bias: not quantised, adapted, sharded or watched by a hook."""
     return type(linear) is nn.Linear and not (linear._forward_hooks or linear._forward_pre_hooks)

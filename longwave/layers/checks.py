@@ -12,6 +12,15 @@ def check_count(name: str, value: object) -> None:
         raise ValueError(f"{name}: expected a whole number, at least 1, got {value!r}")
 
 
+def check_n_ssm(n_ssm: int | None, d_model: int) -> int:
+    """How many distinct systems the features share: a divisor of d_model, and d_model for None."""
+    n_ssm = d_model if n_ssm is None else n_ssm
+    check_count("n_ssm", n_ssm)
+    if d_model % n_ssm:
+        raise ValueError(f"n_ssm: expected a divisor of d_model = {d_model}, got {n_ssm}")
+    return n_ssm
+
+
 def check_dt_bounds(dt_min: float, dt_max: float) -> None:
     """Bounds of the step sizes that a layer starts from."""
     if not 0 < dt_min <= dt_max < math.inf:

@@ -5,7 +5,6 @@ computed in full: O(N^3 log L + N^2 L) work and O(N L) memory for each system, a
 trained A stable.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -19,10 +18,12 @@ from longwave.layers.checks import (
     check_dt_bounds,
     check_input,
     check_lengths,
+    check_n_ssm,
     check_rate,
     wrong_state,
 )
 from longwave.layers.rates import mark_ssm
+from longwave.layers.s4 import initial_log_dt, unchanged
 from longwave.ssm import Powers, fft_conv, hippo, response, state_after
 
 
@@ -71,10 +72,7 @@ class LSSL(nn.Module):
         check_count("d_state", d_state)
         if d_state % 2:
             raise ValueError(f"d_state: expected an even number, as for S4, got {d_state}")
-        n_ssm = d_model if n_ssm is None else n_ssm
-        check_count("n_ssm", n_ssm)
-        if d_model % n_ssm:
-            raise ValueError(f"n_ssm: expected a divisor of d_model = {d_model}, got {n_ssm}")
+        n_ssm = check_n_ssm(n_ssm, d_model)
         check_dt_bounds(dt_min, dt_max)
         self.d_model, self.d_state, self.n_ssm, self.init = d_model, d_state, n_ssm, init
         self.share = d_model // n_ssm  # features of one system
@@ -82,8 +80,7 @@ class LSSL(nn.Module):
 
         A, B = hippo(init, d_state)
         dtype = torch.get_default_dtype()
-        log_dt = math.log(dt_min) + torch.rand(n_ssm) * (math.log(dt_max) - math.log(dt_min))
-        self.log_dt = nn.Parameter(log_dt, requires_grad=trainable)
+        self.log_dt = nn.Parameter(initial_log_dt(n_ssm, dt_min, dt_max), requires_grad=trainable)
         self.A = nn.Parameter(A.to(dtype).repeat(n_ssm, 1, 1), requires_grad=trainable)
         self.B = nn.Parameter(B.to(dtype).repeat(n_ssm, 1), requires_grad=trainable)
         mark_ssm(self.log_dt, self.A, self.B)
@@ -121,7 +118,8 @@ class LSSL(nn.Module):
                 signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
             E, B_bar = self._discrete(rate)
             K = self._kernel(E, B_bar, u.shape[1])
-            y = (fft_conv(signal, *K) if self.bidirectional else fft_conv(signal, K)) + self.D.to(K.dtype) * signal
+            K, K_back = K if self.bidirectional else (K, None)
+            y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
             if not self.bidirectional and (state is not None or need_state):
                 powers = Powers(E.double(), E.dtype)
                 if state is not None:
@@ -196,14 +194,14 @@ class LSSL(nn.Module):
         """A_bar - I and B_bar, kept until A, B or dt changes; the values are the key, as in S4."""
         parameters = [self.log_dt, self.A, self.B]
         differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
-        if differentiable or any(p.is_inference() for p in parameters):
+        if differentiable or torch.compiler.is_compiling() or any(p.is_inference() for p in parameters):
             return self._discrete(rate)
         known, constants = self._step_cache.get(rate, ([], None))
-        if constants is None or not all(_same(p, k) for p, k in zip(parameters, known, strict=True)):
+        if constants is None or not unchanged(parameters, known):
             with torch.inference_mode(False), torch.no_grad():
                 constants = self._discrete(rate)
-                # One rate at a time: an entry is as large as the layer.
-                self._step_cache = {rate: ([p.clone() for p in parameters], constants)}
+                known = [p.clone(memory_format=torch.contiguous_format) for p in parameters]
+                self._step_cache = {rate: (known, constants)}  # one rate at a time: an entry is as large as the layer
         return constants
 
     # What a module owes torch and its callers
@@ -228,7 +226,3 @@ class LSSL(nn.Module):
         expected = (batch, self.d_model, self.d_state)
         if not isinstance(state, Tensor) or not state.is_floating_point() or tuple(state.shape) != expected:
             raise wrong_state(state, f"a real tensor {expected}")
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)

@@ -15,12 +15,14 @@ from torch import Tensor, nn
 from longwave import kernels
 from longwave.kernels import native
 from longwave.kernels.reference import as_complex
+from longwave.layers.block import valid_steps
 from longwave.layers.checks import (
     check_causal,
     check_count,
     check_dt_bounds,
     check_input,
     check_lengths,
+    check_n_ssm,
     check_rate,
     wrong_state,
 )
@@ -97,17 +99,14 @@ class S4(nn.Module):
             raise ValueError(f"d_state: expected an even number (states are stored as conjugate pairs), got {d_state}")
         if length is not None:
             check_count("length", length)
-        n_ssm = d_model if n_ssm is None else n_ssm
-        check_count("n_ssm", n_ssm)
-        if d_model % n_ssm:
-            raise ValueError(f"n_ssm: expected a divisor of d_model = {d_model}, got {n_ssm}")
+        n_ssm = check_n_ssm(n_ssm, d_model)
         check_dt_bounds(dt_min, dt_max)
         self.d_model, self.d_state, self.n_ssm, self.init = d_model, d_state, n_ssm, init
         self.bidirectional, self.length = bidirectional, length
         H, M = d_model, d_state // 2
 
         Lambda, P, B, _ = dplr(init, d_state)
-        self.log_dt = _parameter(math.log(dt_min) + torch.rand(H) * (math.log(dt_max) - math.log(dt_min)))
+        self.log_dt = _parameter(initial_log_dt(H, dt_min, dt_max))
         self.Lambda_re = _parameter((-Lambda.real).repeat(n_ssm, 1))
         self.Lambda_im = _parameter(Lambda.imag.repeat(n_ssm, 1))
         self.P = _parameter(torch.view_as_real(P.unsqueeze(1).repeat(1, n_ssm, 1)))
@@ -187,12 +186,12 @@ class S4(nn.Module):
         check_rate(rate)
         batch, L, _ = u.shape
         if state is not None:
-            self._check_state(state, batch)
+            self.check_state(state, batch)
         lengths = None if lengths is None else check_lengths(lengths, u)
         with torch.autocast(u.device.type, enabled=False):
             signal = u.to(self._dtype)
             if lengths is not None:
-                valid = (torch.arange(L, device=u.device) < lengths.unsqueeze(-1)).unsqueeze(-1)
+                valid = valid_steps(lengths, u)
                 signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
             K = self.kernel(L, rate)
             K, K_back = K if self.bidirectional else (K, None)
@@ -239,9 +238,9 @@ class S4(nn.Module):
         check_causal("step", self.bidirectional)
         check_input(u, ("batch", self.d_model))
         check_rate(rate)
-        self._check_state(state, u.shape[0])
+        self.check_state(state, u.shape[0])
         with torch.autocast(u.device.type, enabled=False):
-            constants = self._step_constants(rate)
+            constants = self._kept_step_constants(rate)
             discrete, C, D = constants[:3]
             signal, state = u.to(self._dtype), state.to(C.dtype)
             if constants.packed is not None and not (torch.is_grad_enabled() and _tracked(u, state)):
@@ -251,27 +250,28 @@ class S4(nn.Module):
                 y = 2 * (C.real * state.real - C.imag * state.imag).sum(-1) + D * signal
         return y.to(u.dtype), state
 
-    def _step_constants(self, rate: float) -> StepConstants:
+    def _kept_step_constants(self, rate: float) -> StepConstants:
         """What a step derives from the parameters, kept until one of them changes."""
         parameters = [p for p in self._parameters.values() if p is not None]
         differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
         if differentiable or torch.compiler.is_compiling() or any(p.is_inference() for p in parameters):
-            return self._derive_step_constants(rate)
+            return self.step_constants(rate)
         # The parameters themselves are the key: version counters miss what fused optimisers and `p.data` do.
         if rate in self._step_cache:
             known, constants = self._step_cache[rate]
-            if _unchanged(parameters, known):
+            if unchanged(parameters, known):
                 return constants
         if len(self._step_cache) >= 8:
             self._step_cache.clear()
         with torch.inference_mode(False), torch.no_grad():
-            constants = self._derive_step_constants(rate)
+            constants = self.step_constants(rate)
             if self.log_dt.device.type == "cpu" and kernels.backend() == "native":
                 constants = constants._replace(packed=native.pack_step(*constants.discrete, constants.C))
             self._step_cache[rate] = ([p.clone(memory_format=torch.contiguous_format) for p in parameters], constants)
         return self._step_cache[rate][1]
 
-    def _derive_step_constants(self, rate: float) -> StepConstants:
+    def step_constants(self, rate: float = 1.0) -> StepConstants:
+        """What a step derives from the parameters as they are now; differentiable."""
         Lambda, P, B, C, D, dt = self.ssm()
         return StepConstants(dplr_bilinear(Lambda, P, B, dt * rate), C, D)
 
@@ -287,24 +287,30 @@ class S4(nn.Module):
             f"length={self.length}, n_ssm={self.n_ssm}"
         )
 
-    def _check_state(self, state: Tensor, batch: int) -> None:
+    def check_state(self, state: Tensor, batch: int) -> None:
+        """Refuse what is no state of this layer for that many rows."""
         check_causal("state", self.bidirectional)
         expected = (batch, self.d_model, self.d_state // 2)
         if not isinstance(state, Tensor) or not state.is_complex() or tuple(state.shape) != expected:
             raise wrong_state(state, f"a complex tensor {expected}")
 
 
-def _tracked(*tensors: Tensor) -> bool:
-    return any(t.requires_grad for t in tensors)
+def initial_log_dt(n: int, dt_min: float, dt_max: float) -> Tensor:
+    """log dt (n,) for dt drawn log-uniformly between the bounds."""
+    return math.log(dt_min) + torch.rand(n) * (math.log(dt_max) - math.log(dt_min))
 
 
-def _unchanged(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
-    """Whether tensors are what they were, bit by bit."""
+def unchanged(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
+    """Whether tensors are what they were; `before` are contiguous copies."""
     if any((p.dtype, p.shape, p.device) != (k.dtype, k.shape, k.device) for p, k in zip(now, before, strict=True)):
         return False
     if kernels.backend() == "native" and all(p.device.type == "cpu" and p.is_contiguous() for p in now):
         return native.same(now, before)
     return all(torch.equal(p, k) for p, k in zip(now, before, strict=True))
+
+
+def _tracked(*tensors: Tensor) -> bool:
+    return any(t.requires_grad for t in tensors)
 
 
 def _parameter(values: Tensor) -> nn.Parameter:

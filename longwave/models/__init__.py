@@ -6,6 +6,7 @@ from typing import Any
 from longwave.models import pretrained
 from longwave.models.config import ModelConfig, ResNetConfig
 from longwave.models.model import SequenceModel
+from longwave.models.recurrence import Recurrence
 from longwave.models.resnet import ResNet
 
 # By the name in a saved model's config.json: the class of its settings, and its own.
@@ -14,7 +15,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "ResNet": (ResNetConfig, ResNet),
 }
 
-__all__ = ["MODELS", "ModelConfig", "ResNet", "ResNetConfig", "SequenceModel", "build", "load"]
+__all__ = ["MODELS", "ModelConfig", "Recurrence", "ResNet", "ResNetConfig", "SequenceModel", "build", "load"]
 
 
 def build(config: ModelConfig | ResNetConfig) -> Any:

@@ -9,9 +9,9 @@ A batch is a dict of tensors with the rows of the batch first. The names that mo
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol, Self
 
 from torch import Tensor
 
@@ -28,6 +28,21 @@ class Split(Protocol):
     def batch(self, indices: Sequence[int]) -> Batch:
         """The examples at these indices, as one batch."""
         ...
+
+
+@dataclass(frozen=True)
+class TaskInput:
+    """What a trained model must know to be used on new data; made of plain values, for a run's config."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of to_dict, also after a way through JSON."""
+        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**plain)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,15 @@
 """Classification: cross-entropy and accuracy, the parts of one's own sequences, and what new ones must be like."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.tasks.base import Batch, Task
+from longwave.tasks.base import Batch, Task, TaskInput
 from longwave.tasks.sequences import Sequences, class_names
 
 SHARE = 10  # one in so many sequences of a class is for validation, and one for the test
@@ -17,8 +17,8 @@ RARE = 10  # a class this many times rarer than the commonest is worth a note
 
 
 @dataclass(frozen=True)
-class ClassifierInput:
-    """What a trained classifier must know of its data; made of plain values, for a run's config."""
+class ClassifierInput(TaskInput):
+    """What a trained classifier must know of its data."""
 
     classes: tuple[str, ...]
     mean: tuple[float, ...]  # of the train part, by channel
@@ -29,16 +29,6 @@ class ClassifierInput:
     def channels(self) -> int:
         """Numbers of a step."""
         return len(self.mean)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of to_dict, also after a way through JSON."""
-        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return cls(**plain)
 
     def standardise(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """(..., channels) as the model sees them."""

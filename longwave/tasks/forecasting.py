@@ -8,8 +8,8 @@ the rows before, even if they belong to the part before.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.tasks import download
-from longwave.tasks.base import Batch, Task
+from longwave.tasks.base import Batch, Task, TaskInput
 from longwave.tasks.series import Series, Times, in_months, nearest, read_csv, step_name
 
 Features = Literal["S", "M"]  # univariate: the target alone; multivariate: all columns in, all columns out
@@ -177,8 +177,8 @@ class ForecastData:
 
 
 @dataclass(frozen=True)
-class ForecastInput:
-    """What a trained forecaster must know to be used on new rows; made of plain values, for a run's config."""
+class ForecastInput(TaskInput):
+    """What a trained forecaster must know to be used on new rows."""
 
     columns: tuple[str, ...]
     target: str
@@ -204,16 +204,6 @@ class ForecastInput:
             time_size=0 if series.step is None else 4 + _under_an_hour(series.step),
             step=step_name(series.step),
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of to_dict, also after a way through JSON."""
-        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return cls(**plain)
 
     def standardise(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """(..., columns) as the model sees them."""

@@ -17,8 +17,6 @@ What is accepted, and what is refused:
 Messages count examples and steps from 0, and lines of a file from 1.
 """
 
-import csv
-import itertools
 import math
 import os
 import zipfile
@@ -31,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.tasks.series import MISSING, nearest, open_csv
+from longwave.tasks.series import MISSING, nearest, open_csv, read_header
 
 PARTS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
 KEYS = ("x", "y", "part", "lengths")
@@ -114,16 +112,8 @@ def read_csv(
     labels and parts are not looked at, and their columns may be absent.
     """
     with open_csv(path) as (text, source):
-        lines = iter(text)
-        blank, first = 0, next(lines, "")
-        while first and not first.strip():
-            blank, first = blank + 1, next(lines, "")
-        if not first:
-            raise ValueError(f"{source}: the file is empty; expected a header with the names of the columns, then rows")
-        delimiter = next((mark for mark in ",;\t" if mark in first), ",")
-        reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
-        names = [name.strip() for name in next(reader)]
-        rows = ((f"{source}, line {reader.line_num + blank}", cells) for cells in reader if cells)
+        _, names, numbered = read_header(text, source)
+        rows = ((f"{source}, line {line}", cells) for line, cells in numbered)
         return _from_rows(names, rows, label, part, labelled, source)
 
 

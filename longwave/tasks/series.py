@@ -117,6 +117,20 @@ def open_csv(path: str | os.PathLike[str]) -> Iterator[tuple[Iterable[str], str]
         ) from error
 
 
+def read_header(text: Iterable[str], source: str) -> tuple[str, list[str], Iterator[tuple[int, list[str]]]]:
+    """The header as it stands, the names in it, and the rows below: the number of a row's line, and its cells."""
+    lines = iter(text)
+    blank, first = 0, next(lines, "")
+    while first and not first.strip():
+        blank, first = blank + 1, next(lines, "")
+    if not first:
+        raise ValueError(f"{source}: the file is empty; expected a header with the names of the columns, then rows")
+    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+    reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
+    names = [name.strip() for name in next(reader)]
+    return first.strip(), names, ((reader.line_num + blank, cells) for cells in reader if cells)
+
+
 def from_frame(
     frame: Any, target: str | None = None, time: str | None = None, multivariate: bool = False, fill: Fill = None
 ) -> Series:
@@ -196,18 +210,10 @@ class _Table:
 
 
 def _read_table(text: Iterable[str], source: str, target: str | None, time: str | None, multivariate: bool) -> _Table:
-    lines = iter(text)
-    blank, first = 0, next(lines, "")
-    while first and not first.strip():
-        blank, first = blank + 1, next(lines, "")
-    if not first:
-        raise ValueError(f"{source}: the file is empty; expected a header with the names of the columns, then rows")
-    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
-    reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
-    names = [name.strip() for name in next(reader)]
+    header, names, rows = read_header(text, source)
     if target not in names and all(name.lower() in MISSING or _is_value(name) for name in names):
         raise ValueError(
-            f"{source}: expected a header with the names of the columns, got {first.strip()[:60]!r}; "
+            f"{source}: expected a header with the names of the columns, got {header[:60]!r}; "
             "put a first line such as date,price"
         )
     wanted = _wanted(names, target, time, multivariate, source)
@@ -215,8 +221,7 @@ def _read_table(text: Iterable[str], source: str, target: str | None, time: str 
     numbers, line_numbers = array("d"), array("q")
     times: list[str] = []
     bad: dict[int, tuple[int, str]] = {}
-    for row, cells in enumerate(filter(None, reader)):
-        line = reader.line_num + blank
+    for row, (line, cells) in enumerate(rows):
         if len(cells) != len(names):
             raise ValueError(f"{source}, line {line}: expected {len(names)} cells as in the header, got {len(cells)}")
         try:

@@ -7,20 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from command import call
 from dense import run_python
 
 from longwave.bench import attention, generation, lssl, measure
 from longwave.bench.picture import Panel, check_path, draw
 from longwave.cli import bench as cli
-from longwave.cli.main import main
 
 LINUX = pytest.mark.skipif(not measure.can_measure_memory(), reason="memory is measured on Linux only")
-
-
-def call(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as end:
-        main(list(arguments))
-    return end.value.code or 0
 
 
 @pytest.fixture
@@ -96,14 +90,14 @@ def test_generation_is_compared_by_tokens_a_second():
 
 def test_attention_is_compared_with_the_stored_matrix():
     seconds, sizes = {"attention-stored": 6.0, "s4": 2.0}, {"attention-stored": 100, "s4": 25}
-    first, s4 = attention.rows_at(1024, 4, {"attention-stored": 1, "s4": 2}, seconds, sizes)
+    first, s4 = attention.rows_at(1024, 4, 4, {"attention-stored": 1, "s4": 2}, seconds, sizes)
     assert (first["speed"], first["memory"], first["paper"]) == (1, 1, None)
     assert (s4["speed"], s4["memory"]) == (3, 0.25)
     assert s4["paper"] == {"speed": 1.58, "memory": 0.43}
 
 
 def test_a_model_that_does_not_fit_gives_its_reason_and_no_ratio():
-    first, s4 = attention.rows_at(4096, 1, {"attention-stored": 1, "s4": 2}, {"s4": 2.0}, {"s4": 25}, "too large")
+    first, s4 = attention.rows_at(4096, 1, 1, {"attention-stored": 1, "s4": 2}, {"s4": 2.0}, {"s4": 25}, "too large")
     assert first["skipped"] == "too large"
     assert "seconds" not in first
     assert "speed" not in s4
@@ -238,11 +232,25 @@ def test_a_large_lssl_runs_once(monkeypatch):
 
 
 @pytest.mark.usefixtures("here")
-def test_tokens_set_the_batch_of_each_length(capsys):
-    assert call("bench", "attention", "--tokens", "64", "--json") == 0
+def test_where_the_matrices_do_not_fit_fewer_rows_are_measured_and_scaled(monkeypatch, capsys):
+    monkeypatch.setattr(attention, "MOST_STORED", attention.needed_bytes(32, 2))
+    assert call("bench", "attention", "--batch", "8", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert {(row["L"], row["batch"]) for row in rows} == {(16, 4), (32, 2)}
-    assert call("bench", "attention", "--tokens", "0") == 2
+    assert {row["batch"] for row in rows} == {8}
+    measured = {(row["L"], row["model"]): row["measured_batch"] for row in rows}
+    assert measured[16, "attention-stored"] == 8
+    assert measured[32, "attention-stored"] == 2
+    assert measured[32, "s4"] == 8
+    assert call("bench", "attention", "--batch", "8") == 0
+    assert "2, scaled" in capsys.readouterr().out
+    assert call("bench", "attention", "--batch", "0") == 2
+
+
+def test_time_and_memory_are_scaled_alike():
+    seconds, sizes = {"attention-stored": 6.0, "s4": 2.0}, {"attention-stored": 100, "s4": 25}
+    first, s4 = attention.rows_at(4096, 8, 2, {"attention-stored": 1, "s4": 2}, seconds, sizes)
+    assert (first["seconds"], first["memory_bytes"], first["measured_batch"]) == (24, 400, 2)
+    assert (s4["speed"], s4["memory"], s4["seconds"]) == (12, 25 / 400, 2)
 
 
 def test_a_picture_that_cannot_be_written_is_refused_before_measuring(capsys, tmp_path):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import call
 from image_files import write_cifar10, write_mnist
 
 from longwave import models
-from longwave.cli.main import main
 from longwave.tasks import sequences
 from longwave.train import predict, runs
 from longwave.train.experiments import find
@@ -30,20 +30,6 @@ def slopes(count, channels=1, seed=0):
         line = np.linspace(-1, 1, length) * (1 if label == "rising" else -1) + 5
         x.append(line[:, None] + 0.1 * generator.standard_normal((length, channels)))
     return x, labels
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("LONGWAVE_DATA", str(tmp_path / "data"))
-
-
-def call(*arguments):
-    """The exit code of a command in this process."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    return ended.value.code or 0
 
 
 def read_labels(path):

@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from command import call
 from dense import run_python
 
-from longwave.cli.main import COMMANDS, main
+from longwave.cli.main import COMMANDS
 from longwave.train.experiments import EXPERIMENTS
 
 # The report hands torch tensors to matplotlib, which asks numpy for them in a way that numpy 2 means to end.
@@ -26,23 +27,13 @@ SMALL = [
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    """Runs go to a folder of the test's own, which has a series of hourly prices with a daily period."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("LONGWAVE_DATA", str(tmp_path / "data"))
+def _series(_own_folder):
+    """The test's own folder has a series of hourly prices with a daily period."""
     with open("series.csv", "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["date", "price"])
         for k in range(ROWS):
             writer.writerow([START + timedelta(hours=k), f"{math.sin(k / 12 * math.pi) + 0.01 * k:.4f}"])
-
-
-def call(*arguments):
-    """The exit code of a command in this process."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    return ended.value.code or 0
 
 
 def program(*arguments):

@@ -6,29 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import call
 from image_files import write_mnist
 from text_files import write_wikitext2
 
-from longwave.cli.main import main
 from longwave.tasks.images import read_mnist
 from longwave.tasks.text import Words
 from longwave.train import predict, sample
 
 TINY = ["--model.d-model", "8", "--model.n-layers", "1", "--model.d-state", "4", "--loop.epochs", "1", "--quiet"]
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("LONGWAVE_DATA", str(tmp_path / "data"))
-
-
-def call(*arguments):
-    """The exit code of a command in this process."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    return ended.value.code or 0
 
 
 @pytest.fixture

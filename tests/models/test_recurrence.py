@@ -1,0 +1,170 @@
+"""A model's steps with fixed weights: those of `model.step`, whoever takes them."""
+
+import copy
+import itertools
+
+import pytest
+import torch
+
+from longwave.kernels import native
+from longwave.models import ModelConfig, Recurrence, SequenceModel
+
+TOKENS = {"decoder": "sequence", "vocabulary": 7, "output_size": 7}
+KINDS = {
+    "layer norm": {},
+    "batch norm": {"norm": "batch"},
+    "norm after": {"prenorm": False},
+    "without glu": {"glu": False},
+    "an odd number of panels": {"glu": False, "d_model": 48},
+    "feed-forward": {"feed_forward": 80},
+    "feed-forward, batch norm after": {"feed_forward": 32, "norm": "batch", "prenorm": False},
+    "legt": {"init": "legt"},
+    "shared systems": {"n_ssm": 2},
+    "truncated": {"length": 9},
+    "few states": {"d_state": 6},
+    "one vector of states": {"d_state": 16},
+    "mean of numbers": {"decoder": "mean", "vocabulary": 0, "input_size": 3, "output_size": 2},
+    "last of numbers": {"decoder": "last", "vocabulary": 0, "input_size": 3, "output_size": 2},
+}
+
+
+def make(**settings):
+    """A model in evaluation, with weights and statistics that no part of it could do without."""
+    model = SequenceModel(ModelConfig(**{"d_model": 32, "n_layers": 2, **TOKENS, **settings})).eval()
+    with torch.no_grad():
+        for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
+            if "norm" in name:
+                tensor.uniform_(0.5, 2)
+    return model
+
+
+def inputs(model, batch, steps):
+    if model.config.vocabulary:
+        return torch.randint(model.config.vocabulary, (steps, batch))
+    return torch.randn(steps, batch, model.config.input_size)
+
+
+def by_steps(model, x, state):
+    outputs = []
+    for one in x:
+        y, state = model.step(one, state)
+        outputs.append(y)
+    return torch.stack(outputs), state
+
+
+def differ(a, b):
+    return ((a - b).abs().max() / b.abs().max()).item()
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind, bits):
+    if bits > native.vector_bits():
+        pytest.skip(f"this CPU has vectors of {native.vector_bits()} bits")
+    monkeypatch.setattr(native, "vector_bits", lambda: bits)
+    model = make(**KINDS[kind])
+    for batch in (1, 2, 11):  # of rows in groups, pairs and alone
+        x = inputs(model, batch, 5)
+        expected, after = by_steps(model, x, model.initial_state(batch))
+        steps = Recurrence(model, batch)
+        assert steps.is_compiled
+        assert differ(torch.stack([steps(one) for one in x]), expected) < 1e-5
+        for now, then in zip(steps.state[0], after[0], strict=True):
+            assert differ(now, then) < 1e-5
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("batch", [1, 2, 3, 40, 101])
+@pytest.mark.parametrize("kind", ["layer norm", "feed-forward", "feed-forward, batch norm after"])
+@torch.no_grad()
+def test_threads_that_share_rows_or_features_change_nothing(compiled, kind, batch, threads):
+    model = make(**KINDS[kind])
+    x = inputs(model, batch, 4)
+    expected, _ = by_steps(model, x, model.initial_state(batch))
+    torch.set_num_threads(threads)
+    steps = Recurrence(model, batch)
+    assert differ(torch.stack([steps(one) for one in x]), expected) < 1e-5
+
+
+@torch.no_grad()
+def test_so_do_more_threads_than_rows_that_fit_side_by_side(compiled):
+    model = make(n_layers=1)
+    x = inputs(model, 33, 2)
+    expected, _ = by_steps(model, x, model.initial_state(33))
+    torch.set_num_threads(34)
+    steps = Recurrence(model, 33)
+    assert differ(torch.stack([steps(one) for one in x]), expected) < 1e-5
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+@torch.no_grad()
+def test_steps_go_on_where_the_convolution_left_off(backend, rate):
+    model = make()
+    x = inputs(model, 3, 12)
+    whole, _ = model(x.mT, rate=rate)
+    _, state = model(x[:8].mT, need_state=True, rate=rate)
+    before = copy.deepcopy(state)
+    steps = Recurrence(model, 3, state, rate=rate)
+    assert differ(torch.stack([steps(one) for one in x[8:]], dim=1), whole[:, 8:]) < 1e-4
+    assert all(torch.equal(a, b) for a, b in zip(state[0], before[0], strict=True))  # the caller's own stays as it was
+
+
+@torch.no_grad()
+def test_the_weights_are_those_of_the_beginning(compiled):
+    model = make()
+    x = inputs(model, 2, 3)
+    expected, _ = by_steps(model, x, model.initial_state(2))
+    steps = Recurrence(model, 2)
+    for parameter in model.blocks.parameters():
+        parameter.fill_(torch.nan)
+    assert differ(torch.stack([steps(one) for one in x]), expected) < 1e-5
+
+
+def replace_linear(model):
+    model.blocks[0].linear = torch.nn.Sequential(model.blocks[0].linear)
+
+
+NOT_COMPILED = {
+    "double": lambda model: model.double(),
+    "a hook": lambda model: model.blocks[1].register_forward_hook(lambda *_: None),
+    "another linear layer": replace_linear,
+}
+
+
+@pytest.mark.parametrize("change", NOT_COMPILED)
+def test_what_the_library_does_not_know_goes_by_the_models_own_step(compiled, change):
+    model = make()
+    NOT_COMPILED[change](model)
+    check_plain(model)
+
+
+@pytest.mark.parametrize("settings", [{"mixer": "attention"}, {"mixer": "gru"}, {"d_model": 20}], ids=str)
+def test_so_do_other_mixers_and_odd_widths(compiled, settings):
+    check_plain(make(**settings))
+
+
+@torch.no_grad()
+def check_plain(model):
+    x = inputs(model, 2, 4)
+    steps = Recurrence(model, 2)
+    assert not steps.is_compiled
+    expected, _ = by_steps(model, x, model.initial_state(2))
+    assert torch.equal(torch.stack([steps(one) for one in x]), expected)
+
+
+def test_wrong_rows_and_states_are_refused(compiled):
+    model = make()
+    with pytest.raises(ValueError, match="x: expected 2 rows, as the state has, got 3"):
+        Recurrence(model, 2)(torch.zeros(3, dtype=torch.long))
+    with pytest.raises(ValueError, match="state"):
+        Recurrence(model, 2, model.initial_state(3))
+    with pytest.raises(ValueError, match="rate"):
+        Recurrence(model, 2, rate=0.0)
+    with pytest.raises(ValueError, match="batch"):
+        Recurrence(model, 0)
+
+
+def test_no_gradient_is_kept():
+    model = make()
+    assert not Recurrence(model, 2)(torch.zeros(2, dtype=torch.long)).requires_grad
