@@ -35,7 +35,7 @@ BATCH, QUICK_BATCH = 32, 8  # 32 is the paper's
 MOST_STORED = (
     8 << 30
 )  # bytes for the stored matrices: a smaller batch is measured, and scaled, where they would take more
-LENGTHS = (512, 1024, 2048, 4096)
+LENGTHS = (1024, 2048, 4096)
 QUICK_LENGTHS = (512, 1024)
 # length: row: speed and memory over those of the Transformer, on an A100 with batch 32
 PAPER: dict[int, dict[str, tuple[float, float]]] = {
@@ -69,7 +69,7 @@ def run(quick: bool, progress: Callable[[str], None], batch: int | None = None) 
         reason = too_little_memory(needed_bytes(L, stored))
         batches = {name: stored if name == BASE else batch for name in ROWS if reason is None or name != BASE}
         progress(f"times at length {L:,}, batch {batch}")
-        repeats = 2 if quick else 7 if L * batch < 2**16 else 3
+        repeats = 5 if L * batch < 2**16 and not quick else 2
         seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats)
         sizes: dict[str, int] = {}
         if can_measure_memory() and not quick:

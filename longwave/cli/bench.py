@@ -121,7 +121,7 @@ def bench_attention(
     from longwave.bench import attention
 
     run = functools.partial(attention.run, batch=batch)
-    _run_and_show(run, attention.panels, "ten minutes", _print_attention, quick, json, picture)
+    _run_and_show(run, attention.panels, "a quarter of an hour", _print_attention, quick, json, picture)
 
 
 def bench_generation(quick: bool = False, json: bool = False, picture: Path | None = None) -> None:
