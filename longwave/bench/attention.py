@@ -20,6 +20,7 @@ from longwave.models import ModelConfig, SequenceModel
 
 Row = Literal["attention-stored", "attention", "performer", "linear-attention", "s4", "s4-glu"]
 ROWS: tuple[Row, ...] = get_args(Row)
+WITH_KERNELS = ("s4", "s4-glu")
 BASE: Row = "attention-stored"  # the paper's Transformer, which is 1 in its table
 LABELS = {
     "attention-stored": "Transformer, L x L stored",
@@ -32,9 +33,9 @@ LABELS = {
 LAYERS, WIDTH, D_ATTENTION, HEADS, D_STATE = 4, 256, 128, 4, 256
 VOCABULARY, CLASSES = 256, 2
 BATCH, QUICK_BATCH = 32, 8  # 32 is the paper's
-MOST_STORED = (
-    8 << 30
-)  # bytes for the stored matrices: a smaller batch is measured, and scaled, where they would take more
+# Models that do the same work for every row of a batch are measured with fewer rows, and scaled, where it is larger.
+MOST_STORED = 8 << 30  # bytes for the stored matrices
+MOST_TOKENS = 2**15
 LENGTHS = (1024, 2048, 4096)
 QUICK_LENGTHS = (512, 1024)
 # length: row: speed and memory over those of the Transformer, on an A100 with batch 32
@@ -48,9 +49,9 @@ CAPTION = (
     f"(Lambda, P, B) a layer, length= given, a {WIDTH} x {WIDTH} matrix behind it; so both sides have the 600k "
     "parameters that the paper names. With GLU that matrix is twice as wide. Attention looks both ways, as in "
     "the Long Range Arena; S4 one way, as the paper's number of parameters says. No positions are added to what "
-    "attention sees. The stored matrices of all rows of a batch may not fit into memory: then fewer rows are measured, "
-    "and time and memory are multiplied by what is missing, as the table says. Speed and memory are over those of the "
-    "Transformer with the L x L matrix "
+    "attention sees. S4 computes its kernels once for all rows of a batch; the others do the same work for each row, "
+    "so that of large batches fewer rows are measured, and time and memory scaled, as the table says. Speed and memory "
+    "are over those of the Transformer with the L x L matrix "
     "stored. Times: the fastest of several repeats, in turn in one process. Memory: growth of the peak resident "
     "set during one pass, in a process of its own that gives freed memory back at once; parameters and input "
     "come on top. The paper: on an A100."
@@ -65,18 +66,19 @@ def run(quick: bool, progress: Callable[[str], None], batch: int | None = None) 
     rows: list[dict[str, Any]] = []
     counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in ROWS}
     for L in QUICK_LENGTHS if quick else LENGTHS:
-        stored = stored_batch(L, batch)
-        reason = too_little_memory(needed_bytes(L, stored))
-        batches = {name: stored if name == BASE else batch for name in ROWS if reason is None or name != BASE}
+        batches = {name: measured_batch(name, L, batch) for name in ROWS}
+        reason = too_little_memory(needed_bytes(L, batches[BASE]))
+        if reason is not None:
+            del batches[BASE]
         progress(f"times at length {L:,}, batch {batch}")
         repeats = 5 if L * batch < 2**16 and not quick else 2
         seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats)
-        sizes: dict[str, int] = {}
+        sizes: dict[Row, int] = {}
         if can_measure_memory() and not quick:
             for name, count in batches.items():
                 progress(f"memory of {LABELS[name]} at length {L:,}")
                 sizes[name] = in_fresh_process(memory, name=name, L=L, batch=count)
-        rows += rows_at(L, batch, stored, counts, seconds, sizes, reason)
+        rows += rows_at(L, batch, batches, counts, seconds, sizes, reason)
     return {
         "bench": "attention",
         "layers": LAYERS,
@@ -93,24 +95,23 @@ def run(quick: bool, progress: Callable[[str], None], batch: int | None = None) 
 def rows_at(
     L: int,
     batch: int,
-    stored: int,
+    measured: dict[Row, int],
     counts: dict[Row, int],
-    seconds: dict[str, float],
-    sizes: dict[str, int],
+    seconds: dict[Row, float],
+    sizes: dict[Row, int],
     reason: str | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of one length, from what was measured: speed and memory over the Transformer's, and the paper's.
 
-    With the matrices stored, `stored` rows of a batch were measured, and are scaled to all of them.
+    `measured` says how many rows of the batch `seconds` and `sizes` stand for; they are scaled to all of them.
     """
-    scale = batch / stored
-    seconds = {name: value * scale if name == BASE else value for name, value in seconds.items()}
-    sizes = {name: round(value * scale) if name == BASE else value for name, value in sizes.items()}
+    seconds = {name: value * batch / measured[name] for name, value in seconds.items()}
+    sizes = {name: value * batch // measured[name] for name, value in sizes.items()}
     rows = []
     for name, count in counts.items():
         speed, memory_ratio = PAPER.get(L, {}).get(name, (None, None))
         row: dict[str, Any] = {"L": L, "batch": batch, "model": name, "parameters": count}
-        row["measured_batch"] = stored if name == BASE else batch
+        row["measured_batch"] = measured.get(name, 0)
         row["paper"] = None if speed is None else {"speed": speed, "memory": memory_ratio}
         if name not in seconds:
             row["skipped"] = reason
@@ -126,9 +127,11 @@ def rows_at(
     return rows
 
 
-def stored_batch(L: int, batch: int) -> int:
-    """How many of a batch's rows to measure with their matrices stored."""
-    while batch > 1 and needed_bytes(L, batch) > MOST_STORED:
+def measured_batch(name: Row, L: int, batch: int) -> int:
+    """How many rows of a batch to measure."""
+    if name in WITH_KERNELS:
+        return batch
+    while batch > 1 and (batch * L > MOST_TOKENS or (name == BASE and needed_bytes(L, batch) > MOST_STORED)):
         batch = -(-batch // 2)
     return batch
 
@@ -140,7 +143,7 @@ def needed_bytes(L: int, batch: int) -> int:
 
 def make_model(name: Row, L: int) -> SequenceModel:
     """The model of a row, for sequences of L bytes."""
-    is_s4 = name in ("s4", "s4-glu")
+    is_s4 = name in WITH_KERNELS
     config = ModelConfig(
         d_model=WIDTH,
         n_layers=LAYERS,

@@ -1,7 +1,7 @@
 """Pictures of the tables: lines over a length, a size or a context, on logarithmic axes."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Points = list[tuple[float, float]]
 
@@ -29,14 +29,19 @@ def check_path(path: Path) -> None:
 
 
 def draw(panels: list[Panel], path: Path) -> None:
-    """The panels side by side; a name has the same colour in all of them."""
+    """The panels in rows of two, with one legend; a name has the same colour in all of them."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import StrMethodFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     panels = [panel for panel in panels if any(panel.lines.values())] or panels
-    figure = Figure(figsize=(5.2 * len(panels), 4.2), layout="constrained")
+    columns, rows = min(2, len(panels)), -(-len(panels) // 2)
+    figure = Figure(figsize=(5.2 * columns, 4.0 * rows + 0.6), layout="constrained")
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+    legend: dict[str, Any] = {}
+    places_of_panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axes in places_of_panels[len(panels) :]:
+        axes.set_axis_off()
+    for axes, panel in zip(places_of_panels, panels, strict=False):
         for style, suffix, lines in (("-", "", panel.lines), ("--", ", the paper", panel.paper)):
             for name, points in lines.items():
                 if points:
@@ -49,9 +54,13 @@ def draw(panels: list[Panel], path: Path) -> None:
             axes.set_xscale("log", base=2)
             axes.set_xticks(places)
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axes.grid(color="0.9")
         axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
-        if axes.lines:
-            axes.legend(frameon=False, fontsize="small")
+        legend |= {str(line.get_label()): line for line in axes.lines}
+    if legend:
+        figure.legend(list(legend.values()), list(legend), loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=130)

@@ -121,7 +121,7 @@ def bench_attention(
     from longwave.bench import attention
 
     run = functools.partial(attention.run, batch=batch)
-    _run_and_show(run, attention.panels, "a quarter of an hour", _print_attention, quick, json, picture)
+    _run_and_show(run, attention.panels, "ten minutes", _print_attention, quick, json, picture)
 
 
 def bench_generation(quick: bool = False, json: bool = False, picture: Path | None = None) -> None:
@@ -355,7 +355,7 @@ def _print_attention(result: dict[str, Any]) -> None:
 
 def _batch(row: dict[str, Any]) -> str:
     whole, measured = row["batch"], row["measured_batch"]
-    return str(whole) if measured == whole else f"{measured}, scaled to {whole}"
+    return str(whole) if measured in (0, whole) else f"{measured}, scaled to {whole}"
 
 
 def _print_generation(result: dict[str, Any]) -> None:

@@ -90,14 +90,16 @@ def test_generation_is_compared_by_tokens_a_second():
 
 def test_attention_is_compared_with_the_stored_matrix():
     seconds, sizes = {"attention-stored": 6.0, "s4": 2.0}, {"attention-stored": 100, "s4": 25}
-    first, s4 = attention.rows_at(1024, 4, 4, {"attention-stored": 1, "s4": 2}, seconds, sizes)
+    first, s4 = attention.rows_at(1024, 4, dict.fromkeys(seconds, 4), {"attention-stored": 1, "s4": 2}, seconds, sizes)
     assert (first["speed"], first["memory"], first["paper"]) == (1, 1, None)
     assert (s4["speed"], s4["memory"]) == (3, 0.25)
     assert s4["paper"] == {"speed": 1.58, "memory": 0.43}
 
 
 def test_a_model_that_does_not_fit_gives_its_reason_and_no_ratio():
-    first, s4 = attention.rows_at(4096, 1, 1, {"attention-stored": 1, "s4": 2}, {"s4": 2.0}, {"s4": 25}, "too large")
+    first, s4 = attention.rows_at(
+        4096, 1, {"s4": 1}, {"attention-stored": 1, "s4": 2}, {"s4": 2.0}, {"s4": 25}, "too large"
+    )
     assert first["skipped"] == "too large"
     assert "seconds" not in first
     assert "speed" not in s4
@@ -232,15 +234,17 @@ def test_a_large_lssl_runs_once(monkeypatch):
 
 
 @pytest.mark.usefixtures("here")
-def test_where_the_matrices_do_not_fit_fewer_rows_are_measured_and_scaled(monkeypatch, capsys):
+def test_of_large_batches_fewer_rows_are_measured_and_scaled(monkeypatch, capsys):
     monkeypatch.setattr(attention, "MOST_STORED", attention.needed_bytes(32, 2))
+    monkeypatch.setattr(attention, "MOST_TOKENS", 4 * 32)
     assert call("bench", "attention", "--batch", "8", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {row["batch"] for row in rows} == {8}
     measured = {(row["L"], row["model"]): row["measured_batch"] for row in rows}
     assert measured[16, "attention-stored"] == 8
     assert measured[32, "attention-stored"] == 2
-    assert measured[32, "s4"] == 8
+    assert measured[32, "performer"] == 4
+    assert measured[32, "s4"] == measured[32, "s4-glu"] == 8
     assert call("bench", "attention", "--batch", "8") == 0
     assert "2, scaled" in capsys.readouterr().out
     assert call("bench", "attention", "--batch", "0") == 2
@@ -248,7 +252,9 @@ def test_where_the_matrices_do_not_fit_fewer_rows_are_measured_and_scaled(monkey
 
 def test_time_and_memory_are_scaled_alike():
     seconds, sizes = {"attention-stored": 6.0, "s4": 2.0}, {"attention-stored": 100, "s4": 25}
-    first, s4 = attention.rows_at(4096, 8, 2, {"attention-stored": 1, "s4": 2}, seconds, sizes)
+    first, s4 = attention.rows_at(
+        4096, 8, {"attention-stored": 2, "s4": 8}, {"attention-stored": 1, "s4": 2}, seconds, sizes
+    )
     assert (first["seconds"], first["memory_bytes"], first["measured_batch"]) == (24, 400, 2)
     assert (s4["speed"], s4["memory"], s4["seconds"]) == (12, 25 / 400, 2)
 
