@@ -104,6 +104,7 @@ def _steps(
         for part in prompt.split(max(1, MOST_LOGITS // (len(prompt) * model.config.vocabulary)), dim=1):
             logits, state = model(part, state, need_state=True)
         step = Recurrence(model, len(prompt), state)
+    del state  # what attention has read so far is large
     logits = logits[:, -1]
     for left in reversed(range(length)):
         chances = probabilities(logits, *choice)

@@ -1,6 +1,6 @@
 """S4 against Transformers of the same width, depth and number of parameters: the paper's tab:lra-benchmark."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
 import torch
@@ -34,7 +34,7 @@ LAYERS, WIDTH, D_ATTENTION, HEADS, D_STATE = 4, 256, 128, 4, 256
 VOCABULARY, CLASSES = 256, 2
 BATCH, QUICK_BATCH = 32, 8  # 32 is the paper's
 # Models that do the same work for every row of a batch are measured with fewer rows, and scaled, where it is larger.
-MOST_STORED = 8 << 30  # bytes for the stored matrices
+MOST_STORED = 8 << 30  # bytes of a pass with stored matrices
 MOST_TOKENS = 2**15
 LENGTHS = (1024, 2048, 4096)
 QUICK_LENGTHS = (512, 1024)
@@ -67,9 +67,8 @@ def run(quick: bool, progress: Callable[[str], None], batch: int | None = None) 
     counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in ROWS}
     for L in QUICK_LENGTHS if quick else LENGTHS:
         batches = {name: measured_batch(name, L, batch) for name in ROWS}
-        reason = too_little_memory(needed_bytes(L, batches[BASE]))
-        if reason is not None:
-            del batches[BASE]
+        reasons = {name: too_little_memory(needed_bytes(name, L, count)) for name, count in batches.items()}
+        batches = {name: count for name, count in batches.items() if reasons[name] is None}
         progress(f"times at length {L:,}, batch {batch}")
         repeats = 5 if L * batch < 2**16 and not quick else 2
         seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats)
@@ -78,7 +77,7 @@ def run(quick: bool, progress: Callable[[str], None], batch: int | None = None) 
             for name, count in batches.items():
                 progress(f"memory of {LABELS[name]} at length {L:,}")
                 sizes[name] = in_fresh_process(memory, name=name, L=L, batch=count)
-        rows += rows_at(L, batch, batches, counts, seconds, sizes, reason)
+        rows += rows_at(L, batch, batches, counts, seconds, sizes, reasons)
     return {
         "bench": "attention",
         "layers": LAYERS,
@@ -99,7 +98,7 @@ def rows_at(
     counts: dict[Row, int],
     seconds: dict[Row, float],
     sizes: dict[Row, int],
-    reason: str | None = None,
+    reasons: Mapping[Row, str | None] | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of one length, from what was measured: speed and memory over the Transformer's, and the paper's.
 
@@ -114,7 +113,7 @@ def rows_at(
         row["measured_batch"] = measured.get(name, 0)
         row["paper"] = None if speed is None else {"speed": speed, "memory": memory_ratio}
         if name not in seconds:
-            row["skipped"] = reason
+            row["skipped"] = (reasons or {}).get(name)
         else:
             row["seconds"] = seconds[name]
             if BASE in seconds:
@@ -131,14 +130,19 @@ def measured_batch(name: Row, L: int, batch: int) -> int:
     """How many rows of a batch to measure."""
     if name in WITH_KERNELS:
         return batch
-    while batch > 1 and (batch * L > MOST_TOKENS or (name == BASE and needed_bytes(L, batch) > MOST_STORED)):
+    while batch > 1 and (batch * L > MOST_TOKENS or (name == BASE and needed_bytes(name, L, batch) > MOST_STORED)):
         batch = -(-batch // 2)
     return batch
 
 
-def needed_bytes(L: int, batch: int) -> int:
-    """About what the stored matrices take: scores and weights of each layer, and a gradient or two on the way back."""
-    return 4 * batch * HEADS * L * L * (2 * LAYERS + 3)
+def needed_bytes(name: Row, L: int, batch: int) -> int:
+    """About what a training pass takes.
+
+    A dozen arrays of all features in each layer; with stored matrices also scores and weights of each layer, and a
+    gradient or two on the way back.
+    """
+    features = 4 * batch * L * WIDTH * 12 * LAYERS
+    return features + (4 * batch * HEADS * L * L * (2 * LAYERS + 3) if name == BASE else 0)
 
 
 def make_model(name: Row, L: int) -> SequenceModel:

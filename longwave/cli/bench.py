@@ -157,10 +157,13 @@ def _run_and_show(
         print(f"this takes about {duration}; --quick gives a look in under a minute", file=sys.stderr, flush=True)
     with _progress() as progress:
         result = run(quick, progress)
-    if picture is not None:
-        draw(panels(result), picture)
+    _print_json(result) if json else print_tables(result)  # first of all: should the drawing fail, nothing is lost
+    drawn = panels(result)
+    if picture is not None and drawn:
+        draw(drawn, picture)
         print(picture, file=sys.stderr)
-    _print_json(result) if json else print_tables(result)
+    elif picture is not None:
+        print(f"{picture} was not drawn: nothing was measured", file=sys.stderr)
 
 
 @contextmanager

@@ -102,7 +102,7 @@ class BlockSteps:
         weight, bias = block.linear
         glu = len(weight) == 2 * self.H
         if glu:  # each vector of values beside that of their gates
-            order = torch.arange(2 * self.H).view(2, -1, self.lanes).transpose(0, 1).flatten()
+            order = torch.arange(2 * self.H, device=weight.device).view(2, -1, self.lanes).transpose(0, 1).flatten()
             weight, bias = weight[order], bias[order]
         packed = _Block(
             N=block.constants.shape[2],

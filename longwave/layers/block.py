@@ -4,7 +4,7 @@ With `lengths`, padding has no effect anywhere: the mixer ignores it, and batch 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -199,6 +199,6 @@ class Block(nn.Module):
         return kernels.gate(x, nn.functional.linear(z, self.linear.weight), self.linear.bias)
 
 
-def is_plain(linear: nn.Module) -> bool:
+def is_plain(linear: nn.Module) -> TypeGuard[nn.Linear]:
     """Whether a linear layer is its weight and bias: not quantised, adapted, sharded or watched by a hook."""
     return type(linear) is nn.Linear and not (linear._forward_hooks or linear._forward_pre_hooks)

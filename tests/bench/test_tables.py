@@ -98,7 +98,7 @@ def test_attention_is_compared_with_the_stored_matrix():
 
 def test_a_model_that_does_not_fit_gives_its_reason_and_no_ratio():
     first, s4 = attention.rows_at(
-        4096, 1, {"s4": 1}, {"attention-stored": 1, "s4": 2}, {"s4": 2.0}, {"s4": 25}, "too large"
+        4096, 1, {"s4": 1}, {"attention-stored": 1, "s4": 2}, {"s4": 2.0}, {"s4": 25}, {"attention-stored": "too large"}
     )
     assert first["skipped"] == "too large"
     assert "seconds" not in first
@@ -218,6 +218,16 @@ def test_a_dimension_that_does_not_fit_is_said(monkeypatch, capsys):
 
 
 @pytest.mark.usefixtures("here")
+def test_without_memory_nothing_is_measured_and_no_picture_drawn(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(generation, "too_little_memory", lambda needed: "not measured: too large")
+    assert call("bench", "generation", "--picture", str(tmp_path / "a.png")) == 0
+    shown = capsys.readouterr()
+    assert "not measured: too large" in shown.out
+    assert "a.png was not drawn: nothing was measured" in shown.err
+    assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.usefixtures("here")
 def test_a_large_lssl_runs_once(monkeypatch):
     runs = []
     whole = lssl.training_pass
@@ -235,13 +245,14 @@ def test_a_large_lssl_runs_once(monkeypatch):
 
 @pytest.mark.usefixtures("here")
 def test_of_large_batches_fewer_rows_are_measured_and_scaled(monkeypatch, capsys):
-    monkeypatch.setattr(attention, "MOST_STORED", attention.needed_bytes(32, 2))
+    monkeypatch.setattr(attention, "MOST_STORED", attention.needed_bytes("attention-stored", 32, 2))
     monkeypatch.setattr(attention, "MOST_TOKENS", 4 * 32)
     assert call("bench", "attention", "--batch", "8", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {row["batch"] for row in rows} == {8}
     measured = {(row["L"], row["model"]): row["measured_batch"] for row in rows}
-    assert measured[16, "attention-stored"] == 8
+    assert measured[16, "attention"] == 8
+    assert measured[16, "attention-stored"] == 4
     assert measured[32, "attention-stored"] == 2
     assert measured[32, "performer"] == 4
     assert measured[32, "s4"] == measured[32, "s4-glu"] == 8

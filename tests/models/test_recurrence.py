@@ -79,8 +79,8 @@ def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind, bits):
 @pytest.mark.parametrize("kind", ["layer norm", "feed-forward", "feed-forward, batch norm after"])
 @torch.no_grad()
 def test_threads_that_share_rows_or_features_change_nothing(compiled, kind, batch, threads):
-    model = make(**KINDS[kind])
-    x = inputs(model, batch, 4)
+    model = make(**{"d_model": 128, **KINDS[kind]})  # wide enough for threads that do not wait to be found out
+    x = inputs(model, batch, 10)
     expected, _ = by_steps(model, x, model.initial_state(batch))
     torch.set_num_threads(threads)
     steps = Recurrence(model, batch)
@@ -121,25 +121,61 @@ def test_the_weights_are_those_of_the_beginning(compiled):
     assert differ(torch.stack([steps(one) for one in x]), expected) < 1e-5
 
 
-def replace_linear(model):
-    model.blocks[0].linear = torch.nn.Sequential(model.blocks[0].linear)
+class Subclass(SequenceModel):
+    def step(self, x, state, **options):
+        y, state = super().step(x, state, **options)
+        return y + 1, state
 
 
+def patch_forward(model):
+    whole = model.decoder.forward
+    model.decoder.forward = lambda *given, **named: whole(*given, **named)
+
+
+def replace(module, name, other):
+    setattr(module, name, other)
+
+
+# What may be done to a model (with layer norm and a feed-forward sublayer) before it takes steps.
 NOT_COMPILED = {
     "double": lambda model: model.double(),
     "a hook": lambda model: model.blocks[1].register_forward_hook(lambda *_: None),
-    "another linear layer": replace_linear,
+    "a patched method": patch_forward,
+    "dropout left on": lambda model: model.blocks[0].dropout.train(),
+    "another linear layer": lambda model: replace(
+        model.blocks[0], "linear", torch.nn.Sequential(model.blocks[0].linear)
+    ),
+    "a linear layer without bias": lambda model: replace(
+        model.blocks[1].feed_forward, "0", torch.nn.Linear(32, 16, bias=False).eval()
+    ),
+    "another GELU": lambda model: replace(model.blocks[0].feed_forward, "1", torch.nn.GELU("tanh").eval()),
+    "another norm": lambda model: replace(model.blocks[0].norm, "bias", None),
+    "another dropout": lambda model: replace(model.blocks[1].feed_forward, "2", torch.nn.Dropout(0.5).eval()),
+    "a subclass with its own step": lambda model: replace(model, "__class__", Subclass),
+    "no blocks": lambda model: replace(model, "blocks", torch.nn.ModuleList()),
 }
 
 
 @pytest.mark.parametrize("change", NOT_COMPILED)
 def test_what_the_library_does_not_know_goes_by_the_models_own_step(compiled, change):
-    model = make()
+    model = make(feed_forward=16)
     NOT_COMPILED[change](model)
     check_plain(model)
 
 
-@pytest.mark.parametrize("settings", [{"mixer": "attention"}, {"mixer": "gru"}, {"d_model": 20}], ids=str)
+@torch.no_grad()
+def test_the_input_stays_as_it_was(compiled):
+    model = make(vocabulary=0, input_size=32)
+    model.encoder.values = torch.nn.Identity().eval()
+    x = torch.randn(2, 32)
+    before = x.clone()
+    steps = Recurrence(model, 2)
+    assert steps.is_compiled
+    steps(x)
+    assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("settings", [{"mixer": "attention"}, {"mixer": "gru"}, {"d_model": 18}], ids=str)
 def test_so_do_other_mixers_and_odd_widths(compiled, settings):
     check_plain(make(**settings))
 
@@ -155,8 +191,11 @@ def check_plain(model):
 
 def test_wrong_rows_and_states_are_refused(compiled):
     model = make()
-    with pytest.raises(ValueError, match="x: expected 2 rows, as the state has, got 3"):
-        Recurrence(model, 2)(torch.zeros(3, dtype=torch.long))
+    for shape in ((3,), (2, 3)):
+        with pytest.raises(ValueError, match="x: expected 2 rows of tokens, as the state has, got"):
+            Recurrence(model, 2)(torch.zeros(shape, dtype=torch.long))
+    with pytest.raises(ValueError, match="forecast_by_steps"):
+        Recurrence(make(decoder="forecast", horizon=3, vocabulary=0, output_size=1), 2)
     with pytest.raises(ValueError, match="state"):
         Recurrence(model, 2, model.initial_state(3))
     with pytest.raises(ValueError, match="rate"):
