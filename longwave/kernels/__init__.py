@@ -7,6 +7,7 @@
 and, for the parts of a block that follow (in float32 and where it was compiled; else torch's own operators):
 
     activate(z, keep)                        -> gelu(z) * keep             z (batch, L, H), keep (batch, H) or none
+    mix(z, keep, weight, bias)               -> a linear layer behind it   weight (out, H), bias (out,) or none
     gate(x, z, bias)                         -> x + a * sigmoid(b)         x (..., H), (a, b) = z + bias, z (..., 2 H)
 
 Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,).
@@ -83,6 +84,15 @@ def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
         y = torch.nn.functional.gelu(z)
         return y if keep is None else y * keep.unsqueeze(1)
     y = torch.ops.longwave.activate(z, z.new_ones(z.shape[0], z.shape[2]) if keep is None else keep)
+    return y
+
+
+def mix(z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The linear layer behind `activate`. For the backward pass it keeps z alone, and computes GELU(z) once more."""
+    if not _is_fused(z) or weight.dtype != z.dtype or torch.is_autocast_enabled(z.device.type):
+        return torch.nn.functional.linear(activate(z, keep), weight, bias)
+    keep = z.new_ones(z.shape[0], z.shape[2]) if keep is None else keep
+    y: Tensor = torch.ops.longwave.mix(z, keep, weight, bias)
     return y
 
 
@@ -168,6 +178,16 @@ def _activate_backward(grad: Tensor, z: Tensor, keep: Tensor) -> Tensor:
     return native.activate_backward(grad, z, keep)
 
 
+@torch.library.custom_op("longwave::mix", mutates_args=())
+def _mix(z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return native.mix(z, keep, weight, bias)
+
+
+@torch.library.custom_op("longwave::mix_backward", mutates_args=())
+def _mix_backward(grad: Tensor, z: Tensor, keep: Tensor, weight: Tensor, need_weight: bool) -> list[Tensor]:
+    return native.mix_backward(grad, z, keep, weight, need_weight)
+
+
 @torch.library.custom_op("longwave::gate", mutates_args=())
 def _gate(x: Tensor, z: Tensor, bias: Tensor) -> Tensor:
     return native.gate(x, z, bias)
@@ -182,6 +202,16 @@ def _gate_backward(grad: Tensor, z: Tensor, bias: Tensor) -> list[Tensor]:
 @_gate.register_fake
 def _(x: Tensor, *others: Tensor) -> Tensor:
     return x.new_empty(x.shape)
+
+
+@_mix.register_fake
+def _(z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return z.new_empty(*z.shape[:-1], weight.shape[0])
+
+
+@_mix_backward.register_fake
+def _(grad: Tensor, z: Tensor, keep: Tensor, weight: Tensor, need_weight: bool) -> list[Tensor]:
+    return [z.new_empty(z.shape), *([weight.new_empty(weight.shape)] if need_weight else [])]
 
 
 @_activate_backward.register_fake
@@ -237,6 +267,16 @@ def _activate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
     return torch.ops.longwave.activate_backward(grad, *ctx.saved_tensors), None
 
 
+def _save_mix(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:3])
+
+
+def _mix_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    _, _, need_weight, need_bias = ctx.needs_input_grad
+    dz, *dweight = torch.ops.longwave.mix_backward(grad, *ctx.saved_tensors, need_weight)
+    return dz, None, dweight[0] if need_weight else None, grad.sum((0, 1)) if need_bias else None
+
+
 def _save_gate(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs[1:])
 
@@ -246,6 +286,7 @@ def _gate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
 
 
 _activate.register_autograd(_activate_gradients, setup_context=_save_signal)
+_mix.register_autograd(_mix_gradients, setup_context=_save_mix)
 _gate.register_autograd(_gate_gradients, setup_context=_save_gate)
 _convolve.register_autograd(_convolve_gradients, setup_context=_save_signal)
 _spectrum.register_autograd(_spectrum_gradients, setup_context=_save)

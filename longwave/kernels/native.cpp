@@ -169,7 +169,7 @@ int choose_vector_bytes(int requested) {
 }  // namespace
 
 // Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
-LONGWAVE_API int longwave_abi() { return 3; }
+LONGWAVE_API int longwave_abi() { return 4; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
@@ -203,8 +203,8 @@ LONGWAVE_API int longwave_activate(int64_t batch, int64_t L, int64_t H, const fl
 }
 
 LONGWAVE_API int longwave_activate_backward(int64_t batch, int64_t L, int64_t H, const float *dy, const float *z,
-                                            const float *keep, int threads, int vector_bytes, float *dz) {
-    LONGWAVE_DISPATCH(vector_bytes, activate_backward(batch, L, H, dy, z, keep, threads, dz))
+                                            const float *keep, int threads, int vector_bytes, float *dz, float *y) {
+    LONGWAVE_DISPATCH(vector_bytes, activate_backward(batch, L, H, dy, z, keep, threads, dz, y))
 }
 
 LONGWAVE_API int longwave_model_step(int64_t batch, int64_t H, int64_t count, const Block *blocks, float *const *states,

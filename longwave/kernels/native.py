@@ -17,7 +17,7 @@ from torch import Tensor
 from longwave.kernels import reference
 from longwave.kernels.reference import needs_float64
 
-ABI = 3  # of native.cpp
+ABI = 4  # of native.cpp
 
 
 class Unavailable(RuntimeError):
@@ -152,8 +152,25 @@ def activate_backward(dy: Tensor, z: Tensor, keep: Tensor, vector_bytes: int = 0
     """The gradient with respect to z."""
     dy, z, keep = dy.contiguous(), z.contiguous(), keep.contiguous()
     dz = torch.empty_like(z)
-    _call("activate_backward", z.shape, (dy, z, keep), [torch.get_num_threads(), vector_bytes], (dz,))
+    options = [torch.get_num_threads(), vector_bytes]
+    _call("activate_backward", z.shape, (dy, z, keep), options, (dz, z.new_empty(0)))
     return dz
+
+
+def mix(z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A linear layer behind `activate`."""
+    return torch.nn.functional.linear(activate(z, keep), weight, bias)
+
+
+def mix_backward(
+    dy: Tensor, z: Tensor, keep: Tensor, weight: Tensor, need_weight: bool, vector_bytes: int = 0
+) -> list[Tensor]:
+    """The gradients with respect to z and, if it is needed, weight, for which GELU(z) is computed once more."""
+    z, keep = z.contiguous(), keep.contiguous()
+    dz = (dy @ weight).contiguous()  # so far that of GELU(z); the rest of the way is gone in place
+    again = torch.empty_like(z) if need_weight else z.new_empty(0)
+    _call("activate_backward", z.shape, (dz, z, keep), [torch.get_num_threads(), vector_bytes], (dz, again))
+    return [dz, dy.flatten(0, -2).mT @ again.flatten(0, -2)] if need_weight else [dz]
 
 
 def gate(x: Tensor, z: Tensor, bias: Tensor, vector_bytes: int = 0) -> Tensor:

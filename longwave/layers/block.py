@@ -87,9 +87,14 @@ class Dropout(nn.Module):
             return x * keep.unsqueeze(1)
         return nn.functional.dropout(x, self.p, self.training)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is dropped."""
+        return self.training and self.p > 0
+
     def mask(self, x: Tensor) -> Tensor | None:
         """What multiplies all steps of x (B, L, H) alike, (B, H): 0 or 1/(1-p); None if nothing does."""
-        if not self.training or self.p == 0 or not self.tied:
+        if not self.is_on or not self.tied:
             return None
         return nn.functional.dropout(x.new_ones(x.shape[0], x.shape[2]), self.p)
 
@@ -189,14 +194,15 @@ class Block(nn.Module):
         if self.linear is None:
             return x + self.dropout(z)
         keep = self.dropout.mask(z)
-        z = kernels.activate(z, keep)
-        z = z if keep is not None else self.dropout(z)
+        if (self.dropout.is_on and keep is None) or not is_plain(self.linear):
+            z = kernels.activate(z, keep)
+            z = self.linear(self.dropout(z) if keep is None else z)
+            return x + (nn.functional.glu(z, dim=-1) if self.glu else z)
+        weight, bias = self.linear.weight, self.linear.bias
         if not self.glu:
-            return x + self.linear(z)
-        if not is_plain(self.linear):
-            return x + nn.functional.glu(self.linear(z), dim=-1)
+            return x + kernels.mix(z, keep, weight, bias)
         # Without its bias, which is added on the way through the gate.
-        return kernels.gate(x, nn.functional.linear(z, self.linear.weight), self.linear.bias)
+        return kernels.gate(x, kernels.mix(z, keep, weight), bias)
 
 
 def is_plain(linear: nn.Module) -> TypeGuard[nn.Linear]:

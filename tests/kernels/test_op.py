@@ -353,6 +353,18 @@ def test_the_parts_of_a_block_agree_with_torch(compiled, vector_bytes, H):
     assert ((y - truth).abs() <= 1e-6 * truth.abs() + 1e-9).all()
     assert (native.activate_backward(dy, z, keep, vector_bytes) - exact.grad).abs().max() < 1e-6
 
+    weight, dy = torch.randn(7, H), torch.randn(2, 80, 7)
+    exact, exact_weight = z.double().requires_grad_(), weight.double().requires_grad_()
+    truth = (torch.nn.functional.gelu(exact) * keep.double().unsqueeze(1)) @ exact_weight.mT
+    truth.backward(dy.double())
+    assert error(native.mix(z, keep, weight, None), truth) < 1e-6
+    dz, dweight = native.mix_backward(dy, z, keep, weight, True, vector_bytes)
+    assert error(dz, exact.grad) < 1e-6
+    assert error(dweight, exact_weight.grad) < 1e-6
+    (alone,) = native.mix_backward(dy, z, keep, weight, False, vector_bytes)
+    assert torch.equal(alone, dz)
+
+    dy = torch.randn(2, 80, H)
     x, z, bias = torch.randn(2, 80, H), torch.cat((torch.randn(2, 80, H), z), dim=-1), torch.randn(2 * H)
     leaves = [t.double().requires_grad_() for t in (x, z, bias)]
     truth = leaves[0] + torch.nn.functional.glu(leaves[1] + leaves[2], dim=-1)
@@ -368,9 +380,38 @@ def test_the_parts_of_a_block_are_proper_ops(compiled):
     wide, bias = torch.randn(2, 3, 2 * H, requires_grad=True), torch.randn(2 * H, requires_grad=True)
     torch.library.opcheck(ops.activate.default, (z, keep))
     torch.library.opcheck(ops.gate.default, (x, wide, bias))
+    weight, shift = torch.randn(3, H, requires_grad=True), torch.randn(3, requires_grad=True)
+    torch.library.opcheck(ops.mix.default, (z, keep, weight, shift))
+    torch.library.opcheck(ops.mix.default, (z, keep, weight.detach(), None))
+    for need_weight in (True, False):
+        given = (torch.randn(2, 3, 3), z.detach(), keep, weight.detach(), need_weight)
+        torch.library.opcheck(ops.mix_backward.default, given)
     dy = torch.randn(2, 3, H)
     torch.library.opcheck(ops.activate_backward.default, (dy, z.detach(), keep))
     torch.library.opcheck(ops.gate_backward.default, (dy, wide.detach(), bias.detach()))
+
+
+@pytest.mark.parametrize("frozen", ["none", "weight", "z"])
+def test_a_linear_layer_keeps_its_input_alone_for_the_backward_pass(compiled, frozen):
+    """And gives the gradients that torch's own operators give."""
+    z, keep = torch.randn(4, 300, 32, requires_grad=frozen != "z"), torch.rand(4, 32)
+    weight, bias = torch.randn(5, 32, requires_grad=frozen != "weight"), torch.randn(5, requires_grad=True)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.shape) or t, lambda t: t):
+        y = kernels.mix(z, keep, weight, bias)
+    assert kept.count(z.shape) == 1
+    expected = torch.nn.functional.linear(torch.nn.functional.gelu(z) * keep.unsqueeze(1), weight, bias)
+    assert error(y, expected) < 1e-6
+    wanted = [t for t in (z, weight, bias) if t.requires_grad]
+    dy = torch.randn_like(y)
+    found, truth = (torch.autograd.grad(out, wanted, dy) for out in (y, expected))
+    assert all(error(a, b) < 2e-6 for a, b in zip(found, truth, strict=True))
+
+
+def test_under_autocast_a_linear_layer_is_torchs_own(compiled):
+    z, weight = torch.randn(4, 300, 32), torch.randn(5, 32)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert kernels.mix(z, None, weight).dtype == torch.bfloat16
 
 
 def test_what_is_not_a_number_stays_so_in_the_parts_of_a_block(compiled):
