@@ -62,10 +62,9 @@ def _parts(norm: str) -> dict[str, Callable[[], None]]:
     return {
         "kernel": lambda: _both_ways(layer.kernel(L), K.detach()[0], *layer.parameters()),
         "convolution": lambda: _both_ways(kernels.convolve(u, K, D), gradient, u, K, D),
-        "linear layer": lambda: _both_ways(
-            nn.functional.linear(u, linear.weight), wide.detach(), u, *linear.parameters()
+        "GELU, dropout, linear layer": lambda: _both_ways(
+            kernels.mix(u, keep, linear.weight), wide.detach(), u, linear.weight
         ),
-        "GELU, dropout": lambda: _both_ways(kernels.activate(u, keep), gradient, u),
         "GLU, residual": lambda: _both_ways(kernels.gate(u, wide, linear.bias), gradient, u, wide, linear.bias),
         f"{norm} norm": lambda: _both_ways(norm_layer(u), gradient, u, *norm_layer.parameters()),
     }
