@@ -8,15 +8,10 @@ one call of it takes a step through all blocks and moves the states on in place.
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn.modules import module as torch_module
+from torch import Tensor
 
-from longwave import kernels
-from longwave.kernels import native
-from longwave.kernels.native_model import Affine, BlockSteps, ResidualBlock
-from longwave.layers import S4, Block
-from longwave.layers.block import Dropout, LayerNorm, MaskedBatchNorm, is_plain
 from longwave.layers.checks import check_count, check_rate
+from longwave.layers.compiled import compiled_steps, is_untouched
 from longwave.models.model import SequenceModel
 
 
@@ -37,7 +32,9 @@ class Recurrence:
         with torch.no_grad():
             states, self._decoder_state = model.initial_state(batch) if state is None else state
             self._states = list(states)
-            self._blocks = _compiled(model, rate)
+            # A model that was changed goes by its own step, whatever it is.
+            ours = isinstance(model, SequenceModel) and type(model).step is SequenceModel.step and is_untouched(model)
+            self._blocks = compiled_steps(model.blocks, rate) if ours else None
             if self._blocks is not None:
                 self._states = [_own(block, s, batch) for block, s in zip(model.blocks, states, strict=True)]
 
@@ -68,68 +65,7 @@ class Recurrence:
         return y
 
 
-def _compiled(model: nn.Module, rate: float) -> BlockSteps | None:
-    """The steps of all blocks by the compiled library, if it serves each of them as it is."""
-    if not isinstance(model, SequenceModel) or type(model).step is not SequenceModel.step or not _is_untouched(model):
-        return None
-    if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in model.parameters()):
-        return None
-    if kernels.backend() != "native":
-        return None
-    blocks = [_weights(block, rate) for block in model.blocks]
-    known = [block for block in blocks if block is not None]
-    return BlockSteps(known) if known and len(known) == len(blocks) else None
-
-
 def _own(block: Any, state: Tensor, batch: int) -> Tensor:
     """A copy of a layer's state that the compiled step, which reads raw memory, may work on."""
     block.mixer.check_state(state, batch)
     return state.to("cpu", torch.complex64).resolve_conj().clone(memory_format=torch.contiguous_format)
-
-
-def _weights(block: nn.Module, rate: float) -> ResidualBlock | None:
-    """What the compiled step reads of a block; None if something in it is not what it knows."""
-    if type(block) is not Block or type(block.mixer) is not S4 or type(block.dropout) is not Dropout:
-        return None
-    norm, linear, widths = _norm(block.norm), _linear(block.linear), [block.mixer.d_model]
-    feed_forward = None
-    if block.feed_forward is not None:
-        parts = list(block.feed_forward)
-        if [type(part) for part in parts] != [nn.Linear, nn.GELU, Dropout, nn.Linear] or parts[1].approximate != "none":
-            return None
-        wide_norm, widen, narrow = _norm(block.feed_forward_norm), _linear(parts[0]), _linear(parts[3])
-        if wide_norm is None or widen is None or narrow is None:
-            return None
-        feed_forward = wide_norm, widen, narrow
-        widths.append(len(widen[0]))
-    if norm is None or linear is None or not BlockSteps.serves(*widths):
-        return None
-    constants = block.mixer.step_constants(rate)
-    packed = native.pack_step(*constants.discrete, constants.C)
-    return ResidualBlock(packed, constants.D, block.prenorm, norm, linear, feed_forward)
-
-
-def _linear(linear: nn.Module | None) -> tuple[Tensor, Tensor] | None:
-    if linear is None or not is_plain(linear) or linear.bias is None:
-        return None
-    return linear.weight, linear.bias
-
-
-def _norm(norm: nn.Module) -> Affine | None:
-    if type(norm) is LayerNorm and norm.weight is not None and norm.bias is not None:
-        return Affine(norm.weight, norm.bias, norm.eps)
-    if type(norm) is MaskedBatchNorm:
-        scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
-        return Affine(scale, norm.bias - norm.running_mean * scale, None)
-    return None
-
-
-def _is_untouched(model: nn.Module) -> bool:
-    """Whether a model is its weights: in evaluation, no hook on it, no method or parameter exchanged for another."""
-    if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
-        return False
-    for module in model.modules():
-        watched = module._forward_hooks or module._forward_pre_hooks
-        if module.training or watched or {"forward", "step"} & vars(module).keys():
-            return False
-    return all(type(p) is nn.Parameter for p in model.parameters())

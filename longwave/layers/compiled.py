@@ -1,0 +1,72 @@
+"""Steps of residual blocks by the compiled library: for which blocks it serves, and what it reads of them."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
+
+from longwave import kernels
+from longwave.kernels import native
+from longwave.kernels.native_model import Affine, BlockSteps, ResidualBlock
+from longwave.layers.block import Block, Dropout, LayerNorm, MaskedBatchNorm, is_plain
+from longwave.layers.s4 import S4
+
+
+def compiled_steps(blocks: Iterable[nn.Module], rate: float = 1.0) -> BlockSteps | None:
+    """The steps of all blocks with their weights as they are now; None if the library does not serve one of them."""
+    blocks = list(blocks)
+    parameters = [p for block in blocks for p in block.parameters()]
+    if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in parameters) or kernels.backend() != "native":
+        return None
+    weights = [_weights(block, rate) for block in blocks]
+    known = [block for block in weights if block is not None]
+    return BlockSteps(known) if known and len(known) == len(blocks) else None
+
+
+def _weights(block: nn.Module, rate: float) -> ResidualBlock | None:
+    """What the compiled step reads of a block; None if something in it is not what it knows."""
+    if type(block) is not Block or type(block.mixer) is not S4 or type(block.dropout) is not Dropout:
+        return None
+    norm, linear, widths = _norm(block.norm), _linear(block.linear), [block.mixer.d_model]
+    feed_forward = None
+    if block.feed_forward is not None:
+        parts = list(block.feed_forward)
+        if [type(part) for part in parts] != [nn.Linear, nn.GELU, Dropout, nn.Linear] or parts[1].approximate != "none":
+            return None
+        wide_norm, widen, narrow = _norm(block.feed_forward_norm), _linear(parts[0]), _linear(parts[3])
+        if wide_norm is None or widen is None or narrow is None:
+            return None
+        feed_forward = wide_norm, widen, narrow
+        widths.append(len(widen[0]))
+    if norm is None or linear is None or not BlockSteps.serves(*widths):
+        return None
+    constants = block.mixer.step_constants(rate)
+    packed = native.pack_step(*constants.discrete, constants.C)
+    return ResidualBlock(packed, constants.D, block.prenorm, norm, linear, feed_forward)
+
+
+def _linear(linear: nn.Module | None) -> tuple[Tensor, Tensor] | None:
+    if linear is None or not is_plain(linear) or linear.bias is None:
+        return None
+    return linear.weight, linear.bias
+
+
+def _norm(norm: nn.Module) -> Affine | None:
+    if type(norm) is LayerNorm and norm.weight is not None and norm.bias is not None:
+        return Affine(norm.weight, norm.bias, norm.eps)
+    if type(norm) is MaskedBatchNorm:
+        scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+        return Affine(scale, norm.bias - norm.running_mean * scale, None)
+    return None
+
+
+def is_untouched(model: nn.Module) -> bool:
+    """Whether a model is its weights: in evaluation, no hook on it, no method or parameter exchanged for another."""
+    if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
+        return False
+    for module in model.modules():
+        watched = module._forward_hooks or module._forward_pre_hooks
+        if module.training or watched or {"forward", "step"} & vars(module).keys():
+            return False
+    return all(type(p) is nn.Parameter for p in model.parameters())
