@@ -111,7 +111,7 @@ def _steps(
         tokens = draw(chances, draws)
         yield tokens, chances
         if left:
-            # Entered at each step: between them the model is whosever takes the steps, and has its own mode.
+            # Entered at each step: between two of them the model has the mode that its owner gave it.
             with _inference(modules):
                 logits = step(tokens)
 

@@ -102,7 +102,7 @@ def bench_lssl(quick: bool = False, json: bool = False, picture: Path | None = N
     """
     from longwave.bench import lssl
 
-    _run_and_show(lssl.run, lssl.panels, "ten minutes, and 14 GB of memory", _print_lssl, quick, json, picture)
+    _run_and_show(lssl.run, lssl.panels, "four minutes, and 14 GB of memory", _print_lssl, quick, json, picture)
 
 
 def bench_attention(
@@ -121,7 +121,7 @@ def bench_attention(
     from longwave.bench import attention
 
     run = functools.partial(attention.run, batch=batch)
-    _run_and_show(run, attention.panels, "ten minutes", _print_attention, quick, json, picture)
+    _run_and_show(run, attention.panels, "seven minutes", _print_attention, quick, json, picture)
 
 
 def bench_generation(quick: bool = False, json: bool = False, picture: Path | None = None) -> None:
