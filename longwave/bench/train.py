@@ -56,16 +56,15 @@ def time_step(norm: Literal["batch", "layer"], repeats: int) -> dict[str, Any]:
 def _parts(norm: str) -> dict[str, Callable[[], None]]:
     """What one block does, part by part, each forward and backward."""
     layer, norm_layer, linear = S4(H, length=L), NORMS[norm](H).train(), nn.Linear(H, 2 * H)
-    u, wide = torch.randn(BATCH, L, H, requires_grad=True), torch.randn(BATCH, L, 2 * H, requires_grad=True)
+    u, z = torch.randn(BATCH, L, H, requires_grad=True), torch.randn(BATCH, L, H, requires_grad=True)
     K = layer.kernel(L).detach().unsqueeze(0).requires_grad_()
     D, keep, gradient = layer.D.detach().clone().requires_grad_(), torch.rand(BATCH, H), torch.randn(BATCH, L, H)
     return {
         "kernel": lambda: _both_ways(layer.kernel(L), K.detach()[0], *layer.parameters()),
         "convolution": lambda: _both_ways(kernels.convolve(u, K, D), gradient, u, K, D),
-        "GELU, dropout, linear layer": lambda: _both_ways(
-            kernels.mix(u, keep, linear.weight), wide.detach(), u, linear.weight
+        "GELU, dropout, linear layer, GLU, residual": lambda: _both_ways(
+            kernels.gated_mix(u, z, keep, linear.weight, linear.bias), gradient, u, z, *linear.parameters()
         ),
-        "GLU, residual": lambda: _both_ways(kernels.gate(u, wide, linear.bias), gradient, u, wide, linear.bias),
         f"{norm} norm": lambda: _both_ways(norm_layer(u), gradient, u, *norm_layer.parameters()),
     }
 

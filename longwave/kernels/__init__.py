@@ -8,7 +8,7 @@ and, for the parts of a block that follow (in float32 and where it was compiled;
 
     activate(z, keep)                        -> gelu(z) * keep             z (batch, L, H), keep (batch, H) or none
     mix(z, keep, weight, bias)               -> a linear layer behind it   weight (out, H), bias (out,) or none
-    gate(x, z, bias)                         -> x + a * sigmoid(b)         x (..., H), (a, b) = z + bias, z (..., 2 H)
+    gated_mix(x, z, keep, weight, bias)      -> x + a * sigmoid(b)         (a, b) = mix(...), weight (2 H, H), x like z
 
 Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,).
 D is 1, or 2 for a two-sided layer; r is 0, 1 or 2. On the CPU the backend `native` (compiled) runs where it was built,
@@ -83,7 +83,7 @@ def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
     if not _is_fused(z):
         y = torch.nn.functional.gelu(z)
         return y if keep is None else y * keep.unsqueeze(1)
-    y = torch.ops.longwave.activate(z, z.new_ones(z.shape[0], z.shape[2]) if keep is None else keep)
+    y = torch.ops.longwave.activate(z, _all_kept(z) if keep is None else keep)
     return y
 
 
@@ -91,17 +91,35 @@ def mix(z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor | None = No
     """The linear layer behind `activate`. For the backward pass it keeps z alone, and computes GELU(z) once more."""
     if not _is_fused(z) or weight.dtype != z.dtype or torch.is_autocast_enabled(z.device.type):
         return torch.nn.functional.linear(activate(z, keep), weight, bias)
-    keep = z.new_ones(z.shape[0], z.shape[2]) if keep is None else keep
+    keep = _all_kept(z) if keep is None else keep
     y: Tensor = torch.ops.longwave.mix(z, keep, weight, bias)
     return y
 
 
-def gate(x: Tensor, z: Tensor, bias: Tensor) -> Tensor:
-    """x (..., H) + a * sigmoid(b) for (a, b) = z + bias, z (..., 2H): a gated linear unit beside a residual."""
-    if not (_is_fused(x) and z.dtype == bias.dtype == x.dtype):
-        return x + torch.nn.functional.glu(z + bias, dim=-1)
-    y: Tensor = torch.ops.longwave.gate(x, z, bias)
+def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor) -> Tensor:
+    """x + a * sigmoid(b) for (a, b) = mix(z, keep, weight, bias): a gated linear unit beside a residual.
+
+    For the backward pass of a narrow model z alone is kept.
+    """
+    fused = _is_fused(z) and x.dtype == weight.dtype == z.dtype and not torch.is_autocast_enabled(z.device.type)
+    if not fused:
+        return x + torch.nn.functional.glu(mix(z, keep, weight, bias), dim=-1)
+    H = z.shape[2]
+    for name, given, shape in (("x", x, z.shape), ("weight", weight, (2 * H, H)), ("bias", bias, (2 * H,))):
+        if given.shape != shape:
+            raise ValueError(f"{name}: expected {tuple(shape)} beside z {tuple(z.shape)}, got {tuple(given.shape)}")
+    y: Tensor
+    if H > native.NARROW:
+        # Without its bias, which is added on the way through the gate.
+        y = torch.ops.longwave.gate(x, mix(z, keep, weight), bias)
+    else:
+        y = torch.ops.longwave.gated_mix(x, z, _all_kept(z) if keep is None else keep, weight, bias)
     return y
+
+
+def _all_kept(z: Tensor) -> Tensor:
+    """A mask (batch, H) that drops nothing."""
+    return z.new_ones(z.shape[0], z.shape[2])
 
 
 def _is_fused(x: Tensor) -> bool:
@@ -198,8 +216,19 @@ def _gate_backward(grad: Tensor, z: Tensor, bias: Tensor) -> list[Tensor]:
     return native.gate_backward(grad, z, bias)
 
 
+@torch.library.custom_op("longwave::gated_mix", mutates_args=())
+def _gated_mix(x: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return native.gated_mix(x, z, keep, weight, bias)
+
+
+@torch.library.custom_op("longwave::gated_mix_backward", mutates_args=())
+def _gated_mix_backward(grad: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
+    return native.gated_mix_backward(grad, z, keep, weight, bias)
+
+
 @_activate.register_fake
 @_gate.register_fake
+@_gated_mix.register_fake
 def _(x: Tensor, *others: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
@@ -212,6 +241,11 @@ def _(z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 @_mix_backward.register_fake
 def _(grad: Tensor, z: Tensor, keep: Tensor, weight: Tensor, need_weight: bool) -> list[Tensor]:
     return [z.new_empty(z.shape), *([weight.new_empty(weight.shape)] if need_weight else [])]
+
+
+@_gated_mix_backward.register_fake
+def _(grad: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
+    return [t.new_empty(t.shape) for t in (z, weight, bias)]
 
 
 @_activate_backward.register_fake
@@ -277,6 +311,11 @@ def _mix_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return dz, None, dweight[0] if need_weight else None, grad.sum((0, 1)) if need_bias else None
 
 
+def _gated_mix_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    dz, dweight, dbias = torch.ops.longwave.gated_mix_backward(grad, *ctx.saved_tensors)
+    return grad, dz, None, dweight, dbias
+
+
 def _save_gate(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs[1:])
 
@@ -287,6 +326,7 @@ def _gate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
 
 _activate.register_autograd(_activate_gradients, setup_context=_save_signal)
 _mix.register_autograd(_mix_gradients, setup_context=_save_mix)
+_gated_mix.register_autograd(_gated_mix_gradients, setup_context=_save_gate)
 _gate.register_autograd(_gate_gradients, setup_context=_save_gate)
 _convolve.register_autograd(_convolve_gradients, setup_context=_save_signal)
 _spectrum.register_autograd(_spectrum_gradients, setup_context=_save)

@@ -5,6 +5,7 @@
 //   longwave_convolve, longwave_convolve_backward    long convolution by FFT
 //   longwave_step, longwave_model_step               one step of the recurrence: of a layer, of a stack of blocks
 //   longwave_activate, longwave_gate, _backward      what follows a convolution in a residual block, in float
+//   longwave_gated_mix, longwave_gated_mix_backward  all of it in one pass, for narrow models
 //   longwave_differ                                  whether parameters changed
 //   longwave_abi, longwave_vector_width              which signatures these are; what the dispatcher chose, for `longwave doctor`
 //
@@ -100,6 +101,7 @@ namespace plain {
 #include "native_truncate.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
+#include "native_mix.inc"
 #include "native_step.inc"
 #include "native_model.inc"
 #undef LONGWAVE_VECTOR_BYTES
@@ -114,6 +116,7 @@ namespace avx2 {
 #include "native_truncate.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
+#include "native_mix.inc"
 #include "native_step.inc"
 #include "native_model.inc"
 #undef LONGWAVE_VECTOR_BYTES
@@ -129,6 +132,7 @@ namespace avx512 {
 #include "native_truncate.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
+#include "native_mix.inc"
 #include "native_step.inc"
 #include "native_model.inc"
 #undef LONGWAVE_VECTOR_BYTES
@@ -169,7 +173,7 @@ int choose_vector_bytes(int requested) {
 }  // namespace
 
 // Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
-LONGWAVE_API int longwave_abi() { return 4; }
+LONGWAVE_API int longwave_abi() { return 5; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
@@ -210,6 +214,18 @@ LONGWAVE_API int longwave_activate_backward(int64_t batch, int64_t L, int64_t H,
 LONGWAVE_API int longwave_model_step(int64_t batch, int64_t H, int64_t count, const Block *blocks, float *const *states,
                                      int threads, int vector_bytes, float *x, float *scratch) {
     LONGWAVE_DISPATCH(vector_bytes, model_step(batch, H, count, blocks, states, threads, x, scratch))
+}
+
+LONGWAVE_API int longwave_gated_mix(int64_t batch, int64_t L, int64_t H, const float *x, const float *z, const float *keep,
+                                    const float *weight, const float *bias, int threads, int vector_bytes, float *y) {
+    LONGWAVE_DISPATCH(vector_bytes, gated_mix({batch, L, H, z, keep, weight, bias, threads}, x, y))
+}
+
+LONGWAVE_API int longwave_gated_mix_backward(int64_t batch, int64_t L, int64_t H, int64_t parts, const float *dy, const float *z,
+                                             const float *keep, const float *weight, const float *bias, int threads,
+                                             int vector_bytes, float *dz, float *dweight, float *dbias) {
+    LONGWAVE_DISPATCH(vector_bytes,
+                      gated_mix_backward({batch, L, H, z, keep, weight, bias, threads}, parts, dy, dz, dweight, dbias))
 }
 
 LONGWAVE_API int longwave_gate(int64_t rows, int64_t H, const float *x, const float *z, const float *bias, int threads,

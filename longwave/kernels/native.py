@@ -17,7 +17,7 @@ from torch import Tensor
 from longwave.kernels import reference
 from longwave.kernels.reference import needs_float64
 
-ABI = 4  # of native.cpp
+ABI = 5  # of native.cpp
 
 
 class Unavailable(RuntimeError):
@@ -194,6 +194,30 @@ def gate_backward(dy: Tensor, z: Tensor, bias: Tensor, vector_bytes: int = 0) ->
     dz, dbias = torch.empty_like(z), z.new_empty(parts, 2 * H)
     _call("gate_backward", (rows, H, parts), (dy, z, bias), [threads, vector_bytes], (dz, dbias))
     return [dz, dbias.sum(0)]
+
+
+NARROW = 64  # features up to which a block waits for memory, not for its products
+MIX_ROWS = 1 << 15  # summed at a time into the gradients of weight and bias, in float32
+
+
+def gated_mix(x: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, vector_bytes: int = 0) -> Tensor:
+    """`gate` behind `mix`, in one pass."""
+    inputs = tuple(t.contiguous() for t in (x, z, keep, weight, bias))
+    y = torch.empty_like(inputs[0])
+    _call("gated_mix", z.shape, inputs, [torch.get_num_threads(), vector_bytes], (y,))
+    return y
+
+
+def gated_mix_backward(
+    dy: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, vector_bytes: int = 0
+) -> list[Tensor]:
+    """The gradients with respect to z, weight and bias; that of x is dy. All but dz is computed once more."""
+    inputs = tuple(t.contiguous() for t in (dy, z, keep, weight, bias))
+    threads = torch.get_num_threads()
+    parts = -(-z.shape[0] * z.shape[1] // (MIX_ROWS * threads)) * threads
+    dz, dweight, dbias = torch.empty_like(inputs[1]), z.new_empty(parts, *weight.shape), z.new_empty(parts, len(bias))
+    _call("gated_mix_backward", (*z.shape, parts), inputs, [threads, vector_bytes], (dz, dweight, dbias))
+    return [dz, dweight.sum(0), dbias.sum(0)]
 
 
 def keep_memory() -> None:

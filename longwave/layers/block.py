@@ -199,10 +199,9 @@ class Block(nn.Module):
             z = self.linear(self.dropout(z) if keep is None else z)
             return x + (nn.functional.glu(z, dim=-1) if self.glu else z)
         weight, bias = self.linear.weight, self.linear.bias
-        if not self.glu:
-            return x + kernels.mix(z, keep, weight, bias)
-        # Without its bias, which is added on the way through the gate.
-        return kernels.gate(x, kernels.mix(z, keep, weight), bias)
+        if self.glu:
+            return kernels.gated_mix(x, z, keep, weight, bias)
+        return x + kernels.mix(z, keep, weight, bias)
 
 
 def is_plain(linear: nn.Module) -> TypeGuard[nn.Linear]:
