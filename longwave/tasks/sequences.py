@@ -153,7 +153,7 @@ def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
     if sequences.parts is not None:
         arrays["part"] = np.array(sequences.parts)
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.part")
+    half = path.with_name(f".{path.name}.{os.getpid()}.part")  # the processes of a run may all write it
     with half.open("wb") as file:
         np.savez(file, **arrays)
     half.replace(path)
