@@ -25,6 +25,8 @@ Examples:
 
 def main(arguments: list[str]) -> int:
     """Run `longwave train`."""
+    if arguments and arguments[0].startswith("--resume="):
+        arguments = ["--resume", arguments[0].removeprefix("--resume="), *arguments[1:]]
     if arguments[:1] == ["--resume"]:
         if len(arguments) != 2:
             raise ValueError("--resume: expected the folder of one run, as in longwave train --resume runs/NAME-seed0")

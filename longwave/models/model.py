@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from longwave.layers import NORMS, Block, make_mixer
 from longwave.layers.block import valid_steps
+from longwave.layers.checks import check_count
 from longwave.models import pretrained
 from longwave.models.config import ModelConfig
 from longwave.models.heads import Decoder, Encoder, Window
@@ -20,6 +21,10 @@ class SequenceModel(nn.Module):
         super().__init__()
         if config.norm not in NORMS:
             raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
+        check_count("d_model", config.d_model)
+        check_count("n_layers", config.n_layers)
+        if config.feed_forward < 0:
+            raise ValueError(f"feed_forward: expected a width, or 0 for none, got {config.feed_forward}")
         self.config = config
         self.encoder = Encoder(config)
         self.blocks = nn.ModuleList(_block(config) for _ in range(config.n_layers))

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from longwave.layers.checks import check_count
 from longwave.models import pretrained
 from longwave.models.config import ResNetConfig
 
@@ -25,6 +26,7 @@ class ResNet(nn.Module):
         super().__init__()
         if config.norm not in NORMS:
             raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
+        check_count("width", config.width)
         self.config = config
         widths = [config.width << stage for stage in range(STAGES)]
         self.stem = nn.Sequential(_conv(config.input_size, widths[0]), NORMS[config.norm](widths[0]), nn.ReLU())

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.report.forecast import BLUE, GREY, ORANGE
+from longwave.report.forecast import BLUE, GREY, ORANGE, as_drawn
 from longwave.tasks.base import Batch, Split
 from longwave.tasks.classification import ClassificationTask
 from longwave.tasks.images import ImageTask
@@ -61,7 +61,7 @@ class Readings:
         truth, read = self.classes[self.labels[index]], self.classes[self.predicted[index]]
         told = _short(truth) if truth == read else f"{_short(truth)} read as {_short(read)}"
         told = f"{told}, {self.confidence[index]:.0%}"
-        return told if len(told) <= width else told.replace(" read as ", "\nread as ")
+        return as_drawn(told if len(told) <= width else told.replace(" read as ", "\nread as "))
 
 
 def read(model: Any, task: ClassificationTask, split: Split, size: int = 100) -> Readings:
@@ -150,8 +150,8 @@ def draw_confusion(readings: Readings) -> Any:
     slant: dict[str, Any] = (
         {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 3 else {}
     )
-    axes.set_xticks(range(count), names, **slant)
-    axes.set_yticks(range(count), names)
+    axes.set_xticks(range(count), map(as_drawn, names), **slant)
+    axes.set_yticks(range(count), map(as_drawn, names))
     axes.set(xlabel="read as", ylabel="is")
     return figure
 
@@ -224,8 +224,12 @@ def _show_image(axes: Any, task: ImageTask, x: Tensor) -> None:
 def _show_lines(axes: Any, task: ClassificationTask, x: Tensor, colours: tuple[str, ...] = LINES) -> None:
     """The first channels of a sequence, as many as there are colours, in the units of the data."""
     values = x.double().numpy() * np.array(task.inputs.deviation) + np.array(task.inputs.mean)
+    marker = "o" if len(values) == 1 else None  # a line through one point is not seen
     for channel, colour in zip(range(values.shape[1]), colours, strict=False):
-        axes.plot(values[:, channel], color=colour, linewidth=1)
+        axes.plot(values[:, channel], color=colour, linewidth=1, marker=marker)
+    if values.shape[1] > len(colours):
+        told = f"{len(colours)} of {values.shape[1]} channels"
+        axes.text(0.995, 0.97, told, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.3")
     axes.margins(x=0.01)
     axes.tick_params(labelsize=8)
 
@@ -251,4 +255,6 @@ def _valid(batch: Batch) -> Tensor:
 
 
 def _short(name: str, most: int = 14) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+    """A name on one line, cut in the middle: what tells names apart is often at their end."""
+    name = " ".join(name.split())
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"

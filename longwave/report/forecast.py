@@ -31,6 +31,11 @@ def draw_windows(windows: Sequence[tuple[Tensor, Tensor, Tensor]], context_shown
     return figure
 
 
+def as_drawn(text: str) -> str:
+    """Text of a user's for a picture: matplotlib would take what stands between dollars for a formula."""
+    return text.replace("$", r"\$")
+
+
 def draw_continuation(forecast: Any, path: Path) -> None:
     """The rows before and the forecast after them, one panel a column (at most eight)."""
     from matplotlib.figure import Figure
@@ -45,7 +50,7 @@ def draw_continuation(forecast: Any, path: Path) -> None:
         axes = figure.add_subplot(len(columns), 1, k + 1)
         axes.plot(before, forecast.known[:, k], color=GREY, linewidth=1, label="known")
         axes.plot(after, forecast.values[:, k], color=ORANGE, linewidth=1.4, label="forecast")
-        axes.set_ylabel(name)
+        axes.set_ylabel(as_drawn(name))
         axes.margins(x=0.01)
         if k == 0:
             axes.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.1)

@@ -57,7 +57,7 @@ def draw_layer(layer: S4, L: int, path: Path) -> None:
     right.set_xscale("log")
     right.set(
         title=f"{len(K)} kernels, each over its largest value",
-        xlabel="lag (steps)",
+        xlabel="lag + 1 (steps)",
         ylabel="feature, dt falling upwards",
     )
     ticks = sorted({0, len(K) // 2, len(K) - 1})
@@ -81,7 +81,7 @@ def draw_first_and_last(model: SequenceModel, length: int) -> Any:
             range(1, length + 2), range(len(K) + 1), K.numpy(), cmap="RdBu_r", vmin=-1, vmax=1, rasterized=True
         )
         axes.set_xscale("log")
-        axes.set(title=name, xlabel="lag (steps)", ylabel="feature, sorted by dt")
+        axes.set(title=name, xlabel="lag + 1 (steps)", ylabel="feature, sorted by dt")
     return figure
 
 

@@ -32,6 +32,7 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a202c; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 .sub { color: #4a5568; margin-top: .2rem; }
+td { overflow-wrap: anywhere; } td.n { overflow-wrap: normal; }
 table { border-collapse: collapse; } th, td { padding: .25rem 1rem .25rem 0; border-bottom: 1px solid #e2e8f0; }
 th { text-align: left; font-weight: 600; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 .pair { display: flex; flex-wrap: wrap; gap: 1rem 3rem; align-items: flex-start; } .pair > div { min-width: 0; }
@@ -193,7 +194,7 @@ def _confusion(readings: classification.Readings, trained: tuple[int, ...]) -> s
         picture = _image(lambda: classification.draw_confusion(readings), "confusion matrix")
         return f'<div class="pair"><div>{picture}</div><div>{told}{recall_table}</div></div>'
     pairs = [(a, b, f"{n:,}", f"{share:.1%}") for a, b, n, share in classification.confused_pairs(readings)]
-    pair_table = _table(("is", "read as", "times", "of its class"), pairs)
+    pair_table = _table(("is", "read as", "times", "of its class"), pairs) if pairs else "<p>No mistakes.</p>"
     return f'<div class="pair"><div>{pair_table}</div><div>{told}{recall_table}</div></div>'
 
 

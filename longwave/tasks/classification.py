@@ -32,8 +32,16 @@ class ClassifierInput(TaskInput):
 
     def standardise(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """(..., channels) as the model sees them."""
-        standard: NDArray[np.float64] = (values - np.array(self.mean)) / np.array(self.deviation)
-        return standard.astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            standard: NDArray[np.float64] = (values - np.array(self.mean)) / np.array(self.deviation)
+            rounded = standard.astype(np.float32)
+        if not np.isfinite(rounded).all():
+            raise ValueError(
+                "x: some values are too far from those of the train part to be told in float32: "
+                f"up to {np.abs(values).max():.3g}, where the mean of a channel is {self.mean[0]:.3g} and its "
+                f"deviation {self.deviation[0]:.3g}"
+            )
+        return rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +65,16 @@ class ClassificationTask(Task):
         return (losses * torch.tensor(self.weights, device=output.device, dtype=output.dtype)[y]).mean()
 
     def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
-        """Accuracy, and the cross-entropy without weights."""
+        """Accuracy, the cross-entropy without weights, and if classes are to weigh alike the mean of their recalls."""
         y = self._labels(output, batch)
-        return {
-            "accuracy": ((output.argmax(-1) == y).sum(), len(y)),
+        right = output.argmax(-1) == y
+        scores = {
+            "accuracy": (right.sum(), len(y)),
             "loss": (nn.functional.cross_entropy(output, y, reduction="sum"), len(y)),
         }
+        if "weight" in batch:
+            scores["balanced_accuracy"] = ((right * batch["weight"]).sum(), len(y))
+        return scores
 
     def describe(self) -> dict[str, Any]:
         """Facts for the run's config and report."""
@@ -82,6 +94,8 @@ class ClassificationTask(Task):
             counts = np.array(self.counts[part])
             accuracy = counts[train.argmax()] / counts.sum()
             scores[part] = {"accuracy": float(accuracy), "loss": float(-(counts @ log_share) / counts.sum())}
+            if self.goal == "balanced_accuracy":
+                scores[part]["balanced_accuracy"] = float(accuracy > 0) / int((counts > 0).sum())
         return scores
 
     def _labels(self, output: Tensor, batch: Batch) -> Tensor:
@@ -103,18 +117,23 @@ class SequenceSplit:
     lengths: NDArray[np.int64]  # (n,)
     labels: NDArray[np.int64]  # (n,)
     same_length: bool  # of the whole data set, so that batches of a model are all alike
+    weights: NDArray[np.float64] | None = None  # (n,) mean 1, and the same sum for each class; None: all 1
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def batch(self, indices: Sequence[int]) -> Batch:
-        """x (B, longest of the batch, channels), zero behind the end of a row; y (B,); lengths (B,), if they differ."""
+        """x (B, longest of the batch, channels), zero behind the end of a row; y (B,); lengths (B,), if they differ;
+        weight (B,), if they have weights.
+        """
         index = np.asarray(indices, dtype=np.int64)
         lengths = self.lengths[index]
         x = np.zeros((len(index), int(lengths.max(initial=0)), self.values.shape[1]), np.float32)
         for row, start, length in zip(x, self.starts[index], lengths, strict=True):
             row[:length] = self.values[start : start + length]
         batch = {"x": torch.from_numpy(x), "y": torch.from_numpy(self.labels[index])}
+        if self.weights is not None:
+            batch["weight"] = torch.from_numpy(self.weights[index])
         return batch if self.same_length else batch | {"lengths": torch.from_numpy(lengths)}
 
 
@@ -125,7 +144,7 @@ def custom(
 
     Parts that come with the sequences are kept; else 80 % of each class are drawn to train, 10 % to validate and 10 %
     to test. Channels are standardised by the train part. `balance` weighs each class in the training loss by the
-    inverse of its share, so that all count alike.
+    inverse of its share, so that all count alike, and has the mean recall of the classes choose the weights.
     """
     if sequences.labels is None:
         raise ValueError(f"{sequences.source}: y: expected a label for each sequence, got none")
@@ -143,19 +162,27 @@ def custom(
     largest, smallest = int(counts["train"].max()), int(counts["train"].min())
     if largest >= RARE * smallest:
         rare, common = classes[int(counts["train"].argmin())], classes[int(counts["train"].argmax())]
-        treatment = "they weigh alike in the loss" if balance else "--balance makes them weigh alike in the loss"
+        treatment = "they count alike" if balance else "--balance makes them count alike"
         notes.append(
             f"class {rare!r} has {smallest:,} examples to train on and {common!r} has {largest:,}: look at the recall "
             f"of each class, not at the accuracy alone; {treatment}"
         )
     mean, deviation = _statistics(sequences, parts["train"])
+    if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+        raise ValueError(
+            f"{sequences.source}: x: values up to {np.abs(sequences.values).max():.3g} are too large to be "
+            "standardised; expected numbers whose squares can be added up"
+        )
     notes += [f"channel {k} does not change in the train part" for k in np.flatnonzero(deviation == 0)]
     inputs = ClassifierInput(classes, tuple(mean.tolist()), deviation_or_one(deviation), sequences.length)
     values = inputs.standardise(sequences.values)
 
     def split(index: NDArray[np.int64]) -> SequenceSplit:
         same = sequences.length is not None
-        return SequenceSplit(values, sequences.starts[index], sequences.lengths[index], labels[index], same)
+        own = labels[index]
+        counts = np.bincount(own, minlength=len(classes))
+        weights = len(own) / ((counts > 0).sum() * counts[own]) if balance else None
+        return SequenceSplit(values, sequences.starts[index], sequences.lengths[index], own, same, weights)
 
     return ClassificationTask(
         name=name,
@@ -169,6 +196,7 @@ def custom(
         weights=tuple((counts["train"].sum() / (len(classes) * counts["train"])).tolist()) if balance else None,
         origin=sequences.source,
         notes=tuple(notes),
+        goal="balanced_accuracy" if balance else "accuracy",
     )
 
 
@@ -242,7 +270,9 @@ def _statistics(sequences: Sequences, index: NDArray[np.int64]) -> tuple[NDArray
     chosen[index] = True
     values = sequences.values[np.repeat(chosen, sequences.lengths)]
     changes = values.max(axis=0) != values.min(axis=0)  # where nothing changes, rounding should not seem to
-    return values.mean(axis=0, dtype=np.float64), np.where(changes, values.std(axis=0, dtype=np.float64), 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
+    return mean, np.where(changes, deviation, 0.0)
 
 
 def deviation_or_one(deviation: NDArray[np.float64]) -> tuple[float, ...]:

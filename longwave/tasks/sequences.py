@@ -9,9 +9,10 @@ In an .npz file, which holds plain arrays only (nothing is unpickled):
 
 What is accepted, and what is refused:
 
-    labels            kept as names; 3 and 3.0 are the class "3"; a missing one is refused, and so is 0.5
+    labels            kept as names; 3, 3.0 and "3.0" are the class "3"; a missing one is refused, and so is 0.5
     values            real and finite; NaN and infinities are refused, by example, step and channel
-    end of a CSV row  empty cells are no steps, so that rows may differ in length; one before a number is refused
+    end of a CSV row  empty cells are no steps, so that rows may differ in length; "nan" there, and an empty cell before
+                      a number, are refused
     no steps          refused
 
 Messages count examples and steps from 0, and lines of a file from 1.
@@ -19,7 +20,9 @@ Messages count examples and steps from 0, and lines of a file from 1.
 
 import math
 import os
+import re
 import zipfile
+import zlib
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -87,7 +90,7 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True) -> Sequences:
         raise FileNotFoundError(f"{path}: there is no such file; expected an .npz file with x and y") from error
     except IsADirectoryError as error:
         raise ValueError(f"{path}: expected an .npz file with x and y, got a folder") from error
-    except (zipfile.BadZipFile, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise ValueError(f"{path}: the file is damaged ({error}); write it again with numpy.savez") from error
     except ValueError as error:
         if str(error).startswith(str(path)):
@@ -120,24 +123,28 @@ def read_csv(
 def from_frame(frame: Any, label: str = "label", part: str | None = None, labelled: bool = True) -> Sequences:
     """The sequences in a data frame of pandas or polars, one row each, by the rules of `read_csv`."""
     names = [str(name) for name in frame.columns]
-    columns = [np.asarray(frame[name].to_numpy()).tolist() for name in frame.columns]
+    # By place where that can be: pandas lets several columns have one name.
+    series = [frame.iloc[:, k] if hasattr(frame, "iloc") else frame[name] for k, name in enumerate(frame.columns)]
+    columns = [_cells(np.asarray(column.to_numpy())) for column in series]
     rows = ((f"data frame, row {k}", list(cells)) for k, cells in enumerate(zip(*columns, strict=True)))
     return _from_rows(names, rows, label, part, labelled, "data frame")
 
 
 def from_arrays(x: Any, y: Any = None, part: Any = None) -> Sequences:
     """The sequences in x: (n, length, channels), (n, length), or a list of arrays (length, channels) or (length,)."""
-    if isinstance(x, list | tuple) or getattr(x, "dtype", np.dtype(float)).kind == "O":
-        arrays = [np.asarray(sequence) for sequence in x]
-        if not arrays:
-            raise ValueError("x: expected sequences, got none")
-        shapes = {array.shape[1:] for array in arrays}
-        if len(shapes) > 1 or arrays[0].ndim not in (1, 2):
-            shown = ", ".join(sorted(str(array.shape) for array in arrays[:3]))
-            raise ValueError(f"x: expected arrays (length, channels), all with the same channels, got {shown} ...")
-        lengths = np.array([len(array) for array in arrays], np.int64)
-        return _sequences(np.concatenate(arrays), lengths, y, part, "x")
-    return _sequences(np.asarray(x), None, y, part, "x")
+    if not isinstance(x, list | tuple):
+        x = _array(x, "x")
+        if x.dtype.kind != "O":
+            return _sequences(x, None, y, part, "arrays")
+    arrays = [_array(sequence, f"x[{k}]") for k, sequence in enumerate(x)]
+    if not arrays:
+        raise ValueError("x: expected sequences, got none")
+    shapes = {array.shape[1:] if array.ndim else None for array in arrays}
+    if len(shapes) > 1 or arrays[0].ndim not in (1, 2):
+        shown = ", ".join(sorted({str(array.shape) for array in arrays})[:3])
+        raise ValueError(f"x: expected arrays (length, channels), all with the same channels, got {shown} ...")
+    lengths = np.array([len(array) for array in arrays], np.int64)
+    return _sequences(np.concatenate(arrays), lengths, y, part, "arrays")
 
 
 def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
@@ -170,13 +177,30 @@ def class_names(labels: Iterable[str]) -> tuple[str, ...]:
 
 def _plain_array(file: Any, name: str, path: Path) -> NDArray[Any]:
     try:
-        values: NDArray[Any] = file[name]
+        values = file[name]
     except ValueError as error:
+        hint = (
+            "Sequences of unequal length go one after the other, with an array `lengths` "
+            "(longwave.tasks.sequences.save_npz)"
+            if name == "x"
+            else f"Text is plain as {name}.astype(str)"
+        )
         raise ValueError(
-            f"{path}: {name}: holds Python objects, which are not loaded; expected plain numbers or text. Sequences of "
-            "unequal length go one after the other, with an array `lengths` (longwave.tasks.sequences.save_npz)"
+            f"{path}: {name}: holds Python objects, which are not loaded; expected plain numbers or text. {hint}"
         ) from error
+    if not isinstance(values, np.ndarray):
+        raise ValueError(f"{path}: {name}: is no array; expected a file as numpy.savez writes it")
     return values
+
+
+def _array(values: Any, name: str) -> NDArray[Any]:
+    """What numpy makes of an array, a tensor, a series or a list."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name}: expected numbers, got a masked array; what is masked is yours to fill in")
+    try:
+        return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{name}: expected an array of numbers ({error})") from error
 
 
 def _sequences(x: NDArray[Any], lengths: Any, y: Any, part: Any, source: str) -> Sequences:
@@ -193,11 +217,19 @@ def _sequences(x: NDArray[Any], lengths: Any, y: Any, part: Any, source: str) ->
     else:
         lengths = np.asarray(lengths)
         values = x[:, None] if x.ndim == 1 else x
-        if lengths.ndim != 1 or lengths.dtype.kind not in "ui" or values.ndim != 2 or lengths.sum() != len(values):
-            total = f"adding up to {len(x):,}" if lengths.dtype.kind in "ui" and lengths.ndim == 1 else "whole numbers"
+        if values.ndim != 2:
             raise ValueError(
-                f"{source}: lengths: with them, expected x (total, channels) and one length a sequence, {total}; got x "
-                f"{x.shape} and lengths {lengths.dtype} {lengths.shape} with the sum {lengths.sum():,}"
+                f"{source}: x: beside lengths, expected the steps of all sequences one after the other, (total, "
+                f"channels) without padding, got {x.shape}"
+            )
+        if lengths.ndim != 1 or lengths.dtype.kind not in "ui":
+            raise ValueError(
+                f"{source}: lengths: expected whole numbers, one a sequence, got {lengths.dtype} {lengths.shape}"
+            )
+        if lengths.sum() != len(values):
+            raise ValueError(
+                f"{source}: lengths: expected numbers that add up to the {len(values):,} steps of x, got a sum of "
+                f"{lengths.sum():,}"
             )
     return Sequences(
         values,
@@ -213,6 +245,8 @@ def _check_values(sequences: Sequences) -> None:
     if not len(lengths) or (lengths < 1).any():
         which = f"sequence {int(np.argmax(lengths < 1))} has none" if len(lengths) else "there are no sequences"
         raise ValueError(f"{source}: expected sequences of one step or more; {which}")
+    if not values.shape[1]:
+        raise ValueError(f"{source}: x: expected one channel or more, got none")
     finite = np.isfinite(values).all(axis=1) if values.dtype.kind == "f" else np.ones(1, bool)
     if not finite.all():
         row = int(np.argmin(finite))
@@ -230,6 +264,8 @@ def _labels(y: Any, source: str) -> tuple[str, ...]:
     cells = np.asarray(y)
     if cells.ndim != 1:
         raise ValueError(f"{source}: y: expected one label a sequence, (n,), got shape {cells.shape}")
+    if cells.dtype.kind == "c":
+        raise ValueError(f"{source}: y: expected names or whole numbers, got {cells.dtype}")
     return tuple(_label(cell, f"{source}: y[{k}]") for k, cell in enumerate(cells.tolist()))
 
 
@@ -237,7 +273,9 @@ def _label(cell: Any, where: str) -> str:
     """A label as a name; whole numbers are the same in all their forms."""
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8", "replace")
-    if isinstance(cell, float) and not math.isnan(cell):
+    if isinstance(cell, str) and re.fullmatch(r"[-+]?\d+\.\d*", cell.strip()):
+        cell = float(cell)  # as a column of whole numbers is written that was read as one of floats
+    if isinstance(cell, float) and math.isfinite(cell):
         if not cell.is_integer():
             raise ValueError(f"{where}: expected a class, a name or a whole number, got {cell}; a quantity is no class")
         cell = int(cell)
@@ -289,11 +327,13 @@ def _from_rows(
     labels: list[str] = []
     parts: list[str] = []
     for where, row in rows:
+        if len(row) == 1 and len(names) > 1 and isinstance(row[0], str) and not row[0].strip():
+            continue  # a line of blanks
         if len(row) > len(names):
             raise ValueError(f"{where}: expected at most {len(names)} cells, as in the header, got {len(row)}")
         cells = [*row, *[None] * (len(names) - len(row))]
         numbers = [cells[k] for k in steps]
-        while numbers and _is_missing(numbers[-1]):
+        while numbers and _is_missing(numbers[-1]) and not (isinstance(numbers[-1], str) and numbers[-1].strip()):
             numbers.pop()
         if not numbers:
             raise ValueError(f"{where}: expected numbers, one a step, got none")
@@ -320,6 +360,12 @@ def _from_rows(
     )
 
 
+def _cells(column: NDArray[Any]) -> list[Any]:
+    """Plain values; times as text, which no rule takes for a number."""
+    cells: list[Any] = (column.astype(str) if column.dtype.kind in "mM" else column).tolist()
+    return cells
+
+
 def _is_missing(cell: Any) -> bool:
     if isinstance(cell, str):
         return cell.strip().lower() in MISSING
@@ -329,9 +375,8 @@ def _is_missing(cell: Any) -> bool:
 def _bad_cell(cells: Sequence[Any], names: list[str], where: str) -> str:
     for cell, name in zip(cells, names, strict=False):
         if _is_missing(cell):
-            return (
-                f"{where}, column {name!r}: the cell is missing, and numbers follow; only the end of a row may be empty"
-            )
+            told = f"is missing ({cell.strip()!r})" if isinstance(cell, str) and cell.strip() else "is missing"
+            return f"{where}, column {name!r}: the value {told}; only the end of a row may be missing, and empty"
         try:
             finite = math.isfinite(float(cell))
         except (TypeError, ValueError):

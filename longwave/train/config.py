@@ -43,6 +43,9 @@ class ImageConfig:
     split_seed: int = 0
     """Seed of the choice of one training image in ten for validation."""
 
+    def __post_init__(self) -> None:
+        _check_least(self, split_seed=0)
+
 
 @dataclass(frozen=True)
 class ClassifyConfig:
@@ -57,9 +60,12 @@ class ClassifyConfig:
     part: str | None = None
     """The column that says train, valid or test (with csv); without it the parts are drawn, 80/10/10 of each class."""
     balance: bool = False
-    """Weigh the classes in the loss so that all count alike, however many examples they have."""
+    """Have all classes count alike, however many examples they have: in the loss, and when weights are chosen."""
     split_seed: int = 0
     """Seed of the parts, if they are drawn."""
+
+    def __post_init__(self) -> None:
+        _check_least(self, split_seed=0)
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,9 @@ class DensityConfig:
     """Which images."""
     split_seed: int = 0
     """Seed of the choice of one training image in ten for validation."""
+
+    def __post_init__(self) -> None:
+        _check_least(self, split_seed=0)
 
 
 TaskConfig = ForecastConfig | ImageConfig | ClassifyConfig | TextConfig | DensityConfig
@@ -118,6 +127,8 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         _check_least(self, accumulate=1, warmup=0, plateau_patience=0, clip=0)
+        if not 0 < self.plateau_factor <= 1:
+            raise ValueError(f"plateau_factor: expected a number above 0 and up to 1, got {self.plateau_factor}")
 
 
 @dataclass(frozen=True)
@@ -142,7 +153,9 @@ class LoopConfig:
     """Also write TensorBoard files."""
 
     def __post_init__(self) -> None:
-        _check_least(self, epochs=1, batch_size=1, eval_batch_size=1, validations=1, patience=0, workers=0)
+        _check_least(self, epochs=1, batch_size=1, eval_batch_size=1, validations=1, patience=0, workers=0, seed=0)
+        if self.seed >= 2**32:
+            raise ValueError(f"seed: expected a number below 2^32, got {self.seed}")
 
 
 @dataclass(frozen=True)

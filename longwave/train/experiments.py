@@ -267,7 +267,9 @@ def fit_model(experiment: Experiment, task: Task) -> Experiment:
             "length": experiment.task.context + horizon,
         }
     elif isinstance(task, ClassificationTask):
-        sizes["length"] = task.inputs.length
+        if experiment.model.decoder not in ("mean", "last"):
+            raise ValueError(f"decoder: a class wants mean or last, got {experiment.model.decoder}")
+        sizes |= {"length": task.inputs.length, "vocabulary": 0, "time_size": 0}
     elif isinstance(task, AutoregressiveTask):
         if experiment.model.bidirectional or experiment.model.decoder != "sequence":
             raise ValueError(

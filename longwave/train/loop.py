@@ -430,13 +430,19 @@ def _finite(values: Tensor) -> bool:
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file that appears whole or not at all."""
-    _write_whole(path, json.dumps(content, indent=2) + "\n")
+    write_whole(path, json.dumps(content, indent=2) + "\n")
 
 
-def _write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file that appears whole or not at all."""
+    if path.is_dir():
+        raise ValueError(f"{path}: expected the name of a file to write, got a folder")
     part = path.with_name(f".{path.name}.part")
-    part.write_text(text)
-    os.replace(part, path)
+    try:
+        part.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _truncate_log(path: Path, step: int) -> None:
@@ -450,4 +456,4 @@ def _truncate_log(path: Path, step: int) -> None:
                 kept.append(line)
         except (ValueError, KeyError):
             break  # half a line, from a kill while it was written
-    _write_whole(path, "".join(line + "\n" for line in kept))
+    write_whole(path, "".join(line + "\n" for line in kept))

@@ -1,6 +1,7 @@
 """What a trained run says of new data: the rows after a series, or the labels of sequences."""
 
 import csv as csv_format
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from longwave.tasks.forecasting import SETS, ForecastInput
 from longwave.tasks.sequences import Sequences
 from longwave.tasks.series import read_csv
 from longwave.train.config import ClassifyConfig, ForecastConfig, ImageConfig, from_dict
+from longwave.train.loop import write_whole
 from longwave.train.runs import load_best, read_config
 
 
@@ -37,9 +39,7 @@ class Continuation:
             stamp = [str(self.times[k]).replace("T", " ")] if self.times is not None else []
             lines.append(",".join(stamp + [f"{value:.8g}" for value in row]))
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
-        part.write_text("\n".join(lines) + "\n")
-        part.replace(path)
+        write_whole(path, "\n".join(lines) + "\n")
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,12 @@ class Labels:
     def write(self, path: Path) -> None:
         """Write label and probabilities as CSV, a row a sequence, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
-        with part.open("w", newline="") as file:
-            writer = csv_format.writer(file, lineterminator="\n")
-            writer.writerow(["label", *(f"p_{name}" for name in self.classes)])
-            for label, row in zip(self.labels, self.probabilities, strict=True):
-                writer.writerow([label, *(f"{p:.6g}" for p in row)])
-        part.replace(path)
+        text = io.StringIO()
+        writer = csv_format.writer(text, lineterminator="\n")
+        writer.writerow(["label", *(f"p_{name}" for name in self.classes)])
+        for label, row in zip(self.labels, self.probabilities, strict=True):
+            writer.writerow([label, *(f"{p:.6g}" for p in row)])
+        write_whole(path, text.getvalue())
 
 
 def forecast(folder: Path, csv: Path) -> Continuation:
@@ -108,6 +107,12 @@ def classify(folder: Path, sequences: Sequences) -> Labels:
         if isinstance(experiment.task, ImageConfig):
             raise ValueError(f"{sequences.source}: expected images of {inputs.length} pixels, got {lengths}")
         notes.append(f"the model was trained on sequences of {inputs.length} steps, and these have {lengths}")
+    if isinstance(experiment.task, ImageConfig):
+        low, high = sequences.values.min(), sequences.values.max()
+        if low < 0 or high > 255:
+            raise ValueError(f"{sequences.source}: expected pixels from 0 to 255, got {low:g} to {high:g}")
+        if high <= 1:
+            notes.append(f"pixels are expected from 0 to 255, and these are from {low:g} to {high:g}")
     if isinstance(experiment.task, ImageConfig) and images.SETS[experiment.task.data].permuted:
         order = images.permutation(inputs.length or 0)
         values = values.reshape(len(sequences), -1, inputs.channels)[:, order].reshape(values.shape)
@@ -119,4 +124,11 @@ def classify(folder: Path, sequences: Sequences) -> Labels:
             batch = split.batch(range(start, min(start + experiment.loop.eval_batch_size, len(split))))
             output, _ = model(batch["x"], lengths=batch.get("lengths"))
             rows.append(output.double().softmax(-1).numpy())
-    return Labels(inputs.classes, np.concatenate(rows), tuple(notes))
+    probabilities = np.concatenate(rows)
+    known = np.isfinite(probabilities).all(axis=1)
+    if not known.all():
+        raise ValueError(
+            f"{sequences.source}: sequence {int(np.argmin(known))}: the model has no finite answer; its values are too "
+            "far from those of training"
+        )
+    return Labels(inputs.classes, probabilities, tuple(notes))

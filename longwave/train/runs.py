@@ -1,6 +1,7 @@
 """One run, one folder: config.json, metrics.jsonl, checkpoints, best weights, result.json, report.html."""
 
 import json
+import math
 import platform
 import shlex
 import sys
@@ -25,6 +26,7 @@ from longwave.train.experiments import build_task, find, fit_model
 from longwave.train.loop import Run, write_json
 
 FORMAT = 1  # of a run's config.json
+ARRAYS = "data.npz"  # of a run on arrays: what it was trained on
 VOCABULARY = "vocabulary.txt"  # of a run on words: what the numbers of its tokens mean
 
 
@@ -41,6 +43,7 @@ class Finished:
 def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *, quiet: bool = False) -> Finished:
     """Train an experiment in a folder of its own."""
     check_new(folder)
+    experiment, data_dir = _with_whole_paths(experiment), None if data_dir is None else data_dir.expanduser().resolve()
     task = build_task(experiment.task, data_dir)
     experiment = fit_model(experiment, task)
     run = Run(folder, experiment, task, quiet=quiet)
@@ -79,10 +82,10 @@ def classify(
     experiment = experiment or find("classify")
     if not isinstance(experiment.task, ClassifyConfig):
         raise ValueError(f"experiment: expected one of one's own sequences, such as classify, got {experiment.name}")
-    task = replace(experiment.task, npz=folder / "data.npz", csv=None)
+    task = replace(experiment.task, npz=folder / ARRAYS, csv=None)
     sequences = from_arrays(x, y, part)
     custom(sequences)  # which refuses what cannot be trained on before anything is written
-    save_npz(folder / "data.npz", sequences)
+    save_npz(folder / ARRAYS, sequences)
     return start(replace(experiment, task=task), folder, quiet=quiet)
 
 
@@ -96,10 +99,44 @@ def check_new(folder: Path) -> None:
 
 def resume(folder: Path, *, quiet: bool = False) -> Finished:
     """Go on with the run in a folder, bit by bit as if it had never stopped."""
+    experiment, task = _restore(folder)
+    return _finish(Run(folder, experiment, task, quiet=quiet), task, resume=True)
+
+
+def _with_whole_paths(experiment: Experiment) -> Experiment:
+    """Files of one's own by their whole path, so that the run finds them from any folder."""
+    given = {name: getattr(experiment.task, name, None) for name in ("csv", "npz", "file")}
+    whole: dict[str, Any] = {name: path.expanduser().resolve() for name, path in given.items() if path is not None}
+    return replace(experiment, task=replace(experiment.task, **whole))
+
+
+def _restore(folder: Path, data_dir: Path | None = None) -> tuple[Experiment, Task]:
+    """The experiment of a run and its task, made sure to be that of its training."""
     config = read_config(folder)
     experiment = from_dict(config["experiment"])
-    task = build_task(experiment.task, None if config["data_dir"] is None else Path(config["data_dir"]))
-    return _finish(Run(folder, experiment, task, quiet=quiet), task, resume=True)
+    if isinstance(experiment.task, ClassifyConfig) and (folder / ARRAYS).exists():
+        experiment = replace(experiment, task=replace(experiment.task, npz=folder / ARRAYS, csv=None))
+    stored = None if config["data_dir"] is None else Path(config["data_dir"])
+    task = build_task(experiment.task, data_dir or stored)
+    before, now = config["task"], json.loads(json.dumps(task.describe()))
+    for name in ("inputs", "counts", "examples"):
+        if name in before and not _is_close(before[name], now[name]):
+            raise ValueError(
+                f"{folder}: the data is not what the run was trained on; {name}: expected {before[name]!r:.300}, got "
+                f"{now[name]!r:.300}. Train a new run on it, or see what longwave predict makes of it"
+            )
+    return experiment, task
+
+
+def _is_close(a: Any, b: Any) -> bool:
+    """Whether two values from JSON are the same, to the rounding of another machine's sums."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_is_close(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_is_close, a, b))
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
+    return bool(a == b)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -154,15 +191,17 @@ def leave_processes() -> None:
 
 def load_best(folder: Path) -> Any:
     """The best weights of a run, ready to use."""
+    if not (folder / "best").exists():
+        raise ValueError(
+            f"{folder}: there are no weights yet, as the run was stopped before its first validation; go on with "
+            f"longwave train --resume {folder}"
+        )
     return models.load(folder / "best").eval()
 
 
 def evaluate(folder: Path, part: str, data_dir: Path | None = None) -> dict[str, float]:
     """Scores of the best weights of a run on one part of its data."""
-    config = read_config(folder)
-    experiment = from_dict(config["experiment"])
-    stored = None if config["data_dir"] is None else Path(config["data_dir"])
-    task = build_task(experiment.task, data_dir or stored)
+    experiment, task = _restore(folder, data_dir)
     run = Run(folder, experiment, task, quiet=True)
     run.load_weights(load_best(folder))
     return run.evaluate(getattr(task, part))

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,13 +90,7 @@ def test_own_sequences_go_from_csv_to_labels(capsys):
 
 def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_again():
     x, labels = slopes(30, channels=2)
-    settings = find("classify")
-    small = replace(
-        settings,
-        model=replace(settings.model, d_model=4, n_layers=1, d_state=4),
-        loop=replace(settings.loop, epochs=1),
-    )
-    finished = runs.classify(x, labels, Path("run"), experiment=small, quiet=True)
+    finished = runs.classify(x, labels, Path("run"), experiment=small_classifier(), quiet=True)
     assert runs.evaluate(Path("run"), "test") == finished.result["test"]
     assert len(predict.classify(Path("run"), sequences.from_arrays(x)).labels) == 30
     with pytest.raises(ValueError, match="there is a run already"):
@@ -125,6 +120,76 @@ def test_new_sequences_unlike_those_of_training_are_refused_or_noted(capsys):
         assert "run is a run that classifies: expected --npz FILE or --csv FILE" in capsys.readouterr().err
 
 
+def small_classifier():
+    settings = find("classify")
+    return replace(
+        settings,
+        model=replace(settings.model, d_model=4, n_layers=1, d_state=4),
+        loop=replace(settings.loop, epochs=1),
+    )
+
+
+def test_a_run_is_scored_from_any_folder_and_after_it_was_moved(monkeypatch, capsys):
+    x, labels = slopes(30)
+    sequences.save_npz("my.npz", sequences.from_arrays(x, labels))
+    assert call("train", "classify", "--npz", "my.npz", *TINY, "--out", "run") == 0
+    runs.classify(x, labels, Path("arrays"), experiment=small_classifier(), quiet=True)
+    expected = json.loads(Path("arrays/result.json").read_text())["test"]
+    Path("elsewhere").mkdir()
+    Path("arrays").rename("elsewhere/moved")
+    monkeypatch.chdir("elsewhere")
+    assert call("evaluate", "../run") == 0
+    assert runs.evaluate(Path("moved"), "test") == expected
+
+
+def test_data_that_changed_since_the_training_is_refused(capsys):
+    x, labels = slopes(30)
+    sequences.save_npz("my.npz", sequences.from_arrays(x, labels))
+    assert call("train", "classify", "--npz", "my.npz", *TINY, "--out", "run") == 0
+    for changed_x, changed_labels in (
+        (x, ["a" if label == "rising" else label for label in labels]),
+        ([np.repeat(row, 2, axis=1) for row in x], labels),
+        ([row + 1 for row in x], labels),
+        (x[2:], labels[2:]),
+    ):
+        sequences.save_npz("my.npz", sequences.from_arrays(changed_x, changed_labels))
+        for command in (["evaluate", "run"], ["train", "--resume=run"]):
+            assert call(*command) == 2
+            assert "the data is not what the run was trained on" in capsys.readouterr().err
+
+
+def test_what_a_model_has_no_finite_answer_to_is_refused(capsys):
+    x, labels = slopes(30)
+    sequences.save_npz("my.npz", sequences.from_arrays(x, labels))
+    assert call("train", "classify", "--npz", "my.npz", *TINY, "--out", "run") == 0
+    x[7][3] = 1e30
+    sequences.save_npz("new.npz", sequences.from_arrays(x))
+    assert call("predict", "run", "--npz", "new.npz") == 2
+    assert "new.npz: sequence 7: the model has no finite answer" in capsys.readouterr().err
+    Path("folder").mkdir()
+    assert call("predict", "run", "--npz", "my.npz", "--out", "folder") == 2
+    assert "folder: expected the name of a file to write, got a folder" in capsys.readouterr().err
+    assert not list(Path().glob(".*.part"))
+
+
+def test_names_with_dollars_and_line_breaks_are_drawn_as_they_are():
+    x, _ = slopes(30)
+    names = ["cost $5 to $10", "$\\foo$", "two\nlines"]
+    finished = runs.classify(x, names * 10, Path("run"), experiment=small_classifier(), quiet=True)
+    assert (finished.folder / "report.html").exists()
+    labels = predict.classify(Path("run"), sequences.from_arrays(x))
+    labels.write(Path("labels.csv"))
+    assert {row["label"] for row in read_labels("labels.csv")} <= set(names)
+
+
+def test_a_run_without_a_validation_has_no_weights_to_show(capsys):
+    x, labels = slopes(30)
+    runs.classify(x, labels, Path("run"), experiment=small_classifier(), quiet=True)
+    shutil.rmtree("run/best")
+    assert call("evaluate", "run") == 2
+    assert "stopped before its first validation; go on with longwave train --resume run" in capsys.readouterr().err
+
+
 def test_a_rare_class_is_told_before_training(capsys):
     x, _ = slopes(66)
     sequences.save_npz("my.npz", sequences.from_arrays(x, ["common"] * 63 + ["rare"] * 3))
@@ -143,13 +208,21 @@ def test_a_rare_class_is_told_before_training(capsys):
         (["--npz", "nan.npz"], "nan.npz: sequence 0, step 1, channel 0: expected a finite number, got nan"),
         (["--csv", "bad.csv"], "label: there is no column 'label'"),
         (["--npz", "one.npz", "--ballance"], "--balance"),
+        (["--npz", "good.npz", "--model.n-layers", "0"], "n_layers: expected a whole number, at least 1, got 0"),
+        (["--npz", "good.npz", "--model.d-model", "-4"], "d_model: expected a whole number, at least 1, got -4"),
+        (["--npz", "good.npz", "--model.feed-forward", "-1"], "feed_forward: expected a width, or 0 for none, got -1"),
+        (["--npz", "good.npz", "--model.decoder", "sequence"], "decoder: a class wants mean or last, got sequence"),
+        (["--npz", "good.npz", "--split-seed", "-1"], "split_seed: expected a number from 0 on, got -1"),
+        (["--npz", "good.npz", "--loop.seed", "99999999999"], "seed: expected a number below 2^32"),
+        (["--npz", "good.npz", "--optim.plateau-factor", "nan"], "plateau_factor: expected a number above 0"),
     ],
 )
 def test_a_mistake_is_refused_before_anything_is_written(arguments, hint, capsys):
     np.savez("one.npz", x=np.zeros((9, 4)), y=["a"] * 9)
+    np.savez("good.npz", x=np.zeros((9, 4)), y=list("abcabcabc"))
     np.savez("nan.npz", x=np.array([[1, np.nan]] * 9), y=list("abcabcabc"))
     Path("bad.csv").write_text("kind,t0\na,1\n")
-    assert call("train", "classify", *arguments, *TINY) == 2
+    assert call("train", "classify", *TINY, *arguments) == 2
     captured = capsys.readouterr()
     assert hint in re.sub(r"\s*│?\n│?\s*", " ", captured.err)
     assert not Path("runs").exists()
@@ -171,6 +244,12 @@ def test_images_are_trained_scored_labelled_and_shown(tmp_path, capsys):
     rows = read_labels("labels.csv")
     found = [[float(row[f"p_{digit}"]) for digit in range(10)] for row in rows]
     np.testing.assert_allclose(found, expected.detach(), atol=1e-5)
+    np.savez("unit.npz", x=task.test.pixels.reshape(20, 784) / 255)
+    assert call("predict", "run", "--npz", "unit.npz") == 0
+    assert "note: pixels are expected from 0 to 255, and these are from 0 to 1" in capsys.readouterr().out
+    np.savez("wide.npz", x=task.test.pixels.reshape(20, 784) - 300.0)
+    assert call("predict", "run", "--npz", "wide.npz") == 2
+    assert "expected pixels from 0 to 255, got -300 to -45" in capsys.readouterr().err
     np.savez("short.npz", x=np.zeros((2, 783)))
     assert call("predict", "run", "--npz", "short.npz") == 2
     assert "expected images of 784 pixels, got 783 to 783" in capsys.readouterr().err
@@ -179,6 +258,8 @@ def test_images_are_trained_scored_labelled_and_shown(tmp_path, capsys):
 def test_a_resnet_is_trained_scored_and_shown_like_any_model(tmp_path, capsys):
     write_cifar10(tmp_path / "data", count=6)
     settings = ["--model.width", "4", "--loop.epochs", "1", "--quiet", "--out", "run"]
+    assert call("train", "scifar-resnet18-small", *settings, "--model.width", "0") == 2
+    assert "width: expected a whole number, at least 1, got 0" in capsys.readouterr().err
     assert call("train", "scifar-resnet18-small", *settings) == 0
     assert "ResNet-18 (this run)" in capsys.readouterr().out
     result = json.loads(Path("run/result.json").read_text())

@@ -61,6 +61,13 @@ def test_a_matrix_of_many_classes_is_a_list_of_the_commonest_mistakes():
     assert "100.0%" in page
 
 
+def test_long_names_stay_different_and_odd_ones_harmless():
+    found = readings([0, 1], [1, 1], ["left-hand-move-slow", "left-hand-move-fast", "a $5\n$6 note"])
+    assert found.caption(0) == "left-ha…e-slow read as left-ha…e-fast, 90%"
+    assert readings([2], [2], found.classes).caption(0) == r"a \$5 \$6 note, 90%"
+    assert "No mistakes." in _confusion(readings([0], [0], [*map(str, range(21))]), (5,) * 21)
+
+
 def test_names_are_escaped():
     page = _confusion(readings([0, 1], [1, 1], ["<b>", *map(str, range(20))]), (5,) * 21)
     assert "<b>" not in page

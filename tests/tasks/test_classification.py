@@ -164,6 +164,34 @@ def test_scores_are_accuracy_and_cross_entropy():
         task.loss(torch.zeros(3, 3), {"y": torch.tensor([0, 1, 1])})
 
 
+def test_with_balance_the_mean_recall_is_a_score_and_chooses_the_weights():
+    task = make({"a": 40, "b": 10}, balance=True)
+    assert (task.goal, make({"a": 40, "b": 10}).goal) == ("balanced_accuracy", "accuracy")
+    always_a = torch.tensor([[1.0, 0.0]]).expand(len(task.test), 2)
+    total = count = 0.0
+    for indices in (range(2), range(2, len(task.test))):  # in batches, as a run adds it up
+        part = task.scores(always_a[: len(indices)], task.test.batch(indices))["balanced_accuracy"]
+        total, count = total + float(part[0]), count + part[1]
+    assert total / count == pytest.approx(0.5, abs=1e-12)
+    assert task.commonest()["test"]["balanced_accuracy"] == 0.5
+    assert "balanced_accuracy" not in make({"a": 40, "b": 10}).commonest()["test"]
+
+
+@pytest.mark.parametrize("size", [1e200, 1e300])
+def test_values_too_large_to_be_standardised_are_refused(size):
+    x = size * np.random.default_rng(0).standard_normal((30, 4, 1))
+    with pytest.raises(ValueError, match="are too large to be standardised"):
+        custom(from_arrays(x, ["a", "b", "c"] * 10))
+
+
+def test_one_value_far_from_all_others_is_refused():
+    x = np.random.default_rng(0).standard_normal((30, 4, 1))
+    inputs = custom(from_arrays(x, ["a", "b", "c"] * 10)).inputs
+    x[3, 2] = 1e60
+    with pytest.raises(ValueError, match=r"too far from those of the train part .* up to 1e\+60"):
+        inputs.standardise(x)
+
+
 def test_the_commonest_class_is_what_a_model_has_to_beat():
     task = make({"a": 30, "b": 10})
     scores = task.commonest()["test"]

@@ -1,8 +1,10 @@
 import gzip
 import re
+import zipfile
 
 import numpy as np
 import pytest
+import torch
 
 from longwave.tasks import sequences
 from longwave.tasks.sequences import Sequences, class_names, from_arrays, from_frame, read_csv, read_npz, save_npz
@@ -77,9 +79,14 @@ def test_new_sequences_need_no_labels(tmp_path):
             "part: expected one for each of 4 sequences, got 3",
         ),
         ({"x": np.zeros((4, 3)), "y": LABELS, "part": ["a"] * 4}, r"part\[0\]: expected train, valid or test, got 'a'"),
-        ({"x": np.zeros((9, 2)), "y": LABELS, "lengths": [3, 3, 2, 2]}, "adding up to 9; got .* with the sum 10"),
-        ({"x": np.zeros((4, 3, 2)), "y": LABELS, "lengths": [3, 3, 2, 2]}, r"expected x \(total, channels\)"),
-        ({"x": np.zeros(9), "y": LABELS, "lengths": [3.0, 3, 2, 1]}, "whole numbers; got x"),
+        ({"x": np.zeros((9, 2)), "y": LABELS, "lengths": [3, 3, 2, 2]}, "add up to the 9 steps of x, got a sum of 10"),
+        ({"x": np.zeros((4, 3, 2)), "y": LABELS, "lengths": [3, 3, 2, 2]}, r"without padding, got \(4, 3, 2\)"),
+        ({"x": np.zeros(()), "y": LABELS, "lengths": [3, 3, 2, 2]}, r"without padding, got \(\)"),
+        ({"x": np.zeros((9, 0)), "y": LABELS, "lengths": [3, 3, 2, 1]}, "expected one channel or more, got none"),
+        ({"x": np.zeros(9), "y": LABELS, "lengths": [3.0, 3, 2, 1]}, "lengths: expected whole numbers, one a sequence"),
+        ({"x": np.zeros(9), "y": LABELS, "lengths": ["3", "3"]}, "lengths: expected whole numbers, one a sequence"),
+        ({"x": np.zeros((4, 3)), "y": [1j, 1, 2, 3]}, "y: expected names or whole numbers, got complex128"),
+        ({"x": np.zeros((4, 3)), "y": ["a", "b", "0.5", "b"]}, r"y\[2\]: expected a class"),
         ({"x": np.zeros(9), "y": LABELS, "lengths": [4, 3, 0, 2]}, "one step or more; sequence 2 has none"),
     ],
 )
@@ -110,7 +117,7 @@ def test_nothing_is_unpickled(tmp_path):
     with pytest.raises(ValueError, match=r"x: holds Python objects, which are not loaded; .* an array `lengths`"):
         read_npz(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", x=np.zeros((2, 2)), y=np.array([Trap(), Trap()], object))
-    with pytest.raises(ValueError, match="y: holds Python objects"):
+    with pytest.raises(ValueError, match=r"y: holds Python objects.*y\.astype\(str\)"):
         read_npz(tmp_path / "b.npz")
 
 
@@ -129,6 +136,16 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path):
     (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-200])
     with pytest.raises(ValueError, match=r"cut\.npz: the file is damaged"):
         read_npz(tmp_path / "cut.npz")
+    with zipfile.ZipFile(tmp_path / "other.npz", "w") as file:
+        file.writestr("x", "not an array")
+    with pytest.raises(ValueError, match=r"other\.npz: x: is no array"):
+        read_npz(tmp_path / "other.npz")
+    np.savez_compressed(tmp_path / "spoilt.npz", x=np.random.default_rng(0).random((4, 3000)), y=LABELS)
+    content = bytearray((tmp_path / "spoilt.npz").read_bytes())
+    content[2000:2400] = bytes(400)
+    (tmp_path / "spoilt.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"spoilt\.npz: the file is damaged"):
+        read_npz(tmp_path / "spoilt.npz")
 
 
 # Arrays
@@ -145,14 +162,25 @@ def test_arrays_lists_and_object_arrays_are_the_same(ragged):
 def test_lists_of_unlike_arrays_are_refused(ragged):
     with pytest.raises(ValueError, match=r"x: expected arrays \(length, channels\), all with the same channels"):
         from_arrays([ragged[0], ragged[1][:, :1]])
+    with pytest.raises(ValueError, match="all with the same channels"):
+        from_arrays([[1, 2], [3, 4], 5])
     with pytest.raises(ValueError, match="x: expected sequences, got none"):
         from_arrays([])
+    with pytest.raises(ValueError, match="got a masked array"):
+        from_arrays(np.ma.masked_equal([[1.0, -999.0], [2.0, 3.0]], -999.0))
+
+
+def test_tensors_are_arrays_too(ragged):
+    whole = torch.randn(3, 5, 2, requires_grad=True)
+    assert rows(from_arrays(whole)) == whole.tolist()
+    assert rows(from_arrays([torch.tensor(block) for block in ragged])) == [block.tolist() for block in ragged]
 
 
 def test_labels_of_every_kind_become_names():
     x = np.zeros((4, 2))
     assert from_arrays(x, [1, 2, 1, 2]).labels == ("1", "2", "1", "2")
     assert from_arrays(x, np.array([1.0, 2, 1, 2])).labels == ("1", "2", "1", "2")
+    assert from_arrays(x, ["3", "3.0", "-4.", "v3.0"]).labels == ("3", "3", "-4", "v3.0")
     assert from_arrays(x, [True, False, True, True]).labels == ("True", "False", "True", "True")
     assert from_arrays(x, np.array([b"a", b"b", b"a", b"b"])).labels == ("a", "b", "a", "b")
 
@@ -180,7 +208,7 @@ def test_csv_has_one_row_a_sequence_and_empty_cells_end_it(tmp_path):
 
 
 def test_csv_takes_other_separators_a_column_of_parts_and_an_index(tmp_path):
-    (tmp_path / "a.csv").write_text("\n;x;y;part;label\n0;1;2;train;a\n\n1;3;4;test;b\n")
+    (tmp_path / "a.csv").write_text("\n;x;y;part;label\n0;1;2;train;a\n\n1;3;4;test;b\n  \n")
     read = read_csv(tmp_path / "a.csv", part="part")
     assert rows(read) == [[[1], [2]], [[3], [4]]]
     assert (read.labels, read.parts) == (("a", "b"), ("train", "test"))
@@ -205,7 +233,8 @@ def test_new_rows_may_have_a_label_or_not(tmp_path):
         ("kind\na\n", "expected columns of numbers beside 'kind', one a step, got none"),
         ("kind,t0,t1\na,1,2,3\n", "line 2: expected at most 3 cells, as in the header, got 4"),
         ("kind,t0,t1\na,1,2\nb,,\n", "line 3: expected numbers, one a step, got none"),
-        ("kind,t0,t1\na,,2\n", "line 2, column 't0': the cell is missing, and numbers follow"),
+        ("kind,t0,t1\na,,2\n", "line 2, column 't0': the value is missing; only the end of a row may be"),
+        ("kind,t0,t1\na,1,nan\n", "line 2, column 't1': the value is missing ('nan'); only the end of a row may be"),
         ("\n\nkind,t0,t1\na,1,2\n\nb,x,2\n", "line 6, column 't0': expected a number such as 1234.5, got 'x'"),
         ("kind,t0\na,inf\n", "line 2, column 't0': expected a number such as 1234.5, got 'inf'"),
         ("kind,t0\n,1\n", "line 2, column 'kind': the label is missing"),
@@ -239,6 +268,9 @@ def test_a_data_frame_reads_as_the_file_of_the_same_rows(tmp_path):
     read, expected = from_frame(frame, "kind"), read_csv(tmp_path / "a.csv", "kind")
     assert rows(read) == rows(expected)
     assert read.labels == expected.labels
+    times = np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")
+    with pytest.raises(ValueError, match="row 0, column 't1': expected a number such as"):
+        from_frame(Frame(kind=["a", "b"], t0=[1, 2], t1=times), "kind")
     with pytest.raises(ValueError, match="data frame, row 1, column 'kind': the label is missing"):
         from_frame(Frame(kind=np.array(["a", None], object), t0=[1, 2]), "kind")
 
