@@ -6,6 +6,7 @@ A batch is a dict of tensors with the rows of the batch first. The names that mo
     time      (B, L, time_size) optional: features of the time of each step
     lengths   (B,) optional: how many steps of each row count
     y         the target, as the task's own loss expects it
+    weight    (B,) optional: how much each row counts in a score of the task's
 """
 
 from abc import ABC, abstractmethod
@@ -13,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 Batch = dict[str, Tensor]
@@ -28,6 +31,33 @@ class Split(Protocol):
     def batch(self, indices: Sequence[int]) -> Batch:
         """The examples at these indices, as one batch."""
         ...
+
+
+def moments(values: NDArray[Any], source: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and deviation of each column of (rows, columns); the deviation of one that does not change is exactly 0."""
+    changes = values.max(axis=0) != values.min(axis=0)  # where nothing changes, rounding should not seem to
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
+    if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+        raise ValueError(
+            f"{source}: values up to {np.abs(values).max():.3g} are too large to be standardised; "
+            "expected numbers whose squares can be added up"
+        )
+    return mean, np.where(changes, deviation, 0.0)
+
+
+def standardised(values: NDArray[Any], mean: Sequence[float], deviation: Sequence[float]) -> NDArray[np.float64]:
+    """(values - mean) / deviation, column by column; what float32 cannot hold is refused."""
+    with np.errstate(over="ignore"):
+        standard: NDArray[np.float64] = (values - np.array(mean)) / np.array(deviation)
+    fits = np.abs(standard) <= np.finfo(np.float32).max
+    if not fits.all():
+        k = int(np.argmin(fits.reshape(-1, len(mean)).all(axis=0)))
+        raise ValueError(
+            f"column {k}: values up to {np.abs(values[..., k]).max():.3g} are too far from those of the train part, "
+            f"with a mean of {mean[k]:.3g} and a deviation of {deviation[k]:.3g}"
+        )
+    return standard
 
 
 @dataclass(frozen=True)

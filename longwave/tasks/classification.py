@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.tasks.base import Batch, Task, TaskInput
+from longwave.tasks.base import Batch, Task, TaskInput, moments, standardised
 from longwave.tasks.sequences import Sequences, class_names
 
 SHARE = 10  # one in so many sequences of a class is for validation, and one for the test
@@ -32,16 +32,7 @@ class ClassifierInput(TaskInput):
 
     def standardise(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """(..., channels) as the model sees them."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            standard: NDArray[np.float64] = (values - np.array(self.mean)) / np.array(self.deviation)
-            rounded = standard.astype(np.float32)
-        if not np.isfinite(rounded).all():
-            raise ValueError(
-                "x: some values are too far from those of the train part to be told in float32: "
-                f"up to {np.abs(values).max():.3g}, where the mean of a channel is {self.mean[0]:.3g} and its "
-                f"deviation {self.deviation[0]:.3g}"
-            )
-        return rounded
+        return standardised(values, self.mean, self.deviation).astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,11 +159,6 @@ def custom(
             f"of each class, not at the accuracy alone; {treatment}"
         )
     mean, deviation = _statistics(sequences, parts["train"])
-    if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
-        raise ValueError(
-            f"{sequences.source}: x: values up to {np.abs(sequences.values).max():.3g} are too large to be "
-            "standardised; expected numbers whose squares can be added up"
-        )
     notes += [f"channel {k} does not change in the train part" for k in np.flatnonzero(deviation == 0)]
     inputs = ClassifierInput(classes, tuple(mean.tolist()), deviation_or_one(deviation), sequences.length)
     values = inputs.standardise(sequences.values)
@@ -269,10 +255,7 @@ def _statistics(sequences: Sequences, index: NDArray[np.int64]) -> tuple[NDArray
     chosen = np.zeros(len(sequences), bool)
     chosen[index] = True
     values = sequences.values[np.repeat(chosen, sequences.lengths)]
-    changes = values.max(axis=0) != values.min(axis=0)  # where nothing changes, rounding should not seem to
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
-    return mean, np.where(changes, deviation, 0.0)
+    return moments(values, f"{sequences.source}: x")
 
 
 def deviation_or_one(deviation: NDArray[np.float64]) -> tuple[float, ...]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.tasks import download
-from longwave.tasks.base import Batch, Task, TaskInput
+from longwave.tasks.base import Batch, Task, TaskInput, moments, standardised
 from longwave.tasks.series import Series, Times, in_months, nearest, read_csv, step_name
 
 Features = Literal["S", "M"]  # univariate: the target alone; multivariate: all columns in, all columns out
@@ -193,12 +193,12 @@ class ForecastInput(TaskInput):
     def of(cls, data: ForecastData, context: int, horizon: int) -> Self:
         """The mean and deviation of the train part, and what else there is to know."""
         series, train = data.series, data.series.values[: data.borders[0]]
-        deviation = np.where(np.ptp(train, axis=0) == 0, 1.0, train.std(axis=0))
+        mean, deviation = moments(train, series.source)
         return cls(
             columns=series.columns,
             target=series.columns[series.target],
-            mean=tuple(train.mean(axis=0).tolist()),
-            deviation=tuple(deviation.tolist()),
+            mean=tuple(mean.tolist()),
+            deviation=tuple(np.where(deviation > 0, deviation, 1.0).tolist()),
             context=context,
             horizon=horizon,
             time_size=0 if series.step is None else 4 + _under_an_hour(series.step),
@@ -207,7 +207,7 @@ class ForecastInput(TaskInput):
 
     def standardise(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """(..., columns) as the model sees them."""
-        return (values - np.array(self.mean)) / np.array(self.deviation)
+        return standardised(values, self.mean, self.deviation)
 
     def restore(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """(..., columns) of a forecast, in the units of the series."""

@@ -80,6 +80,8 @@ def forecast(folder: Path, csv: Path) -> Continuation:
     model = load_best(folder)
     with torch.no_grad():
         y, _ = model(batch["x"], time=batch.get("time"))
+    if not y.isfinite().all():
+        raise ValueError(f"{csv}: the model has no finite answer; the values are too far from those of training")
     order = [series.columns.index(name) for name in inputs.columns]
     return Continuation(
         columns=inputs.columns,

@@ -114,6 +114,17 @@ def test_columns_are_standardised_by_the_train_part_alone(task):
     np.testing.assert_allclose(inputs.restore(inputs.standardise(series.values)), series.values, rtol=1e-12)
 
 
+def test_values_that_cannot_be_standardised_are_refused():
+    series = make_series()
+    series.values[:, 1] *= 1e200
+    with pytest.raises(ValueError, match="are too large to be standardised"):
+        make_task(ForecastData("a", series, BORDERS, "a"), 4, 2)
+    series = make_series()
+    series.values[BORDERS[2] - 1, 1] = 1e60
+    with pytest.raises(ValueError, match=r"column 1: values up to .* are too far from those of the train part"):
+        make_task(ForecastData("a", series, BORDERS, "a"), 4, 2)
+
+
 def test_a_constant_column_is_divided_by_one():
     series = make_series()
     series.values[:, 1] = 0.1  # its computed deviation is 1e-17, not 0
