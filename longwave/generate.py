@@ -73,7 +73,8 @@ def probabilities(
     if temperature == 0:
         return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
     if temperature != 1:
-        logits = (logits - largest) / temperature  # in this order: a small temperature should give no infinities
+        # In this order and in float64: a small temperature should give no infinities, nor be rounded to 0.
+        logits = ((logits - largest).double() / temperature).to(logits.dtype)
     chances = logits.softmax(-1)
     if top_k is None and top_p is None:
         return chances

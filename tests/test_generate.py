@@ -121,6 +121,7 @@ def test_temperature_top_k_and_top_p_choose_what_is_left():
     close(probabilities(logits, temperature=0.5), squares)
     close(probabilities(logits, temperature=0), [1, 0, 0, 0])
     close(probabilities(logits, temperature=1e-30), [1, 0, 0, 0])
+    close(probabilities(logits, temperature=1e-60), [1, 0, 0, 0])
     close(probabilities(logits, top_k=2), [0.625, 0, 0.375, 0])
     close(probabilities(logits, top_k=9), chances[0].tolist())
     close(probabilities(logits, top_p=0.6), [0.625, 0, 0.375, 0])

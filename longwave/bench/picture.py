@@ -33,7 +33,7 @@ def draw(panels: list[Panel], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    panels = [panel for panel in panels if any(panel.lines.values())] or panels
+    panels = [panel for panel in panels if any(panel.lines.values())]
     columns, rows = min(2, len(panels)), -(-len(panels) // 2)
     figure = Figure(figsize=(5.2 * columns, 4.0 * rows + 0.6), layout="constrained")
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))

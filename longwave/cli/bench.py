@@ -159,7 +159,7 @@ def _run_and_show(
         result = run(quick, progress)
     _print_json(result) if json else print_tables(result)  # first of all: should the drawing fail, nothing is lost
     drawn = panels(result)
-    if picture is not None and drawn:
+    if picture is not None and any(any(panel.lines.values()) for panel in drawn):
         draw(drawn, picture)
         print(picture, file=sys.stderr)
     elif picture is not None:

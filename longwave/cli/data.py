@@ -33,12 +33,13 @@ def data_list(data_dir: Path | None = None) -> None:
     Args:
         data_dir: The data folder; else LONGWAVE_DATA, else a folder in the user's cache.
     """
+    from rich.markup import escape
     from rich.table import Table
 
     from longwave.tasks import download
 
     folder = download.data_dir(data_dir)
-    caption = f"here: in {folder}; `longwave data check` looks into the files"
+    caption = f"here: in {escape(str(folder))}; `longwave data check` looks into the files"
     table = Table(title="Data sets", caption=caption, title_justify="left", caption_justify="left")
     for column in ("name", "what", "download", "verified by", "licence", "here"):
         table.add_column(column, justify="right" if column == "download" else "left")
@@ -86,7 +87,7 @@ def data_check(
     for name in names:
         download.find(name)
     folder = download.data_dir(data_dir)
-    table = Table("name", "state", "problems", title=f"Data sets in {folder}", title_justify="left")
+    table = Table("name", "state", "problems", title=f"Data sets in {escape(str(folder))}", title_justify="left")
     states = []
     for name in names or download.DATASETS:
         report = download.check(name, folder)

@@ -27,6 +27,7 @@ def doctor() -> int:
     import numpy
     import torch
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     import longwave
@@ -52,7 +53,7 @@ def doctor() -> int:
             try:
                 bits = kernels.native.vector_bits()
             except kernels.native.Unavailable as reason:
-                table.add_row("native", "-", "-", "-", "-", f"[yellow]not there:[/] {reason}")
+                table.add_row("native", "-", "-", "-", "-", f"[yellow]not there:[/] {escape(str(reason))}")
                 continue
             console.print(f"compiled kernel: {bits}-bit vectors, {torch.get_num_threads()} threads")
         for op, error, seconds in _trials(name):
@@ -66,7 +67,7 @@ def doctor() -> int:
         console.print(f"CPU tensors are served by: {kernels.backend()}")
     except (ValueError, RuntimeError) as error:
         broken = True
-        console.print(f"[red]{error}[/]")
+        console.print(f"[red]{escape(str(error))}[/]")
     return 1 if broken else 0
 
 

@@ -1,5 +1,6 @@
 """`longwave generate RUN`: text to the terminal as it is made, or a picture of images."""
 
+import io
 import secrets
 import sys
 import unicodedata
@@ -68,16 +69,16 @@ def generate(
         _print_text(run, prompt or "", 500 if length is None else length, count or 1, choice)
         return
     _refuse(f"{run} is a run on images: expected --count or --complete", prompt=prompt, length=length)
+    from longwave.bench.picture import check_path
     from longwave.report.generation import draw_completions, draw_samples
 
+    out = out or Path("completions.png" if complete or images else "samples.png")
+    check_path(out)
     if complete or images:
         indices = images or tuple(range(count or COMPLETIONS))
         figure = draw_completions(*sample.complete_images(run, indices, COPIES, data_dir, **choice))
-        out = out or Path("completions.png")
     else:
         figure = draw_samples(sample.draw_images(run, count or SAMPLES, **choice))
-        out = out or Path("samples.png")
-    out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=120)
     print(f"picture: {out}")
 
@@ -86,6 +87,8 @@ def _print_text(run: Path, prompt: str, length: int, count: int, choice: dict[st
     from longwave.tasks.text import Words
     from longwave.train import sample
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8
     codec = sample.read_codec(run)
     unknown = codec.unknown(prompt) if isinstance(codec, Words) else []
     if unknown:
@@ -100,6 +103,7 @@ def _print_text(run: Path, prompt: str, length: int, count: int, choice: dict[st
 
 def _printable(text: str) -> str:
     """What a terminal may be given: it would obey control characters."""
+    text = text.replace("\r", "")  # of lines that end in both
     return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
 
 

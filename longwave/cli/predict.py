@@ -43,19 +43,26 @@ def predict(
     if isinstance(task, ForecastConfig):
         if csv is None or npz is not None:
             raise ValueError(f"{run} is a run that forecasts: expected --csv FILE with the series so far, and no --npz")
+        from longwave.bench.picture import check_path
         from longwave.report.forecast import draw_continuation
 
-        forecast = predict.forecast(run, csv)
         out = out or Path("forecast.csv")
-        forecast.write(out)
         picture = picture or out.with_suffix(".png")
+        _keep_apart(csv=csv, out=out, picture=picture)
+        check_path(picture)
+        forecast = predict.forecast(run, csv)
+        forecast.write(out)
         draw_continuation(forecast, picture)
+        for note in forecast.notes:
+            print(f"note: {note}")
         print(f"{len(forecast.values)} rows: {out}\npicture: {picture}")
         return
     if (csv is None) == (npz is None) or picture is not None:
         raise ValueError(f"{run} is a run that classifies: expected --npz FILE or --csv FILE, and no --picture")
     from longwave.tasks import sequences
 
+    out = out or Path("labels.csv")
+    _keep_apart(csv=csv, npz=npz, out=out)
     if npz is not None:
         new = sequences.read_npz(npz, labelled=False)
     else:
@@ -63,8 +70,18 @@ def predict(
         names = (task.label, task.part) if isinstance(task, ClassifyConfig) else ("label", None)
         new = sequences.read_csv(csv, *names, labelled=False)
     labels = predict.classify(run, new)
-    out = out or Path("labels.csv")
     labels.write(out)
     for note in labels.notes:
         print(f"note: {note}")
     print(f"{len(labels.labels)} rows: {out}")
+
+
+def _keep_apart(**paths: Path | None) -> None:
+    """Refuse one file in two roles: what is read would be written over."""
+    seen: dict[Path, str] = {}
+    for role, path in paths.items():
+        if path is None:
+            continue
+        other = seen.setdefault(path.expanduser().resolve(), role)
+        if other != role:
+            raise ValueError(f"--{role}: {path} is also --{other}; name another file")

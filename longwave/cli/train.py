@@ -45,10 +45,10 @@ def _train(experiment: "Experiment", options: RunOptions) -> None:
     folders = [base] if options.out and len(seeds) == 1 else [base.parent / f"{base.name}-seed{s}" for s in seeds]
     for folder in folders:  # before hours of training, not between
         runs.check_new(folder)
+    seeded = [dataclasses.replace(experiment, loop=dataclasses.replace(experiment.loop, seed=seed)) for seed in seeds]
     results = []
-    for seed, folder in zip(seeds, folders, strict=True):
-        seeded = dataclasses.replace(experiment, loop=dataclasses.replace(experiment.loop, seed=seed))
-        finished = runs.start(seeded, folder, options.data_dir, quiet=options.quiet)
+    for one, folder in zip(seeded, folders, strict=True):
+        finished = runs.start(one, folder, options.data_dir, quiet=options.quiet)
         results.append(_report(finished))
     if len(results) > 1 and finished.main:
         _spread(seeds, results)

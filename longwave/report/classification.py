@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.report.forecast import BLUE, GREY, ORANGE, as_drawn
+from longwave.report.forecast import BLUE, GREY, ORANGE, as_drawn, short
 from longwave.tasks.base import Batch, Split
 from longwave.tasks.classification import ClassificationTask
 from longwave.tasks.images import ImageTask
@@ -59,7 +59,7 @@ class Readings:
     def caption(self, index: int, width: int = 80) -> str:
         """What it is, what it was read as, and how surely; in two lines if one would be longer than `width`."""
         truth, read = self.classes[self.labels[index]], self.classes[self.predicted[index]]
-        told = _short(truth) if truth == read else f"{_short(truth)} read as {_short(read)}"
+        told = short(truth) if truth == read else f"{short(truth)} read as {short(read)}"
         told = f"{told}, {self.confidence[index]:.0%}"
         return as_drawn(told if len(told) <= width else told.replace(" read as ", "\nread as "))
 
@@ -146,7 +146,7 @@ def draw_confusion(readings: Readings) -> Any:
             if matrix[i, j]:
                 colour = "white" if share[i, j] > 0.3 else "black"
                 axes.text(j, i, f"{matrix[i, j]:,}", ha="center", va="center", color=colour, fontsize=8)
-    names = [_short(name) for name in readings.classes]
+    names = [short(name) for name in readings.classes]
     slant: dict[str, Any] = (
         {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 3 else {}
     )
@@ -252,9 +252,3 @@ def _row(batch: Batch, k: int) -> Tensor:
 
 def _valid(batch: Batch) -> Tensor:
     return (torch.arange(batch["x"].shape[1]) < batch["lengths"][:, None]).unsqueeze(-1)
-
-
-def _short(name: str, most: int = 14) -> str:
-    """A name on one line, cut in the middle: what tells names apart is often at their end."""
-    name = " ".join(name.split())
-    return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"

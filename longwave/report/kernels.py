@@ -38,7 +38,7 @@ def draw_layer(layer: S4, L: int, path: Path) -> None:
         x = A_bar @ x
     time = torch.arange(steps) * step
     shades = matplotlib.colormaps["viridis"]
-    for n in range(6):
+    for n in range(min(6, layer.d_state)):
         left.plot(time, torch.stack(states)[:, n] / step, color=shades(n / 6), linewidth=1.6, label=f"n = {n}")
     left.set(title=f"{layer.init}: the first states after an impulse", xlabel="time", ylabel="state")
     left.axhline(0, color="0.7", linewidth=0.8, zorder=0)

@@ -82,7 +82,7 @@ def write_report(folder: Path, task: Task) -> None:
         f'<body>\n<h1>{html.escape(name)}</h1>\n<p class="sub">{sub}</p>\n{body}</body>\n</html>\n'
     )
     part = folder / ".report.html.part"
-    part.write_text(page, encoding="utf-8")
+    part.write_bytes(page.encode("utf-8", "replace"))  # a file's name in the command may be no text at all
     part.replace(folder / "report.html")
 
 
@@ -129,7 +129,7 @@ def _forecasts(model: SequenceModel, task: ForecastTask) -> Any:
     column = task.data.series.target
     known = batch["x"][:, : task.context, column]
     windows = [(known[i], batch["y"][i, :, column], y[i, :, column]) for i in range(count)]
-    return draw_windows(windows, context_shown=min(task.context, task.horizon))
+    return draw_windows(windows, context_shown=min(task.context, max(task.horizon, 48)))
 
 
 def _classification(model: Any, task: ClassificationTask) -> list[tuple[str, str]]:

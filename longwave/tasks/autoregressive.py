@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.tasks.base import Batch, Task
+from longwave.tasks.base import Batch, Task, digest
 
 START = 0  # the token before the first
 PADDING = -100  # what a target is where there is none, behind the end of the last window
@@ -79,7 +79,13 @@ class AutoregressiveTask(Task):
         """Facts for the run's config and report."""
         parts = {"train": self.train, "valid": self.valid, "test": self.test}
         tokens = {name: len(part.tokens) for name, part in parts.items()}
-        return super().describe() | {"data": self.origin, "unit": self.unit, "tokens": tokens}
+        fingerprint = digest(*(part.tokens for part in parts.values()))
+        return super().describe() | {
+            "data": self.origin,
+            "unit": self.unit,
+            "tokens": tokens,
+            "digest": fingerprint,
+        }
 
     def frequencies(self) -> dict[str, dict[str, float]]:
         """Scores of one who knows how often each token is in the train part (plus one), and nothing of those before."""

@@ -9,6 +9,7 @@ A batch is a dict of tensors with the rows of the batch first. The names that mo
     weight    (B,) optional: how much each row counts in a score of the task's
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -44,6 +45,15 @@ def moments(values: NDArray[Any], source: str) -> tuple[NDArray[np.float64], NDA
             "expected numbers whose squares can be added up"
         )
     return mean, np.where(changes, deviation, 0.0)
+
+
+def digest(*arrays: NDArray[Any]) -> str:
+    """A fingerprint of the data, by which a run knows it again."""
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(f"{array.dtype.str} {array.shape}".encode())
+        total.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+    return total.hexdigest()
 
 
 def standardised(values: NDArray[Any], mean: Sequence[float], deviation: Sequence[float]) -> NDArray[np.float64]:

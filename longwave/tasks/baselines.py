@@ -21,6 +21,7 @@ from longwave.tasks.series import DAY, in_months, nearest
 Matrix = NDArray[np.float64]
 PENALTIES = np.logspace(-8, 2, 41)  # relative to the mean variance of a feature
 TREND_ROWS = 25  # DLinear's moving average
+LONGEST = 4096  # context and horizon of a linear model that is solved within some minutes
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +101,17 @@ def scores(name: str, task: ForecastTask) -> dict[str, dict[str, float]]:
 
 
 def table(task: ForecastTask) -> dict[str, dict[str, dict[str, float]]]:
-    """The scores of every baseline, by name; without seasonal-naive if the context is shorter than a season."""
-    short = task.context < season(task.data.series.step)
-    return {name: scores(name, task) for name in BASELINES if not (short and name == "seasonal-naive")}
+    """The scores of every baseline, by name.
+
+    Without seasonal-naive if the context is shorter than a season, and without the linear ones if they would take
+    longer than the model: their time grows as the third power of the length of a window.
+    """
+    names = set(BASELINES)
+    if task.context < season(task.data.series.step):
+        names.remove("seasonal-naive")
+    if task.context + task.horizon > LONGEST:
+        names -= {"nlinear", "dlinear"}
+    return {name: scores(name, task) for name in BASELINES if name in names}
 
 
 def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: Windows) -> dict[str, float]:

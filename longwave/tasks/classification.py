@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.tasks.base import Batch, Task, TaskInput, moments, standardised
+from longwave.tasks.base import Batch, Task, TaskInput, digest, moments, standardised
 from longwave.tasks.sequences import Sequences, class_names
 
 SHARE = 10  # one in so many sequences of a class is for validation, and one for the test
@@ -43,6 +43,7 @@ class ClassificationTask(Task):
     counts: dict[str, tuple[int, ...]]  # examples of each class, by part
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
     origin: str = ""  # where the data was read from, for the report
+    digest: str = ""  # of the data, as it was read
     notes: tuple[str, ...] = ()
     goal: str = "accuracy"
     higher_is_better: bool = True
@@ -74,6 +75,7 @@ class ClassificationTask(Task):
             "counts": {part: list(counts) for part, counts in self.counts.items()},
             "notes": list(self.notes),
             "inputs": self.inputs.to_dict(),
+            "digest": self.digest,
         }
 
     def commonest(self) -> dict[str, dict[str, float]]:
@@ -182,6 +184,7 @@ def custom(
         weights=tuple((counts["train"].sum() / (len(classes) * counts["train"])).tolist()) if balance else None,
         origin=sequences.source,
         notes=tuple(notes),
+        digest=digest(sequences.values, sequences.lengths, labels),
         goal="balanced_accuracy" if balance else "accuracy",
     )
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.tasks import download
-from longwave.tasks.base import Batch, Task, TaskInput, moments, standardised
+from longwave.tasks.base import Batch, Task, TaskInput, digest, moments, standardised
 from longwave.tasks.series import Series, Times, in_months, nearest, read_csv, step_name
 
 Features = Literal["S", "M"]  # univariate: the target alone; multivariate: all columns in, all columns out
@@ -305,6 +305,7 @@ class ForecastTask(Task):
             "borders": list(self.data.borders),
             "notes": list(series.notes),
             "inputs": self.inputs.to_dict(),
+            "digest": digest(series.values[: self.data.borders[2]]),
         }
 
     def _error(self, output: Tensor, batch: Batch) -> Tensor:

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.tasks.series import MISSING, nearest, open_csv, read_header
+from longwave.tasks.series import MISSING, nearest, number, open_csv, read_header
 
 PARTS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
 KEYS = ("x", "y", "part", "lengths")
@@ -338,7 +338,7 @@ def _from_rows(
         if not numbers:
             raise ValueError(f"{where}: expected numbers, one a step, got none")
         try:
-            floats = [float(cell) for cell in numbers]
+            floats = [number(cell) for cell in numbers]
         except (TypeError, ValueError):
             floats = [math.nan]
         if not all(map(math.isfinite, floats)):
@@ -378,7 +378,7 @@ def _bad_cell(cells: Sequence[Any], names: list[str], where: str) -> str:
             told = f"is missing ({cell.strip()!r})" if isinstance(cell, str) and cell.strip() else "is missing"
             return f"{where}, column {name!r}: the value {told}; only the end of a row may be missing, and empty"
         try:
-            finite = math.isfinite(float(cell))
+            finite = math.isfinite(number(cell))
         except (TypeError, ValueError):
             finite = False
         if not finite:

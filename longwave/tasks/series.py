@@ -225,7 +225,7 @@ def _read_table(text: Iterable[str], source: str, target: str | None, time: str 
         if len(cells) != len(names):
             raise ValueError(f"{source}, line {line}: expected {len(names)} cells as in the header, got {len(cells)}")
         try:
-            numbers.extend([float(cells[column]) for column in wanted])
+            numbers.extend([number(cells[column]) for column in wanted])
         except ValueError:
             slow = np.full(len(wanted), np.nan)
             for place, column in enumerate(wanted):
@@ -264,12 +264,19 @@ def _wanted(names: list[str], target: str | None, time: str | None, multivariate
     return wanted
 
 
+def number(cell: Any) -> float:
+    """The number in a cell; Python's 1_5 and digits of other scripts are none."""
+    if isinstance(cell, str) and ("_" in cell or not cell.strip().isascii()):
+        raise ValueError(f"expected a number such as 1234.5, got {cell!r}")
+    return float(cell)
+
+
 def _put_cell(values: Any, place: int, cell: Any, row: int, bad: dict[int, tuple[int, str]]) -> None:
     """Write a cell's number to values[place]; a missing one leaves NaN, and so does text, which is remembered."""
     if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING):
         return
     try:
-        values[place] = float(cell)
+        values[place] = number(cell)
     except (TypeError, ValueError):
         if str(cell) not in ("<NA>", "NaT"):  # what pandas calls missing
             bad.setdefault(place, (row, str(cell)))
@@ -391,7 +398,7 @@ def _parse(cells: Sequence[str], form: str | None) -> Times | None:
             read = [time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time for time in read]
         else:
             read = [datetime.strptime(cell, form) for cell in cells]
-    except ValueError:
+    except (ValueError, OverflowError):  # a time before the first day, seen from UTC
         return None
     return np.array(read, dtype="datetime64[s]")
 
@@ -418,10 +425,14 @@ def _times_at(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) 
         return times[0] + positions * step
     months = times.astype("datetime64[M]")
     wanted = months[0] + positions * step
-    from_start = times - months
-    if len(np.unique(from_start)) == 1:
-        return wanted + from_start[0]
-    return wanted + 1 + (times[0] - (months[0] + 1))  # the ends of months
+    from_start, to_end = times - months, (months + 1).astype(times.dtype) - times
+    last_days = bool((to_end <= np.timedelta64(DAY, "s")).all())
+    if last_days or len(np.unique(from_start)) > 1:
+        return wanted + 1 - to_end[0]
+    # A month that has no such day gives its last one.
+    day = np.timedelta64(DAY, "s")
+    whole_days = np.minimum(from_start[0] // day, ((wanted + 1).astype(times.dtype) - wanted) // day - 1)
+    return wanted + whole_days * day + from_start[0] % day
 
 
 def _is_even(times: Times) -> bool:

@@ -187,6 +187,10 @@ def _read_words(path: Path) -> str:
 def _task(name: str, codec: Bytes | Words, parts: dict[str, NDArray[Any]], length: int, origin: str) -> TextTask:
     if length < 2:
         raise ValueError(f"length: expected windows of at least 2 tokens, got {length}")
+    if 2 * length > len(parts["train"]):
+        raise ValueError(
+            f"length: expected at most half of the {len(parts['train']):,} tokens to train on, got {length:,}"
+        )
     unit = "byte" if isinstance(codec, Bytes) else "word"
     return TextTask(
         name=name,

@@ -13,7 +13,7 @@ class ForecastConfig:
     """A forecasting task: a named set, or one's own series."""
 
     data: str = "etth1"
-    """etth1, etth2, ettm1, weather or ecl; not used if `csv` is given."""
+    """etth1, etth2, ettm1, weather or ecl; own if `csv` is given."""
     multivariate: bool = False
     """All columns in, all columns out; else the target column alone."""
     horizon: int = 720

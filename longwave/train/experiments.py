@@ -187,7 +187,7 @@ def _all() -> dict[str, Experiment]:
                 paper = _forecast(data, horizon, multivariate)
                 named |= {e.name: e for e in (paper, _forecast_small(paper))}
     named["forecast"] = dataclasses.replace(
-        _forecast_small(_forecast("etth1", 96, False)), name="forecast", task=ForecastConfig(horizon=96, context=336)
+        _forecast_small(_forecast("etth1", 96, False)), name="forecast", task=ForecastConfig("own", horizon=96)
     )
     for paper in _images():
         named[paper.name] = paper
@@ -225,6 +225,9 @@ def build_task(config: TaskConfig, data_dir: Path | None) -> Task:
     if config.csv is not None:
         series = read_csv(config.csv, config.target, config.time, config.multivariate, config.fill)
         return forecasting.custom(series, config.horizon, config.context)
+    given = [f"--{name}" for name in ("target", "time", "fill") if getattr(config, name) is not None]
+    if config.data == "own" or given:
+        raise ValueError(f"forecast: expected --csv FILE{f' with {given[0]}' if given else ''}, got none")
     features: forecasting.Features = "M" if config.multivariate else "S"
     return forecasting.load(config.data, features, config.horizon, config.context, data_dir)
 
@@ -260,11 +263,14 @@ def fit_model(experiment: Experiment, task: Task) -> Experiment:
             raise ValueError(f"model: a ResNet wants images of one size, and {task.name} has none")
         sizes |= {"height": task.size[0], "image_width": task.size[1]}
     elif isinstance(experiment.task, ForecastConfig):
+        if experiment.model.decoder not in ("forecast", "sequence"):
+            raise ValueError(f"decoder: a forecast wants forecast or sequence, got {experiment.model.decoder}")
         horizon = experiment.task.horizon
         sizes |= {
             "time_size": task.time_size if experiment.task.time_features else 0,
             "horizon": horizon,
             "length": experiment.task.context + horizon,
+            "vocabulary": 0,
         }
     elif isinstance(task, ClassificationTask):
         if experiment.model.decoder not in ("mean", "last"):
@@ -276,5 +282,5 @@ def fit_model(experiment: Experiment, task: Task) -> Experiment:
                 "model: to tell each token from those before it wants bidirectional False and decoder sequence, got "
                 f"bidirectional {experiment.model.bidirectional} and decoder {experiment.model.decoder}"
             )
-        sizes |= {"vocabulary": task.output_size, "length": task.length}
+        sizes |= {"vocabulary": task.output_size, "length": task.length, "time_size": 0, "horizon": 0}
     return dataclasses.replace(experiment, model=dataclasses.replace(experiment.model, **sizes))

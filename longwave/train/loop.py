@@ -6,6 +6,7 @@ what it had done since its last checkpoint, bit by bit, and goes on.
 """
 
 import contextlib
+import importlib.util
 import json
 import math
 import os
@@ -75,6 +76,8 @@ class Run:
                 f"this loop wants the whole model in every process, and was launched with {kind.value}; launch it "
                 "without, or wrap the model in a loop of your own (docs: training)"
             )
+        if experiment.loop.tensorboard and importlib.util.find_spec("tensorboard") is None:
+            raise ValueError("tensorboard: is not installed; pip install longwave[tensorboard]")
         native.keep_memory()
         torch.manual_seed(self.config.seed)  # the same weights in every process
         model = models.build(experiment.model)

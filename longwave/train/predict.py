@@ -2,6 +2,7 @@
 
 import csv as csv_format
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,21 +26,20 @@ class Continuation:
     """A forecast of what comes after a series: values (horizon, columns), in the units of the series."""
 
     columns: tuple[str, ...]
+    target: str
     known: Any  # (context, columns), the rows before
     known_times: Any  # datetime64 or None
     values: Any
     times: Any
+    notes: tuple[str, ...] = ()
 
     def write(self, path: Path) -> None:
         """Write the forecast as CSV, whole or not at all."""
-        lines = [
-            ",".join((["time"] if self.times is not None else []) + [f'"{c}"' if "," in c else c for c in self.columns])
-        ]
-        for k, row in enumerate(self.values):
-            stamp = [str(self.times[k]).replace("T", " ")] if self.times is not None else []
-            lines.append(",".join(stamp + [f"{value:.8g}" for value in row]))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, "\n".join(lines) + "\n")
+        stamps = [[]] * len(self.values) if self.times is None else [[str(t).replace("T", " ")] for t in self.times]
+        head = [*([] if self.times is None else ["time"]), *self.columns]
+        # Twelve digits: a small change of a large number should be seen.
+        rows = [[*stamp, *(f"{v:.12g}" for v in row)] for stamp, row in zip(stamps, self.values, strict=True)]
+        _write_csv(path, [head, *rows])
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,16 @@ class Labels:
 
     def write(self, path: Path) -> None:
         """Write label and probabilities as CSV, a row a sequence, whole or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = io.StringIO()
-        writer = csv_format.writer(text, lineterminator="\n")
-        writer.writerow(["label", *(f"p_{name}" for name in self.classes)])
-        for label, row in zip(self.labels, self.probabilities, strict=True):
-            writer.writerow([label, *(f"{p:.6g}" for p in row)])
-        write_whole(path, text.getvalue())
+        rows = zip(self.labels, self.probabilities, strict=True)
+        head = ["label", *(f"p_{name}" for name in self.classes)]
+        _write_csv(path, [head, *([label, *(f"{p:.6g}" for p in row)] for label, row in rows)])
+
+
+def _write_csv(path: Path, rows: Iterable[list[str]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    csv_format.writer(text, lineterminator="\n").writerows(rows)
+    write_whole(path, text.getvalue())
 
 
 def forecast(folder: Path, csv: Path) -> Continuation:
@@ -85,10 +88,12 @@ def forecast(folder: Path, csv: Path) -> Continuation:
     order = [series.columns.index(name) for name in inputs.columns]
     return Continuation(
         columns=inputs.columns,
+        target=inputs.target,
         known=series.values[-inputs.context :, order],
         known_times=None if series.times is None else series.times[-inputs.context :],
         values=inputs.restore(y[0].double().numpy()),
         times=future,
+        notes=tuple(series.notes),
     )
 
 

@@ -119,8 +119,8 @@ def _restore(folder: Path, data_dir: Path | None = None) -> tuple[Experiment, Ta
     stored = None if config["data_dir"] is None else Path(config["data_dir"])
     task = build_task(experiment.task, data_dir or stored)
     before, now = config["task"], json.loads(json.dumps(task.describe()))
-    for name in ("inputs", "counts", "examples"):
-        if name in before and not _is_close(before[name], now[name]):
+    for name in ("inputs", "counts", "examples", "tokens", "digest"):
+        if before.get(name) and not _is_close(before[name], now[name]):
             raise ValueError(
                 f"{folder}: the data is not what the run was trained on; {name}: expected {before[name]!r:.300}, got "
                 f"{now[name]!r:.300}. Train a new run on it, or see what longwave predict makes of it"
@@ -159,6 +159,8 @@ def _finish(run: Run, task: Task, resume: bool) -> Finished:
         if isinstance(task, ForecastTask):
             run.display.say("scoring the baselines")
             result["baselines"] = baselines.table(task)
+            if absent := baselines.BASELINES.keys() - result["baselines"].keys():
+                run.display.say(f"note: for a context and a horizon of this size left out: {', '.join(sorted(absent))}")
         if isinstance(task, AutoregressiveTask):
             result["baselines"] = {"frequencies alone": task.frequencies()}
         if isinstance(task, ClassificationTask):

@@ -103,6 +103,13 @@ def test_nothing_is_a_mistake(capsys):
         (["train", "forecast", *SMALL, "--context", "500"], "too few"),
         (["train", "forecast", *SMALL, "--seeds", "3", "3"], "--seeds: expected each seed once, got 3 3"),
         (["train", "forecast", *SMALL, "--optim.precision", "fp16"], "precision: fp16 wants a GPU"),
+        (["train", "forecast", "--horizon", "4"], "forecast: expected --csv FILE, got none"),
+        (["train", "etth1-24-small", "--task.target", "OT"], "forecast: expected --csv FILE with --target, got none"),
+        (
+            ["train", "forecast", *SMALL, "--model.decoder", "last", "--model.window", "none"],
+            "decoder: a forecast wants",
+        ),
+        (["train", "forecast", *SMALL, "--seeds", "0", "4294967296"], "seed: expected a number below 2^32"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
@@ -175,6 +182,50 @@ def test_train_evaluate_and_predict_from_csv_to_forecast(tmp_path, capsys):
     assert stamps == [START + timedelta(hours=ROWS + k) for k in range(HORIZON)]
     assert all(math.isfinite(float(row["price"])) for row in rows)
     assert Path("forecast.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_forecast_has_its_digits_its_notes_and_files_of_its_own(capsys):
+    settings = [*SMALL, "--horizon", "1", "--fill", "linear", "--model.vocabulary", "5"]
+    rows = [line.split(",") for line in Path("series.csv").read_text().splitlines()[1:]]
+    body = [f"{date},{float(price) + 1e9:.4f}" for date, price in rows]
+    head = 'date,"a ""strange"", long $name$ that goes on and on"'
+    settings[settings.index("price")] = 'a "strange", long $name$ that goes on and on'
+    Path("series.csv").write_text("\n".join([head, *body]) + "\n")
+    assert call("train", "forecast", *settings, "--out", "run", "--quiet") == 0
+
+    Path("new.csv").write_text("\n".join([head, *body[:-1], body[-1].split(",")[0] + ","]) + "\n")
+    for arguments, hint in (
+        (["--out", "new.csv"], "--out: new.csv is also --csv; name another file"),
+        (["--out", "a.png"], "--picture: a.png is also --out; name another file"),
+        (["--picture", "a"], "picture: expected a file ending in one of"),
+    ):
+        assert call("predict", "run", "--csv", "new.csv", *arguments) == 2
+        assert hint in capsys.readouterr().err
+    assert call("predict", "run", "--csv", "new.csv") == 0
+    assert "note: " in capsys.readouterr().out  # of the value that was filled in
+    with open("forecast.csv", newline="") as file:
+        ((_, name), (_, value)) = csv.reader(file)
+    assert name == settings[3]
+    assert 0 < abs(float(value) - 1e9) < 20
+    assert re.search(r"\.\d", value)
+
+
+def test_a_series_that_changed_where_only_the_test_part_sees_it_is_refused(capsys):
+    assert call("train", "forecast", *SMALL, "--out", "run", "--quiet") == 0
+    lines = Path("series.csv").read_text().splitlines()
+    Path("series.csv").write_text("\n".join([*lines[:-1], lines[-1].split(",")[0] + ",99"]) + "\n")
+    capsys.readouterr()
+    assert call("evaluate", "run") == 2
+    assert "the data is not what the run was trained on; digest" in capsys.readouterr().err
+
+
+def test_a_file_whose_name_is_no_text_does_not_lose_the_report(monkeypatch):
+    name = os.fsdecode(b"s\xff.csv")
+    Path("series.csv").rename(name)
+    settings = [name if argument == "series.csv" else argument for argument in SMALL]
+    monkeypatch.setattr(sys, "argv", ["longwave", "train", "forecast", *settings])  # what the report shows
+    assert call("train", "forecast", *settings, "--out", "run", "--quiet") == 0
+    assert "s?.csv" in Path("run/report.html").read_text()
 
 
 def test_a_run_leaves_one_folder_with_a_page_that_needs_no_network(capsys):

@@ -87,7 +87,7 @@ def test_text_is_made_as_it_is_read(text_run, monkeypatch):
 
 
 def test_what_a_terminal_would_obey_does_not_reach_it(text_run, capsys, monkeypatch):
-    monkeypatch.setattr(sample, "write_text", lambda *_, **__: iter(["a\x1b[31m", "\x07", "é\tb\n", "\x9b"]))
+    monkeypatch.setattr(sample, "write_text", lambda *_, **__: iter(["a\x1b[31m", "\x07", "é\tb\r", "\n", "\x9b"]))
     assert call("generate", "run", "--seed", "0") == 0
     assert capsys.readouterr().out == "a\ufffd[31m\ufffdé\tb\n\ufffd\n"
 
@@ -172,6 +172,7 @@ def test_a_mistake_with_images_is_refused(image_run, capsys):
         (["--prompt", "a"], "run is a run on images: expected --count or --complete, and no --prompt"),
         (["--length", "9"], "and no --length"),
         (["--images", "8"], "images: expected numbers from 0 to 7 of test images, got 8"),
+        (["--out", "digits"], "expected a file ending in one of"),
     ):
         assert call("generate", "run", *arguments) == 2
         assert hint in capsys.readouterr().err
@@ -184,6 +185,13 @@ def test_a_run_that_classifies_is_refused(tmp_path, capsys):
     assert call("train", "smnist-small", *TINY, "--out", "run") == 0
     assert call("generate", "run") == 2
     assert "run: expected a run of text or of images to generate" in capsys.readouterr().err
+
+
+def test_a_text_that_changed_is_refused(text_run, capsys):
+    content = Path("my.txt").read_bytes()
+    Path("my.txt").write_bytes(bytes(reversed(content)))
+    assert call("evaluate", "run") == 2
+    assert "the data is not what the run was trained on" in capsys.readouterr().err
 
 
 def test_training_on_a_text_that_is_not_there_writes_nothing(capsys):

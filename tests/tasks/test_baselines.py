@@ -70,6 +70,11 @@ def test_the_table_has_every_baseline_that_applies(task):
     assert set(table(custom(make_series(), HORIZON, 23))) == set(BASELINES) - {"seasonal-naive"}
 
 
+def test_linear_models_of_very_long_windows_are_left_out(task, monkeypatch):
+    monkeypatch.setattr(baselines, "LONGEST", task.context + task.horizon - 1)
+    assert list(table(task)) == ["repeat-last", "seasonal-naive"]
+
+
 def test_moments_are_those_of_the_windows_cut_one_by_one(task):
     for windows in (task.train, task.valid):
         both = np.concatenate(list(whole(windows)), axis=1)

@@ -91,6 +91,9 @@ def test_the_target_may_be_left_out_if_one_column_holds_numbers(prices, tmp_path
         (["01.02.2020 00:00", "01.02.2020 00:15"], "15 minutes", ["2020-02-01T00:30", "2020-02-01T00:45"]),
         (["2020-01-31", "2020-02-29", "2020-03-31"], "1 month", ["2020-04-30", "2020-05-31"]),
         (["2019-10", "2020-01", "2020-04"], "3 months", ["2020-07-01", "2020-10-01"]),
+        (["2022-11-30 06:00", "2022-12-30 06:00", "2023-01-30 06:00"], "1 month", ["2023-02-28T06", "2023-03-30T06"]),
+        (["2022-07-31", "2022-08-31"], "1 month", ["2022-09-30", "2022-10-31"]),
+        (["2022-07-01", "2022-08-01"], "1 month", ["2022-09-01", "2022-10-01"]),
         (["1987", "1988", "1989"], "1 year", ["1990-01-01", "1991-01-01"]),
         (
             ["2020-01-01T00:00:00+01:00", "2020-01-01T00:00:30+01:00"],
@@ -186,6 +189,8 @@ def test_wrong_times_are_refused_by_line(tmp_path, times, message):
         ("a,b\nx,y\n", {"target": None}, "expected a column of numbers, got none in a, b"),
         ("price,other\n1,2\n2,x\n", {"multivariate": True}, "line 3, column 'other': expected a number, got 'x'"),
         ("price\n1\n2\n", {"fill": "zero"}, "fill: expected None or 'linear', got 'zero'"),
+        ("price\n1\n1_5\n", {}, "line 3, column 'price': expected a number, got '1_5'"),
+        ("price\n1\n\u0661\n", {}, "line 3, column 'price': expected a number, got '\u0661'"),
     ],
 )
 def test_wrong_files_are_refused_with_what_came_and_what_to_do(tmp_path, text, options, message):

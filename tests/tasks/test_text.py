@@ -93,6 +93,12 @@ def test_published_words_are_read_line_by_line(tmp_path):
     assert (task.unit, task.goal, task.length) == ("word", "bits_per_word", 8)
 
 
+def test_windows_longer_than_the_text_are_refused(tmp_path):
+    write_wikitext2(tmp_path)
+    with pytest.raises(ValueError, match=r"length: expected at most half of the .* tokens to train on, got 1,000,000"):
+        text.load("wikitext2", length=1_000_000, data_dir=tmp_path)
+
+
 def test_published_bytes_are_taken_as_they_are(tmp_path):
     folder = write_wikitext2(tmp_path)
     task = text.load("wikitext2", "bytes", 16, tmp_path)
