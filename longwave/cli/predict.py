@@ -55,7 +55,8 @@ def predict(
         draw_continuation(forecast, picture)
         for note in forecast.notes:
             print(f"note: {note}")
-        print(f"{len(forecast.values)} rows: {out}\npicture: {picture}")
+        rows = len(forecast.values)
+        print(f"{rows} row{'s' * (rows > 1)}: {out}\npicture: {picture}")
         return
     if (csv is None) == (npz is None) or picture is not None:
         raise ValueError(f"{run} is a run that classifies: expected --npz FILE or --csv FILE, and no --picture")

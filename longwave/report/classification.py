@@ -231,6 +231,7 @@ def _show_lines(axes: Any, task: ClassificationTask, x: Tensor, colours: tuple[s
         told = f"{len(colours)} of {values.shape[1]} channels"
         axes.text(0.995, 0.97, told, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.3")
     axes.margins(x=0.01)
+    axes.xaxis.get_major_locator().set_params(integer=True)  # steps
     axes.tick_params(labelsize=8)
 
 
