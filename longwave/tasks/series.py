@@ -19,7 +19,7 @@ import itertools
 import os
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -79,14 +79,15 @@ def read_csv(
     time: str | None = None,
     multivariate: bool = False,
     fill: Fill = None,
+    columns: Collection[str] | None = None,
 ) -> Series:
     """The series in a CSV file (or its gzip) with a header: the target alone, or every column of numbers.
 
     The separator is a comma, or a semicolon or tab if the header has no comma. `target` may be left out if one column
-    alone holds numbers; if multivariate, it is then the last one.
+    alone holds numbers; if multivariate, it is then the last one. With `columns`, no others are looked at.
     """
     with open_csv(path) as (text, source):
-        table = _read_table(text, source, target, time, multivariate)
+        table = _read_table(text, source, target, time, multivariate, columns)
     return _series(table, target, multivariate, fill)
 
 
@@ -209,14 +210,21 @@ class _Table:
         return f"{self.source}, {self.label(row)}"
 
 
-def _read_table(text: Iterable[str], source: str, target: str | None, time: str | None, multivariate: bool) -> _Table:
+def _read_table(
+    text: Iterable[str],
+    source: str,
+    target: str | None,
+    time: str | None,
+    multivariate: bool,
+    columns: Collection[str] | None,
+) -> _Table:
     header, names, rows = read_header(text, source)
     if target not in names and all(name.lower() in MISSING or _is_value(name) for name in names):
         raise ValueError(
             f"{source}: expected a header with the names of the columns, got {header[:60]!r}; "
             "put a first line such as date,price"
         )
-    wanted = _wanted(names, target, time, multivariate, source)
+    wanted = _wanted(names, target, time, multivariate, source, columns)
     time_column = None if time is None else names.index(time)
     numbers, line_numbers = array("d"), array("q")
     times: list[str] = []
@@ -241,7 +249,14 @@ def _read_table(text: Iterable[str], source: str, target: str | None, time: str 
     return _Table(source, used, values, bad, None if time is None else times, lambda row: f"line {line_numbers[row]}")
 
 
-def _wanted(names: list[str], target: str | None, time: str | None, multivariate: bool, source: str) -> list[int]:
+def _wanted(
+    names: list[str],
+    target: str | None,
+    time: str | None,
+    multivariate: bool,
+    source: str,
+    columns: Collection[str] | None = None,
+) -> list[int]:
     """The columns to read; those without a name (an index written by a data frame) are never taken."""
     for role, name in (("target", target), ("time", time)):
         if name is None:
@@ -256,7 +271,7 @@ def _wanted(names: list[str], target: str | None, time: str | None, multivariate
         raise ValueError(f"{source}: target and time are both {target!r}; expected two columns")
     if target is not None and not multivariate:
         return [names.index(target)]
-    wanted = [column for column, name in enumerate(names) if name and name != time]
+    wanted = [k for k, name in enumerate(names) if name and name != time and (columns is None or name in columns)]
     if twice := {names[column] for column in wanted if names.count(names[column]) > 1}:
         raise ValueError(f"{source}: several columns are named {min(twice)!r}; give each its own name")
     if not wanted:

@@ -78,7 +78,7 @@ def forecast(folder: Path, csv: Path) -> Continuation:
     inputs = ForecastInput.from_dict(config["task"]["inputs"])
     named = None if settings.csv is not None else SETS[settings.data]
     time = settings.time if named is None else named.time
-    series = read_csv(csv, inputs.target, time, settings.multivariate, settings.fill)
+    series = read_csv(csv, inputs.target, time, settings.multivariate, settings.fill, inputs.columns)
     batch, future = inputs.continuation(series)
     model = load_best(folder)
     with torch.no_grad():

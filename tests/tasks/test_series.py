@@ -45,6 +45,14 @@ def test_multivariate_reads_every_column_of_numbers_and_notes_what_it_leaves_out
     assert series.notes == ("column 'mood' was left out: it holds text such as 'down', and no number",)
 
 
+def test_of_some_columns_alone_others_may_hold_anything(tmp_path):
+    (tmp_path / "a.csv").write_text("price,note,volume\n1,2,3\n2,x,\n")
+    read = read_csv(tmp_path / "a.csv", "price", multivariate=True, columns=("price",))
+    assert (read.columns, read.values.tolist(), read.notes) == (("price",), [[1], [2]], ())
+    with pytest.raises(ValueError, match="column 'note'"):
+        read_csv(tmp_path / "a.csv", "price", multivariate=True)
+
+
 def test_without_a_time_column_there_are_no_times_and_the_note_points_to_one(prices):
     series = read_csv(prices, "price", multivariate=True)
     assert series.times is None
