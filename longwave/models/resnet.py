@@ -49,7 +49,9 @@ class ResNet(nn.Module):
         height, width = self.config.height, self.config.image_width
         if x.ndim != 3 or x.shape[1] != height * width:
             raise ValueError(f"x: expected (B, {height} * {width}, channels), got {tuple(x.shape)}")
-        features = self.blocks(self.stem(x.transpose(1, 2).unflatten(2, (height, width))))
+        # In the plain order: with channels last, oneDNN's gradients write past their memory at some sizes (torch 2.13).
+        image = x.transpose(1, 2).unflatten(2, (height, width)).contiguous()
+        features = self.blocks(self.stem(image))
         return self.linear(features.mean((2, 3))), None
 
     def save_pretrained(self, folder: str | Path) -> None:
