@@ -16,18 +16,6 @@ class Panel(NamedTuple):
     paper: dict[str, Points]
 
 
-def check_path(path: Path) -> None:
-    """Refuse a file that could not be written as a picture: better before minutes of measuring than after."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    endings = FigureCanvasBase.get_supported_filetypes()
-    if path.suffix.lstrip(".").lower() not in endings:
-        raise ValueError(f"picture: expected a file ending in one of {', '.join(sorted(endings))}, got {str(path)!r}")
-    if path.is_dir():
-        raise ValueError(f"picture: {str(path)!r} is a folder; give the name of a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
-
-
 def draw(panels: list[Panel], path: Path) -> None:
     """The panels in rows of two, with one legend; a name has the same colour in all of them."""
     from matplotlib.figure import Figure

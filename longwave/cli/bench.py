@@ -149,7 +149,8 @@ def _run_and_show(
     picture: Path | None,
 ) -> None:
     """Run a bench that has panels to draw."""
-    from longwave.bench.picture import check_path, draw
+    from longwave.bench.picture import draw
+    from longwave.report.pictures import check_path
 
     if picture is not None:
         check_path(picture)

@@ -69,11 +69,11 @@ def generate(
         _print_text(run, prompt or "", 500 if length is None else length, count or 1, choice)
         return
     _refuse(f"{run} is a run on images: expected --count or --complete", prompt=prompt, length=length)
-    from longwave.bench.picture import check_path
     from longwave.report.generation import draw_completions, draw_samples
+    from longwave.report.pictures import check_path
 
     out = out or Path("completions.png" if complete or images else "samples.png")
-    check_path(out)
+    check_path(out, "out")
     if complete or images:
         indices = images or tuple(range(count or COMPLETIONS))
         figure = draw_completions(*sample.complete_images(run, indices, COPIES, data_dir, **choice))

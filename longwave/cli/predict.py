@@ -43,8 +43,8 @@ def predict(
     if isinstance(task, ForecastConfig):
         if csv is None or npz is not None:
             raise ValueError(f"{run} is a run that forecasts: expected --csv FILE with the series so far, and no --npz")
-        from longwave.bench.picture import check_path
         from longwave.report.forecast import draw_continuation
+        from longwave.report.pictures import check_path
 
         out = out or Path("forecast.csv")
         picture = picture or out.with_suffix(".png")

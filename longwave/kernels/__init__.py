@@ -83,7 +83,7 @@ def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
     if not _is_fused(z):
         y = torch.nn.functional.gelu(z)
         return y if keep is None else y * keep.unsqueeze(1)
-    y = torch.ops.longwave.activate(z, _all_kept(z) if keep is None else keep)
+    y = torch.ops.longwave.activate(z, _mask(z, keep))
     return y
 
 
@@ -91,8 +91,7 @@ def mix(z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor | None = No
     """The linear layer behind `activate`. For the backward pass it keeps z alone, and computes GELU(z) once more."""
     if not _is_fused(z) or weight.dtype != z.dtype or torch.is_autocast_enabled(z.device.type):
         return torch.nn.functional.linear(activate(z, keep), weight, bias)
-    keep = _all_kept(z) if keep is None else keep
-    y: Tensor = torch.ops.longwave.mix(z, keep, weight, bias)
+    y: Tensor = torch.ops.longwave.mix(z, _mask(z, keep), weight, bias)
     return y
 
 
@@ -101,8 +100,8 @@ def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: T
 
     For the backward pass of a narrow model z alone is kept.
     """
-    fused = _is_fused(z) and x.dtype == weight.dtype == z.dtype and not torch.is_autocast_enabled(z.device.type)
-    if not fused:
+    same_dtype = x.dtype == weight.dtype == bias.dtype == z.dtype
+    if not (_is_fused(z) and same_dtype) or torch.is_autocast_enabled(z.device.type):
         return x + torch.nn.functional.glu(mix(z, keep, weight, bias), dim=-1)
     H = z.shape[2]
     for name, given, shape in (("x", x, z.shape), ("weight", weight, (2 * H, H)), ("bias", bias, (2 * H,))):
@@ -113,13 +112,18 @@ def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: T
         # Without its bias, which is added on the way through the gate.
         y = torch.ops.longwave.gate(x, mix(z, keep, weight), bias)
     else:
-        y = torch.ops.longwave.gated_mix(x, z, _all_kept(z) if keep is None else keep, weight, bias)
+        y = torch.ops.longwave.gated_mix(x, z, _mask(z, keep), weight, bias)
     return y
 
 
-def _all_kept(z: Tensor) -> Tensor:
-    """A mask (batch, H) that drops nothing."""
-    return z.new_ones(z.shape[0], z.shape[2])
+def _mask(z: Tensor, keep: Tensor | None) -> Tensor:
+    """What the compiled loops read as the mask of z: `keep`, or one that drops nothing."""
+    shape = (z.shape[0], z.shape[2])
+    if keep is None:
+        return z.new_ones(shape)
+    if keep.shape != shape or keep.dtype != z.dtype:
+        raise ValueError(f"keep: expected {z.dtype} {shape}, got {keep.dtype} {tuple(keep.shape)}")
+    return keep
 
 
 def _is_fused(x: Tensor) -> bool:

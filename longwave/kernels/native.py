@@ -211,7 +211,7 @@ def gated_mix(x: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, 
 def gated_mix_backward(
     dy: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, vector_bytes: int = 0
 ) -> list[Tensor]:
-    """The gradients with respect to z, weight and bias; that of x is dy. All but dz is computed once more."""
+    """The gradients with respect to z, weight and bias; that of x is dy. What lies between is computed anew."""
     inputs = tuple(t.contiguous() for t in (dy, z, keep, weight, bias))
     threads = torch.get_num_threads()
     parts = -(-z.shape[0] * z.shape[1] // (MIX_ROWS * threads)) * threads

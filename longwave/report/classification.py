@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.report.forecast import BLUE, GREY, ORANGE, as_drawn, short
+from longwave.report.pictures import BLUE, GREY, ORANGE, as_drawn, marker, short
 from longwave.tasks.base import Batch, Split
 from longwave.tasks.classification import ClassificationTask
 from longwave.tasks.images import ImageTask
@@ -224,9 +224,8 @@ def _show_image(axes: Any, task: ImageTask, x: Tensor) -> None:
 def _show_lines(axes: Any, task: ClassificationTask, x: Tensor, colours: tuple[str, ...] = LINES) -> None:
     """The first channels of a sequence, as many as there are colours, in the units of the data."""
     values = x.double().numpy() * np.array(task.inputs.deviation) + np.array(task.inputs.mean)
-    marker = "o" if len(values) == 1 else None  # a line through one point is not seen
     for channel, colour in zip(range(values.shape[1]), colours, strict=False):
-        axes.plot(values[:, channel], color=colour, linewidth=1, marker=marker)
+        axes.plot(values[:, channel], color=colour, linewidth=1, marker=marker(values))
     if values.shape[1] > len(colours):
         told = f"{len(colours)} of {values.shape[1]} channels"
         axes.text(0.995, 0.97, told, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.3")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-BLUE, ORANGE, GREY = "#2b6cb0", "#dd6b20", "#4a5568"
+from longwave.report.pictures import BLUE, GREY, ORANGE, as_drawn, marker, short
 
 
 def draw_windows(windows: Sequence[tuple[Tensor, Tensor, Tensor]], context_shown: int) -> Any:
@@ -21,7 +21,7 @@ def draw_windows(windows: Sequence[tuple[Tensor, Tensor, Tensor]], context_shown
         after = torch.arange(len(truth)) + 1
         axes.plot(torch.arange(-len(known) + 1, 1), known, color=GREY, linewidth=1, label="known")
         axes.plot(torch.arange(len(truth) + 1), torch.cat((known[-1:], truth)), color=BLUE, linewidth=1, label="truth")
-        axes.plot(after, forecast, color=ORANGE, linewidth=1.4, label="forecast", marker=_marker(forecast))
+        axes.plot(after, forecast, color=ORANGE, linewidth=1.4, label="forecast", marker=marker(forecast))
         axes.axvline(0.5, color="0.8", linewidth=0.8, zorder=0)
         axes.margins(x=0.01)
         if k == 0:
@@ -29,22 +29,6 @@ def draw_windows(windows: Sequence[tuple[Tensor, Tensor, Tensor]], context_shown
         if k == len(windows) - 1:
             axes.set_xlabel("steps from the last known value")
     return figure
-
-
-def _marker(values: Any) -> str | None:
-    """A line through one point is not seen."""
-    return "o" if len(values) == 1 else None
-
-
-def short(name: str, most: int = 14) -> str:
-    """A name on one line, cut in the middle: what tells names apart is often at their end."""
-    name = " ".join(name.split())
-    return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
-
-
-def as_drawn(text: str) -> str:
-    """Text of a user's for a picture: matplotlib would take what stands between dollars for a formula."""
-    return text.replace("$", r"\$")
 
 
 def draw_continuation(forecast: Any, path: Path) -> None:
@@ -60,8 +44,8 @@ def draw_continuation(forecast: Any, path: Path) -> None:
     for place, k in enumerate(columns):
         axes = figure.add_subplot(len(columns), 1, place + 1)
         known, values = forecast.known[:, k], forecast.values[:, k]
-        axes.plot(before, known, color=GREY, linewidth=1, label="known", marker=_marker(known))
-        axes.plot(after, values, color=ORANGE, linewidth=1.4, label="forecast", marker=_marker(values))
+        axes.plot(before, known, color=GREY, linewidth=1, label="known", marker=marker(known))
+        axes.plot(after, values, color=ORANGE, linewidth=1.4, label="forecast", marker=marker(values))
         axes.set_ylabel(as_drawn(short(forecast.columns[k], 24)))
         axes.margins(x=0.01)
         if place == 0:

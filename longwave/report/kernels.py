@@ -8,6 +8,7 @@ from torch import Tensor
 
 from longwave.layers.s4 import S4
 from longwave.models import SequenceModel
+from longwave.report.pictures import check_path
 from longwave.ssm import bilinear, hippo
 
 
@@ -19,10 +20,7 @@ def draw_layer(layer: S4, L: int, path: Path) -> None:
     from matplotlib import pyplot
 
     path = Path(path)
-    supported = pyplot.figure().canvas.get_supported_filetypes()
-    pyplot.close()
-    if path.suffix.lstrip(".").lower() not in supported:
-        raise ValueError(f"out: expected a picture ending in one of {', '.join(sorted(supported))}, got {str(path)!r}")
+    check_path(path, "out")
     with torch.no_grad():
         K = layer.kernel(L)
         K = K[0] if layer.bidirectional else K
@@ -63,7 +61,6 @@ def draw_layer(layer: S4, L: int, path: Path) -> None:
     ticks = sorted({0, len(K) // 2, len(K) - 1})
     right.set_yticks([t + 0.5 for t in ticks], [f"dt = {dt[t]:.2g}" for t in ticks])
     figure.colorbar(image, ax=right, pad=0.01)
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
 

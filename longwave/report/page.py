@@ -16,9 +16,10 @@ from longwave.generate import generate
 from longwave.models import SequenceModel
 from longwave.report import classification
 from longwave.report.classification import SHOWN_CLASSES
-from longwave.report.forecast import BLUE, ORANGE, draw_windows
+from longwave.report.forecast import draw_windows
 from longwave.report.generation import draw_completions, draw_samples
 from longwave.report.kernels import draw_first_and_last, draw_planes
+from longwave.report.pictures import BLUE, ORANGE
 from longwave.tasks.autoregressive import START
 from longwave.tasks.base import Task
 from longwave.tasks.classification import ClassificationTask

@@ -79,12 +79,11 @@ class AutoregressiveTask(Task):
         """Facts for the run's config and report."""
         parts = {"train": self.train, "valid": self.valid, "test": self.test}
         tokens = {name: len(part.tokens) for name, part in parts.items()}
-        fingerprint = digest(*(part.tokens for part in parts.values()))
         return super().describe() | {
             "data": self.origin,
             "unit": self.unit,
             "tokens": tokens,
-            "digest": fingerprint,
+            "digest": digest(*(part.tokens for part in parts.values())),
         }
 
     def frequencies(self) -> dict[str, dict[str, float]]:

@@ -34,7 +34,7 @@ class Split(Protocol):
         ...
 
 
-def moments(values: NDArray[Any], source: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mean_and_deviation(values: NDArray[Any], source: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and deviation of each column of (rows, columns); the deviation of one that does not change is exactly 0."""
     changes = values.max(axis=0) != values.min(axis=0)  # where nothing changes, rounding should not seem to
     with np.errstate(over="ignore", invalid="ignore"):
@@ -45,6 +45,11 @@ def moments(values: NDArray[Any], source: str) -> tuple[NDArray[np.float64], NDA
             "expected numbers whose squares can be added up"
         )
     return mean, np.where(changes, deviation, 0.0)
+
+
+def deviation_or_one(deviation: NDArray[np.float64]) -> tuple[float, ...]:
+    """The deviations to divide by; 1 where nothing changes."""
+    return tuple(np.where(deviation > 0, deviation, 1.0).tolist())
 
 
 def digest(*arrays: NDArray[Any]) -> str:

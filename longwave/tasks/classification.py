@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.tasks.base import Batch, Task, TaskInput, digest, moments, standardised
+from longwave.tasks.base import Batch, Task, TaskInput, deviation_or_one, digest, mean_and_deviation, standardised
 from longwave.tasks.sequences import Sequences, class_names
 
 SHARE = 10  # one in so many sequences of a class is for validation, and one for the test
@@ -258,9 +258,4 @@ def _statistics(sequences: Sequences, index: NDArray[np.int64]) -> tuple[NDArray
     chosen = np.zeros(len(sequences), bool)
     chosen[index] = True
     values = sequences.values[np.repeat(chosen, sequences.lengths)]
-    return moments(values, f"{sequences.source}: x")
-
-
-def deviation_or_one(deviation: NDArray[np.float64]) -> tuple[float, ...]:
-    """The deviations to divide by; 1 where nothing changes."""
-    return tuple(np.where(deviation > 0, deviation, 1.0).tolist())
+    return mean_and_deviation(values, f"{sequences.source}: x")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.tasks import download
-from longwave.tasks.base import Batch, Task, TaskInput, digest, moments, standardised
+from longwave.tasks.base import Batch, Task, TaskInput, deviation_or_one, digest, mean_and_deviation, standardised
 from longwave.tasks.series import Series, Times, in_months, nearest, read_csv, step_name
 
 Features = Literal["S", "M"]  # univariate: the target alone; multivariate: all columns in, all columns out
@@ -193,12 +193,12 @@ class ForecastInput(TaskInput):
     def of(cls, data: ForecastData, context: int, horizon: int) -> Self:
         """The mean and deviation of the train part, and what else there is to know."""
         series, train = data.series, data.series.values[: data.borders[0]]
-        mean, deviation = moments(train, series.source)
+        mean, deviation = mean_and_deviation(train, series.source)
         return cls(
             columns=series.columns,
             target=series.columns[series.target],
             mean=tuple(mean.tolist()),
-            deviation=tuple(np.where(deviation > 0, deviation, 1.0).tolist()),
+            deviation=deviation_or_one(deviation),
             context=context,
             horizon=horizon,
             time_size=0 if series.step is None else 4 + _under_an_hour(series.step),

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.tasks import download
-from longwave.tasks.base import Batch, Split
-from longwave.tasks.classification import ClassificationTask, ClassifierInput, deviation_or_one, shuffled
+from longwave.tasks.base import Batch, Split, deviation_or_one
+from longwave.tasks.classification import ClassificationTask, ClassifierInput, shuffled
 from longwave.tasks.series import nearest
 
 Bytes = NDArray[np.uint8]

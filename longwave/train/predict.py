@@ -109,12 +109,13 @@ def classify(folder: Path, sequences: Sequences) -> Labels:
             f"{sequences.source}: expected {inputs.channels} channels, as in training, got {sequences.channels}"
         )
     values, notes = inputs.standardise(sequences.values), []
+    is_image = isinstance(experiment.task, ImageConfig)
     if inputs.length is not None and sequences.length != inputs.length:
         lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
-        if isinstance(experiment.task, ImageConfig):
+        if is_image:
             raise ValueError(f"{sequences.source}: expected images of {inputs.length} pixels, got {lengths}")
         notes.append(f"the model was trained on sequences of {inputs.length} steps, and these have {lengths}")
-    if isinstance(experiment.task, ImageConfig):
+    if is_image:
         low, high = sequences.values.min(), sequences.values.max()
         if low < 0 or high > 255:
             raise ValueError(f"{sequences.source}: expected pixels from 0 to 255, got {low:g} to {high:g}")

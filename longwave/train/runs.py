@@ -43,7 +43,8 @@ class Finished:
 def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *, quiet: bool = False) -> Finished:
     """Train an experiment in a folder of its own."""
     check_new(folder)
-    experiment, data_dir = _with_whole_paths(experiment), None if data_dir is None else data_dir.expanduser().resolve()
+    experiment = _with_whole_paths(experiment)
+    data_dir = None if data_dir is None else data_dir.expanduser().resolve()
     task = build_task(experiment.task, data_dir)
     experiment = fit_model(experiment, task)
     run = Run(folder, experiment, task, quiet=quiet)
@@ -114,18 +115,19 @@ def _restore(folder: Path, data_dir: Path | None = None) -> tuple[Experiment, Ta
     """The experiment of a run and its task, made sure to be that of its training."""
     config = read_config(folder)
     experiment = from_dict(config["experiment"])
-    if isinstance(experiment.task, ClassifyConfig) and (folder / ARRAYS).exists():
-        experiment = replace(experiment, task=replace(experiment.task, npz=folder / ARRAYS, csv=None))
+    task, arrays = experiment.task, folder / ARRAYS
+    if isinstance(task, ClassifyConfig) and task.npz is not None and task.npz.name == ARRAYS and arrays.exists():
+        experiment = replace(experiment, task=replace(task, npz=arrays))  # wherever the folder is by now
     stored = None if config["data_dir"] is None else Path(config["data_dir"])
-    task = build_task(experiment.task, data_dir or stored)
-    before, now = config["task"], json.loads(json.dumps(task.describe()))
+    built = build_task(experiment.task, data_dir or stored)
+    before, now = config["task"], json.loads(json.dumps(built.describe()))
     for name in ("inputs", "counts", "examples", "tokens", "digest"):
         if before.get(name) and not _is_close(before[name], now[name]):
             raise ValueError(
                 f"{folder}: the data is not what the run was trained on; {name}: expected {before[name]!r:.300}, got "
                 f"{now[name]!r:.300}. Train a new run on it, or see what longwave predict makes of it"
             )
-    return experiment, task
+    return experiment, built
 
 
 def _is_close(a: Any, b: Any) -> bool:

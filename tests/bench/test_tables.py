@@ -11,8 +11,9 @@ from command import call
 from dense import run_python
 
 from longwave.bench import attention, generation, lssl, measure
-from longwave.bench.picture import Panel, check_path, draw
+from longwave.bench.picture import Panel, draw
 from longwave.cli import bench as cli
+from longwave.report.pictures import check_path
 
 LINUX = pytest.mark.skipif(not measure.can_measure_memory(), reason="memory is measured on Linux only")
 
@@ -272,7 +273,7 @@ def test_time_and_memory_are_scaled_alike():
 
 def test_a_picture_that_cannot_be_written_is_refused_before_measuring(capsys, tmp_path):
     assert call("bench", "lssl", "--picture", str(tmp_path / "picture.doc")) == 2
-    assert "picture: expected a file ending in one of" in capsys.readouterr().err
+    assert "picture: expected a picture ending in one of" in capsys.readouterr().err
     (tmp_path / "a.png").mkdir()
     with pytest.raises(ValueError, match="is a folder"):
         check_path(Path(tmp_path / "a.png"))

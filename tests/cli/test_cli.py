@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+import torch
 from command import call
 from dense import run_python
 
@@ -197,7 +198,7 @@ def test_a_forecast_has_its_digits_its_notes_and_files_of_its_own(capsys):
     for arguments, hint in (
         (["--out", "new.csv"], "--out: new.csv is also --csv; name another file"),
         (["--out", "a.png"], "--picture: a.png is also --out; name another file"),
-        (["--picture", "a"], "picture: expected a file ending in one of"),
+        (["--picture", "a"], "picture: expected a picture ending in one of"),
     ):
         assert call("predict", "run", "--csv", "new.csv", *arguments) == 2
         assert hint in capsys.readouterr().err
@@ -284,7 +285,7 @@ def struck(self, *arguments):
 Run._step = struck
 main({["train", "forecast", *SMALL, "--out", "run"]!r})
 """
-    run = run_python(code, cwd=Path.cwd())
+    run = run_python(code, cwd=Path.cwd(), threads=torch.get_num_threads())  # the same bits want as many
     assert run.returncode == 130, run.stderr
     assert "Traceback" not in run.stderr
     command = re.search(r"go on with: longwave (.*)", run.stderr)[1].split()

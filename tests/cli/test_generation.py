@@ -172,7 +172,7 @@ def test_a_mistake_with_images_is_refused(image_run, capsys):
         (["--prompt", "a"], "run is a run on images: expected --count or --complete, and no --prompt"),
         (["--length", "9"], "and no --length"),
         (["--images", "8"], "images: expected numbers from 0 to 7 of test images, got 8"),
-        (["--out", "digits"], "expected a file ending in one of"),
+        (["--out", "digits"], "expected a picture ending in one of"),
     ):
         assert call("generate", "run", *arguments) == 2
         assert hint in capsys.readouterr().err

@@ -99,6 +99,9 @@ def test_a_gated_block_refuses_shapes_that_do_not_fit(compiled):
     for given in ((x[:1], z, weight, bias), (x, z, weight[:5], bias), (x, z, weight, bias[:5])):
         with pytest.raises(ValueError, match="expected"):
             kernels.gated_mix(given[0], given[1], None, *given[2:])
+    for keep in (torch.ones(3, 32), torch.ones(4, 32, dtype=torch.float64)):
+        with pytest.raises(ValueError, match="keep: expected"):
+            kernels.gated_mix(x, z, keep, weight, bias)
 
 
 def test_the_parts_of_a_block_are_proper_ops(compiled):

@@ -1,0 +1,36 @@
+"""What all pictures have in common: colours, names of a user's, lines of one point, and where a picture may go."""
+
+from pathlib import Path
+from typing import Any
+
+BLUE, ORANGE, GREY = "#2b6cb0", "#dd6b20", "#4a5568"
+
+
+def check_path(path: Path, option: str = "picture") -> None:
+    """Refuse a file that could not be written as a picture: better before minutes of work than after."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    endings = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in endings:
+        raise ValueError(
+            f"{option}: expected a picture ending in one of {', '.join(sorted(endings))}, got {str(path)!r}"
+        )
+    if path.is_dir():
+        raise ValueError(f"{option}: {str(path)!r} is a folder; give the name of a file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def marker(values: Any) -> str | None:
+    """For a line: one through a single point is not seen without."""
+    return "o" if len(values) == 1 else None
+
+
+def short(name: str, most: int = 14) -> str:
+    """A name on one line, cut in the middle: what tells names apart is often at their end."""
+    name = " ".join(name.split())
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
+
+
+def as_drawn(text: str) -> str:
+    """Text of a user's: matplotlib would take what stands between dollars for a formula."""
+    return text.replace("$", r"\$")
