@@ -50,6 +50,7 @@ class Position:
     batch: int = 0  # within the epoch
     step: int = 0
     best: float = math.inf  # of the goal, lower is better
+    best_loss: float = math.inf  # the validation loss beside it, which decides between equal scores
     best_step: int = 0
     stale: int = 0  # validations since the best
     plateau: int = 0  # validations since the best or since the rate fell
@@ -228,7 +229,9 @@ class Run:
             worker_init_fn=_leave_interrupts_to_the_main_process,
             persistent_workers=False,
         )
-        for batch, whole in zip(loader, batches, strict=True):
+        with _without_interrupts():
+            loaded = iter(loader)
+        for batch, whole in zip(loaded, batches, strict=True):
             share = len(whole[rank::world]) * world / len(whole)
             yield {name: values.to(self.accelerator.device) for name, values in batch.items()}, share
 
@@ -261,10 +264,14 @@ class Run:
         value = -scores[goal] if self.task.higher_is_better else scores[goal]
         if not math.isfinite(value):
             self._fail(f"the validation score {goal} is not finite")
-        better = value < at.best
+        # An accuracy may stand at its best for many validations while the model still learns, as its loss shows.
+        loss_there = scores.get("loss", 0.0)
+        if not math.isfinite(loss_there):
+            self._fail("the validation loss is not finite")
+        better = (value, loss_there) < (at.best, at.best_loss)
         at.stale, at.plateau = (0, 0) if better else (at.stale + 1, at.plateau + 1)
         if better:
-            at.best, at.best_step = value, at.step
+            at.best, at.best_loss, at.best_step = value, loss_there, at.step
             if self.main:
                 self._unwrapped().save_pretrained(self.folder / "best")
         if at.plateau > self.experiment.optim.plateau_patience:
@@ -420,6 +427,22 @@ class _Indexed(Dataset[Batch]):
 
     def __len__(self) -> int:
         return len(self.split)
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment; processes that start meanwhile never get it.
+
+    Else it could reach a loader's process before that has said that it ignores it.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _leave_interrupts_to_the_main_process(worker: int) -> None:

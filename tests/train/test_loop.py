@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import re
 import signal
 import threading
@@ -10,10 +11,12 @@ import threading
 import pytest
 import tiny
 import torch
-from tiny import lines, make_experiment, make_task, run_cases, trace
+from tiny import LENGTH, lines, make_experiment, make_task, run_cases, trace
 
 from longwave.models import SequenceModel
-from longwave.train import checkpoint
+from longwave.tasks.classification import custom
+from longwave.tasks.sequences import from_arrays
+from longwave.train import checkpoint, loop
 from longwave.train.config import LoopConfig, OptimConfig
 from longwave.train.display import Display
 from longwave.train.loop import Interrupted, Run, TrainingError
@@ -208,6 +211,14 @@ def test_ctrl_c_saves_says_how_to_go_on_and_loses_nothing(tmp_path):
         assert differences(folder, trace(tmp_path / "never")) == []
 
 
+def test_ctrl_c_reaches_no_worker_however_early_it_comes(tmp_path, monkeypatch):
+    """Not even one that has not yet said that it ignores it."""
+    monkeypatch.setattr(loop, "_leave_interrupts_to_the_main_process", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    run(tmp_path, loop={"workers": 1})
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+
+
 def test_ctrl_c_twice_or_during_the_final_scores_stops_at_once_and_loses_nothing(tmp_path):
     cases = [{"folder": str(tmp_path / "never")}]
     strikes = {"twice": ("after a step", 5, ["SIGINT"] * 2), "scores": ("in the final scores", 1, ["SIGINT"])}
@@ -389,6 +400,38 @@ def test_the_best_weights_are_those_of_the_best_score(higher, tmp_path):
     best = max if higher else min
     assert result["best_step"] == best(scores, key=scores.get)
     assert result["valid"]["mse"] == pytest.approx(best(scores.values()), rel=1e-6)
+
+
+@pytest.fixture
+def easy_set():
+    """Two classes that a model tells apart after a few steps, and then ever more surely."""
+    generator = torch.Generator().manual_seed(3)
+    y = torch.arange(40) % 2
+    x = torch.randn(40, LENGTH, 2, generator=generator) + 2 * y[:, None, None]
+    return custom(from_arrays(x, y))
+
+
+def test_equal_scores_are_decided_by_the_validation_loss(easy_set, tmp_path):
+    settings = {"model": {"output_size": 2}, "loop": {"epochs": 12, "validations": 1, "batch_size": 8}}
+    _, result = run(tmp_path, easy_set, **settings)
+    last = {line["step"]: (-line["valid_accuracy"], line["valid_loss"]) for line in lines(tmp_path)}
+    tied = [step for step, (accuracy, _) in last.items() if accuracy == -1.0]
+    assert len(tied) > 3  # else nothing was to be decided
+    assert result["best_step"] == min(last, key=last.get) != tied[0]
+    assert result["valid"]["loss"] == pytest.approx(min(loss for _, loss in last.values()), rel=1e-5)
+
+
+def test_a_run_at_its_best_score_is_not_at_a_standstill_while_its_loss_falls(tmp_path):
+    """Neither patience nor the plateau of the learning rate counts a validation whose loss fell."""
+    optim = {"lr": 0.5, "schedule": "plateau", "plateau_patience": 0, "plateau_factor": 0.5}
+    experiment = make_experiment(optim=optim, loop={"epochs": 50, "validations": 1, "patience": 2})
+    started = Run(tmp_path, experiment, make_task(goal="accuracy", higher_is_better=True), quiet=True)
+    losses = [0.5, 0.4, 0.3, 0.3, 0.2, 0.2, 0.25]
+    scores = iter([{"accuracy": 1.0, "loss": loss} for loss in losses])
+    started.evaluate = lambda _: next(scores, {"accuracy": 1.0, "loss": 1.0})
+    result = started.fit(resume=False)
+    assert (result["best_step"], result["steps"]) == (4 * 5, 4 * len(losses))
+    assert [line["lr"] for line in lines(tmp_path)] == [0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.0625]
 
 
 # What a step computes

@@ -85,7 +85,7 @@ def make_task(train: int = 14, valid: int = 7, test: int = 5, dtype: torch.dtype
     for count in (train, valid, test):
         x = torch.randn(count, LENGTH, 2, generator=generator).to(dtype)
         parts.append(Rows(x, x.mean((1, 2)).unsqueeze(-1)))
-    return Tiny("tiny", *parts, input_size=2, output_size=1, goal="mse", **more)
+    return Tiny("tiny", *parts, input_size=2, output_size=1, **{"goal": "mse"} | more)
 
 
 def make_experiment(model: Any = (), optim: Any = (), loop: Any = ()) -> Experiment:
