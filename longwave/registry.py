@@ -1,8 +1,7 @@
-"""Names and what they stand for: a new kind of something is a file that registers itself here.
+"""Registries: a new kind of something is a file that registers itself under a name.
 
-A registry knows the package whose modules register in it, and imports them when it is first asked; a module whose name
-begins with an underscore is none of them. Installed packages add kinds of their own by an entry point of the group
-`longwave.plugins`, which names a module that registers them.
+A registry imports the modules of its package when it is first read, except those whose name begins with an underscore.
+Installed packages register more through entry points of the group `longwave.plugins`, each of which names a module.
 """
 
 import difflib
@@ -17,10 +16,10 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T]):
-    """A dict from names to things of one sort, filled by `register`.
+    """A mapping from names to items of one kind, filled by `register`.
 
-    what      what one of them is called in messages
-    package   the package whose modules register theirs, if there is one
+    what      what messages call an item
+    package   the package whose modules register items, if there is one
     """
 
     def __init__(self, what: str, package: str | None = None) -> None:
@@ -29,26 +28,33 @@ class Registry(Mapping[str, T]):
         self._is_filled = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """A decorator that registers what it decorates; each name stands for one thing."""
+        """A decorator that registers what it decorates; a name that is taken is refused."""
 
         def put(item: T) -> T:
             if name in self._items:
-                raise ValueError(f"{self.what}: there is {name!r} already; choose another name")
+                raise ValueError(f"{self.what}: {name!r} is registered already; choose another name")
             self._items[name] = item
             return item
 
         return put
 
     def unregister(self, name: str) -> None:
-        """Take a name out again, as tests do."""
+        """Remove a name, as tests do."""
         del self._items[name]
 
     def find(self, name: str) -> T:
-        """What a name stands for; a wrong one is refused with the nearest right one."""
+        """The item of a name; an unknown name is refused, with the nearest one as a hint."""
         self._fill()
         if name not in self._items:
             raise ValueError(f"{self.what}: there is no {name!r}; {nearest(name, self._items)}")
         return self._items[name]
+
+    def name_of(self, item: T) -> str:
+        """The name that something is registered under."""
+        for name, other in self.items():
+            if other is item:
+                return name
+        raise ValueError(f"{self.what}: {item!r} is not registered; expected one of {', '.join(self)}")
 
     def __getitem__(self, name: str) -> T:
         self._fill()
@@ -65,23 +71,33 @@ class Registry(Mapping[str, T]):
     def _fill(self) -> None:
         if self._is_filled:
             return
-        self._is_filled = True  # before the imports, which may ask again
-        if self.package is not None:
-            for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
-                if not module.name.startswith("_"):
-                    importlib.import_module(f"{self.package}.{module.name}")
-        load_plugins()
+        self._is_filled = True  # before the imports, which may read the registry
+        try:
+            if self.package is not None:
+                for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
+                    if not module.name.startswith("_"):
+                        importlib.import_module(f"{self.package}.{module.name}")
+            load_plugins()
+        except BaseException:
+            self._is_filled = False  # else the next reader would find some names missing, without a reason
+            raise
 
 
 @functools.cache
 def load_plugins() -> None:
     """Import the modules that installed packages name under `longwave.plugins`, once."""
     for entry in importlib.metadata.entry_points(group="longwave.plugins"):
-        entry.load()
+        try:
+            entry.load()
+        except Exception as error:
+            raise ImportError(
+                f"plug-in {entry.name!r}: {entry.value} cannot be loaded ({type(error).__name__}: {error}); "
+                "repair or uninstall the package that provides it"
+            ) from error
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The ending of a message about an unknown name: the nearest right one, and all if they are few."""
+    """The end of a message about an unknown name: the known ones if they are few, and the nearest."""
     names = list(names)
     folded = {other.lower(): other for other in names}
     close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)

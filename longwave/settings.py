@@ -1,0 +1,95 @@
+"""Settings as frozen dataclasses, to JSON and back: what `longwave show` prints and a run's config.json holds.
+
+Where there are several kinds of something (tasks, models, mixers), their common base has a registry of them; the JSON
+then says which kind it is. Settings of an older version are read through `upgrade`.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self, get_type_hints
+
+from longwave.registry import Registry, nearest
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The base of all settings."""
+
+    registry: ClassVar[Registry[Any] | None] = None  # of the kinds, by the name that JSON has for them
+
+    @property
+    def kind(self) -> str:
+        """The name of this kind."""
+        assert self.registry is not None
+        return self.registry.name_of(type(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        values = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return values if self.registry is None else {"kind": self.kind, **values}
+
+    @classmethod
+    def from_dict(cls, content: Any, where: str = "settings") -> Self:
+        """The inverse of `to_dict`; what is missing has its default, what is unknown is refused."""
+        if not isinstance(content, dict):
+            raise ValueError(f"{where}: expected settings by name, got {content!r:.200}")
+        values = dict(content)
+        if cls.registry is not None and "kind" in values:
+            kind = values.pop("kind")
+            if not isinstance(kind, str) or kind not in cls.registry:
+                raise ValueError(f"{where}: kind: there is no {kind!r:.80}; {nearest(str(kind), cls.registry)}")
+            chosen: Self = cls.registry[kind]._of(values, where)
+            return chosen
+        return cls._of(values, where)
+
+    @classmethod
+    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Settings as an older version wrote them, in today's form."""
+        return values
+
+    @classmethod
+    def _of(cls, values: dict[str, Any], where: str) -> Self:
+        values = cls.upgrade(values)
+        types = get_type_hints(cls)
+        names = [f.name for f in dataclasses.fields(cls)]
+        if unknown := sorted(set(values) - set(names)):
+            raise ValueError(f"{where}: there is no setting {unknown[0]!r}; {nearest(unknown[0], names)}")
+        try:
+            return cls(**{name: _typed(value, types[name], f"{where}: {name}") for name, value in values.items()})
+        except TypeError as error:  # a setting without a default is missing
+            raise ValueError(f"{where}: {error}") from error
+
+    def with_absolute_paths(self) -> Self:
+        """Files by their absolute path, so that they are found from any folder."""
+        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        paths = {name: path.expanduser().resolve() for name, path in given.items() if isinstance(path, Path)}
+        return dataclasses.replace(self, **paths)
+
+
+def check_least(settings: Any, **least: float) -> None:
+    """Refuse settings below a bound, or that are no numbers."""
+    for name, number in least.items():
+        if not getattr(settings, name) >= number:
+            raise ValueError(f"{name}: expected a number from {number} on, got {getattr(settings, name)}")
+
+
+def dumps(settings: Settings) -> str:
+    """Settings as JSON text."""
+    return json.dumps(settings.to_dict(), indent=2)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.to_dict()
+    return str(value) if isinstance(value, Path) else value
+
+
+def _typed(value: Any, annotation: Any, where: str) -> Any:
+    """A value from JSON as the field is annotated: settings, a path, or what it is."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return annotation.from_dict(value, where)
+    if isinstance(value, str) and annotation in (Path, Path | None):
+        return Path(value)
+    return tuple(value) if isinstance(value, list) else value
