@@ -1,8 +1,10 @@
 """Writing files atomically: a reader sees the old content or the new one, also after a kill or a power cut."""
 
 import contextlib
+import glob
 import json
 import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -10,14 +12,15 @@ from typing import IO, Any
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of `path` when the block ends, and leaves nothing if it fails.
+    """A file to write to, which replaces `path` when the block ends; if the block fails, nothing changes.
 
-    The processes of a run may all write the same file, so each writes under a name of its own first.
+    The processes of a run may all write the same file, so each writes to its own temporary name first.
     """
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, got a folder")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.part")
+    _remove_abandoned_parts(path)
     try:
         with open(part, "wb") as file:
             yield file
@@ -29,8 +32,28 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
     sync_folder(path.parent)
 
 
+def _remove_abandoned_parts(path: Path) -> None:
+    """Remove what processes of this machine that were killed have left beside `path`."""
+    for part in path.parent.glob(f".{glob.escape(path.name)}.{glob.escape(platform.node())}-*.part"):
+        pid = part.name.removesuffix(".part").rpartition("-")[2]
+        if pid.isdecimal() and int(pid) != os.getpid() and not _is_running(int(pid)):
+            part.unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    if os.name == "nt":  # where signal 0 would end the process
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it belongs to somebody else
+        pass
+    return True
+
+
 def sync_folder(folder: Path) -> None:
-    """Have the disk know which files a folder holds: else a rename may be lost with the power."""
+    """Write the entries of a folder to disk: else a power cut may undo a rename."""
     if os.name == "nt":  # where a folder cannot be opened
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -47,7 +70,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically, in UTF-8; what is no text (a file's name may be such) becomes a question mark."""
+    """Write a text file atomically, in UTF-8; a surrogate, as in the name of a file, becomes a question mark."""
     write_bytes(path, text.encode("utf-8", "replace"))
 
 

@@ -1,8 +1,8 @@
 """Reading a series from a CSV file or a data frame: numbers by row and column, and the times of the rows if given.
 
-What is accepted, what is left out with a note, and what is refused:
+What is accepted, what is dropped with a note, and what is refused:
 
-    column without a number    left out, with a note; refused if it is the target
+    column without a number    dropped, with a note; refused if it is the target
     cell that is not a number  refused
     missing cell               refused, or interpolated with fill="linear"; missing: empty, NA, N/A, NaN, null, None
     missing rows               the same: rows are missing where the time jumps by a multiple of the step
@@ -12,7 +12,6 @@ A message names the line of the file (the header is line 1) or the row of the da
 """
 
 import csv
-import difflib
 import gzip
 import io
 import itertools
@@ -29,6 +28,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from longwave.registry import nearest
+
 Floats = NDArray[np.float64]
 Times = NDArray[np.datetime64]
 Fill = Literal["linear"] | None
@@ -43,7 +44,7 @@ DAY = 86_400
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Evenly spaced rows of numbers without gaps. `notes` says what was left out or filled in on reading."""
+    """Evenly spaced rows of numbers without gaps. `notes` says what was dropped or filled in on reading."""
 
     values: Floats  # (rows, columns)
     columns: tuple[str, ...]
@@ -84,7 +85,7 @@ def read_csv(
     """The series in a CSV file (or its gzip) with a header: the target alone, or every column of numbers.
 
     The separator is a comma, or a semicolon or tab if the header has no comma. `target` may be left out if one column
-    alone holds numbers; if multivariate, it is then the last one. With `columns`, no others are looked at.
+    alone holds numbers; if multivariate, it is then the last one. With `columns`, all others are ignored.
     """
     with open_csv(path) as (text, source):
         table = _read_table(text, source, target, time, multivariate, columns)
@@ -107,7 +108,7 @@ def open_csv(path: str | os.PathLike[str]) -> Iterator[tuple[Iterable[str], str]
     except IsADirectoryError as error:
         raise ValueError(f"{path}: expected a CSV file with a header, got a folder") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: the gzip file is damaged ({error}); fetch or make it again") from error
+        raise ValueError(f"{path}: the gzip file is damaged ({error}); download or write it again") from error
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path}: expected text in UTF-8, got other bytes ({error}); save it as CSV in UTF-8"
@@ -151,7 +152,7 @@ def from_frame(
         if cells.dtype.kind in "iuf":
             values[:, place] = cells
         elif cells.dtype.kind in "mM":
-            bad[place] = 0, str(cells[0])  # dates and durations are no numbers
+            bad[place] = 0, str(cells[0])  # dates and durations are not numbers
         else:
             for row, cell in enumerate(cells.tolist()):
                 _put_cell(values[row], place, cell, row, bad)
@@ -183,15 +184,6 @@ def step_name(step: np.timedelta64 | None) -> str | None:
 def in_months(step: np.timedelta64) -> bool:
     """Whether a step counts months, not seconds."""
     return np.datetime_data(step.dtype)[0] == "M"
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """The ending of a message about an unknown name: the nearest right one, and all if they are few."""
-    names = list(names)
-    folded = {other.lower(): other for other in names}
-    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
-    known = ", ".join(names) if len(names) <= 20 else f"{len(names)} names"
-    return f"expected one of {known}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")
 
 
 # Reading cells
@@ -264,23 +256,21 @@ def _wanted(
         if name not in names:
             raise ValueError(f"{source}: {role}: there is no column {name!r}; {nearest(name, filter(None, names))}")
         if names.count(name) > 1:
-            raise ValueError(
-                f"{source}: {role}: {names.count(name)} columns are named {name!r}; give each its own name"
-            )
+            raise ValueError(f"{source}: {role}: {names.count(name)} columns are named {name!r}; rename them")
     if target is not None and target == time:
         raise ValueError(f"{source}: target and time are both {target!r}; expected two columns")
     if target is not None and not multivariate:
         return [names.index(target)]
     wanted = [k for k, name in enumerate(names) if name and name != time and (columns is None or name in columns)]
     if twice := {names[column] for column in wanted if names.count(names[column]) > 1}:
-        raise ValueError(f"{source}: several columns are named {min(twice)!r}; give each its own name")
+        raise ValueError(f"{source}: several columns are named {min(twice)!r}; rename them")
     if not wanted:
         raise ValueError(f"{source}: expected a column of numbers with a name, got the columns {names}")
     return wanted
 
 
 def number(cell: Any) -> float:
-    """The number in a cell; Python's 1_5 and digits of other scripts are none."""
+    """The number in a cell; Python's 1_5 and digits of other scripts are not accepted."""
     if isinstance(cell, str) and ("_" in cell or not cell.strip().isascii()):
         raise ValueError(f"expected a number such as 1234.5, got {cell!r}")
     return float(cell)
@@ -357,7 +347,7 @@ def _without_text(table: _Table, target: str | None, notes: list[str]) -> _Table
             hint = "; if these are the times of the rows, name it as the time column" if _is_value(cell) else ""
             if name == target:
                 raise ValueError(f"{table.source}: target: expected numbers in column {name!r}, got {held}")
-            notes.append(f"column {name!r} was left out: it holds {held}, and no number{hint}")
+            notes.append(f"column {name!r} was dropped: it holds {held}, and no number{hint}")
             continue
         if row < 0 and np.isinf(numbers).any():
             row = int(np.argmax(np.isinf(numbers)))
@@ -419,7 +409,7 @@ def _parse(cells: Sequence[str], form: str | None) -> Times | None:
 
 
 def _spacing(times: Times) -> tuple[np.timedelta64, NDArray[np.int64]]:
-    """Of at least two rising times: the commonest step, and how many steps each is from the first (rounded down)."""
+    """Of rising times, at least two: the most frequent step, and the steps from the first to each, rounded down."""
     numbers = times.astype(np.int64)
     monthly = np.diff(numbers).min() >= 28 * DAY and _same_place_in_month(times)
     if monthly:
@@ -468,7 +458,7 @@ def _check_rising(times: Times, where: Callable[[int], str]) -> None:
     row = int(np.argmax(falls)) + 1
     if times[row] == times[row - 1]:
         raise ValueError(
-            f"{where(row)}: the time {_show(times[row])} stands in the row before too; expected one row for "
+            f"{where(row)}: the time {_show(times[row])} is that of the row before too; expected one row for "
             "each time (times are read to the second, and clocks that are set back repeat an hour: use UTC)"
         )
     raise ValueError(
@@ -490,14 +480,16 @@ def _check_spacing(
         return 0
     missing = int(positions[-1]) + 1 - len(times)
     on_grid = bool((_times_at(times, step, positions) == times).all())
-    can_fill = on_grid and missing <= len(times)  # more is rather a wrong time than a gap
+    can_fill = on_grid and missing <= len(times)  # more than that is more likely a wrong time than a gap
     if can_fill and fill == "linear":
         return missing
-    cure = f"{missing} rows are missing: add them, or interpolate with fill='linear'" if can_fill else "mend the times"
+    cure = (
+        f"{missing} rows are missing: add them, or interpolate with fill='linear'" if can_fill else "correct the times"
+    )
     expected = _times_at(times, step, positions[row - 1 : row] + 1)[0]
     raise ValueError(
         f"{where(row)}: expected {_show(expected)}, {step_name(step)} after the row before, got {_show(times[row])}; "
-        f"{cure}, or name no time column: then the rows count as evenly spaced"
+        f"{cure}, or leave out the time column: rows are then taken to be evenly spaced"
     )
 
 

@@ -1,4 +1,4 @@
-"""Reading labelled sequences: an .npz file, a CSV file with one row a sequence, arrays, a data frame.
+"""Reading labelled sequences: an .npz file, a CSV file with one row per sequence, arrays, a data frame.
 
 In an .npz file, which holds plain arrays only (nothing is unpickled):
 
@@ -11,7 +11,7 @@ What is accepted, and what is refused:
 
     labels            kept as names; 3, 3.0 and "3.0" are the class "3"; a missing one is refused, and so is 0.5
     values            real and finite; NaN and infinities are refused, by example, step and channel
-    end of a CSV row  empty cells are no steps, so that rows may differ in length; "nan" there, and an empty cell before
+    end of a CSV row  empty cells are not steps, so rows may differ in length; "nan" there, and an empty cell before
                       a number, are refused
     no steps          refused
 
@@ -32,7 +32,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.tasks.series import MISSING, nearest, number, open_csv, read_header
+from longwave.data import files
+from longwave.data.series import MISSING, number, open_csv, read_header
+from longwave.registry import nearest
 
 PARTS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
 KEYS = ("x", "y", "part", "lengths")
@@ -76,7 +78,7 @@ class Sequences:
 
 
 def read_npz(path: str | os.PathLike[str], labelled: bool = True) -> Sequences:
-    """The sequences in an .npz file; without `labelled`, labels and parts are not looked at."""
+    """The sequences in an .npz file; without `labelled`, labels and parts are ignored."""
     path = Path(path).expanduser()
     try:
         with path.open("rb") as binary:  # numpy, given a path, would leave a damaged file open
@@ -96,7 +98,7 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True) -> Sequences:
         if str(error).startswith(str(path)):
             raise
         raise ValueError(
-            f"{path}: expected an .npz file with x and y, as numpy.savez writes it, got another"
+            f"{path}: expected an .npz file with x and y, as numpy.savez writes it, got another format"
         ) from error
     for name in ("x", "y") if labelled else ("x",):
         if name not in arrays:
@@ -112,7 +114,7 @@ def read_csv(
     """The sequences in a CSV file (or its gzip) with a header: a column of labels, and the steps in all others.
 
     `part` names a column that says train, valid or test. Columns without a name are not read. Without `labelled`,
-    labels and parts are not looked at, and their columns may be absent.
+    labels and parts are ignored, and their columns may be absent.
     """
     with open_csv(path) as (text, source):
         _, names, numbered = read_header(text, source)
@@ -148,7 +150,7 @@ def from_arrays(x: Any, y: Any = None, part: Any = None) -> Sequences:
 
 
 def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
-    """Write sequences as `read_npz` reads them; the file appears whole or not at all."""
+    """Write sequences atomically, as `read_npz` reads them."""
     path = Path(path)
     arrays: dict[str, Any] = {"x": sequences.values}
     if sequences.length is None:
@@ -160,10 +162,8 @@ def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
     if sequences.parts is not None:
         arrays["part"] = np.array(sequences.parts)
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.{os.getpid()}.part")  # the processes of a run may all write it
-    with half.open("wb") as file:
+    with files.atomic(path) as file:
         np.savez(file, **arrays)
-    half.replace(path)
 
 
 def class_names(labels: Iterable[str]) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ def _plain_array(file: Any, name: str, path: Path) -> NDArray[Any]:
     except ValueError as error:
         hint = (
             "Sequences of unequal length go one after the other, with an array `lengths` "
-            "(longwave.tasks.sequences.save_npz)"
+            "(longwave.data.sequences.save_npz)"
             if name == "x"
             else f"Text is plain as {name}.astype(str)"
         )
@@ -189,14 +189,14 @@ def _plain_array(file: Any, name: str, path: Path) -> NDArray[Any]:
             f"{path}: {name}: holds Python objects, which are not loaded; expected plain numbers or text. {hint}"
         ) from error
     if not isinstance(values, np.ndarray):
-        raise ValueError(f"{path}: {name}: is no array; expected a file as numpy.savez writes it")
+        raise ValueError(f"{path}: {name}: is not an array; expected a file as numpy.savez writes it")
     return values
 
 
 def _array(values: Any, name: str) -> NDArray[Any]:
-    """What numpy makes of an array, a tensor, a series or a list."""
+    """An array, a tensor, a series or a list as a numpy array."""
     if np.ma.is_masked(values):
-        raise ValueError(f"{name}: expected numbers, got a masked array; what is masked is yours to fill in")
+        raise ValueError(f"{name}: expected numbers, got a masked array; fill in what is masked")
     try:
         return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -224,7 +224,7 @@ def _sequences(x: NDArray[Any], lengths: Any, y: Any, part: Any, source: str) ->
             )
         if lengths.ndim != 1 or lengths.dtype.kind not in "ui":
             raise ValueError(
-                f"{source}: lengths: expected whole numbers, one a sequence, got {lengths.dtype} {lengths.shape}"
+                f"{source}: lengths: expected whole numbers, one per sequence, got {lengths.dtype} {lengths.shape}"
             )
         if lengths.sum() != len(values):
             raise ValueError(
@@ -256,14 +256,14 @@ def _check_values(sequences: Sequences) -> None:
         raise ValueError(
             f"{source}: sequence {example}, step {step}, channel {channel}: expected a finite number, got "
             f"{values[row, channel]}{f', and {count - 1} more steps have such' if count > 1 else ''}; fill them in or "
-            "leave the sequences out: what they should be is yours to say"
+            "leave the sequences out"
         )
 
 
 def _labels(y: Any, source: str) -> tuple[str, ...]:
     cells = np.asarray(y)
     if cells.ndim != 1:
-        raise ValueError(f"{source}: y: expected one label a sequence, (n,), got shape {cells.shape}")
+        raise ValueError(f"{source}: y: expected one label per sequence, (n,), got shape {cells.shape}")
     if cells.dtype.kind == "c":
         raise ValueError(f"{source}: y: expected names or whole numbers, got {cells.dtype}")
     return tuple(_label(cell, f"{source}: y[{k}]") for k, cell in enumerate(cells.tolist()))
@@ -277,7 +277,9 @@ def _label(cell: Any, where: str) -> str:
         cell = float(cell)  # as a column of whole numbers is written that was read as one of floats
     if isinstance(cell, float) and math.isfinite(cell):
         if not cell.is_integer():
-            raise ValueError(f"{where}: expected a class, a name or a whole number, got {cell}; a quantity is no class")
+            raise ValueError(
+                f"{where}: expected a class, a name or a whole number, got {cell}; a quantity is not a class"
+            )
         cell = int(cell)
     name = "" if cell is None else str(cell).strip()
     if name.lower() in ("", "nan", "<na>", "nat"):
@@ -288,7 +290,7 @@ def _label(cell: Any, where: str) -> str:
 def _parts(part: Any, source: str) -> tuple[str, ...]:
     cells = np.asarray(part)
     if cells.ndim != 1:
-        raise ValueError(f"{source}: part: expected one a sequence, (n,), got shape {cells.shape}")
+        raise ValueError(f"{source}: part: expected one per sequence, (n,), got shape {cells.shape}")
     return tuple(_part(cell, f"{source}: part[{k}]") for k, cell in enumerate(cells.tolist()))
 
 
@@ -321,7 +323,7 @@ def _from_rows(
             raise ValueError(f"{source}: {role}: there is no column {name!r}; {nearest(name, filter(None, names))}")
     steps = [k for k, name in enumerate(names) if name and name not in (label, part)]
     if not steps:
-        raise ValueError(f"{source}: expected columns of numbers beside {label!r}, one a step, got none")
+        raise ValueError(f"{source}: expected columns of numbers beside {label!r}, one per step, got none")
     values = array("d")
     lengths: list[int] = []
     labels: list[str] = []
@@ -336,7 +338,7 @@ def _from_rows(
         while numbers and _is_missing(numbers[-1]) and not (isinstance(numbers[-1], str) and numbers[-1].strip()):
             numbers.pop()
         if not numbers:
-            raise ValueError(f"{where}: expected numbers, one a step, got none")
+            raise ValueError(f"{where}: expected numbers, one per step, got none")
         try:
             floats = [number(cell) for cell in numbers]
         except (TypeError, ValueError):
@@ -350,7 +352,7 @@ def _from_rows(
             if part is not None:
                 parts.append(_part(cells[names.index(part)], f"{where}, column {part!r}"))
     if not lengths:
-        raise ValueError(f"{source}: expected rows below the header, one a sequence, got none")
+        raise ValueError(f"{source}: expected rows below the header, one per sequence, got none")
     return Sequences(
         np.array(values, np.float64)[:, None],
         np.array(lengths, np.int64),
@@ -361,7 +363,7 @@ def _from_rows(
 
 
 def _cells(column: NDArray[Any]) -> list[Any]:
-    """Plain values; times as text, which no rule takes for a number."""
+    """Plain values; times as text, which is never read as a number."""
     cells: list[Any] = (column.astype(str) if column.dtype.kind in "mM" else column).tolist()
     return cells
 
@@ -375,8 +377,8 @@ def _is_missing(cell: Any) -> bool:
 def _bad_cell(cells: Sequence[Any], names: list[str], where: str) -> str:
     for cell, name in zip(cells, names, strict=False):
         if _is_missing(cell):
-            told = f"is missing ({cell.strip()!r})" if isinstance(cell, str) and cell.strip() else "is missing"
-            return f"{where}, column {name!r}: the value {told}; only the end of a row may be missing, and empty"
+            state = f"is missing ({cell.strip()!r})" if isinstance(cell, str) and cell.strip() else "is missing"
+            return f"{where}, column {name!r}: the value {state}; only the end of a row may be empty"
         try:
             finite = math.isfinite(number(cell))
         except (TypeError, ValueError):
@@ -384,6 +386,6 @@ def _bad_cell(cells: Sequence[Any], names: list[str], where: str) -> str:
         if not finite:
             return (
                 f"{where}, column {name!r}: expected a number such as 1234.5, got {str(cell)[:40]!r}; a column that is "
-                "no step must be named as the label or the part, or be left out of the file"
+                "not a step must be named as the label or the part, or be removed from the file"
             )
     raise AssertionError("all cells are numbers")
