@@ -8,28 +8,68 @@ without the library, and the plain torch kernel serves.
 
 import sys
 from glob import glob
+from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 
 COMPILE = [
     "-O3",
+    "-g0",  # Python's own flags have -g, which costs more time than all the rest, and six times the size
     "-std=c++17",
     "-ffp-contract=fast",  # -std=c++17 alone would forbid GCC to fuse multiply and add
+    "-fcx-fortran-rules",  # a complex product is four real ones, without a second try where that gives NaN
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fvisibility=hidden",  # only what native.cpp marks is exported
 ]
-# Apple's clang refuses -fopenmp; there the kernel runs on one thread.
-OPENMP = [] if sys.platform == "darwin" else ["-fopenmp"]
+# Apple's clang refuses -fopenmp; there the kernel runs on one thread. Its linker has no -s.
+OPENMP, STRIP = ([], []) if sys.platform == "darwin" else (["-fopenmp"], ["-s"])
+
+LIBRARY = "longwave/ops/cpu/_native.so"  # on every platform, and for every Python
 
 native = Extension(
-    "longwave.kernels._native",
-    sources=["longwave/kernels/native.cpp"],
-    depends=sorted(glob("longwave/kernels/*.inc")),
+    "longwave.ops.cpu._native",
+    sources=["longwave/ops/cpu/native.cpp"],
+    depends=sorted(glob("longwave/ops/cpu/*.inc")),
     extra_compile_args=COMPILE + OPENMP,
-    extra_link_args=OPENMP,
+    extra_link_args=OPENMP + STRIP,
     optional=True,
 )
 
-# MSVC takes neither these flags nor a library without PyInit; on Windows the plain torch kernel serves.
-setup(ext_modules=[] if sys.platform == "win32" else [native])
+
+class BuildLibrary(build_ext):
+    """Compiles the library under a name that says nothing of the Python it was compiled by."""
+
+    def get_ext_filename(self, fullname):
+        return f"{Path(*fullname.split('.'))}.so"
+
+    def run(self):
+        # What an earlier build left, under this name or an older one, must not stand for the result of this one if the
+        # compiler now fails, nor get into the wheel beside it.
+        self.force = True
+        for root in (self.build_lib, *(["."] if self.inplace else [])):
+            for leftover in Path(root, LIBRARY).parent.glob("_native*.so"):
+                leftover.unlink()
+        super().run()
+
+
+class Wheel(bdist_wheel):
+    """Tags the wheel for what is in it, so that one without the library is never taken for one with it."""
+
+    def get_tag(self):
+        return tag_for(Path(self.bdist_dir, LIBRARY).exists(), super().get_tag())
+
+
+def tag_for(has_library, tag):
+    """A library with a C ABI serves every Python 3 of its platform; without it the wheel serves every platform."""
+    return ("py3", "none", tag[2] if has_library else "any")
+
+
+if __name__ == "__main__":
+    # MSVC takes neither these flags nor a library without PyInit; on Windows the plain torch kernel serves.
+    setup(
+        ext_modules=[] if sys.platform == "win32" else [native],
+        cmdclass={"build_ext": BuildLibrary, "bdist_wheel": Wheel},
+    )

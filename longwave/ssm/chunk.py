@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Complex, Float, Float64, Int
 from torch import Tensor
 
-from longwave.kernels.reference import minus_identity
+from longwave.ssm.algebra import minus_identity
 
 BLOCK = 64  # T: steps of one block
 

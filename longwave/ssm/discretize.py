@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Complex, Float, Inexact
 from torch import Tensor
 
-from longwave.kernels.reference import inverse_plus_identity
+from longwave.ssm.algebra import inverse_plus_identity
 
 
 def bilinear(

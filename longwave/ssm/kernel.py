@@ -1,16 +1,16 @@
 """The convolution kernel K = (C B_bar, C A_bar B_bar, ... C A_bar^(L-1) B_bar), three ways that must agree.
 
 Paper: eq. (5) (definition), appendix C.3 (truncated generating function), Algorithm 1. docs/kernel.md derives the form
-that is evaluated here.
+that Algorithm 1 evaluates. `longwave.ops` has the fast path of the last of them.
 """
 
 import torch
 from jaxtyping import Complex, Float, Inexact
 from torch import Tensor
 
-from longwave import kernels
-from longwave.kernels import reference
+from longwave.ssm.algebra import from_row, minus_identity, power_minus_identity, to_row, truncate
 from longwave.ssm.discretize import bilinear
+from longwave.ssm.spectrum import spectrum
 
 
 def power_kernel(
@@ -49,20 +49,18 @@ def dplr_kernel(
     C_is_truncated: bool = False,
     Q: Complex[Tensor, "r H M"] | None = None,
 ) -> Float[Tensor, "*D H L"]:
-    """K (H, L) of the DPLR system A = diag(Lambda) - P P^*, y = 2 Re(C x), by Algorithm 1 in O(H (M + L)) memory.
+    """K (H, L) of the DPLR system A = diag(Lambda) - P P^*, y = 2 Re(C x), by Algorithm 1.
 
     `C` may have a leading axis of 2 (two output maps of one system). With `C_is_truncated` it already is C~.
-    `Q` gives the original paper's A = diag(Lambda) - P Q^*, in plain torch only: its eigenvalues may be unstable.
+    `Q` gives the original paper's A = diag(Lambda) - P Q^*, whose eigenvalues may be unstable.
     """
     if L < 1:
         raise ValueError(f"L: expected a length of at least 1, got {L}")
+    _check_rank(P)
     C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L, Q=Q)
-    Lambda_, P_, B_, C_ = (torch.view_as_real(t.resolve_conj()) for t in (Lambda, P, B, C))
+    Lambda_, P_, B_, C_ = (_pairs(t) for t in (Lambda, P, B, C))
     C_ = C_ if C.ndim == 3 else C_.unsqueeze(0)
-    if Q is None:
-        K_hat = kernels.spectrum(Lambda_, P_, B_, C_, dt, L)
-    else:
-        K_hat = reference.spectrum(Lambda_, P_, B_, C_, dt, L, torch.view_as_real(Q.resolve_conj()))
+    K_hat = spectrum(Lambda_, P_, B_, C_, dt, L, None if Q is None else _pairs(Q))
     K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
     return K if C.ndim == 3 else K.squeeze(0)
 
@@ -77,13 +75,9 @@ def truncated_output_map(
     Q: Complex[Tensor, "r H M"] | None = None,
 ) -> Complex[Tensor, "*D H M"]:
     """C~ = C (I - A_bar^L)."""
-    Lambda_, P_, C_ = (torch.view_as_real(t.resolve_conj()) for t in (Lambda, P, C))
-    C_ = C_ if C.ndim == 3 else C_.unsqueeze(0)
-    if Q is None:
-        C_tilde = kernels.truncate(Lambda_, P_, C_, dt, L)
-    else:
-        C_tilde = reference.truncate(Lambda_, P_, C_, dt, L, torch.view_as_real(Q.resolve_conj()))
-    C_tilde = torch.view_as_complex(C_tilde)
+    _check_rank(P)
+    C_ = _pairs(C) if C.ndim == 3 else _pairs(C).unsqueeze(0)
+    C_tilde = torch.view_as_complex(truncate(_pairs(Lambda), _pairs(P), C_, dt, L, None if Q is None else _pairs(Q)))
     return C_tilde if C.ndim == 3 else C_tilde.squeeze(0)
 
 
@@ -95,9 +89,20 @@ def output_map(
     L: int,
 ) -> Complex[Tensor, "*D H M"]:
     """C = C~ (I - A_bar^L)^-1, the inverse of `truncated_output_map`, by a dense solve for each feature."""
-    Lambda_, P_, C_ = (torch.view_as_real(t.resolve_conj()).double() for t in (Lambda, P, C_tilde))
-    E_L = reference.power_minus_identity(reference.minus_identity(Lambda_, P_, dt.double()), L)
-    rows = reference.to_row(C_.reshape(-1, *Lambda.shape, 2))  # (H, D, N)
+    _check_rank(P)
+    Lambda_, P_, C_ = (_pairs(t).double() for t in (Lambda, P, C_tilde))
+    E_L = power_minus_identity(minus_identity(Lambda_, P_, dt.double()), L)
+    rows = to_row(C_.reshape(-1, *Lambda.shape, 2))  # (H, D, N)
     # One solve a feature: batched solves of large systems deadlock in some builds of the linear-algebra library.
     solved = [torch.linalg.solve(-E_h.mT, row.mT).mT for E_h, row in zip(E_L.unbind(), rows.unbind(), strict=True)]
-    return torch.view_as_complex(reference.from_row(torch.stack(solved))).reshape(C_tilde.shape).to(C_tilde.dtype)
+    return torch.view_as_complex(from_row(torch.stack(solved))).reshape(C_tilde.shape).to(C_tilde.dtype)
+
+
+def _pairs(values: Tensor) -> Tensor:
+    """Complex numbers as real pairs, a last axis of two."""
+    return torch.view_as_real(values.resolve_conj())
+
+
+def _check_rank(P: Tensor) -> None:
+    if len(P) > 2:
+        raise ValueError(f"P: expected a correction of rank 0, 1 or 2, got rank {len(P)}: {tuple(P.shape)}")

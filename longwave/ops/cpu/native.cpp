@@ -7,7 +7,8 @@
 //   longwave_activate, longwave_gate, _backward      what follows a convolution in a residual block, in float
 //   longwave_gated_mix, longwave_gated_mix_backward  all of it in one pass, for narrow models
 //   longwave_differ                                  whether parameters changed
-//   longwave_abi, longwave_vector_width              which signatures these are; what the dispatcher chose, for `longwave doctor`
+//   longwave_abi                                     which signatures these are
+//   longwave_vector_width, longwave_limit_vectors    what the dispatcher chose, for `longwave doctor`; its upper bound
 //
 // The loops stand in the native_*.inc files. They are compiled once for each vector width and each
 // of float and double; the widest one that this CPU can run is chosen when the library is first called, so that a wheel
@@ -36,6 +37,9 @@
 #else
 #define LONGWAVE_API extern "C" __attribute__((visibility("default")))
 #endif
+
+// Keeps a large function from being copied into each of its callers, which costs the compiler more than the call costs.
+#define LONGWAVE_NOINLINE __attribute__((noinline))
 
 namespace {
 
@@ -153,9 +157,12 @@ int detect_vector_bytes() {
     return 16;
 }
 
-// `requested` is 0 for the widest the CPU has; tests ask for the narrower ones.
+int most_vector_bytes = 64;  // set once, when the library is loaded
+
+// `requested` is 0 for the widest that the CPU has and the limit allows; tests ask for the narrower ones.
 int choose_vector_bytes(int requested) {
-    static const int widest = detect_vector_bytes();
+    static const int detected = detect_vector_bytes();
+    const int widest = std::min(detected, most_vector_bytes);
     return (requested > 0 && requested < widest) ? requested : widest;
 }
 
@@ -173,9 +180,11 @@ int choose_vector_bytes(int requested) {
 }  // namespace
 
 // Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
-LONGWAVE_API int longwave_abi() { return 5; }
+LONGWAVE_API int longwave_abi() { return 6; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
+
+LONGWAVE_API void longwave_limit_vectors(int bits) { most_vector_bytes = bits / 8; }
 
 // Whether `count` blocks of memory are the same, byte by byte: 0 if they are.
 LONGWAVE_API int longwave_differ(int64_t count, const void *const *a, const void *const *b, const int64_t *bytes) {

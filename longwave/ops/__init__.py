@@ -1,0 +1,196 @@
+"""Ops with exchangeable backends, registered with torch, each with its own backward.
+
+    spectrum(Lambda, P, B, C_tilde, dt, L)   -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1
+    truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)       C~ = C (I - A_bar^L)
+    convolve(u, K, D)                        -> y (batch, L, H)            long convolution with K (D, H, L), plus D u
+
+and, for the parts of a block that follow (in float32 and where a backend has them; else torch's own operators):
+
+    activate(z, keep)                        -> gelu(z) * keep             z (batch, L, H), keep (batch, H) or none
+    mix(z, keep, weight, bias)               -> a linear layer behind it   weight (out, H), bias (out,) or none
+    gated_mix(x, z, keep, weight, bias)      -> x + a * sigmoid(b)         (a, b) = mix(...), weight (2 H, H), x like z
+
+Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,).
+D is 1, or 2 for a two-sided layer; r is 0, 1 or 2. All tensors of a call have one dtype and one device and any strides;
+the bit that negates a tensor is heeded; of a signal without rows, steps or features nothing comes. `dplr_kernel`,
+`truncated_output_map` and `fft_conv` are the functions of those names in longwave.ssm, by these ops.
+
+Without gradients, and None where the chosen backend has no such thing:
+
+    layer_steps(discrete, C, D)              -> a function (u, state) -> (y, state), a step of an S4 layer
+    block_steps(blocks)                      -> a function (x, states), a step through residual blocks, in place
+
+backend.py says which backend runs.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import gelu, glu, linear
+
+from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, and torch.ops.longwave)
+from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, find, is_accelerated
+from longwave.ops.checks import check_devices, check_gated_mix
+from longwave.ops.memory import keep_memory
+from longwave.ops.weights import Affine, BlockWeights
+from longwave.ssm import DiscreteDPLR
+
+__all__ = [
+    "BACKENDS",
+    "Affine",
+    "Backend",
+    "BlockWeights",
+    "Unavailable",
+    "activate",
+    "backend_name",
+    "block_steps",
+    "convolve",
+    "dplr_kernel",
+    "fft_conv",
+    "gated_mix",
+    "keep_memory",
+    "layer_steps",
+    "mix",
+    "same",
+    "spectrum",
+    "truncate",
+    "truncated_output_map",
+]
+
+NARROW = 64  # features up to which a block waits for memory, not for its products: one pass through it is faster
+
+
+def dplr_kernel(
+    Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, *, C_is_truncated: bool = False
+) -> Tensor:
+    """K (H, L) of a DPLR system by Algorithm 1, in O(H (M + L)) memory; see longwave.ssm.dplr_kernel.
+
+    All but dt are complex: Lambda, B (H, M), P (r, H, M), C (H, M), or (2, H, M) for two kernels (2, H, L).
+    """
+    C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L)
+    K_hat = spectrum(_pairs(Lambda), _pairs(P), _pairs(B), _maps(C), dt, L)
+    K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
+    return K if C.ndim == 3 else K.squeeze(0)
+
+
+def truncated_output_map(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
+    """C~ = C (I - A_bar^L) of a DPLR system; see longwave.ssm.truncated_output_map. All but dt are complex."""
+    C_tilde = torch.view_as_complex(truncate(_pairs(Lambda), _pairs(P), _maps(C), dt, L))
+    return C_tilde if C.ndim == 3 else C_tilde.squeeze(0)
+
+
+def fft_conv(u: Tensor, K: Tensor, K_back: Tensor | None = None, D: Tensor | None = None) -> Tensor:
+    """y (batch, L, H) from u (batch, L, H), K and K_back (H, L) and D (H,); see longwave.ssm.fft_conv."""
+    return convolve(u, K.unsqueeze(0) if K_back is None else torch.stack((K, K_back)), D)
+
+
+def spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C_tilde: Tensor, dt: Tensor, L: int) -> Tensor:
+    """The spectrum K_hat of the length-L kernel whose truncated output map is C_tilde; differentiable."""
+    K_hat: Tensor = torch.ops.longwave.spectrum(Lambda, P, B, C_tilde, dt, L)
+    return K_hat
+
+
+def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
+    """C~ = C (I - A_bar^L); differentiable."""
+    C_tilde: Tensor = torch.ops.longwave.truncate(Lambda, P, C, dt, L)
+    return C_tilde
+
+
+def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:
+    """y_k = D u_k + sum_(j<=k) K[0, k-j] u_j (+ sum_(j>k) K[1, j-k-1] u_j).
+
+    u (batch, L, H), K (1 or 2, H, L), D (H,) or none.
+    """
+    y: Tensor = torch.ops.longwave.convolve(u, K, u.new_zeros(u.shape[-1:]) if D is None else D)
+    return y
+
+
+def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
+    """GELU of z (batch, L, H), times keep (batch, H): a dropout mask that is tied over length; differentiable in z."""
+    if not _is_fused("activate", z):
+        check_devices(z, keep=keep)
+        y = gelu(z)
+        return y if keep is None else y * keep.unsqueeze(1)
+    y = torch.ops.longwave.activate(z, _mask(z, keep))
+    return y
+
+
+def mix(z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The linear layer behind `activate`. For the backward pass it keeps z alone, and computes GELU(z) once more."""
+    if not _is_fused("mix", z) or weight.dtype != z.dtype or torch.is_autocast_enabled(z.device.type):
+        check_devices(z, weight=weight, bias=bias)  # or a linear layer gives what it finds in fresh memory
+        return linear(activate(z, keep), weight, bias)
+    y: Tensor = torch.ops.longwave.mix(z, _mask(z, keep), weight, bias)
+    return y
+
+
+def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor) -> Tensor:
+    """x + a * sigmoid(b) for (a, b) = mix(z, keep, weight, bias): a gated linear unit beside a residual.
+
+    For the backward pass of a narrow model z alone is kept.
+    """
+    op = "gated_mix" if z.shape[-1] <= NARROW else "gate"
+    same_dtype = x.dtype == weight.dtype == bias.dtype == z.dtype
+    if not (_is_fused(op, z) and same_dtype) or torch.is_autocast_enabled(z.device.type):
+        check_devices(z, x=x)
+        return x + glu(mix(z, keep, weight, bias), dim=-1)
+    y: Tensor
+    if op == "gate":
+        check_gated_mix(x, z, weight, bias)  # the two ops below do not see all of it
+        # Without its bias, which is added on the way through the gate.
+        y = torch.ops.longwave.gate(x, mix(z, keep, weight), bias)
+    else:
+        y = torch.ops.longwave.gated_mix(x, z, _mask(z, keep), weight, bias)
+    return y
+
+
+def layer_steps(
+    discrete: DiscreteDPLR, C: Tensor, D: Tensor
+) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
+    """A step y (batch, H), state (batch, H, M) = f(u, state) of a DPLR system, with these constants for good.
+
+    None if the chosen backend has no such step: ssm.dplr_step is the plain one. Without gradients.
+    """
+    found = find("layer_steps", D)
+    return None if found is None else found.functions["layer_steps"](discrete, C, D)
+
+
+def block_steps(blocks: Sequence[BlockWeights]) -> Callable[[Tensor, Sequence[Tensor]], None] | None:
+    """A step through residual blocks, f(x, states) in place, for contiguous float32 x (batch, H) and complex64 states.
+
+    None if the chosen backend has no such step for these blocks. The weights are copied.
+    """
+    found = [find("block_steps", block.D) for block in blocks]
+    if not found or found[0] is None or any(other is not found[0] for other in found):
+        return None
+    return found[0].functions["block_steps"](blocks)
+
+
+def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
+    """Whether tensors are still those of which `before` are contiguous clones."""
+    chosen = BACKENDS[backend_name()]
+    found = chosen.functions["same"](now, before) if "same" in chosen.ops else None
+    if found is None:
+        found = BACKENDS["reference"].functions["same"](now, before)
+    return bool(found)
+
+
+def _mask(z: Tensor, keep: Tensor | None) -> Tensor:
+    """What the compiled loops read as the mask of z: `keep`, or one that drops nothing."""
+    return z.new_ones(z.shape[0], z.shape[-1]) if keep is None else keep
+
+
+def _is_fused(op: str, x: Tensor) -> bool:
+    """Whether a compiled pass serves; for a handful of numbers, as in a step, the call costs more than it saves."""
+    large = torch.compiler.is_compiling() or x.numel() >= 1 << 14  # a compiled graph should not depend on a size
+    return large and x.dtype == torch.float32 and is_accelerated(op, x.device.type)
+
+
+def _pairs(values: Tensor) -> Tensor:
+    return torch.view_as_real(values.resolve_conj())
+
+
+def _maps(C: Tensor) -> Tensor:
+    """As pairs, with an axis of output maps."""
+    return _pairs(C if C.ndim == 3 else C.unsqueeze(0))

@@ -1,0 +1,152 @@
+"""The backend `reference`: the functions of longwave.ssm and torch's own operators, for every device and dtype.
+
+It defines what the other backends are tested against. The backward passes differentiate the forward ones, except
+that of the convolution; the spectrum's computes each block of nodes again, so that no array of size H M L exists.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import gelu, glu, linear
+
+from longwave.ops.backend import BACKENDS, Backend
+from longwave.ops.checks import has_values
+from longwave.ssm.algebra import truncate
+from longwave.ssm.conv import convolve, fft_length, kernel_spectrum
+from longwave.ssm.spectrum import blocks, nodes, spectrum, spectrum_block, widen
+
+
+def spectrum_backward(
+    grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int
+) -> list[Tensor]:
+    """Gradients with respect to Lambda, P, B, C and dt, each block of nodes computed again."""
+    dtype = Lambda.dtype
+    parameters = [p.detach() for p in widen(Lambda, P, B, C, dt)]
+    sigma, kappa = nodes(L, parameters[0])
+    total = [torch.zeros_like(p) for p in parameters]
+    for k in blocks(Lambda, L):
+
+        def block(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, k: slice = k) -> Tensor:
+            return spectrum_block(Lambda, P, B, C, dt, P, sigma[k], kappa[k])
+
+        for sum_, part in zip(total, _pull_back(block, parameters, grad[..., k, :].to(sigma.dtype)), strict=True):
+            sum_ += part
+    return [t.to(dtype) for t in total]
+
+
+def truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> list[Tensor]:
+    """Gradients with respect to Lambda, P, C and dt; the powers are computed again."""
+    parameters = [p.detach() for p in (Lambda, P, C, dt)]
+    return _pull_back(lambda Lambda, P, C, dt: truncate(Lambda, P, C, dt, L), parameters, grad)
+
+
+def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor) -> list[Tensor]:
+    """Gradients with respect to u, K and D.
+
+    Autograd differentiates rfft by a complex transform of the full length; written out, real transforms are enough.
+    """
+    L = u.shape[1]
+    n = fft_length(2 * L - 1)
+    dy_f, u_f, K_f = torch.fft.rfft(dy.mT, n=n), torch.fft.rfft(u.mT, n=n), kernel_spectrum(K, D, n)
+    circle = torch.fft.irfft((u_f.conj_physical() * dy_f).sum(0), n=n)
+    dK = torch.zeros_like(K)
+    dK[0] = circle[:, :L]
+    if len(K) == 2:
+        dK[1, :, : L - 1] = circle[:, n - L + 1 :].flip(-1)  # the last one, at lag -L, reaches no step
+    du = torch.fft.irfft(dy_f * K_f.conj_physical(), n=n)[..., :L]
+    return [du.mT.contiguous(), dK, dK[0, :, 0].clone()]
+
+
+def activate(z: Tensor, keep: Tensor) -> Tensor:
+    """GELU(z) * keep for z (batch, L, H) and keep (batch, H)."""
+    return gelu(z) * keep.unsqueeze(1)
+
+
+def activate_backward(dy: Tensor, z: Tensor, keep: Tensor) -> Tensor:
+    """The gradient with respect to z."""
+    return _pull_back(lambda z: activate(z, keep), [z], dy)[0]
+
+
+def mix(z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A linear layer behind `activate`."""
+    return linear(activate(z, keep), weight, bias)
+
+
+def mix_backward(dy: Tensor, z: Tensor, keep: Tensor, weight: Tensor, need_weight: bool) -> list[Tensor]:
+    """Gradients with respect to z and, if it is needed, weight."""
+    if need_weight:
+        return _pull_back(lambda z, weight: mix(z, keep, weight, None), [z, weight], dy)
+    return _pull_back(lambda z: mix(z, keep, weight, None), [z], dy)
+
+
+def gate(x: Tensor, z: Tensor, bias: Tensor) -> Tensor:
+    """x + a * sigmoid(b) for x (batch, L, H) and (a, b) = z + bias, z (batch, L, 2H)."""
+    return x + glu(z + bias, dim=-1)
+
+
+def gate_backward(dy: Tensor, z: Tensor, bias: Tensor) -> list[Tensor]:
+    """Gradients with respect to z and bias; that of x is dy."""
+    return _pull_back(lambda z, bias: glu(z + bias, dim=-1), [z, bias], dy)
+
+
+def gated_mix(x: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """`gate` behind `mix`."""
+    return gate(x, mix(z, keep, weight, None), bias)
+
+
+def gated_mix_backward(dy: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
+    """Gradients with respect to z, weight and bias; that of x is dy."""
+    zero = torch.zeros_like(z)
+    return _pull_back(lambda z, weight, bias: gated_mix(zero, z, keep, weight, bias), [z, weight, bias], dy)
+
+
+def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
+    """Whether tensors are those of which `before` are clones; those without numbers never are."""
+    if any((p.dtype, p.shape, p.device) != (k.dtype, k.shape, k.device) for p, k in zip(now, before, strict=True)):
+        return False
+    if not all(map(has_values, now)):
+        return False
+    return all(torch.equal(p, k) for p, k in zip(now, before, strict=True))
+
+
+def _pull_back(function: Callable[..., Tensor], inputs: list[Tensor], grad: Tensor) -> list[Tensor]:
+    """The gradient of function(*inputs), also inside an op.
+
+    An op's implementation runs below autograd, where no graph is built and a lazy conjugate is not resolved: both keys
+    of torch's dispatcher are let in again. (torch.func would build a graph too, but under no dispatch mode.)
+    """
+    key = torch._C.DispatchKey
+    with (
+        torch._C._SetExcludeDispatchKeyGuard(key.AutogradFunctionality, False),
+        torch._C._SetExcludeDispatchKeyGuard(key.Conjugate, False),
+        torch.enable_grad(),
+    ):
+        leaves = [t.detach().requires_grad_() for t in inputs]
+        output = function(*leaves)
+        return list(torch.autograd.grad(output, leaves, grad, materialize_grads=True))
+
+
+BACKENDS.register("reference")(
+    Backend(
+        "reference",
+        {
+            "spectrum": spectrum,
+            "spectrum_backward": spectrum_backward,
+            "truncate": truncate,
+            "truncate_backward": truncate_backward,
+            "convolve": convolve,
+            "convolve_backward": convolve_backward,
+            "activate": activate,
+            "activate_backward": activate_backward,
+            "mix": mix,
+            "mix_backward": mix_backward,
+            "gate": gate,
+            "gate_backward": gate_backward,
+            "gated_mix": gated_mix,
+            "gated_mix_backward": gated_mix_backward,
+            "same": same,
+        },
+        description=lambda: "plain torch, every device",
+    )
+)
