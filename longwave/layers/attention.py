@@ -5,6 +5,7 @@ steps: there is no table of positions to run out of, and a step needs nothing bu
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -18,8 +19,10 @@ from longwave.layers.checks import (
     check_input,
     check_lengths,
     check_rate_is_one,
+    check_states,
     wrong_state,
 )
+from longwave.layers.mixer import MIXERS, MixerConfig
 
 ROTARY_BASE = 10_000.0  # the slowest pair of features turns once in about 2 pi times as many steps
 LEAST_CAPACITY = 64  # steps that a fresh cache has room for; it doubles when it is full
@@ -142,7 +145,7 @@ class Attention(nn.Module):
 
     heads          number of heads
     d_attention    width of queries, keys and values, over all heads; None: d_model
-    rotary         positions by rotation of queries and keys; without, steps are told apart by what they hold only
+    rotary         positions by rotation of queries and keys; without, steps differ by what they hold alone
     bidirectional  every step sees every other; then there is no state and no step
     stored         the (L, L) matrix of weights is stored, as in the paper's Transformer; else torch's
                    scaled_dot_product_attention, which computes it in tiles
@@ -177,10 +180,10 @@ class Attention(nn.Module):
 
         Without a state the cost is O(L^2) time; with one, a boolean mask (L, steps so far) is stored.
         """
-        check_input(u, ("batch", "L", self.d_model))
+        check_input(u, ("batch", "L", self.d_model), self.heads.project.weight, self.heads.project)
         check_rate_is_one(rate, "attention")
         if state is not None:
-            self._check_state(state, len(u))
+            self._check_state(state, u)
         z, valid = u, None
         if lengths is not None:
             lengths = check_lengths(lengths, u)
@@ -214,9 +217,9 @@ class Attention(nn.Module):
     ) -> tuple[Float[Tensor, "batch d_model"], Cache]:
         """One step, in O(steps so far). Without gradients it is appended to the cache in place, else to a copy."""
         check_causal("step", self.bidirectional)
-        check_input(u, ("batch", self.d_model))
+        check_input(u, ("batch", self.d_model), self.heads.project.weight, self.heads.project)
         check_rate_is_one(rate, "attention")
-        self._check_state(state, len(u))
+        self._check_state(state, u)
         y, state = self._attend_from(state, *self.heads(u.unsqueeze(1), state.start))
         return self.heads.merge(y).squeeze(1).to(u.dtype), state
 
@@ -246,8 +249,45 @@ class Attention(nn.Module):
         """The settings that are not seen in the heads."""
         return f"d_model={self.d_model}, bidirectional={self.bidirectional}, stored={self.stored}"
 
-    def _check_state(self, state: Cache, batch: int) -> None:
+    def _check_state(self, state: Cache, u: Tensor) -> None:
         check_causal("state", self.bidirectional)
-        heads, d = self.heads.heads, self.heads.d_head
-        if not isinstance(state, Cache) or (*state.keys.shape[:2], state.keys.shape[3]) != (batch, heads, d):
+        batch, heads, d = len(u), self.heads.heads, self.heads.d_head
+        fits = isinstance(state, Cache) and isinstance(state.keys, Tensor) and state.keys.ndim == 4
+        if fits:
+            shape = batch, heads, state.keys.shape[2], d
+            parts: dict[str, tuple[object, tuple[int, ...], bool]]
+            parts = {"keys": (state.keys, shape, True), "values": (state.values, shape, True)}
+            if state.row_steps is not None:
+                parts["row_steps"] = state.row_steps, (batch,), False
+            fits = check_states(u, **parts)
+        if not fits:
             raise wrong_state(state, f"a Cache of {batch} rows, {heads} heads and {d} features each")
+
+
+@MIXERS.register("attention")
+@dataclass(frozen=True)
+class AttentionConfig(MixerConfig):
+    """Softmax attention; with a feed-forward sublayer in each block the model is a Transformer."""
+
+    heads: int = 4
+    """Heads of attention."""
+    d_attention: int | None = None
+    """Width of queries, keys and values, over all heads; None: d_model."""
+    rotary: bool = True
+    """Positions, by rotation of queries and keys."""
+    bidirectional: bool = False
+    """Look both ways; such a model cannot stream."""
+
+    def build(self, d_model: int) -> nn.Module:
+        """A new layer with these settings."""
+        return Attention(d_model, **vars(self))
+
+
+@MIXERS.register("attention-stored")
+@dataclass(frozen=True)
+class StoredAttentionConfig(AttentionConfig):
+    """Softmax attention that stores the matrix of weights, as most code did when the paper was written."""
+
+    def build(self, d_model: int) -> nn.Module:
+        """A new layer with these settings."""
+        return Attention(d_model, stored=True, **vars(self))

@@ -9,7 +9,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from longwave import kernels
+from longwave import ops
+from longwave.layers.checks import check_beside, check_lengths
 
 State = Any  # whatever the mixer's state is; None if it has none
 
@@ -157,7 +158,9 @@ class Block(nn.Module):
         `valid` (B, L, 1) is what `lengths` means, step by step. Without it the block works it out, and hides what
         stands in the padding; a model does both once for all its blocks.
         """
+        self._check_device(x)
         if lengths is not None and valid is None:
+            lengths = check_lengths(lengths, x)
             valid = valid_steps(lengths, x)
             x = torch.where(valid, x, 0)
 
@@ -168,6 +171,7 @@ class Block(nn.Module):
 
     def step(self, x: Tensor, state: State, *, rate: float = 1.0) -> tuple[Tensor, State]:
         """One step of the recurrence: x (B, H)."""
+        self._check_device(x)
         x = x.unsqueeze(1)
         z, state = self.mixer.step(self._before(x, self.norm, None).squeeze(1), state, rate=rate)  # type: ignore[operator]
         return self._after(x, z.unsqueeze(1), None).squeeze(1), state
@@ -175,6 +179,9 @@ class Block(nn.Module):
     def initial_state(self, batch: int) -> State:
         """The mixer's state before the first step."""
         return self.mixer.initial_state(batch)  # type: ignore[operator]
+
+    def _check_device(self, x: Tensor) -> None:
+        check_beside("x", x, getattr(self.norm, "weight", None), self.norm)
 
     def _before(self, x: Tensor, norm: nn.Module, valid: Tensor | None) -> Tensor:
         """What a sublayer sees of x."""
@@ -195,13 +202,13 @@ class Block(nn.Module):
             return x + self.dropout(z)
         keep = self.dropout.mask(z)
         if (self.dropout.is_on and keep is None) or not is_plain(self.linear):
-            z = kernels.activate(z, keep)
+            z = ops.activate(z, keep)
             z = self.linear(self.dropout(z) if keep is None else z)
             return x + (nn.functional.glu(z, dim=-1) if self.glu else z)
         weight, bias = self.linear.weight, self.linear.bias
         if self.glu:
-            return kernels.gated_mix(x, z, keep, weight, bias)
-        return x + kernels.mix(z, keep, weight, bias)
+            return ops.gated_mix(x, z, keep, weight, bias)
+        return x + ops.mix(z, keep, weight, bias)
 
 
 def is_plain(linear: nn.Module) -> TypeGuard[nn.Linear]:

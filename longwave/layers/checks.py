@@ -1,9 +1,12 @@
 """Checks of what every mixer is given: an error says which argument, what came, what was expected, what to do."""
 
+import contextlib
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from longwave.ops import checks
 
 
 def check_count(name: str, value: object) -> None:
@@ -42,13 +45,49 @@ def check_rate_is_one(rate: float, layer: str) -> None:
         )
 
 
-def check_input(u: Tensor, shape: tuple[str | int, ...]) -> None:
-    """A floating-point tensor of this shape, (batch, L, features) or (batch, features), with something in it."""
-    names = ", ".join(str(size) for size in shape)
+def check_input(u: Tensor, shape: tuple[str | int, ...], weight: Tensor, owner: nn.Module) -> None:
+    """A floating-point tensor of this shape, (batch, L, features) or (batch, features), with something in it.
+
+    It is where `weight` is, a parameter of the module `owner`.
+    """
     if not isinstance(u, Tensor) or not u.is_floating_point() or u.ndim != len(shape) or u.shape[-1] != shape[-1]:
+        names = ", ".join(str(size) for size in shape)
         raise ValueError(f"u: expected a floating-point tensor ({names}), got {describe(u)}")
     if 0 in u.shape:
         raise ValueError(f"u: expected at least one row and one step, got {describe(u)}")
+    if u.layout is not torch.strided or u.device != weight.device:
+        check_strided("u", u)
+        check_beside("u", u, weight, owner)
+
+
+def check_strided(name: str, tensor: Tensor) -> None:
+    """Numbers in memory one by one: not sparse, nor in a layout of some library's own."""
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"{name}: expected a strided tensor, got {describe(tensor)}; call {name}.to_dense()")
+
+
+def check_beside(name: str, tensor: Tensor, weight: object, owner: nn.Module) -> None:
+    """A tensor on the device of `weight`, if `owner` has one.
+
+    torch's own linear layer would give what it finds in fresh memory, if one of them is on the meta device.
+    """
+    # A module whose forward was exchanged may fetch its weights when it is called, as those do that are offloaded.
+    if isinstance(weight, Tensor) and tensor.device != weight.device and "forward" not in vars(owner):
+        check_device(name, tensor, weight.device)
+
+
+def check_device(name: str, tensor: Tensor, device: torch.device) -> None:
+    """A tensor on the device of the parameters."""
+    if tensor.device != device:
+        raise ValueError(
+            f"{name}: expected a tensor on {device}, where the parameters are, got {tensor.dtype} "
+            f"{tuple(tensor.shape)} on {tensor.device}; call {name}.to({str(device)!r}), or move the module"
+        )
+
+
+def without_autocast(u: Tensor) -> contextlib.AbstractContextManager[None]:
+    """Where autocast leaves dtypes alone; the meta device knows none."""
+    return contextlib.nullcontext() if u.is_meta else torch.autocast(u.device.type, enabled=False)
 
 
 def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:
@@ -57,9 +96,17 @@ def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:
     lengths = torch.as_tensor(lengths)
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths: expected {batch} whole numbers, one a row, got {describe(lengths)}")
-    if not torch.compiler.is_compiling() and (int(lengths.min()) < 0 or int(lengths.max()) > L):
+    check_known("lengths", lengths, u)
+    known = not (lengths.is_meta or torch.compiler.is_compiling()) and batch > 0
+    if known and (int(lengths.min()) < 0 or int(lengths.max()) > L):
         raise ValueError(f"lengths: expected numbers from 0 to {L}, got {int(lengths.min())} to {int(lengths.max())}")
     return lengths.to(u.device).long()
+
+
+def check_known(name: str, values: Tensor, u: Tensor) -> None:
+    """Numbers, where u has numbers: on the meta device there are none."""
+    if values.is_meta and not u.is_meta:
+        raise ValueError(f"{name}: expected numbers, got {describe(values)}, where there are none")
 
 
 def check_causal(what: str, bidirectional: bool) -> None:
@@ -71,6 +118,24 @@ def check_causal(what: str, bidirectional: bool) -> None:
         )
 
 
+def check_states(u: Tensor, **parts: tuple[object, tuple[int, ...], bool]) -> bool:
+    """Whether all parts of a state are strided tensors of a shape, floating-point or whole numbers; where u is."""
+    for value, shape, is_real in parts.values():
+        if not isinstance(value, Tensor) or tuple(value.shape) != shape or value.is_complex():
+            return False
+        if value.is_floating_point() != is_real or value.dtype == torch.bool:
+            return False
+    for name, (value, _, _) in parts.items():
+        assert isinstance(value, Tensor)
+        check_strided("state", value)
+        if value.device != u.device:
+            raise ValueError(
+                f"state: expected tensors on {u.device}, where u and the parameters are, got {name} {value.dtype} "
+                f"{tuple(value.shape)} on {value.device}; move all tensors of the state, or the module"
+            )
+    return True
+
+
 def wrong_state(state: object, expected: str) -> ValueError:
     """The error for a state that no call of this layer gave."""
     return ValueError(
@@ -79,9 +144,9 @@ def wrong_state(state: object, expected: str) -> ValueError:
 
 
 def describe(value: object) -> str:
-    """What came, short: a tensor by its dtype and shape."""
+    """What came, short: a tensor by its dtype and shape, and by what is unusual about it."""
     if isinstance(value, Tensor):
-        return f"{value.dtype} {tuple(value.shape)}"
+        return checks.describe(value)
     if isinstance(value, tuple):
         return f"{type(value).__name__}({', '.join(describe(item) for item in value)})"
     return repr(value)

@@ -1,34 +1,32 @@
-"""Steps of residual blocks by the compiled library: for which blocks it serves, and what it reads of them."""
+"""Steps of residual blocks by a backend's own function: for which blocks it serves, and what it reads of them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from longwave import kernels
-from longwave.kernels import native
-from longwave.kernels.native_model import Affine, BlockSteps, ResidualBlock
+from longwave import ops
 from longwave.layers.block import Block, Dropout, LayerNorm, MaskedBatchNorm, is_plain
 from longwave.layers.s4 import S4
+from longwave.ops import Affine, BlockWeights
 
 
-def compiled_steps(blocks: Iterable[nn.Module], rate: float = 1.0) -> BlockSteps | None:
-    """The steps of all blocks with their weights as they are now; None if the library does not serve one of them."""
+def compiled_steps(blocks: Iterable[nn.Module], rate: float = 1.0) -> Callable[[Tensor, Sequence[Tensor]], None] | None:
+    """The steps of all blocks with their weights as they are now; None if the backend does not serve one of them."""
     blocks = list(blocks)
-    parameters = [p for block in blocks for p in block.parameters()]
-    if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in parameters) or kernels.backend() != "native":
+    if any(p.dtype != torch.float32 for block in blocks for p in block.parameters()):
         return None
     weights = [_weights(block, rate) for block in blocks]
     known = [block for block in weights if block is not None]
-    return BlockSteps(known) if known and len(known) == len(blocks) else None
+    return ops.block_steps(known) if len(known) == len(blocks) else None
 
 
-def _weights(block: nn.Module, rate: float) -> ResidualBlock | None:
+def _weights(block: nn.Module, rate: float) -> BlockWeights | None:
     """What the compiled step reads of a block; None if something in it is not what it knows."""
     if type(block) is not Block or type(block.mixer) is not S4 or type(block.dropout) is not Dropout:
         return None
-    norm, linear, widths = _norm(block.norm), _linear(block.linear), [block.mixer.d_model]
+    norm, linear = _norm(block.norm), _linear(block.linear)
     feed_forward = None
     if block.feed_forward is not None:
         parts = list(block.feed_forward)
@@ -38,12 +36,10 @@ def _weights(block: nn.Module, rate: float) -> ResidualBlock | None:
         if wide_norm is None or widen is None or narrow is None:
             return None
         feed_forward = wide_norm, widen, narrow
-        widths.append(len(widen[0]))
-    if norm is None or linear is None or not BlockSteps.serves(*widths):
+    if norm is None or linear is None:
         return None
     constants = block.mixer.step_constants(rate)
-    packed = native.pack_step(*constants.discrete, constants.C)
-    return ResidualBlock(packed, constants.D, block.prenorm, norm, linear, feed_forward)
+    return BlockWeights(*constants[:3], block.prenorm, norm, linear, feed_forward)
 
 
 def _linear(linear: nn.Module | None) -> tuple[Tensor, Tensor] | None:

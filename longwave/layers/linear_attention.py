@@ -6,13 +6,14 @@ estimate of the softmax's exponential ("Performer", FAVOR+).
 """
 
 import math
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from longwave.layers.attention import Heads
+from longwave.layers.attention import AttentionConfig, Heads
 from longwave.layers.block import valid_steps
 from longwave.layers.checks import (
     check_causal,
@@ -20,8 +21,11 @@ from longwave.layers.checks import (
     check_input,
     check_lengths,
     check_rate_is_one,
+    check_states,
+    without_autocast,
     wrong_state,
 )
+from longwave.layers.mixer import MIXERS
 
 BLOCK = 128  # steps that see each other by a matrix of weights; what came before is seen through the sums
 EPSILON = 1e-6  # added to every feature: none vanishes, so that no query is left without a key
@@ -125,17 +129,17 @@ class LinearAttention(nn.Module):
         need_state: bool = True,
     ) -> tuple[Float[Tensor, "batch L d_model"], Sums | None]:
         """y in u's dtype, and the sums so far; the arguments are those of S4, but the rate is 1."""
-        check_input(u, ("batch", "L", self.d_model))
+        check_input(u, ("batch", "L", self.d_model), self.heads.project.weight, self.heads.project)
         check_rate_is_one(rate, "attention")
         if state is not None:
-            self._check_state(state, len(u))
+            self._check_state(state, u)
         z, valid = u, None
         if lengths is not None:
             lengths = check_lengths(lengths, u)
             valid = valid_steps(lengths, u)
             z = torch.where(valid, u, 0)  # not a product: what stands there may be NaN
         q, k, v = self.heads(z, 0 if state is None else state.steps)
-        with torch.autocast(u.device.type, enabled=False):
+        with without_autocast(u):
             total, after = self._sum(q, k, v, self._empty(len(u)) if state is None else state, valid)
             weight = total[..., -1:]
             if valid is not None:
@@ -160,8 +164,8 @@ class LinearAttention(nn.Module):
     ) -> tuple[Float[Tensor, "batch d_model"], Sums]:
         """One step, in O(features d_head) a head."""
         check_causal("step", self.bidirectional)
-        check_input(u, ("batch", self.d_model))
-        self._check_state(state, len(u))
+        check_input(u, ("batch", self.d_model), self.heads.project.weight, self.heads.project)
+        self._check_state(state, u)
         y, after = self(u.unsqueeze(1), state, rate=rate)
         return y.squeeze(1), after
 
@@ -211,8 +215,37 @@ class LinearAttention(nn.Module):
         """The settings that are not seen in the heads."""
         return f"d_model={self.d_model}, bidirectional={self.bidirectional}, features={self.n_features}"
 
-    def _check_state(self, state: Sums, batch: int) -> None:
+    def _check_state(self, state: Sums, u: Tensor) -> None:
         check_causal("state", self.bidirectional)
-        expected = (batch, self.heads.heads, self.n_features, self.heads.d_head + 1)
-        if not isinstance(state, Sums) or tuple(state.sums.shape) != expected:
+        batch, heads = len(u), self.heads.heads
+        expected = (batch, heads, self.n_features, self.heads.d_head + 1)
+        if not isinstance(state, Sums) or not check_states(
+            u,
+            sums=(state.sums, expected, True),
+            scale=(state.scale, (batch, heads, 1), True),
+            steps=(state.steps, (batch,), False),
+        ):
             raise wrong_state(state, f"Sums of shape {expected}")
+
+
+@MIXERS.register("linear-attention")
+@dataclass(frozen=True)
+class LinearAttentionConfig(AttentionConfig):
+    """Attention in linear time, with the features elu(x) + 1."""
+
+    def build(self, d_model: int) -> nn.Module:
+        """A new layer with these settings."""
+        return LinearAttention(d_model, **vars(self))
+
+
+@MIXERS.register("performer")
+@dataclass(frozen=True)
+class PerformerConfig(AttentionConfig):
+    """Attention in linear time, with random features that estimate the softmax."""
+
+    features: int = 256
+    """Random features of each head."""
+
+    def build(self, d_model: int) -> nn.Module:
+        """A new layer with these settings."""
+        return LinearAttention(d_model, feature_map="random", **vars(self))

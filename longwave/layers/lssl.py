@@ -5,26 +5,34 @@ computed in full: O(N^3 log L + N^2 L) work and O(N L) memory for each system, a
 trained A stable.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from longwave import ops
 from longwave.layers.block import valid_steps
 from longwave.layers.checks import (
     check_causal,
     check_count,
+    check_device,
     check_dt_bounds,
     check_input,
     check_lengths,
     check_n_ssm,
     check_rate,
+    check_strided,
+    without_autocast,
     wrong_state,
 )
+from longwave.layers.mixer import MIXERS, MixerConfig
 from longwave.layers.rates import mark_ssm
-from longwave.layers.s4 import initial_log_dt, unchanged
-from longwave.ssm import Powers, fft_conv, hippo, response, state_after
+from longwave.layers.s4 import initial_log_dt
+from longwave.ops import fft_conv
+from longwave.ops.checks import has_values
+from longwave.ssm import Powers, hippo, response, state_after
 
 
 def krylov(E: Float[Tensor, "S N N"], B_bar: Float[Tensor, "S N"], L: int) -> Float[Tensor, "S N L"]:
@@ -55,6 +63,8 @@ class LSSL(nn.Module):
     trainable      False freezes dt, A and B
     """
 
+    SSM_PARAMETERS = ("log_dt", "A", "B")
+
     def __init__(
         self,
         d_model: int,
@@ -80,10 +90,10 @@ class LSSL(nn.Module):
 
         A, B = hippo(init, d_state)
         dtype = torch.get_default_dtype()
-        self.log_dt = nn.Parameter(initial_log_dt(n_ssm, dt_min, dt_max), requires_grad=trainable)
-        self.A = nn.Parameter(A.to(dtype).repeat(n_ssm, 1, 1), requires_grad=trainable)
-        self.B = nn.Parameter(B.to(dtype).repeat(n_ssm, 1), requires_grad=trainable)
-        mark_ssm(self.log_dt, self.A, self.B)
+        self.log_dt = nn.Parameter(initial_log_dt(n_ssm, dt_min, dt_max))
+        self.A = nn.Parameter(A.to(dtype).repeat(n_ssm, 1, 1))
+        self.B = nn.Parameter(B.to(dtype).repeat(n_ssm, 1))
+        mark_ssm(self, trainable)
         self.C = nn.Parameter(torch.randn(*((2,) if bidirectional else ()), d_model, d_state))
         self.D = nn.Parameter(torch.randn(d_model))
         self._step_cache: dict[float, tuple[list[Tensor], tuple[Tensor, Tensor]]] = {}
@@ -106,12 +116,12 @@ class LSSL(nn.Module):
         need_state: bool = True,
     ) -> tuple[Float[Tensor, "batch L H"], Float[Tensor, "batch H N"] | None]:
         """y (B, L, H) in u's dtype, and the state after the last step; the arguments are those of S4."""
-        check_input(u, ("batch", "L", self.d_model))
+        check_input(u, ("batch", "L", self.d_model), self.log_dt, self)
         check_rate(rate)
         if state is not None:
             self._check_state(state, len(u))
         lengths = None if lengths is None else check_lengths(lengths, u)
-        with torch.autocast(u.device.type, enabled=False):
+        with without_autocast(u):
             signal = u.to(self._dtype)
             if lengths is not None:
                 valid = valid_steps(lengths, u)
@@ -178,10 +188,10 @@ class LSSL(nn.Module):
     ) -> tuple[Float[Tensor, "batch H"], Float[Tensor, "batch H N"]]:
         """One step of the recurrence: y_t (B, H) and the next state, in O(H N^2)."""
         check_causal("step", self.bidirectional)
-        check_input(u, ("batch", self.d_model))
+        check_input(u, ("batch", self.d_model), self.log_dt, self)
         check_rate(rate)
         self._check_state(state, len(u))
-        with torch.autocast(u.device.type, enabled=False):
+        with without_autocast(u):
             E, B_bar = self._step_constants(rate)
             signal = u.to(E.dtype)
             x = state.to(E.dtype).unflatten(1, (self.n_ssm, self.share))
@@ -197,9 +207,11 @@ class LSSL(nn.Module):
         if differentiable or torch.compiler.is_compiling() or any(p.is_inference() for p in parameters):
             return self._discrete(rate)
         known, constants = self._step_cache.get(rate, ([], None))
-        if constants is None or not unchanged(parameters, known):
+        if constants is None or not ops.same(parameters, known):
             with torch.inference_mode(False), torch.no_grad():
                 constants = self._discrete(rate)
+                if not has_values(constants[0]):
+                    return constants
                 known = [p.clone(memory_format=torch.contiguous_format) for p in parameters]
                 self._step_cache = {rate: (known, constants)}  # one rate at a time: an entry is as large as the layer
         return constants
@@ -226,3 +238,30 @@ class LSSL(nn.Module):
         expected = (batch, self.d_model, self.d_state)
         if not isinstance(state, Tensor) or not state.is_floating_point() or tuple(state.shape) != expected:
             raise wrong_state(state, f"a real tensor {expected}")
+        check_strided("state", state)
+        check_device("state", state, self.A.device)
+
+
+@MIXERS.register("lssl")
+@dataclass(frozen=True)
+class LSSLConfig(MixerConfig):
+    """LSSL: S4 with a dense state matrix."""
+
+    d_state: int = 64
+    """States of each feature's SSM."""
+    init: str = "legs"
+    """Initialisation of the SSMs: legs, legt or lagt."""
+    bidirectional: bool = False
+    """Look both ways; such a model cannot stream."""
+    n_ssm: int | None = None
+    """Number of distinct (A, B, dt) that the features share."""
+    dt_min: float = 0.001
+    """Lower bound of the initial dt."""
+    dt_max: float = 0.1
+    """Upper bound of the initial dt."""
+    trainable: bool = True
+    """Train dt, A and B."""
+
+    def build(self, d_model: int) -> nn.Module:
+        """A new layer with these settings."""
+        return LSSL(d_model, **vars(self))

@@ -17,10 +17,16 @@ HIGHEST = 1e-3  # the rate that the paper trains them at
 _seen: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
 
 
-def mark_ssm(*parameters: nn.Parameter) -> None:
-    """Say that these are dt, Lambda, P, B and the like."""
-    for parameter in parameters:
+def ssm_parameters(layer: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that a layer's class lists as `SSM_PARAMETERS` (dt, Lambda, P, B and the like), by name."""
+    return {name: layer.get_parameter(name) for name in getattr(layer, "SSM_PARAMETERS", ())}
+
+
+def mark_ssm(layer: nn.Module, trainable: bool) -> None:
+    """Have optimisers know the SSM parameters of a new layer, and freeze them if they are not to be trained."""
+    for parameter in ssm_parameters(layer).values():
         parameter._longwave_ssm = True  # type: ignore[attr-defined]
+        parameter.requires_grad_(trainable)
 
 
 def _warn_of_plain_optimiser(optimizer: Optimizer, *_: Any) -> None:

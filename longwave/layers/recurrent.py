@@ -1,5 +1,6 @@
 """LSTM and GRU as mixers: torch's own recurrences, with padding and states as the other mixers have them."""
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -14,8 +15,11 @@ from longwave.layers.checks import (
     check_input,
     check_lengths,
     check_rate_is_one,
+    check_states,
+    without_autocast,
     wrong_state,
 )
+from longwave.layers.mixer import MIXERS, MixerConfig
 
 State = tuple[Tensor, ...]  # (B, d_model) each: h for a GRU, h and c for an LSTM
 
@@ -48,11 +52,11 @@ class Recurrent(nn.Module):
         need_state: bool = True,
     ) -> tuple[Float[Tensor, "batch L d_model"], State | None]:
         """y in u's dtype, and the state after the last step; the arguments are those of S4, but the rate is 1."""
-        check_input(u, ("batch", "L", self.d_model))
+        check_input(u, ("batch", "L", self.d_model), next(self.cell.parameters()), self.cell)
         check_rate_is_one(rate, f"a {self.kind.upper()}")
         if state is not None:
-            self._check_state(state, len(u))
-        with torch.autocast(u.device.type, enabled=False):
+            self._check_state(state, u)
+        with without_autocast(u):
             z = u.to(self._dtype)
             if lengths is None:
                 y, after = self._run(z, state)
@@ -74,8 +78,8 @@ class Recurrent(nn.Module):
     ) -> tuple[Float[Tensor, "batch d_model"], State]:
         """One step, in O(d_model^2)."""
         check_causal("step", self.bidirectional)
-        check_input(u, ("batch", self.d_model))
-        self._check_state(state, len(u))
+        check_input(u, ("batch", self.d_model), next(self.cell.parameters()), self.cell)
+        self._check_state(state, u)
         y, after = self(u.unsqueeze(1), state, rate=rate)
         return y.squeeze(1), after
 
@@ -104,12 +108,38 @@ class Recurrent(nn.Module):
         """The settings, as they are written in the constructor."""
         return f"d_model={self.d_model}, kind={self.kind!r}, bidirectional={self.bidirectional}"
 
-    def _check_state(self, state: State, batch: int) -> None:
+    def _check_state(self, state: State, u: Tensor) -> None:
         check_causal("state", self.bidirectional)
-        count, shape = (2 if self.kind == "lstm" else 1), (batch, self.d_model)
+        count, shape = (2 if self.kind == "lstm" else 1), (len(u), self.d_model)
         if (
             not isinstance(state, tuple)
             or len(state) != count
-            or not all(isinstance(s, Tensor) and tuple(s.shape) == shape for s in state)
+            or not check_states(u, **{name: (s, shape, True) for name, s in zip("hc", state, strict=False)})
         ):
             raise wrong_state(state, f"a tuple of {count} tensors {shape}")
+
+
+@MIXERS.register("lstm")
+@dataclass(frozen=True)
+class LSTMConfig(MixerConfig):
+    """A long short-term memory."""
+
+    bidirectional: bool = False
+    """Look both ways; such a model cannot stream."""
+
+    def build(self, d_model: int) -> nn.Module:
+        """A new layer with these settings."""
+        return Recurrent(d_model, kind="lstm", **vars(self))
+
+
+@MIXERS.register("gru")
+@dataclass(frozen=True)
+class GRUConfig(MixerConfig):
+    """A gated recurrent unit."""
+
+    bidirectional: bool = False
+    """Look both ways; such a model cannot stream."""
+
+    def build(self, d_model: int) -> nn.Module:
+        """A new layer with these settings."""
+        return Recurrent(d_model, kind="gru", **vars(self))

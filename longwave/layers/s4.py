@@ -5,41 +5,35 @@ business. Parameters are real tensors (complex ones as pairs), which every optim
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
-from longwave import kernels
-from longwave.kernels import native
-from longwave.kernels.reference import as_complex
+from longwave import ops
 from longwave.layers.block import valid_steps
 from longwave.layers.checks import (
     check_causal,
     check_count,
+    check_device,
     check_dt_bounds,
     check_input,
     check_lengths,
     check_n_ssm,
     check_rate,
+    check_strided,
+    without_autocast,
     wrong_state,
 )
+from longwave.layers.mixer import MIXERS, MixerConfig
 from longwave.layers.rates import mark_ssm
-from longwave.ssm import (
-    DiscreteDPLR,
-    Powers,
-    dplr,
-    dplr_bilinear,
-    dplr_kernel,
-    dplr_step,
-    fft_conv,
-    output_map,
-    response,
-    state_after,
-    truncated_output_map,
-)
+from longwave.ops import dplr_kernel, fft_conv, truncated_output_map
+from longwave.ops.checks import has_values, resolved
+from longwave.ssm import DiscreteDPLR, Powers, dplr, dplr_bilinear, dplr_step, output_map, response, state_after
+from longwave.ssm.algebra import as_complex
 
 
 class DPLR(NamedTuple):
@@ -57,12 +51,12 @@ class DPLR(NamedTuple):
 
 
 class StepConstants(NamedTuple):
-    """What a step needs of a layer; `packed` is for the compiled step, which serves where no gradient is wanted."""
+    """What a step needs of a layer; `steps` is the backend's own step, which serves where no gradient is wanted."""
 
     discrete: DiscreteDPLR
     C: Tensor
     D: Tensor
-    packed: Tensor | None = None
+    steps: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
 
 
 class S4(nn.Module):
@@ -78,6 +72,8 @@ class S4(nn.Module):
     dt_min, dt_max bounds of the log-uniform distribution that dt starts from
     trainable      False freezes dt, Lambda, P and B
     """
+
+    SSM_PARAMETERS = ("log_dt", "Lambda_re", "Lambda_im", "P", "B")
 
     def __init__(
         self,
@@ -120,10 +116,7 @@ class S4(nn.Module):
                 C_tilde = truncated_output_map(Lambda, P, C.to(Lambda.dtype), dt, length)
             self.C_tilde = _parameter(torch.view_as_real(C_tilde))
         self.D = _parameter(torch.randn(H))
-        ssm = (self.log_dt, self.Lambda_re, self.Lambda_im, self.P, self.B)
-        mark_ssm(*ssm)
-        for parameter in ssm:
-            parameter.requires_grad_(trainable)
+        mark_ssm(self, trainable)
         self._step_cache: dict[float, tuple[list[Tensor], StepConstants]] = {}
 
     # The state spaces
@@ -182,13 +175,13 @@ class S4(nn.Module):
         lengths   (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
         rate      u is sampled at 1/rate of the frequency that the layer was trained at
         """
-        check_input(u, ("batch", "L", self.d_model))
+        check_input(u, ("batch", "L", self.d_model), self.log_dt, self)
         check_rate(rate)
         batch, L, _ = u.shape
         if state is not None:
             self.check_state(state, batch)
         lengths = None if lengths is None else check_lengths(lengths, u)
-        with torch.autocast(u.device.type, enabled=False):
+        with without_autocast(u):
             signal = u.to(self._dtype)
             if lengths is not None:
                 valid = valid_steps(lengths, u)
@@ -210,7 +203,7 @@ class S4(nn.Module):
         Lambda, P, B, dt = self._system(self._dtype)
         dt_r = dt * rate
         powers = Powers.of(Lambda, P, dt_r)
-        x = None if state is None else torch.view_as_real(state.to(Lambda.dtype)).flatten(-2)
+        x = None if state is None else torch.view_as_real(resolved(state.to(Lambda.dtype))).flatten(-2)
         more = None
         if x is not None:
             C = self._output_map(Lambda, P, dt)
@@ -236,15 +229,16 @@ class S4(nn.Module):
     ) -> tuple[Float[Tensor, "batch H"], Complex[Tensor, "batch H M"]]:
         """One step of the recurrence: y_t (B, H) and the next state, in O(H N)."""
         check_causal("step", self.bidirectional)
-        check_input(u, ("batch", self.d_model))
+        check_input(u, ("batch", self.d_model), self.log_dt, self)
         check_rate(rate)
         self.check_state(state, u.shape[0])
-        with torch.autocast(u.device.type, enabled=False):
+        with without_autocast(u):
             constants = self._kept_step_constants(rate)
             discrete, C, D = constants[:3]
             signal, state = u.to(self._dtype), state.to(C.dtype)
-            if constants.packed is not None and not (torch.is_grad_enabled() and _tracked(u, state)):
-                y, state = native.step(constants.packed, D, signal, state)
+            wanted = torch.is_grad_enabled() and _tracked(u, state)
+            if constants.steps is not None and not wanted and type(signal) is type(state) is Tensor:
+                y, state = constants.steps(signal, state)
             else:
                 state = dplr_step(discrete, state, signal)
                 y = 2 * (C.real * state.real - C.imag * state.imag).sum(-1) + D * signal
@@ -259,14 +253,15 @@ class S4(nn.Module):
         # The parameters themselves are the key: version counters miss what fused optimisers and `p.data` do.
         if rate in self._step_cache:
             known, constants = self._step_cache[rate]
-            if unchanged(parameters, known):
+            if ops.same(parameters, known):
                 return constants
         if len(self._step_cache) >= 8:
             self._step_cache.clear()
         with torch.inference_mode(False), torch.no_grad():
             constants = self.step_constants(rate)
-            if self.log_dt.device.type == "cpu" and kernels.backend() == "native":
-                constants = constants._replace(packed=native.pack_step(*constants.discrete, constants.C))
+            if not has_values(constants.C):  # nothing to be kept, nor to be compared with
+                return constants
+            constants = constants._replace(steps=ops.layer_steps(*constants[:3]))
             self._step_cache[rate] = ([p.clone(memory_format=torch.contiguous_format) for p in parameters], constants)
         return self._step_cache[rate][1]
 
@@ -293,20 +288,45 @@ class S4(nn.Module):
         expected = (batch, self.d_model, self.d_state // 2)
         if not isinstance(state, Tensor) or not state.is_complex() or tuple(state.shape) != expected:
             raise wrong_state(state, f"a complex tensor {expected}")
+        if state.layout is not torch.strided or state.device != self.log_dt.device:
+            check_strided("state", state)
+            check_device("state", state, self.log_dt.device)
+
+
+@MIXERS.register("s4")
+@dataclass(frozen=True)
+class S4Config(MixerConfig):
+    """S4: one state space a feature."""
+
+    d_state: int = 64
+    """States of each feature's SSM."""
+    init: str = "legs"
+    """Initialisation of the SSMs: legs, legt or lagt."""
+    bidirectional: bool = False
+    """Look both ways; such a model cannot stream."""
+    length: int | None = None
+    """The one length of training, where there is one: then C~ is the parameter (set by the task)."""
+    n_ssm: int | None = None
+    """Number of distinct (Lambda, P, B) that the features share."""
+    dt_min: float = 0.001
+    """Lower bound of the initial dt."""
+    dt_max: float = 0.1
+    """Upper bound of the initial dt."""
+    trainable: bool = True
+    """Train dt, Lambda, P and B."""
+
+    def build(self, d_model: int) -> nn.Module:
+        """A new layer with these settings."""
+        return S4(d_model, **vars(self))
+
+    def for_length(self, length: int | None) -> "S4Config":
+        """With C~ of that length as the parameter."""
+        return replace(self, length=length)
 
 
 def initial_log_dt(n: int, dt_min: float, dt_max: float) -> Tensor:
     """log dt (n,) for dt drawn log-uniformly between the bounds."""
     return math.log(dt_min) + torch.rand(n) * (math.log(dt_max) - math.log(dt_min))
-
-
-def unchanged(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
-    """Whether tensors are what they were; `before` are contiguous copies."""
-    if any((p.dtype, p.shape, p.device) != (k.dtype, k.shape, k.device) for p, k in zip(now, before, strict=True)):
-        return False
-    if kernels.backend() == "native" and all(p.device.type == "cpu" and p.is_contiguous() for p in now):
-        return native.same(now, before)
-    return all(torch.equal(p, k) for p, k in zip(now, before, strict=True))
 
 
 def _tracked(*tensors: Tensor) -> bool:
