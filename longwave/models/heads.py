@@ -1,22 +1,27 @@
 """The two ends of a model: from a task's input to features, and from features to a task's output."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from longwave.layers.block import valid_steps
-from longwave.models.config import ModelConfig
+from longwave.layers.checks import check_beside, check_device, check_strided, describe
+
+if TYPE_CHECKING:
+    from longwave.models.sequence import SequenceConfig
 
 DECODERS = ("mean", "last", "sequence", "forecast")
 WINDOWS = ("none", "last", "standard")
+NEITHER = {torch.bool, torch.complex32, torch.complex64, torch.complex128}  # of whole numbers and real ones
 
 
 class Encoder(nn.Module):
     """x (B, L, input_size) or tokens (B, L), and optional features of time (B, L, time_size), to (B, L, d_model)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: "SequenceConfig") -> None:
         super().__init__()
+        self.reads_tokens = bool(config.vocabulary)
         if config.vocabulary:
             self.values: nn.Module = nn.Embedding(config.vocabulary, config.d_model)
         else:
@@ -30,14 +35,27 @@ class Encoder(nn.Module):
 
         `unknown` (L, 1) or (B, L, 1) is 1 where a value is to be forecast, else 0; only forecast models have it.
         """
+        self._check(x)
         encoded: Tensor = self.values(x)
         if self.unknown is not None and unknown is not None:
             encoded = encoded + unknown.to(self.unknown) * self.unknown
         if self.time is not None:
             if time is None:
                 raise ValueError(f"time: this model wants {self.time.in_features} features of time a step, got none")
+            check_device("time", time, encoded.device)
             encoded = encoded + self.time(time)
         return encoded
+
+    def _check(self, x: Tensor) -> None:
+        """Tokens or numbers, whichever the model has, where its weights are."""
+        if x.is_floating_point() == self.reads_tokens or x.dtype in NEITHER:
+            expected = "whole numbers, the tokens" if self.reads_tokens else "floating-point numbers"
+            raise ValueError(f"x: expected {expected}, got {describe(x)}")
+        values = self.values
+        weight = getattr(values, "weight", None)
+        if x.layout is not torch.strided or (isinstance(weight, Tensor) and x.device != weight.device):
+            check_strided("x", x)
+            check_beside("x", x, weight, values)
 
 
 class Decoder(nn.Module):
@@ -46,7 +64,7 @@ class Decoder(nn.Module):
     `step` takes one step's features and a running state, and gives what forward would give if the sequence ended here.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: "SequenceConfig") -> None:
         super().__init__()
         if config.decoder not in DECODERS:
             raise ValueError(f"decoder: expected one of {', '.join(DECODERS)}, got {config.decoder!r}")
@@ -59,6 +77,8 @@ class Decoder(nn.Module):
         self, x: Tensor, state: Any = None, *, lengths: Tensor | None = None, valid: Tensor | None = None
     ) -> tuple[Tensor, Any]:
         """The output, and for "mean" the sum and count so far, for "last" the last step so far."""
+        if state is not None:
+            self._check_state(x, state)
         rows = torch.arange(len(x), device=x.device)
         if self.kind == "mean":
             kept = _wide(x if valid is None else torch.where(valid, x, 0))
@@ -80,10 +100,16 @@ class Decoder(nn.Module):
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
         """One step, x (B, d_model)."""
+        if state is not None:
+            self._check_state(x, state)
         if self.kind != "mean":
             return self.linear(x), x if self.kind == "last" else None
         total, count = (_wide(x), _wide(x.new_ones(len(x), 1))) if state is None else (state[0] + x, state[1] + 1)
         return self.linear((total / count).to(x.dtype)), (total, count)
+
+    def _check_state(self, x: Tensor, state: Any) -> None:
+        for part in state if isinstance(state, tuple) else (state,):
+            check_device("state", part, x.device)
 
 
 class Window(nn.Module):

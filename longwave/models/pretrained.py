@@ -1,38 +1,36 @@
 """Models on disk: config.json, which says what they are, and model.safetensors. Offline, and nothing is unpickled."""
 
-import dataclasses
 import json
-import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import nn
 
-FORMAT = 1  # of config.json and model.safetensors
+from longwave.data import files
+from longwave.models.base import ModelConfig
+
+FORMAT = 2  # of config.json and model.safetensors; 1 had the settings of all mixers beside those of the model
 
 
-def save(model: Any, folder: str | Path) -> None:
-    """Write a model with a `config` into `folder`; each of the two files appears whole or not at all."""
+def save_model(model: Any, folder: str | Path) -> None:
+    """Write a model with a `config` into `folder`; each of the two files is written atomically."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     # One entry only: the library writes several in random order, and the same weights should be the same bytes.
-    save_file(weights, folder / ".model.safetensors.part", metadata={"format": "pt"})
-    os.replace(folder / ".model.safetensors.part", folder / "model.safetensors")
-    config = {"format": FORMAT, "model": type(model).__name__, "config": dataclasses.asdict(model.config)}
-    (folder / ".config.json.part").write_text(json.dumps(config, indent=2) + "\n")
-    os.replace(folder / ".config.json.part", folder / "config.json")
+    files.write_bytes(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
+    settings = model.config.to_dict()
+    files.write_json(folder / "config.json", {"format": FORMAT, "model": settings.pop("kind"), "config": settings})
 
 
-def load(folder: str | Path, kinds: Mapping[str, tuple[Any, Any]]) -> nn.Module:
-    """The model that `save` wrote; `kinds` gives the classes of the config and of the model by the name stored."""
+def load_model(folder: str | Path) -> Any:
+    """The model that `save_model` wrote, of whatever kind."""
     folder = Path(folder)
-    kind, config = _read_config(folder / "config.json", kinds)
+    config = _read_config(folder / "config.json")
     try:
-        model: nn.Module = kind(config)
+        model: nn.Module = config.build()
     except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"{folder / 'config.json'}: its settings make no model: {error}") from error
     path = folder / "model.safetensors"
@@ -48,24 +46,22 @@ def load(folder: str | Path, kinds: Mapping[str, tuple[Any, Any]]) -> nn.Module:
     return model
 
 
-def _read_config(path: Path, kinds: Mapping[str, tuple[Any, Any]]) -> tuple[Any, Any]:
+def _read_config(path: Path) -> ModelConfig:
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ValueError(f"{path}: expected the config.json of a longwave model, got {error}") from error
-    name = content.get("model") if isinstance(content, dict) else None
-    if not isinstance(name, str) or name not in kinds:
-        got = "another JSON file" if name is None else f"that of {name!r}"
-        raise ValueError(f"{path}: expected the config.json of a longwave model ({', '.join(kinds)}), got {got}")
-    if content.get("format") != FORMAT:
+    kind = content.get("model") if isinstance(content, dict) else None
+    if not isinstance(kind, str):
+        raise ValueError(f"{path}: expected the config.json of a longwave model, got another JSON file")
+    if content.get("format") not in (1, FORMAT):
         raise ValueError(
-            f"{path}: format {content.get('format')!r}, but this longwave reads format {FORMAT}; update longwave"
+            f"{path}: format {content.get('format')!r}, but this longwave reads formats up to {FORMAT}; update longwave"
         )
     settings = content.get("config")
     if not isinstance(settings, dict):
-        raise ValueError(f'{path}: expected the settings of a model under "config", got {settings!r}')
-    config, model = kinds[name]
-    unknown = sorted(set(settings) - {field.name for field in dataclasses.fields(config)})
-    if unknown:
-        raise ValueError(f"{path}: unknown settings {', '.join(unknown)}; written by a newer longwave?")
-    return model, config(**settings)
+        raise ValueError(f'{path}: expected the settings of a model under "config", got {settings!r:.200}')
+    try:
+        return ModelConfig.from_dict({"kind": kind, **settings}, str(path))
+    except ValueError as error:
+        raise ValueError(f"{error}; written by a newer longwave?") from error

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from longwave.layers.checks import check_count, check_rate
 from longwave.layers.compiled import compiled_steps, is_untouched
-from longwave.models.model import SequenceModel
+from longwave.models.sequence import SequenceModel
 
 
 class Recurrence:
@@ -33,7 +33,7 @@ class Recurrence:
             states, self._decoder_state = model.initial_state(batch) if state is None else state
             self._states = list(states)
             # A model that was changed goes by its own step, whatever it is.
-            ours = isinstance(model, SequenceModel) and type(model).step is SequenceModel.step and is_untouched(model)
+            ours = getattr(type(model), "step", None) is SequenceModel.step and is_untouched(model)
             self._blocks = compiled_steps(model.blocks, rate) if ours else None
             if self._blocks is not None:
                 self._states = [_own(block, s, batch) for block, s in zip(model.blocks, states, strict=True)]
@@ -68,4 +68,5 @@ class Recurrence:
 def _own(block: Any, state: Tensor, batch: int) -> Tensor:
     """A copy of a layer's state that the compiled step, which reads raw memory, may work on."""
     block.mixer.check_state(state, batch)
-    return state.to("cpu", torch.complex64).resolve_conj().clone(memory_format=torch.contiguous_format)
+    plain = state.to(torch.complex64).resolve_conj().resolve_neg()
+    return plain.clone(memory_format=torch.contiguous_format)

@@ -7,16 +7,52 @@ the features.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 from torch import Tensor, nn
 
 from longwave.layers.checks import check_count
 from longwave.models import pretrained
-from longwave.models.config import ResNetConfig
+from longwave.models.base import MODELS, ModelConfig, Spec
 
 STAGES = 4
+
+
+@MODELS.register("ResNet")
+@dataclass(frozen=True)
+class ResNetConfig(ModelConfig):
+    """ResNet-18 for small images, the 2-D comparison."""
+
+    width: int = 64
+    """Features of the first stage; each of the next three has twice as many."""
+    norm: Literal["batch", "layer"] = "batch"
+    """Norm behind each convolution; "layer" is over all features and pixels of an image."""
+    input_size: int = 3
+    """Channels of the input (set by the task)."""
+    height: int = 32
+    """Rows of the image (set by the task)."""
+    image_width: int = 32
+    """Columns of the image (set by the task)."""
+    output_size: int = 10
+    """Classes (set by the task)."""
+
+    def build(self) -> "ResNet":
+        """A new model with these settings."""
+        return ResNet(self)
+
+    def resolve(self, spec: Spec) -> Self:
+        """The settings with the sizes of the task's images."""
+        if spec.image_size is None:
+            raise ValueError("model: a ResNet needs images of one size, and this task has none")
+        height, width = spec.image_size
+        return replace(self, input_size=spec.input_size, output_size=spec.output_size, height=height, image_width=width)
+
+    @property
+    def label(self) -> str:
+        """What tables call such a model."""
+        return "ResNet-18"
 
 
 class ResNet(nn.Module):
@@ -55,8 +91,8 @@ class ResNet(nn.Module):
         return self.linear(features.mean((2, 3))), None
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors into `folder`; each appears whole or not at all."""
-        pretrained.save(self, folder)
+        """Write config.json and model.safetensors into `folder`, each atomically."""
+        pretrained.save_model(self, folder)
 
 
 class ResidualBlock(nn.Module):

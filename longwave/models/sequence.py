@@ -1,23 +1,127 @@
 """A deep sequence model: encoder, residual blocks, decoder; it streams if it is causal."""
 
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
-from longwave.layers import NORMS, Block, make_mixer
+from longwave.layers import MIXERS, NORMS, Block, MixerConfig, S4Config
 from longwave.layers.block import valid_steps
-from longwave.layers.checks import check_count
+from longwave.layers.checks import check_count, check_device, check_known
 from longwave.models import pretrained
-from longwave.models.config import ModelConfig
+from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
+
+
+@MODELS.register("SequenceModel")
+@dataclass(frozen=True)
+class SequenceConfig(ModelConfig):
+    """A model from input to output; the defaults are the paper's common settings (S4, LegS, 64 states, GELU, GLU)."""
+
+    d_model: int = 128
+    """Features of every layer."""
+    n_layers: int = 2
+    """Residual blocks."""
+    mixer: MixerConfig = field(default_factory=S4Config)
+    """What mixes the steps of a sequence in each block; a Transformer is attention with a feed-forward sublayer."""
+    norm: Literal["layer", "batch"] = "layer"
+    """Norm of each block."""
+    prenorm: bool = True
+    """The norm stands before the mixer, not after the residual sum."""
+    dropout: float = 0.0
+    """Dropout probability."""
+    tie_dropout: bool = False
+    """One dropout mask for all steps of a row."""
+    glu: bool = True
+    """Gated linear unit behind the position-wise linear layer."""
+    feed_forward: int = 0
+    """Width of a feed-forward sublayer in each block, 0 for none."""
+    decoder: Literal["mean", "last", "sequence", "forecast"] = "mean"
+    """Mean over the steps, the last step, every step, or the last `horizon` steps."""
+    window: Literal["none", "last", "standard"] = "none"
+    """Forecasts only: shift each window by its last known value, or standardise it by its known part."""
+    input_size: int = 1
+    """Channels of the input (set by the task)."""
+    vocabulary: int = 0
+    """Number of tokens, if the input is tokens (set by the task)."""
+    time_size: int = 0
+    """Features of time beside the input (set by the task)."""
+    output_size: int = 1
+    """Numbers that the model puts out, for the whole sequence or for each step (set by the task)."""
+    horizon: int = 0
+    """Steps to forecast (set by the task)."""
+
+    def build(self) -> "SequenceModel":
+        """A new model with these settings."""
+        return SequenceModel(self)
+
+    def resolve(self, spec: Spec) -> Self:
+        """The settings with the sizes that a task decides."""
+        if spec.decoders and self.decoder not in spec.decoders:
+            raise ValueError(f"decoder: this task needs {' or '.join(spec.decoders)}, got {self.decoder}")
+        if spec.is_causal and not self.mixer.is_causal:
+            raise ValueError(
+                "bidirectional: this task needs a causal model, since a step must not see those after it; expected "
+                "bidirectional False (--model.mixer.no-bidirectional)"
+            )
+        return replace(
+            self,
+            mixer=self.mixer.for_length(spec.length),
+            input_size=spec.input_size,
+            vocabulary=spec.vocabulary,
+            time_size=spec.time_size,
+            output_size=spec.output_size,
+            horizon=spec.horizon,
+        )
+
+    @property
+    def label(self) -> str:
+        """What tables call such a model."""
+        return self.mixer.label
+
+    @property
+    def streams(self) -> bool:
+        """Whether the model can take a sequence step by step."""
+        return self.mixer.is_causal
+
+    @classmethod
+    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The settings of a mixer once stood beside those of the model, those of all mixers together."""
+        kind = values.get("mixer")
+        if not isinstance(kind, str):
+            return values
+        known = {f.name for f in fields(MIXERS.find(kind))}
+        mixer = {name: values[name] for name in values.keys() & known}
+        kept = {name: value for name, value in values.items() if name not in MIXER_SETTINGS_OF_FORMAT_1}
+        return {**kept, "mixer": {"kind": kind, **mixer}}
+
+
+# What config.json once had for all mixers, used or not.
+MIXER_SETTINGS_OF_FORMAT_1 = frozenset(
+    [
+        "mixer",
+        "d_state",
+        "init",
+        "bidirectional",
+        "length",
+        "n_ssm",
+        "dt_min",
+        "dt_max",
+        "trainable",
+        "heads",
+        "d_attention",
+        "rotary",
+        "features",
+    ]
+)
 
 
 class SequenceModel(nn.Module):
     """y, state = model(x); y_t, state = model.step(x_t, state); model.save_pretrained(folder)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: SequenceConfig) -> None:
         super().__init__()
         if config.norm not in NORMS:
             raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
@@ -54,11 +158,15 @@ class SequenceModel(nn.Module):
             )
         valid = None
         if lengths is not None:
-            lengths = torch.as_tensor(lengths, device=x.device)
+            lengths = torch.as_tensor(lengths)
+            check_known("lengths", lengths, x)
+            lengths = lengths.to(x.device)
             valid = valid_steps(lengths, x)
             # Whatever stands in the padding, even NaN, must not reach a weight's gradient.
             x = torch.where(valid if x.ndim == 3 else valid.squeeze(-1), x, 0)
-            time = None if time is None else torch.where(valid, time, 0)
+            if time is not None:
+                check_device("time", time, x.device)
+                time = torch.where(valid, time, 0)
         measured = self.window.measure(x, lengths)
         z = self.encoder(self.window.normalise(x, measured, lengths), time, self.window.unknown(x, lengths))
         states, decoder_state = ([None] * len(self.blocks), None) if state is None else state
@@ -109,19 +217,20 @@ class SequenceModel(nn.Module):
         return self.window.restore(torch.stack(outputs[-self.config.horizon :], dim=1), measured)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors into `folder`; each appears whole or not at all."""
-        pretrained.save(self, folder)
+        """Write config.json and model.safetensors into `folder`, each atomically."""
+        pretrained.save_model(self, folder)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """The model that `save_pretrained` wrote; offline, and nothing is unpickled."""
-        model = pretrained.load(folder, {"SequenceModel": (ModelConfig, cls)})
-        assert isinstance(model, cls)
+        model = pretrained.load_model(folder)
+        if not isinstance(model, cls):
+            raise ValueError(f"{folder}: expected a {cls.__name__}, got a {type(model).__name__}")
         return model
 
 
-def _block(config: ModelConfig) -> Block:
-    mixer = make_mixer(config.mixer, config.d_model, vars(config))
+def _block(config: SequenceConfig) -> Block:
+    mixer = config.mixer.build(config.d_model)
     return Block(
         mixer,
         config.d_model,

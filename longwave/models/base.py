@@ -1,0 +1,72 @@
+"""What a model is: a module with settings, found by their kind, that fits what a task needs."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+from torch import Tensor
+
+from longwave.registry import Registry
+from longwave.settings import Settings
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a task needs of a model."""
+
+    input_size: int  # channels of the input
+    output_size: int  # numbers that the model puts out, for the whole sequence or for each step
+    vocabulary: int = 0  # number of tokens, if the input is tokens
+    time_size: int = 0  # features of time beside the input
+    horizon: int = 0  # steps to forecast
+    length: int | None = None  # steps of every sequence; None: they differ
+    image_size: tuple[int, int] | None = None  # height and width, if the sequence is an image row by row
+    decoders: tuple[str, ...] = ()  # those of a sequence model whose output the task understands
+    is_causal: bool = False  # whether a step must not see those after it
+
+
+class Model(Protocol):
+    """y, state = model(x): the output for a batch x, and the state after it where there is one."""
+
+    config: "ModelConfig"
+
+    def __call__(
+        self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """The output for x (B, L, channels) or tokens (B, L)."""
+        ...
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model into a folder."""
+        ...
+
+
+@dataclass(frozen=True)
+class ModelConfig(Settings):
+    """The settings of a model: everything that is needed to build it again."""
+
+    registry: ClassVar[Registry[Any]] = Registry("model", "longwave.models")
+
+    @abstractmethod
+    def build(self) -> Any:
+        """A new model with these settings."""
+        raise TypeError(f"{type(self).__name__} does not say how to build its model")
+
+    @abstractmethod
+    def resolve(self, spec: Spec) -> Self:
+        """The settings with the sizes that a task decides; a task that the model cannot do is refused."""
+        raise TypeError(f"{type(self).__name__} does not say how to fit a task")
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """What tables call such a model."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether the model has `step`, which takes one step of a sequence at a time."""
+        return False
+
+
+MODELS: Registry[type[ModelConfig]] = ModelConfig.registry
