@@ -1,7 +1,7 @@
-"""Sequences of tokens, each to be told from those before it: windows, cross-entropy, bits.
+"""Next-token prediction: windows of tokens, cross-entropy, bits.
 
 A window w comes in as START, w[0], w[1] ... and is to come out as w[0], w[1], w[2] ... , so the model has to be causal,
-and can generate from START alone. Nothing is carried from window to window: the scores of a part are those of its
+and can generate from START alone. Nothing is carried from window to window: the scores of a split are those of its
 windows side by side, without overlap, and every token counts once.
 """
 
@@ -15,14 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.tasks.base import Batch, Task, digest
+from longwave.data.statistics import digest
+from longwave.models import Spec
+from longwave.tasks.base import Baselines, Batch, Outcome, Scores, Task, call
 
 START = 0  # the token before the first
 PADDING = -100  # what a target is where there is none, behind the end of the last window
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class TokenWindows:
     """Tokens cut into windows of one length."""
 
     tokens: NDArray[Any]  # (n,) of any whole type: bytes stay bytes until they are in a batch
@@ -44,24 +46,38 @@ class Windows:
 
 @dataclass(frozen=True, kw_only=True)
 class AutoregressiveTask(Task):
-    """Tell each token from those before it; an output has a logit for each token of the vocabulary at each step."""
+    """Predict each token from those before it; an output has a logit for each token of the vocabulary at each step."""
 
-    train: Windows
-    valid: Windows
-    test: Windows
+    train: TokenWindows
+    valid: TokenWindows
+    test: TokenWindows
+    vocabulary: int  # number of tokens
     unit: str  # what a token is: the bits are those of one
-    origin: str = ""  # where the data was read from, for the report
 
-    def loss(self, output: Tensor, batch: Batch) -> Tensor:
-        """The mean cross-entropy of a token, in nats."""
-        return nn.functional.cross_entropy(*self._flat(output, batch), ignore_index=PADDING)
+    @property
+    def spec(self) -> Spec:
+        """A causal model of tokens, with a logit for each of them at every step."""
+        return Spec(
+            input_size=1,
+            output_size=self.vocabulary,
+            vocabulary=self.vocabulary,
+            length=self.length,
+            decoders=("sequence",),
+            is_causal=True,
+        )
 
-    def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
-        """The cross-entropy in nats; all other scores follow from it."""
-        losses = nn.functional.cross_entropy(*self._flat(output, batch), ignore_index=PADDING, reduction="none")
-        return {"loss": (losses.double().sum(), int((batch["y"] != PADDING).sum()))}
+    def outcome(self, model: Any, batch: Batch) -> Outcome:
+        """The cross-entropy in nats, summed over the tokens; all other scores follow from it."""
+        logits, targets = self._flat(call(model, batch), batch)
+        losses = nn.functional.cross_entropy(logits, targets, ignore_index=PADDING, reduction="none")
+        # The score in float64: a split may have more tokens than float32 can add up.
+        return Outcome(losses.sum(), {"loss": (losses.detach().double().sum(), self.count(batch))})
 
-    def reported(self, means: dict[str, float]) -> dict[str, float]:
+    def count(self, batch: Batch) -> int:
+        """Tokens, without what stands behind the end of the last window."""
+        return int((batch["y"] != PADDING).sum())
+
+    def reported(self, means: Scores) -> Scores:
         """The loss, and the same in bits."""
         return {**means, self.bits: means["loss"] / math.log(2)}
 
@@ -75,29 +91,32 @@ class AutoregressiveTask(Task):
         """Tokens of a window."""
         return self.test.length
 
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The tokens of each split."""
+        splits = {"train": self.train, "valid": self.valid, "test": self.test}
+        tokens = {name: len(split.tokens) for name, split in splits.items()}
+        return {"tokens": tokens, "digest": digest(*(split.tokens for split in splits.values()))}
+
     def describe(self) -> dict[str, Any]:
         """Facts for the run's config and report."""
-        parts = {"train": self.train, "valid": self.valid, "test": self.test}
-        tokens = {name: len(part.tokens) for name, part in parts.items()}
-        return super().describe() | {
-            "data": self.origin,
-            "unit": self.unit,
-            "tokens": tokens,
-            "digest": digest(*(part.tokens for part in parts.values())),
-        }
+        return super().describe() | {"unit": self.unit}
 
-    def frequencies(self) -> dict[str, dict[str, float]]:
-        """Scores of one who knows how often each token is in the train part (plus one), and nothing of those before."""
-        counts = np.bincount(self.train.tokens, minlength=self.output_size) + 1.0
+    def baselines(self) -> Baselines:
+        """The unigram model: how often each token is in the training set (plus one), whatever stands before it."""
+        return {"unigram": self._unigram()}
+
+    def _unigram(self) -> dict[str, Scores]:
+        counts = np.bincount(self.train.tokens, minlength=self.vocabulary) + 1.0
         losses = np.log(counts.sum()) - np.log(counts)
         scores = {}
         for name, part in (("valid", self.valid), ("test", self.test)):
-            share = np.bincount(part.tokens, minlength=self.output_size) / len(part.tokens)
+            share = np.bincount(part.tokens, minlength=self.vocabulary) / len(part.tokens)
             scores[name] = self.reported({"loss": float(share @ losses)})
         return scores
 
     def _flat(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        expected = (*batch["y"].shape, self.output_size)
+        expected = (*batch["y"].shape, self.vocabulary)
         if output.shape != expected:
             raise ValueError(
                 f"output: expected {expected}, a logit for each token at each step, got {tuple(output.shape)}; "

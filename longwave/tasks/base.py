@@ -1,25 +1,31 @@
-"""What a task is: three splits that hand out batches, a loss, and scores.
+"""What a task is: settings that build it, three splits that give batches, a loss, scores, baselines.
 
-A batch is a dict of tensors with the rows of the batch first. The names that models and training know:
+A kind of task is a file that registers its settings. A batch is a dict of tensors with the rows of the batch first. The
+names that models and training know:
 
     x         (B, L, input_size) floats, or (B, L) whole numbers for tokens
     time      (B, L, time_size) optional: features of the time of each step
     lengths   (B,) optional: how many steps of each row count
     y         the target, as the task's own loss expects it
-    weight    (B,) optional: how much each row counts in a score of the task's
 """
 
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, Self
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 from torch import Tensor
 
+from longwave.models import Spec
+from longwave.registry import Registry
+from longwave.settings import Settings
+
 Batch = dict[str, Tensor]
+Sums = dict[str, tuple[Tensor, int]]  # scores by name, each as a sum and a count, so that batches add up exactly
+Scores = dict[str, float]
+Baselines = dict[str, dict[str, Scores]]  # by name, then by split ("valid", "test")
 
 
 class Split(Protocol):
@@ -34,45 +40,30 @@ class Split(Protocol):
         ...
 
 
-def mean_and_deviation(values: NDArray[Any], source: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and deviation of each column of (rows, columns); the deviation of one that does not change is exactly 0."""
-    changes = values.max(axis=0) != values.min(axis=0)  # where nothing changes, rounding should not seem to
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
-    if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
-        raise ValueError(
-            f"{source}: values up to {np.abs(values).max():.3g} are too large to be standardised; "
-            "expected numbers whose squares can be added up"
-        )
-    return mean, np.where(changes, deviation, 0.0)
+class Outcome(NamedTuple):
+    """What a model makes of a batch. A tuple, because accelerate converts those to float32 and no dataclasses."""
+
+    loss: Tensor  # the sum of `Task.count` terms
+    scores: Sums
 
 
-def deviation_or_one(deviation: NDArray[np.float64]) -> tuple[float, ...]:
-    """The deviations to divide by; 1 where nothing changes."""
-    return tuple(np.where(deviation > 0, deviation, 1.0).tolist())
+@dataclass(frozen=True)
+class TaskConfig(Settings):
+    """The settings of a task."""
+
+    registry: ClassVar[Registry[Any]] = Registry("task", "longwave.tasks")
+
+    @abstractmethod
+    def build(self, data_dir: Path | None = None) -> "Task":
+        """The task with its data, from `data_dir`, else LONGWAVE_DATA, else the user's cache."""
+        raise TypeError(f"{type(self).__name__} does not say how to build its task")
+
+    def in_folder(self, folder: Path) -> Self:
+        """The settings for a run in `folder`, where data that came as arrays was stored beside it."""
+        return self
 
 
-def digest(*arrays: NDArray[Any]) -> str:
-    """A fingerprint of the data, by which a run knows it again."""
-    total = hashlib.sha256()
-    for array in arrays:
-        total.update(f"{array.dtype.str} {array.shape}".encode())
-        total.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
-    return total.hexdigest()
-
-
-def standardised(values: NDArray[Any], mean: Sequence[float], deviation: Sequence[float]) -> NDArray[np.float64]:
-    """(values - mean) / deviation, column by column; what float32 cannot hold is refused."""
-    with np.errstate(over="ignore"):
-        standard: NDArray[np.float64] = (values - np.array(mean)) / np.array(deviation)
-    fits = np.abs(standard) <= np.finfo(np.float32).max
-    if not fits.all():
-        k = int(np.argmin(fits.reshape(-1, len(mean)).all(axis=0)))
-        raise ValueError(
-            f"column {k}: values up to {np.abs(values[..., k]).max():.3g} are too far from those of the train part, "
-            f"with a mean of {mean[k]:.3g} and a deviation of {deviation[k]:.3g}"
-        )
-    return standard
+TASKS: Registry[type[TaskConfig]] = TaskConfig.registry
 
 
 @dataclass(frozen=True)
@@ -92,36 +83,79 @@ class TaskInput:
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """A data set with its loss and scores. `goal` names the score that decides which checkpoint is best."""
+    """A data set with its loss and scores. `goal` names the score that decides which weights are best."""
 
     name: str
     train: Split
     valid: Split
     test: Split
-    input_size: int
-    output_size: int
-    time_size: int = 0
     goal: str = "loss"
     higher_is_better: bool = False
-    paper: dict[str, float] = field(default_factory=dict)  # the paper's S4 figures on the test part, by score
+    paper: Scores = field(default_factory=dict)  # the paper's S4 figures on the test set, by score
+    origin: str = ""  # where the data was read from, for the report
+    notes: tuple[str, ...] = ()  # what a user should know of the data
+
+    @property
+    @abstractmethod
+    def spec(self) -> Spec:
+        """What a model must fit."""
 
     @abstractmethod
-    def loss(self, output: Tensor, batch: Batch) -> Tensor:
-        """The mean loss of a batch, a scalar."""
+    def outcome(self, model: Any, batch: Batch) -> Outcome:
+        """The loss of a batch, as a sum, and its scores. The task calls the model itself, as often as it needs to."""
 
-    @abstractmethod
-    def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
-        """Each score as (sum, count), so that the scores of a split are exact whatever its batches: sum / count."""
+    def count(self, batch: Batch) -> int:
+        """How many terms the loss of a batch sums up: its rows, unless the task says otherwise."""
+        return len(batch["y"])
 
-    def reported(self, means: dict[str, float]) -> dict[str, float]:
-        """The scores of a split as they are told, from the means: here a task adds what is no mean, as perplexity."""
+    def reported(self, means: Scores) -> Scores:
+        """The scores of a split, from the means: here a task adds what is no mean, such as perplexity."""
         return means
 
     def train_at(self, epoch: int, seed: int) -> Split:
-        """The train part as an epoch sees it; what is drawn for an example must follow from epoch, seed and index."""
+        """The training set as an epoch sees it; what is drawn for an example must follow from epoch, seed and index."""
         return self.train
 
+    def baselines(self) -> Baselines:
+        """Scores of simple methods, which a model has to beat."""
+        return {}
+
+    def artifacts(self) -> dict[str, bytes]:
+        """Files that a run needs to be used again, by name."""
+        return {}
+
     def describe(self) -> dict[str, Any]:
-        """Facts for the run's config and report."""
-        parts = {"train": len(self.train), "valid": len(self.valid), "test": len(self.test)}
-        return {"name": self.name, "examples": parts}
+        """Facts for a run's config and report; `fingerprint` is what the run knows its data by."""
+        splits = {"train": len(self.train), "valid": len(self.valid), "test": len(self.test)}
+        return {
+            "name": self.name,
+            "examples": splits,
+            "data": self.origin,
+            "notes": list(self.notes),
+            **self.fingerprint,
+        }
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """Facts by which a run knows its data again: a digest, counts, scales."""
+        return {}
+
+
+def call(model: Any, batch: Batch) -> Tensor:
+    """The output of a model for a batch, in float32 at least."""
+    output: Tensor = model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"))[0]
+    return output.to(torch.promote_types(output.dtype, torch.float32))
+
+
+def batches(split: Split, size: int) -> Iterator[Batch]:
+    """A whole split in batches of at most `size` rows, in order."""
+    for start in range(0, len(split), size):
+        yield split.batch(range(start, min(start + size, len(split))))
+
+
+def add_up(total: Sums, more: Sums) -> Sums:
+    """The sums and counts of two sets of examples together."""
+    return {
+        name: (total[name][0] + value, total[name][1] + count) if name in total else (value, count)
+        for name, (value, count) in more.items()
+    }

@@ -3,7 +3,7 @@
 Each is an affine map of the context, forecast = weight context + bias, the same for every column. The two linear models
 are those of Zeng et al., "Are Transformers Effective for Time Series Forecasting?" (2023), with weights shared by the
 columns. They were published as trained by stochastic gradient descent. Here they are solved: ridge regression over all
-windows of the train part, with the penalty that does best on the validation part. So they have no seed, and their
+windows of the training set, with the penalty that does best on the validation set. So they have no seed, and their
 scores are close to the published ones, not equal to them.
 """
 
@@ -15,8 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.tasks.forecasting import ForecastTask, Windows
-from longwave.tasks.series import DAY, in_months, nearest
+from longwave.data.series import DAY, in_months
+from longwave.registry import nearest
+from longwave.tasks.base import Baselines, Scores, Sums, add_up, batches
+from longwave.tasks.forecasting import ForecastTask, ForecastWindows
 
 Matrix = NDArray[np.float64]
 PENALTIES = np.logspace(-8, 2, 41)  # relative to the mean variance of a feature
@@ -30,7 +32,7 @@ class Forecast:
 
     weight: Matrix  # (horizon, context)
     bias: Matrix  # (horizon,)
-    penalty: float | None = None  # what the validation part chose, if fitted
+    penalty: float | None = None  # what the validation set chose, if fitted
 
     def __call__(self, x: Tensor) -> Tensor:
         """x (B, context or more, columns) -> (B, horizon, columns) in float64; what follows the context is not used."""
@@ -94,13 +96,13 @@ def fit(name: str, task: ForecastTask) -> Forecast:
     return BASELINES[name](task)
 
 
-def scores(name: str, task: ForecastTask) -> dict[str, dict[str, float]]:
+def scores(name: str, task: ForecastTask) -> dict[str, Scores]:
     """{"valid": {"mse": ..., "mae": ...}, "test": {...}} of the named baseline, over every window of the part."""
     forecast = fit(name, task)
     return {part: evaluate(forecast, task, windows) for part, windows in (("valid", task.valid), ("test", task.test))}
 
 
-def table(task: ForecastTask) -> dict[str, dict[str, dict[str, float]]]:
+def table(task: ForecastTask) -> Baselines:
     """The scores of every baseline, by name.
 
     Without seasonal-naive if the context is shorter than a season, and without the linear ones if they would take
@@ -114,17 +116,13 @@ def table(task: ForecastTask) -> dict[str, dict[str, dict[str, float]]]:
     return {name: scores(name, task) for name in BASELINES if name in names}
 
 
-def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: Windows) -> dict[str, float]:
+def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: ForecastWindows) -> Scores:
     """The task's scores of a forecast, over every window."""
     size = max(1, 2**22 // (windows.values.shape[1] * (task.context + task.horizon)))  # 32 MB of float64
-    sums: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    for start in range(0, len(windows), size):
-        batch = windows.batch(range(start, min(start + size, len(windows))))
-        for score, (total, count) in task.scores(forecast(batch["x"]), batch).items():
-            sums[score] = sums.get(score, 0.0) + float(total)
-            counts[score] = counts.get(score, 0) + count
-    return {score: sums[score] / counts[score] for score in sums}
+    sums: Sums = {}
+    for batch in batches(windows, size):
+        sums = add_up(sums, task.outcome(lambda x, **_: (forecast(x), None), batch).scores)
+    return {score: float(total) / count for score, (total, count) in sums.items()}
 
 
 def season(step: np.timedelta64 | None) -> int:
@@ -141,7 +139,7 @@ def season(step: np.timedelta64 | None) -> int:
     return DAY // count if DAY % count == 0 else 1
 
 
-def moments(windows: Windows) -> tuple[Matrix, Matrix]:
+def moments(windows: ForecastWindows) -> tuple[Matrix, Matrix]:
     """Mean (L,) and covariance (L, L) of the windows w of all columns, L = context + horizon.
 
     Shifting a window by one row changes the sum over windows in its first and last term only:
@@ -163,9 +161,9 @@ def moments(windows: Windows) -> tuple[Matrix, Matrix]:
 
 
 def _ridge(task: ForecastTask, features: Matrix, shift: Matrix) -> Forecast:
-    """The least squares fit of horizon - shift context to features context, over the train part.
+    """The least squares fit of horizon - shift context to features context, over the training set.
 
-    The validation error of every penalty follows from the moments of the validation part and one eigenbasis: with
+    The validation error of every penalty follows from the moments of the validation set and one eigenbasis: with
     W = Q diag(d) G, d = 1 / (eigenvalues + penalty), it is a quadratic form in d.
     """
     mean_x, mean_z, A, B = _regression(task.train, features, shift)
@@ -186,7 +184,7 @@ def _ridge(task: ForecastTask, features: Matrix, shift: Matrix) -> Forecast:
     return Forecast(W.T @ features + shift, mean_z - W.T @ mean_x, penalty)
 
 
-def _regression(windows: Windows, features: Matrix, shift: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+def _regression(windows: ForecastWindows, features: Matrix, shift: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix]:
     """Means and covariances of x = features context and z = horizon - shift context: x, z, (x, x), (x, z)."""
     mean, covariance = moments(windows)
     past, future = slice(0, windows.context), slice(windows.context, None)

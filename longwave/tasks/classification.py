@@ -1,7 +1,8 @@
-"""Classification: cross-entropy and accuracy, the parts of one's own sequences, and what new ones must be like."""
+"""Classification: cross-entropy and accuracy, the splits of custom sequences, and what new ones must be like."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.tasks.base import Batch, Task, TaskInput, deviation_or_one, digest, mean_and_deviation, standardised
-from longwave.tasks.sequences import Sequences, class_names
+from longwave.data.random import shuffled
+from longwave.data.sequences import Sequences, class_names, from_arrays, read_csv, read_npz, save_npz
+from longwave.data.statistics import deviation_or_one, digest, mean_and_deviation, standardised
+from longwave.models import Spec
+from longwave.settings import check_least
+from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, TaskConfig, TaskInput, call
 
 SHARE = 10  # one in so many sequences of a class is for validation, and one for the test
 RARE = 10  # a class this many times rarer than the commonest is worth a note
@@ -21,7 +26,7 @@ class ClassifierInput(TaskInput):
     """What a trained classifier must know of its data."""
 
     classes: tuple[str, ...]
-    mean: tuple[float, ...]  # of the train part, by channel
+    mean: tuple[float, ...]  # of the training set, by channel
     deviation: tuple[float, ...]  # the same; 1 for a channel that does not change
     length: int | None  # None: sequences differ in length
 
@@ -37,49 +42,50 @@ class ClassifierInput(TaskInput):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationTask(Task):
-    """Say which class a sequence belongs to; an output has a logit for each."""
+    """Classify sequences; an output has a logit for each class. A batch may have a weight for each row, (B,)."""
 
     inputs: ClassifierInput
-    counts: dict[str, tuple[int, ...]]  # examples of each class, by part
+    counts: dict[str, tuple[int, ...]]  # examples of each class, by split
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
-    origin: str = ""  # where the data was read from, for the report
     digest: str = ""  # of the data, as it was read
-    notes: tuple[str, ...] = ()
     goal: str = "accuracy"
     higher_is_better: bool = True
 
-    def loss(self, output: Tensor, batch: Batch) -> Tensor:
-        """The mean cross-entropy; a sum over rows, weighted or not, so that parts of a batch add up to the whole."""
-        y = self._labels(output, batch)
-        if self.weights is None:
-            return nn.functional.cross_entropy(output, y)
-        losses = nn.functional.cross_entropy(output, y, reduction="none")
-        return (losses * torch.tensor(self.weights, device=output.device, dtype=output.dtype)[y]).mean()
+    @property
+    def spec(self) -> Spec:
+        """Channels in, a logit for each class out."""
+        return Spec(
+            input_size=self.inputs.channels,
+            output_size=len(self.inputs.classes),
+            length=self.inputs.length,
+            decoders=("mean", "last"),
+        )
 
-    def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
-        """Accuracy, the cross-entropy without weights, and if classes are to weigh alike the mean of their recalls."""
+    def outcome(self, model: Any, batch: Batch) -> Outcome:
+        """The cross-entropy of each row, weighted or not; accuracy, the cross-entropy without weights, mean recall."""
+        output = call(model, batch)
         y = self._labels(output, batch)
+        losses = nn.functional.cross_entropy(output, y, reduction="none")
+        plain = losses.detach().sum()
+        if self.weights is not None:
+            losses = losses * torch.tensor(self.weights, device=output.device, dtype=output.dtype)[y]
         right = output.argmax(-1) == y
-        scores = {
-            "accuracy": (right.sum(), len(y)),
-            "loss": (nn.functional.cross_entropy(output, y, reduction="sum"), len(y)),
-        }
+        scores: Sums = {"accuracy": (right.sum(), len(y)), "loss": (plain, len(y))}
         if "weight" in batch:
             scores["balanced_accuracy"] = ((right * batch["weight"]).sum(), len(y))
-        return scores
+        return Outcome(losses.sum(), scores)
 
-    def describe(self) -> dict[str, Any]:
-        """Facts for the run's config and report."""
-        return super().describe() | {
-            "data": self.origin,
-            "counts": {part: list(counts) for part, counts in self.counts.items()},
-            "notes": list(self.notes),
-            "inputs": self.inputs.to_dict(),
-            "digest": self.digest,
-        }
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The examples of each class, what the model must know of its input, and a digest."""
+        counts = {split: list(counts) for split, counts in self.counts.items()}
+        return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
 
-    def commonest(self) -> dict[str, dict[str, float]]:
-        """Scores of one who has seen the labels of the train part and nothing else: what a model has to beat."""
+    def baselines(self) -> Baselines:
+        """The class prior: how common each class is in the training set."""
+        return {"class prior": self._prior()}
+
+    def _prior(self) -> dict[str, Scores]:
         train = np.array(self.counts["train"], dtype=np.float64)
         log_share = np.log(train / train.sum())
         scores = {}
@@ -98,7 +104,7 @@ class ClassificationTask(Task):
         return batch["y"]
 
 
-# One's own sequences
+# Custom sequences
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +139,10 @@ class SequenceSplit:
 def custom(
     sequences: Sequences, balance: bool = False, split_seed: int = 0, name: str = "classify"
 ) -> ClassificationTask:
-    """Labelled sequences of one's own as a task.
+    """Custom labelled sequences as a task.
 
-    Parts that come with the sequences are kept; else 80 % of each class are drawn to train, 10 % to validate and 10 %
-    to test. Channels are standardised by the train part. `balance` weighs each class in the training loss by the
+    Splits that come with the sequences are kept; else 80 % of each class are drawn to train, 10 % to validate and 10 %
+    to test. Channels are standardised by the training set. `balance` weighs each class in the training loss by the
     inverse of its share, so that all count alike, and has the mean recall of the classes choose the weights.
     """
     if sequences.labels is None:
@@ -161,7 +167,7 @@ def custom(
             f"of each class, not at the accuracy alone; {treatment}"
         )
     mean, deviation = _statistics(sequences, parts["train"])
-    notes += [f"channel {k} does not change in the train part" for k in np.flatnonzero(deviation == 0)]
+    notes += [f"channel {k} does not change in the training set" for k in np.flatnonzero(deviation == 0)]
     inputs = ClassifierInput(classes, tuple(mean.tolist()), deviation_or_one(deviation), sequences.length)
     values = inputs.standardise(sequences.values)
 
@@ -177,8 +183,6 @@ def custom(
         train=split(parts["train"]),
         valid=split(parts["valid"]),
         test=split(parts["test"]),
-        input_size=sequences.channels,
-        output_size=len(classes),
         inputs=inputs,
         counts={part: tuple(count.tolist()) for part, count in counts.items()},
         weights=tuple((counts["train"].sum() / (len(classes) * counts["train"])).tolist()) if balance else None,
@@ -189,12 +193,61 @@ def custom(
     )
 
 
-def shuffled(count: int, seed: int) -> NDArray[np.int64]:
-    """The numbers 0 to count - 1 in a random order that no version of numpy or torch will change.
+ARRAYS = "data.npz"  # in the folder of a run on arrays: what it was trained on
 
-    numpy promises the same raw output of PCG64 for ever, and no such thing of its `permutation`.
-    """
-    return np.argsort(np.random.PCG64(seed).random_raw(count), kind="stable")
+
+@TASKS.register("classify")
+@dataclass(frozen=True)
+class ClassifyConfig(TaskConfig):
+    """A classification task on custom labelled sequences."""
+
+    npz: Path | None = None
+    """An .npz file with x (n, length, channels) or (n, length), and y (n,) labels; docs: classification."""
+    csv: Path | None = None
+    """Or a CSV file with a header, one row a sequence."""
+    label: str = "label"
+    """The column with the labels (with csv)."""
+    part: str | None = None
+    """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10 of each class."""
+    balance: bool = False
+    """Have all classes count alike, however many examples they have: in the loss, and when weights are chosen."""
+    split_seed: int = 0
+    """Seed of the splits, if they are drawn."""
+
+    def __post_init__(self) -> None:
+        check_least(self, split_seed=0)
+
+    def build(self, data_dir: Path | None = None) -> ClassificationTask:
+        """The task with its sequences."""
+        if (self.npz is None) == (self.csv is None):
+            given = "neither" if self.npz is None else "both"
+            raise ValueError(f"classify: expected --npz FILE or --csv FILE, got {given}")
+        if self.npz is not None:
+            sequences = read_npz(self.npz)
+        else:
+            assert self.csv is not None
+            sequences = read_csv(self.csv, self.label, self.part)
+        return custom(sequences, self.balance, self.split_seed)
+
+    def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
+        """New sequences in the form that a trained model sees, and notes."""
+        notes = []
+        if inputs.length is not None and sequences.length != inputs.length:
+            lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
+            notes.append(f"the model was trained on sequences of {inputs.length} steps, and these have {lengths}")
+        return inputs.standardise(sequences.values), notes
+
+    def on_arrays(self, x: Any, y: Any, part: Any, folder: Path) -> "ClassifyConfig":
+        """The settings for arrays, which are written into the folder of the run, so that it can be used again."""
+        sequences = from_arrays(x, y, part)
+        custom(sequences)  # which refuses what cannot be trained on before anything is written
+        save_npz(folder / ARRAYS, sequences)
+        return replace(self, npz=folder / ARRAYS, csv=None)
+
+    def in_folder(self, folder: Path) -> "ClassifyConfig":
+        """With the arrays beside the run, wherever its folder is by now."""
+        is_stored = self.npz is not None and self.npz.name == ARRAYS and (folder / ARRAYS).exists()
+        return replace(self, npz=folder / ARRAYS) if is_stored else self
 
 
 def _draw_parts(
@@ -226,7 +279,7 @@ def _given_parts(
     source: str,
     notes: list[str],
 ) -> dict[str, NDArray[np.int64]]:
-    """The parts as they were given; without a valid part, one in ten of the train part of each class."""
+    """The splits as they were given; without a validation set, one in ten of each class of the training set."""
     parts = {part: np.flatnonzero(given == part) for part in ("train", "valid", "test")}
     for part in ("train", "test"):
         if not len(parts[part]):
@@ -240,7 +293,7 @@ def _given_parts(
         parts["train"] = np.setdiff1d(parts["train"], parts["valid"])
         if not len(parts["valid"]):
             raise ValueError(f"{source}: part: no sequence is for validation, and train is too small to take some")
-        notes.append(f"no sequence was marked valid: {len(parts['valid'])} of the train part were taken for it")
+        notes.append(f"no sequence was marked valid: {len(parts['valid'])} of the training set were taken for it")
     for k, name in enumerate(classes):
         here = [part for part, index in parts.items() if (labels[index] == k).any()]
         if "train" not in here:

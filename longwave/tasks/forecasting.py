@@ -9,7 +9,7 @@ the rows before, even if they belong to the part before.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -18,19 +18,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.tasks import download
-from longwave.tasks.base import Batch, Task, TaskInput, deviation_or_one, digest, mean_and_deviation, standardised
-from longwave.tasks.series import Series, Times, in_months, nearest, read_csv, step_name
+from longwave.data import catalogue
+from longwave.data.series import Series, Times, in_months, read_csv, step_name
+from longwave.data.statistics import deviation_or_one, digest, mean_and_deviation, standardised
+from longwave.models import Spec
+from longwave.registry import nearest
+from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Task, TaskConfig, TaskInput, call
 
 Features = Literal["S", "M"]  # univariate: the target alone; multivariate: all columns in, all columns out
 CONTEXT = 384  # the authors' default
-EMBEDDED = Path(__file__).parent / "embedded" / "ETTh1.csv.gz"
 MONTH = 30 * 24  # hours, as Informer counts
 
 
 @dataclass(frozen=True)
-class NamedSet:
-    """A public data set, called the same in `download`: what is forecast, and how it is split."""
+class SeriesSet:
+    """A public data set, called the same in the catalogue: what is forecast, and how it is split."""
 
     target: str
     rows_per_hour: int | None = (
@@ -47,14 +49,14 @@ class NamedSet:
 
 
 SETS = {
-    "etth1": NamedSet("OT", rows_per_hour=1),
-    "etth2": NamedSet("OT", rows_per_hour=1),
-    "ettm1": NamedSet("OT", rows_per_hour=4),
-    "weather": NamedSet("WetBulbCelsius"),
-    "ecl": NamedSet("MT_320"),
+    "etth1": SeriesSet("OT", rows_per_hour=1),
+    "etth2": SeriesSet("OT", rows_per_hour=1),
+    "ettm1": SeriesSet("OT", rows_per_hour=4),
+    "weather": SeriesSet("WetBulbCelsius"),
+    "ecl": SeriesSet("MT_320"),
 }
 
-# S4's figures on the test part. Data set, horizon; MSE and MAE of tab:informer-s; MSE and MAE of tab:informer-m.
+# S4's figures on the test set. Data set, horizon; MSE and MAE of tab:informer-s; MSE and MAE of tab:informer-m.
 _TABLE = (
     ("etth1", 24, 0.061, 0.191, 0.525, 0.542),
     ("etth1", 48, 0.079, 0.220, 0.641, 0.615),
@@ -115,7 +117,7 @@ def load(
 
 
 def custom(series: Series, horizon: int, context: int = CONTEXT, name: str = "forecast") -> "ForecastTask":
-    """A series of one's own as a task: 70 % of the rows to train, 10 % to validate, 20 % to test."""
+    """A custom series as a task: 70 % of the rows to train, 10 % to validate, 20 % to test."""
     check_sizes(context, horizon)
     needed = needed_rows(context, horizon)
     if len(series) < needed:
@@ -182,7 +184,7 @@ class ForecastInput(TaskInput):
 
     columns: tuple[str, ...]
     target: str
-    mean: tuple[float, ...]  # of the train part, by column
+    mean: tuple[float, ...]  # of the training set, by column
     deviation: tuple[float, ...]  # the same; 1 for a column that does not change
     context: int
     horizon: int
@@ -191,7 +193,7 @@ class ForecastInput(TaskInput):
 
     @classmethod
     def of(cls, data: ForecastData, context: int, horizon: int) -> Self:
-        """The mean and deviation of the train part, and what else there is to know."""
+        """The mean and deviation of the training set, and what else there is to know."""
         series, train = data.series, data.series.values[: data.borders[0]]
         mean, deviation = mean_and_deviation(train, series.source)
         return cls(
@@ -249,7 +251,7 @@ class ForecastInput(TaskInput):
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class ForecastWindows:
     """The windows of one part, at stride 1: window i forecasts the rows from first + i on."""
 
     values: Tensor  # (rows, columns) of the whole series, standardised
@@ -279,34 +281,53 @@ class Windows:
 class ForecastTask(Task):
     """Forecast `horizon` rows from `context` rows. An output may cover the horizon, or the window that ends with it."""
 
-    train: Windows
-    valid: Windows
-    test: Windows
+    train: ForecastWindows
+    valid: ForecastWindows
+    test: ForecastWindows
     context: int
     horizon: int
     data: ForecastData
     inputs: ForecastInput
+    time_features: bool = True  # whether models see them
+    goal: str = "mse"
 
-    def loss(self, output: Tensor, batch: Batch) -> Tensor:
-        """The mean squared error."""
-        return self._error(output, batch).square().mean()
+    @property
+    def spec(self) -> Spec:
+        """All columns in and out, and the steps to forecast."""
+        columns = len(self.inputs.columns)
+        return Spec(
+            input_size=columns,
+            output_size=columns,
+            time_size=self.inputs.time_size if self.time_features else 0,
+            horizon=self.horizon,
+            length=self.context + self.horizon,
+            decoders=("forecast", "sequence"),
+        )
 
-    def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
-        """MSE and MAE on the standardised values, over all horizons and columns."""
-        error = self._error(output, batch)
-        return {"mse": (error.square().sum(), error.numel()), "mae": (error.abs().sum(), error.numel())}
+    def outcome(self, model: Any, batch: Batch) -> Outcome:
+        """Squared errors; MSE and MAE on the standardised values, over all horizons and columns."""
+        error = self._error(call(model, batch), batch)
+        squares, count = error.square().sum(), error.numel()
+        return Outcome(squares, {"mse": (squares.detach(), count), "mae": (error.detach().abs().sum(), count)})
+
+    def count(self, batch: Batch) -> int:
+        """Values to forecast."""
+        return batch["y"].numel()
+
+    def baselines(self) -> Baselines:
+        """Repeat-last, seasonal-naive, NLinear and DLinear, as far as context and horizon allow."""
+        from longwave.tasks import baselines
+
+        return baselines.table(self)
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What the model must know of its input, and a digest of the rows."""
+        return {"inputs": self.inputs.to_dict(), "digest": digest(self.data.series.values[: self.data.borders[2]])}
 
     def describe(self) -> dict[str, Any]:
         """Facts for the run's config and report."""
-        series = self.data.series
-        return super().describe() | {
-            "data": self.data.origin,
-            "rows": len(series),
-            "borders": list(self.data.borders),
-            "notes": list(series.notes),
-            "inputs": self.inputs.to_dict(),
-            "digest": digest(series.values[: self.data.borders[2]]),
-        }
+        return super().describe() | {"rows": len(self.data.series), "borders": list(self.data.borders)}
 
     def _error(self, output: Tensor, batch: Batch) -> Tensor:
         y = batch["y"]
@@ -333,7 +354,7 @@ def make_task(
     time = torch.from_numpy(inputs.time(times, test))
     parts: dict[str, Any] = {}
     for part, first, end in (("train", context, train), ("valid", train, valid), ("test", valid, test)):
-        parts[part] = Windows(values, time, first, end, context, horizon)
+        parts[part] = ForecastWindows(values, time, first, end, context, horizon)
         if len(parts[part]) < 1:
             rows = f"{end} rows, and a context of {context}" if part == "train" else f"{end - first} rows"
             raise ValueError(
@@ -342,11 +363,9 @@ def make_task(
             )
     return ForecastTask(
         name=name or f"{data.name}-{horizon}",
-        input_size=len(series.columns),
-        output_size=len(series.columns),
-        time_size=inputs.time_size,
-        goal="mse",
         paper=paper or {},
+        origin=data.origin,
+        notes=series.notes,
         context=context,
         horizon=horizon,
         data=data,
@@ -355,15 +374,54 @@ def make_task(
     )
 
 
+@TASKS.register("forecast")
+@dataclass(frozen=True)
+class ForecastConfig(TaskConfig):
+    """A forecasting task: a named data set, or a custom series."""
+
+    data: str = "etth1"
+    """etth1, etth2, ettm1, weather or ecl; own if `csv` is given."""
+    multivariate: bool = False
+    """All columns in, all columns out; else the target column alone."""
+    horizon: int = 720
+    """Steps to forecast."""
+    context: int = 336
+    """Known steps before the forecast."""
+    time_features: bool = True
+    """Add features of the time (hour, day of the week ...) to the input."""
+    csv: Path | None = None
+    """A custom series: a CSV file with a header, one row a step."""
+    target: str | None = None
+    """The column to forecast (with csv)."""
+    time: str | None = None
+    """The column with the time stamps (with csv)."""
+    fill: Literal["linear"] | None = None
+    """Interpolate missing values of a custom series; without it they are refused."""
+
+    def build(self, data_dir: Path | None = None) -> ForecastTask:
+        """The task with its series."""
+        if self.csv is not None:
+            series = read_csv(self.csv, self.target, self.time, self.multivariate, self.fill)
+            task = custom(series, self.horizon, self.context)
+        else:
+            given = [f"--{name}" for name in ("target", "time", "fill") if getattr(self, name) is not None]
+            if self.data == "own" or given:
+                raise ValueError(f"forecast: expected --csv FILE{f' with {given[0]}' if given else ''}, got none")
+            features: Features = "M" if self.multivariate else "S"
+            task = load(self.data, features, self.horizon, self.context, data_dir)
+        return replace(task, time_features=self.time_features)
+
+
 def _find(name: str, data_dir: str | os.PathLike[str] | None) -> tuple[Path, str]:
     """The file of a data set, and what a report should call it."""
     folder = None if data_dir is None else Path(data_dir)
     try:
-        path = download.require(name, folder)
-    except download.MissingData:
-        if name != "etth1":
+        path = catalogue.require(name, folder)
+    except catalogue.MissingData:
+        embedded = catalogue.DATASETS[name].embedded
+        if embedded is None:
             raise
-        return EMBEDDED, f"the copy in the package, since it is not in {download.data_dir(folder)}"
+        return embedded, f"the copy in the package, since it is not in {catalogue.data_dir(folder)}"
     return path, str(path)
 
 

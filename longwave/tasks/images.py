@@ -4,24 +4,28 @@ The files are those that are published: MNIST's IDX files, compressed or not, an
 stay in memory as bytes; a batch is a lookup and a scaling, far below the time of a training step.
 """
 
-import gzip
 import math
 import os
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.tasks import download
-from longwave.tasks.base import Batch, Split, deviation_or_one
-from longwave.tasks.classification import ClassificationTask, ClassifierInput, shuffled
-from longwave.tasks.series import nearest
+from longwave.data import catalogue
+from longwave.data.images import read_cifar10, read_mnist
+from longwave.data.random import shuffled
+from longwave.data.sequences import Sequences
+from longwave.data.statistics import deviation_or_one
+from longwave.models import Spec
+from longwave.registry import nearest
+from longwave.settings import check_least
+from longwave.tasks.base import TASKS, Batch, Split, TaskConfig
+from longwave.tasks.classification import ClassificationTask, ClassifierInput
 
 Bytes = NDArray[np.uint8]
 VALID_SHARE = 10  # one in so many training images is for validation
@@ -32,10 +36,10 @@ OBJECTS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 
 @dataclass(frozen=True)
-class NamedSet:
+class ImageSet:
     """An image task of the paper."""
 
-    data: str  # as `download` calls it
+    data: str  # its name in the catalogue
     classes: tuple[str, ...]
     paper: float  # accuracy of S4 in tab:image
     paper_augmented: float | None = None  # the same with augmentation, where the paper has it
@@ -44,9 +48,9 @@ class NamedSet:
 
 
 SETS = {
-    "smnist": NamedSet("mnist", DIGITS, 0.9963),
-    "pmnist": NamedSet("mnist", DIGITS, 0.9870, permuted=True),
-    "scifar": NamedSet("cifar10", OBJECTS, 0.9113, 0.9316, flips=True),
+    "smnist": ImageSet("mnist", DIGITS, 0.9963),
+    "pmnist": ImageSet("mnist", DIGITS, 0.9870, permuted=True),
+    "scifar": ImageSet("cifar10", OBJECTS, 0.9113, 0.9316, flips=True),
 }
 
 
@@ -61,7 +65,7 @@ def load(
     if name not in SETS:
         raise ValueError(f"data: there is no image task {name!r}; {nearest(name, SETS)}")
     chosen = SETS[name]
-    path = download.require(chosen.data, None if data_dir is None else Path(data_dir))
+    path = catalogue.require(chosen.data, None if data_dir is None else Path(data_dir))
     read = read_mnist if chosen.data == "mnist" else read_cifar10
     (pixels, labels), (test_pixels, test_labels) = read(path)
     order = shuffled(len(pixels), split_seed)
@@ -79,15 +83,13 @@ def load(
         "valid": images(pixels[valid], labels[valid]),
         "test": images(test_pixels, test_labels),
     }
-    height, width, channels = pixels.shape[1:]
+    height, width = pixels.shape[1:3]
     paper = chosen.paper_augmented if augment else chosen.paper
     return ImageTask(
         name=name,
         train=parts["train"],
         valid=parts["valid"],
         test=parts["test"],
-        input_size=channels,
-        output_size=len(chosen.classes),
         paper={} if paper is None else {"accuracy": paper},
         inputs=ClassifierInput(chosen.classes, mean, deviation, height * width),
         counts={part: tuple(np.bincount(split.labels, minlength=10).tolist()) for part, split in parts.items()},
@@ -187,7 +189,7 @@ def random_bits(seed: int, epoch: int, index: NDArray[np.int64]) -> NDArray[np.u
 
 @dataclass(frozen=True, kw_only=True)
 class ImageTask(ClassificationTask):
-    """Say what an image shows, from its pixels one after the other."""
+    """Classify images from their pixels, one after the other."""
 
     train: Images
     valid: Images
@@ -197,8 +199,13 @@ class ImageTask(ClassificationTask):
     crops: int = 0
     flips: bool = False
 
+    @property
+    def spec(self) -> Spec:
+        """As for other sequences, with the size of the image for those models that see it whole."""
+        return replace(super().spec, image_size=self.size)
+
     def train_at(self, epoch: int, seed: int) -> Split:
-        """The train part, with other crops and flips in each epoch if they are asked for."""
+        """The training set, with other crops and flips in each epoch if they are asked for."""
         if not self.crops and not self.flips:
             return self.train
         return AugmentedImages(self.train, epoch, seed, self.crops, self.flips)
@@ -213,88 +220,40 @@ class ImageTask(ClassificationTask):
         return values.reshape(*self.size, -1)
 
 
-# Files
+@TASKS.register("images")
+@dataclass(frozen=True)
+class ImageConfig(TaskConfig):
+    """A task of images read pixel by pixel."""
 
+    data: Literal["smnist", "pmnist", "scifar"] = "smnist"
+    """Digits, digits in one fixed random order of their pixels, or colour images."""
+    augment: bool = False
+    """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
+    split_seed: int = 0
+    """Seed of the choice of one training image in ten for validation."""
 
-def read_mnist(folder: Path) -> tuple[tuple[Bytes, Bytes], tuple[Bytes, Bytes]]:
-    """(pixels (n, 28, 28, 1), labels (n,)) to train and to test."""
-    train, test = (
-        _labelled(
-            read_idx(_file(folder, f"{part}-images-idx3-ubyte"), (None, 28, 28))[..., None],
-            read_idx(_file(folder, f"{part}-labels-idx1-ubyte"), (None,)),
-            folder,
-        )
-        for part in ("train", "t10k")
-    )
-    return train, test
+    def __post_init__(self) -> None:
+        check_least(self, split_seed=0)
 
+    def build(self, data_dir: Path | None = None) -> ImageTask:
+        """The task with its images."""
+        return load(self.data, self.augment, self.split_seed, data_dir)
 
-def read_idx(path: Path, shape: tuple[int | None, ...]) -> Bytes:
-    """The bytes in an IDX file, which must have this shape: zero, zero, type, dimensions, sizes (big-endian), data."""
-    try:
-        with path.open("rb") as file:
-            zipped = file.read(2) == b"\x1f\x8b"
-            file.seek(0)
-            data = gzip.decompress(file.read()) if zipped else file.read()
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: the gzip file is damaged ({error}); fetch it again") from error
-    magic = bytes((0, 0, 8, len(shape)))  # 8: unsigned bytes
-    if data[:4] != magic:
-        raise ValueError(
-            f"{path}: expected an IDX file of unsigned bytes in {len(shape)} dimensions, which begins with "
-            f"{magic.hex(' ')}, got {data[:4].hex(' ') or 'nothing'}; fetch it again"
-        )
-    start = 4 + 4 * len(shape)
-    sizes = tuple(np.frombuffer(data[4:start].ljust(4 * len(shape), b"\0"), ">u4").tolist())
-    if any(wanted not in (None, size) for wanted, size in zip(shape, sizes, strict=True)):
-        raise ValueError(
-            f"{path}: expected an array of {_times(shape)}, got {_times(sizes)}; is it another set's file?"
-        )
-    if len(data) != start + math.prod(sizes):
-        raise ValueError(
-            f"{path}: expected {start + math.prod(sizes):,} bytes for {_times(sizes)}, got {len(data):,}; "
-            "the file may be cut off: fetch it again"
-        )
-    return np.frombuffer(data, np.uint8, offset=start).reshape(sizes)
-
-
-def read_cifar10(folder: Path) -> tuple[tuple[Bytes, Bytes], tuple[Bytes, Bytes]]:
-    """(pixels (n, 32, 32, 3), labels (n,)) to train and to test."""
-    batches = [read_cifar10_batch(folder / f"data_batch_{k}.bin") for k in range(1, 6)]
-    train = np.concatenate([pixels for pixels, _ in batches]), np.concatenate([labels for _, labels in batches])
-    return train, read_cifar10_batch(folder / "test_batch.bin")
-
-
-def read_cifar10_batch(path: Path) -> tuple[Bytes, Bytes]:
-    """One file of the binary version: records of a label, then 1024 bytes each of red, green and blue, row by row."""
-    data = np.fromfile(path, np.uint8)
-    record = 1 + 3 * 32 * 32
-    if not len(data) or len(data) % record:
-        raise ValueError(
-            f"{path}: expected records of {record:,} bytes, got {len(data):,} bytes in all; "
-            "the file may be cut off, or not be the binary version: fetch it again"
-        )
-    records = data.reshape(-1, record)
-    planes = records[:, 1:].reshape(-1, 3, 32, 32)
-    return _labelled(np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), records[:, 0].copy(), path)
-
-
-def _labelled(pixels: Bytes, labels: Bytes, source: Path) -> tuple[Bytes, Bytes]:
-    if not len(pixels) == len(labels) > 0:
-        raise ValueError(f"{source}: expected a label for each image, got {len(labels):,} for {len(pixels):,} images")
-    if labels.max() > 9:
-        raise ValueError(f"{source}: expected labels from 0 to 9, got {labels.max()}; fetch it again")
-    return pixels, labels
-
-
-def _file(folder: Path, name: str) -> Path:
-    """The compressed file, as it is published, or what is in it."""
-    zipped = folder / f"{name}.gz"
-    return zipped if zipped.is_file() else folder / name
-
-
-def _times(sizes: Sequence[Any]) -> str:
-    return " x ".join("any" if size is None else f"{size:,}" for size in sizes)
+    def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
+        """New images, as pixels from 0 to 255, row by row, in the form that a trained model sees; and notes."""
+        if sequences.length != inputs.length:
+            lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
+            raise ValueError(f"{sequences.source}: expected images of {inputs.length} pixels, got {lengths}")
+        low, high, notes = sequences.values.min(), sequences.values.max(), []
+        if low < 0 or high > 255:
+            raise ValueError(f"{sequences.source}: expected pixels from 0 to 255, got {low:g} to {high:g}")
+        if high <= 1:
+            notes.append(f"pixels are expected from 0 to 255, and these are from {low:g} to {high:g}")
+        values = inputs.standardise(sequences.values)
+        if SETS[self.data].permuted:
+            order = permutation(inputs.length or 0)
+            values = values.reshape(len(sequences), -1, inputs.channels)[:, order].reshape(values.shape)
+        return values, notes
 
 
 def _statistics(pixels: Bytes) -> tuple[tuple[float, ...], tuple[float, ...]]:
