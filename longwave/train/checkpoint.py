@@ -1,7 +1,7 @@
 """Checkpoints that survive a kill at any moment.
 
-A file is written under another name, flushed to disk, and moved into place; the one before is kept. Each carries the
-SHA-256 of its content, so that a damaged one is known for what it is, and the one before serves. Loading unpickles no
+A file is written atomically, and the one before is kept. Each carries the SHA-256 of its content, so that a damaged one
+is recognised, and the one before serves. Loading unpickles no
 code (`weights_only`).
 """
 
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from longwave.data import files
 
 MAGIC = b"longwave checkpoint 1\n"
 LAST, PREVIOUS, DAMAGED = "last.ckpt", "previous.ckpt", "damaged.ckpt"
@@ -28,16 +30,14 @@ def save(folder: Path, content: dict[str, Any]) -> None:
     buffer = io.BytesIO()
     torch.save(content, buffer)
     payload = buffer.getvalue()
-    part = folder / f".{LAST}.part"
-    with open(part, "wb") as file:
+    last = folder / LAST
+    with files.atomic(last) as file:
         file.write(MAGIC + hashlib.sha256(payload).digest())
         file.write(payload)
         file.flush()
         os.fsync(file.fileno())
-    last = folder / LAST
-    if last.exists():
-        os.replace(last, folder / PREVIOUS)
-    os.replace(part, last)
+        if last.exists():
+            os.replace(last, folder / PREVIOUS)
 
 
 def load(folder: Path) -> tuple[dict[str, Any], str | None] | None:

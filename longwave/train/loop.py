@@ -6,17 +6,13 @@ what it had done since its last checkpoint, bit by bit, and goes on.
 """
 
 import contextlib
-import importlib.util
-import json
 import math
-import os
 import shlex
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,12 +21,11 @@ from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from longwave import models
-from longwave.kernels import native
-from longwave.tasks.base import Batch, Split, Task
-from longwave.train import checkpoint
-from longwave.train.config import Experiment
+from longwave import ops
+from longwave.tasks.base import Batch, Outcome, Scores, Split, Task
+from longwave.train import checkpoint, trackers
 from longwave.train.display import Display
+from longwave.train.folder import RunFolder
 from longwave.train.optim import param_groups
 
 
@@ -54,59 +49,72 @@ class Position:
     best_step: int = 0
     stale: int = 0  # validations since the best
     plateau: int = 0  # validations since the best or since the rate fell
-    rate: float = 1.0  # what plateaus have made of the learning rate
+    rate: float = 1.0  # the factor that plateaus have left of the learning rate
     seconds: float = 0.0
     finished: bool = False
 
 
-class Run:
-    """One training run in one folder: config.json, metrics.jsonl, checkpoints/, best/."""
+class ModelOnTask(nn.Module):
+    """A model and its task as one module: data-parallel training then sees one forward, whatever the task calls."""
 
-    def __init__(self, folder: Path, experiment: Experiment, task: Task, *, quiet: bool = False) -> None:
-        self.folder, self.experiment, self.task = folder, experiment, task
+    def __init__(self, model: nn.Module, task: Task) -> None:
+        super().__init__()
+        self.model, self.task = model, task
+
+    def forward(self, batch: Batch) -> Outcome:
+        """Loss and scores of a batch."""
+        return self.task.outcome(self.model, batch)
+
+
+class Run:
+    """One training run in one folder."""
+
+    def __init__(self, folder: RunFolder, task: Task, *, quiet: bool = False) -> None:
+        self.folder, self.task = folder, task
+        self.experiment = experiment = folder.config.experiment
         self.config = experiment.loop
         precision, cpu = experiment.optim.precision, not torch.cuda.is_available()
         if precision == "fp16" and cpu:
-            raise ValueError("precision: fp16 wants a GPU, and there is none; expected bf16 or no")
+            raise ValueError("precision: fp16 needs a GPU, and there is none; expected bf16 or no")
+        trackers.check(self.config.tracker)
         if AcceleratorState._shared_state and AcceleratorState().mixed_precision != precision:
             AcceleratorState._reset_state()  # an earlier run in this process had another precision
-        self.accelerator = Accelerator(mixed_precision=precision, cpu=cpu, log_with=None)
+        self.accelerator = Accelerator(
+            mixed_precision=precision, cpu=cpu, log_with=self.config.tracker, project_dir=str(folder.path)
+        )
         kind = self.accelerator.distributed_type
         if kind in (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
             raise TrainingError(
-                f"this loop wants the whole model in every process, and was launched with {kind.value}; launch it "
+                f"this loop needs the whole model in every process, and was launched with {kind.value}; launch it "
                 "without, or wrap the model in a loop of your own (docs: training)"
             )
-        if experiment.loop.tensorboard and importlib.util.find_spec("tensorboard") is None:
-            raise ValueError("tensorboard: is not installed; pip install longwave[tensorboard]")
-        native.keep_memory()
+        ops.keep_memory()
         torch.manual_seed(self.config.seed)  # the same weights in every process
-        model = models.build(experiment.model)
+        self.model: Any = experiment.model.build()
         optim = experiment.optim
-        groups = param_groups(model, optim.lr, optim.weight_decay, optim.ssm_lr, optim.dt_lr)
+        groups = param_groups(self.model, optim.lr, optim.weight_decay, optim.ssm_lr, optim.dt_lr)
         optimizer = torch.optim.AdamW(groups)
         self.base_rates = [group["lr"] for group in optimizer.param_groups]
-        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        self.module, self.optimizer = self.accelerator.prepare(ModelOnTask(self.model, task), optimizer)
         torch.manual_seed(self.config.seed * 1_000_003 + self.accelerator.process_index)  # dropout of its own in each
         self.position = Position()
         self.batches = math.ceil(len(task.train) / self.config.batch_size)
         for part, split in (("training", task.train), ("validation", task.valid), ("test", task.test)):
             if not len(split):
-                raise TrainingError(f"task {task.name}: the {part} part is empty")
+                raise TrainingError(f"task {task.name}: the {part} set is empty")
         self.display = Display(quiet or not self.main, self.batches, self.config.epochs, task.goal)
         self._interrupted = False
-        self._board: Any = None
 
     # Running
 
     def fit(self, resume: bool) -> dict[str, Any]:
-        """Train to the end, then score the best weights on the validation and test parts."""
+        """Train to the end, then score the best weights on the validation and test sets."""
         if resume:
             self._resume()
         elif self.main:
             self._forget()
         try:
-            with self.display:
+            with self.display, trackers.tracking(self.accelerator, self.experiment):
                 with self._interruptible():
                     self._train()
                 return self._finish()
@@ -131,8 +139,8 @@ class Run:
         while not at.finished and at.epoch < self.config.epochs:
             started = time.perf_counter()
             split = self.task.train_at(at.epoch, self.config.seed)
-            for batch, share in self._load(split, self._order(at.epoch)[at.batch :]):
-                loss = self._step(batch, share)
+            for batch, is_ours in self._load(split, self._order(at.epoch)[at.batch :]):
+                loss = self._step(batch, is_ours)
                 at.batch += 1
                 at.step += 1
                 self.display.step(at.epoch, at.batch, loss, self._factor())
@@ -140,7 +148,7 @@ class Run:
                     at.seconds += time.perf_counter() - started
                     self._validate(loss)
                     started = time.perf_counter()
-                if self._over_processes(float(self._interrupted)):
+                if self._sum_over_processes(float(self._interrupted)):
                     at.seconds += time.perf_counter() - started
                     self._save()
                     raise Interrupted(f"stopped at step {at.step}; go on with: {self._resume_command()}")
@@ -149,47 +157,44 @@ class Run:
             at.epoch, at.batch = at.epoch + 1, 0
         at.finished = True
 
-    def _step(self, batch: Batch, share: float) -> float:
-        """One optimiser step; `share` is this process' part of the whole batch, over an equal part."""
-        self.model.train()
+    def _step(self, batch: Batch, is_ours: bool = True) -> float:
+        """One optimiser step; a batch that is not ours counts nothing, but takes part in what all processes do.
+
+        The loss is a sum over the terms of the whole batch, in all its parts and processes, over their number. So each
+        term weighs the same, wherever it is computed: rows may have unequal numbers of tokens.
+        """
+        self.module.train()
         for group, rate in zip(self.optimizer.param_groups, self.base_rates, strict=True):
             group["lr"] = rate * self._factor()
-        total, size = 0.0, len(batch["y"])
-        parts = math.ceil(size / self.experiment.optim.accumulate)
-        for start in range(0, size, parts):
-            part = {name: values[start : start + parts] for name, values in batch.items()}
-            weight = share * len(part["y"]) / size
-            last = start + parts >= size
-            with self._maybe_no_sync(last), self.accelerator.autocast():
-                loss = self.task.loss(self._predict(part), part) * weight
+        size = len(batch["x"])
+        rows = math.ceil(size / self.experiment.optim.accumulate)
+        terms = max(1.0, self._sum_over_processes(float(self.task.count(batch) if is_ours else 0)))
+        processes, total = self.accelerator.num_processes, 0.0
+        for start in range(0, size, rows):
+            part = {name: values[start : start + rows] for name, values in batch.items()}
+            with contextlib.nullcontext() if start + rows >= size else self.accelerator.no_sync(self.module):
+                # Gradients are averaged over the processes, so that each of them brings its sum so many times.
+                loss = self.module(part).loss / terms * (processes if is_ours else 0)
                 self.accelerator.backward(loss)
-            total += float(loss.detach())
-        total = self._over_processes(total)
+            total += float(loss.detach()) / processes
+        total = self._sum_over_processes(total)
         if not math.isfinite(total):
             self._fail("the loss is not finite", batch)
         if self.experiment.optim.clip:
-            self.accelerator.clip_grad_norm_(self.model.parameters(), self.experiment.optim.clip)
+            self.accelerator.clip_grad_norm_(self.module.parameters(), self.experiment.optim.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
         return total
 
-    def _maybe_no_sync(self, last: bool) -> Any:
-        return contextlib.nullcontext() if last else self.accelerator.no_sync(self.model)
-
-    def _over_processes(self, value: float) -> float:
-        """The mean of a number over the processes, which they then agree on."""
+    def _sum_over_processes(self, value: float) -> float:
+        """The sum of a number over the processes, which they then agree on."""
         if self.accelerator.num_processes == 1:
             return value
         mine = torch.tensor(value, dtype=torch.float64, device=self.accelerator.device)
-        return float(self.accelerator.reduce(mine, reduction="mean"))
-
-    def _predict(self, batch: Batch) -> Tensor:
-        output, _ = self.model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"))
-        result: Tensor = output.float() if output.dtype in (torch.bfloat16, torch.float16) else output
-        return result
+        return float(self.accelerator.reduce(mine, reduction="sum"))
 
     def _factor(self) -> float:
-        """What the schedule makes of the base learning rates at this step."""
+        """The schedule's factor of the base learning rates at this step."""
         optim, step = self.experiment.optim, self.position.step
         warm = min(1.0, (step + 1) / optim.warmup) if optim.warmup else 1.0
         if optim.schedule == "cosine":
@@ -212,11 +217,11 @@ class Run:
         size = self.config.batch_size
         return [order[i : i + size] for i in range(0, len(order), size)]
 
-    def _load(self, split: Split, batches: list[list[int]]) -> Iterator[tuple[Batch, float]]:
-        """Batches on the device, each with the share that this process has of it.
+    def _load(self, split: Split, batches: list[list[int]]) -> Iterator[tuple[Batch, bool]]:
+        """This process' rows of each batch, on the device, and whether they are its own.
 
-        Where there are fewer rows than processes, those that have none take the first with a share of 0: every process
-        must take part in every forward and backward pass.
+        Where there are fewer rows than processes, those that have none take the first, which is not theirs: every
+        process must take part in every forward and backward pass.
         """
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
         mine = [indices[rank::world] or indices[:1] for indices in batches]
@@ -232,25 +237,20 @@ class Run:
         with _without_interrupts():
             loaded = iter(loader)
         for batch, whole in zip(loaded, batches, strict=True):
-            share = len(whole[rank::world]) * world / len(whole)
-            yield {name: values.to(self.accelerator.device) for name, values in batch.items()}, share
+            yield {name: values.to(self.accelerator.device) for name, values in batch.items()}, rank < len(whole)
 
     # Scores
 
-    def evaluate(self, split: Split) -> dict[str, float]:
+    def evaluate(self, split: Split) -> Scores:
         """Exact scores over a whole split, whatever the batches and processes."""
         size = self.config.eval_batch_size
         indices = list(range(len(split)))
-        batches = [indices[i : i + size] for i in range(0, len(indices), size)]
         sums: dict[str, Tensor] = {}
-        self.model.eval()
+        self.module.eval()
         with torch.no_grad():
-            for batch, share in self._load(split, batches):
-                with self.accelerator.autocast():
-                    output = self._predict(batch)
-                for name, (total, count) in self.task.scores(output, batch).items():
-                    pair = torch.stack((total.double(), total.new_full((), count, dtype=torch.float64)))
-                    pair = pair if share else torch.zeros_like(pair)
+            for batch, is_ours in self._load(split, [indices[i : i + size] for i in range(0, len(indices), size)]):
+                for name, (total, count) in self.module(batch).scores.items():
+                    pair = torch.stack((total.double(), total.new_full((), count, dtype=torch.float64))) * is_ours
                     sums[name] = sums[name] + pair if name in sums else pair
         names = list(sums)
         stacked = self.accelerator.reduce(torch.stack([sums[name] for name in names]), reduction="sum")
@@ -273,37 +273,35 @@ class Run:
         if better:
             at.best, at.best_loss, at.best_step = value, loss_there, at.step
             if self.main:
-                self._unwrapped().save_pretrained(self.folder / "best")
+                self.model.save_pretrained(self.folder.path / "best")
         if at.plateau > self.experiment.optim.plateau_patience:
             at.rate, at.plateau = at.rate * self.experiment.optim.plateau_factor, 0
         if self.config.patience and at.stale >= self.config.patience:
             at.finished = True
         lr = self.base_rates[0] * self._factor()
         line = {"step": at.step, "epoch": at.step / self.batches, "loss": loss, "lr": lr, "seconds": at.seconds}
-        self._log({**line, **{f"valid_{name}": v for name, v in scores.items()}})
+        line |= {f"valid_{name}": v for name, v in scores.items()}
+        if self.main:
+            self.folder.log(line)
+        self.accelerator.log(line, step=at.step)
         self.display.validated(at.step, loss, scores[goal], better)
         self._save()
 
     def _finish(self) -> dict[str, Any]:
         """Scores of the best weights, and the run's summary."""
         self.accelerator.wait_for_everyone()
-        self.load_weights(models.load(self.folder / "best"))
+        self.model.load_state_dict(self.folder.load_best().state_dict())
         self.display.testing()
-        result = {
+        return {
+            "model": self.experiment.model.label,
             "valid": self.evaluate(self.task.valid),
             "test": self.evaluate(self.task.test),
             "best_step": self.position.best_step,
             "steps": self.position.step,
             "seconds": round(self.position.seconds, 1),
-            "parameters": sum(p.numel() for p in self._unwrapped().parameters()),
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "paper": self.task.paper,
         }
-        if self.main:
-            write_json(self.folder / "result.json", result)
-        return result
-
-    def load_weights(self, model: nn.Module) -> None:
-        """Take over the weights of another model."""
-        self._unwrapped().load_state_dict(model.state_dict())
 
     # Saving
 
@@ -311,10 +309,10 @@ class Run:
         random = self._random_states()
         if self.main:
             checkpoint.save(
-                self.folder / "checkpoints",
+                self.folder.path / "checkpoints",
                 {
                     "position": asdict(self.position),
-                    "model": self._unwrapped().state_dict(),
+                    "model": self.model.state_dict(),
                     "optimizer": self.optimizer.state_dict(),
                     "scaler": None if self.accelerator.scaler is None else self.accelerator.scaler.state_dict(),
                     "random": random,
@@ -342,11 +340,11 @@ class Run:
 
     def _forget(self) -> None:
         """Remove what an earlier run left in the folder."""
-        (self.folder / "metrics.jsonl").unlink(missing_ok=True)
-        checkpoint.clear(self.folder / "checkpoints")
+        self.folder.clear()
+        checkpoint.clear(self.folder.path / "checkpoints")
 
     def _resume(self) -> None:
-        loaded = checkpoint.load(self.folder / "checkpoints")
+        loaded = checkpoint.load(self.folder.path / "checkpoints")
         self.accelerator.wait_for_everyone()
         if loaded is None:
             if self.main:
@@ -354,35 +352,21 @@ class Run:
             return
         content, note = loaded
         if note and self.main:
-            checkpoint.set_damaged_aside(self.folder / "checkpoints")
+            checkpoint.set_damaged_aside(self.folder.path / "checkpoints")
             self.display.say(note)
         self.position = Position(**content["position"])
-        self._unwrapped().load_state_dict(content["model"])
+        self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
         if self.accelerator.scaler is not None and content.get("scaler"):
             self.accelerator.scaler.load_state_dict(content["scaler"])
         self._restore_random_states(content["random"])
         if self.main:
-            _truncate_log(self.folder / "metrics.jsonl", self.position.step)
+            self.folder.truncate_metrics(self.position.step)
             self.display.say(f"going on at step {self.position.step}")
-
-    def _log(self, line: dict[str, Any]) -> None:
-        if not self.main:
-            return
-        with open(self.folder / "metrics.jsonl", "a") as file:
-            file.write(json.dumps(line) + "\n")
-        if self.config.tensorboard:
-            if self._board is None:
-                from torch.utils.tensorboard import SummaryWriter
-
-                self._board = SummaryWriter(str(self.folder / "tensorboard"))
-            for name, value in line.items():
-                self._board.add_scalar(name, value, line["step"])
-            self._board.flush()
 
     def _fail(self, what: str, batch: Batch | None = None) -> None:
         lr = self.base_rates[0] * self._factor()
-        parameters = list(self._unwrapped().named_parameters())
+        parameters = list(self.model.named_parameters())
         bad = [n for n, p in parameters if not _finite(p)]
         # Weights come first: once one of them is bad, so is every gradient. Then the data, which spoils them all too.
         bad += [f"{n} of the batch, so look at the data" for n, v in (batch or {}).items() if not _finite(v)]
@@ -390,7 +374,7 @@ class Run:
             gradients = [f"the gradient of {n}" for n, p in parameters if p.grad is not None and not _finite(p.grad)]
             size, largest = max((float(p.detach().abs().max()), n) for n, p in parameters)
             bad = [f"{(gradients or ['none'])[0]}, and the largest weight is {size:.2g} in {largest}"]
-        folder = self.folder / "checkpoints"
+        folder = self.folder.path / "checkpoints"
         is_there = (folder / checkpoint.LAST).exists()
         kept = f"The last good checkpoint is kept in {folder}" if is_there else "There was no checkpoint yet"
         raise TrainingError(
@@ -399,7 +383,7 @@ class Run:
         )
 
     def _resume_command(self) -> str:
-        return f"longwave train --resume {shlex.quote(str(self.folder))}"
+        return f"longwave train --resume {shlex.quote(str(self.folder.path))}"
 
     def _on_interrupt(self, *_: Any) -> None:
         if self._interrupted:
@@ -409,11 +393,8 @@ class Run:
 
     @property
     def main(self) -> bool:
-        """Whether this process is the one that writes."""
+        """Whether this is the main process, which writes."""
         return bool(self.accelerator.is_main_process)
-
-    def _unwrapped(self) -> Any:
-        return self.accelerator.unwrap_model(self.model)
 
 
 class _Indexed(Dataset[Batch]):
@@ -452,34 +433,3 @@ def _leave_interrupts_to_the_main_process(worker: int) -> None:
 
 def _finite(values: Tensor) -> bool:
     return bool(torch.isfinite(values).all())
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file that appears whole or not at all."""
-    write_whole(path, json.dumps(content, indent=2) + "\n")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file that appears whole or not at all."""
-    if path.is_dir():
-        raise ValueError(f"{path}: expected the name of a file to write, got a folder")
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _truncate_log(path: Path, step: int) -> None:
-    """Drop what was logged after the checkpoint: it will be logged again."""
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_text().splitlines():
-        try:
-            if json.loads(line)["step"] <= step:
-                kept.append(line)
-        except (ValueError, KeyError):
-            break  # half a line, from a kill while it was written
-    write_whole(path, "".join(line + "\n" for line in kept))

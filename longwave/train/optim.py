@@ -4,10 +4,7 @@ from typing import Any
 
 from torch import nn
 
-from longwave.layers.lssl import LSSL
-from longwave.layers.s4 import S4
-
-SSM_PARAMETERS: dict[type[nn.Module], tuple[str, ...]] = {S4: ("Lambda_re", "Lambda_im", "P", "B"), LSSL: ("A", "B")}
+from longwave.layers.rates import ssm_parameters
 
 
 def param_groups(
@@ -24,10 +21,8 @@ def param_groups(
     ssm: dict[int, nn.Parameter] = {}
     dt: dict[int, nn.Parameter] = {}
     for layer in module.modules():
-        for kind, names in SSM_PARAMETERS.items():
-            if isinstance(layer, kind):
-                ssm |= {id(p): p for p in (layer.get_parameter(name) for name in names)}
-                dt |= {id(p): p for p in (layer.get_parameter("log_dt"),)}
+        for name, parameter in ssm_parameters(layer).items():
+            (dt if name == "log_dt" else ssm)[id(parameter)] = parameter
     rest = {id(p): p for p in module.parameters() if id(p) not in ssm and id(p) not in dt}
     groups = [
         {"params": _trainable(rest), "lr": lr, "weight_decay": weight_decay, "name": "rest"},

@@ -1,0 +1,120 @@
+"""What an experiment is: a task, a model, an optimiser and a loop, each with its settings, under a name."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from longwave.models import ModelConfig, SequenceConfig
+from longwave.registry import Registry
+from longwave.settings import Settings, check_least
+from longwave.tasks.base import TaskConfig
+
+
+@dataclass(frozen=True)
+class OptimConfig(Settings):
+    """AdamW with the right parameter groups, a schedule, and when to stop."""
+
+    lr: float = 0.01
+    """Learning rate of everything but the SSM parameters."""
+    ssm_lr: float = 0.001
+    """Learning rate of dt, Lambda, P and B."""
+    dt_lr: float | None = None
+    """Learning rate of dt, if it differs."""
+    weight_decay: float = 0.0
+    """Weight decay (never on dt, Lambda, P and B)."""
+    schedule: Literal["cosine", "plateau", "constant"] = "cosine"
+    """Cosine decay to 0 over all steps, decay when the validation score stops improving, or neither."""
+    warmup: int = 0
+    """Steps of linear warm-up."""
+    plateau_patience: int = 5
+    """Validations without a better score before the rate falls (schedule plateau)."""
+    plateau_factor: float = 0.2
+    """By which the rate then is multiplied."""
+    clip: float = 0.0
+    """Largest norm of the gradient, 0 for no clipping."""
+    accumulate: int = 1
+    """Parts that a batch is cut into, one after the other, to save memory."""
+    precision: Literal["no", "bf16", "fp16"] = "no"
+    """Mixed precision; the SSMs stay in float32."""
+
+    def __post_init__(self) -> None:
+        check_least(self, accumulate=1, warmup=0, plateau_patience=0, clip=0)
+        if not 0 < self.plateau_factor <= 1:
+            raise ValueError(f"plateau_factor: expected a number above 0 and up to 1, got {self.plateau_factor}")
+
+
+@dataclass(frozen=True)
+class LoopConfig(Settings):
+    """How long to train, and how often to look."""
+
+    epochs: int = 10
+    """Passes over the training set."""
+    batch_size: int = 50
+    """Examples of a step, over all processes."""
+    eval_batch_size: int = 200
+    """Examples of a batch in evaluation; it does not change the scores."""
+    validations: int = 1
+    """Validations an epoch, evenly spaced."""
+    patience: int = 0
+    """Validations without a better score before the run ends, 0 for never."""
+    workers: int = 0
+    """Processes that load data, 0 for none."""
+    seed: int = 0
+    """Seed of weights, order and dropout."""
+    tracker: str | None = None
+    """Also log to tensorboard, wandb, mlflow or another tracker that accelerate knows."""
+
+    def __post_init__(self) -> None:
+        check_least(self, epochs=1, batch_size=1, eval_batch_size=1, validations=1, patience=0, workers=0, seed=0)
+        if self.seed >= 2**32:
+            raise ValueError(f"seed: expected a number below 2^32, got {self.seed}")
+
+    @classmethod
+    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """TensorBoard was once the only tracker."""
+        if "tensorboard" not in values:
+            return values
+        kept = {name: value for name, value in values.items() if name != "tensorboard"}
+        return {**kept, "tracker": "tensorboard" if values["tensorboard"] else None}
+
+
+@dataclass(frozen=True)
+class Experiment(Settings):
+    """Everything that defines a run."""
+
+    name: str
+    task: TaskConfig
+    model: ModelConfig = field(default_factory=SequenceConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    loop: LoopConfig = field(default_factory=LoopConfig)
+
+    @property
+    def takes_custom_data(self) -> bool:
+        """Whether the experiment is the one for custom data of its kind of task, which then has the same name."""
+        return self.name == self.task.kind
+
+    @classmethod
+    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The first runs were all forecasts by sequence models, and did not say so."""
+        first = {"task": "forecast", "model": "SequenceModel"}
+        said = {
+            part: {"kind": kind, **values[part]} for part, kind in first.items() if isinstance(values.get(part), dict)
+        }
+        return {**values, **said}
+
+
+class Family(NamedTuple):
+    """Experiments that belong together, as `longwave list` shows them."""
+
+    title: str
+    rows: list[tuple[str, str]]  # names, and what they are
+    custom: tuple[tuple[str, str], ...] = ()  # those for custom data, with the options that they need
+
+
+EXPERIMENTS: Registry[Experiment] = Registry("experiment", "longwave.experiments")
+FAMILIES: Registry[Family] = Registry("family of experiments", "longwave.experiments")
+
+
+def register(*experiments: Experiment) -> None:
+    """Make experiments known by their names."""
+    for experiment in experiments:
+        EXPERIMENTS.register(experiment.name)(experiment)

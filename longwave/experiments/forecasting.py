@@ -1,0 +1,54 @@
+"""Forecasting: the paper's tables on ETT, Weather and ECL, small settings for a CPU, and custom series."""
+
+from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.models import SequenceConfig
+from longwave.tasks.forecasting import HORIZONS, ForecastConfig
+
+
+def _paper(data: str, horizon: int, multivariate: bool) -> Experiment:
+    """tab:informer-s, tab:informer-m: two layers of width 128, dropout 0.25, plateau decay, ten epochs."""
+    return Experiment(
+        name=f"{data}-{horizon}" + ("-m" if multivariate else ""),
+        task=ForecastConfig(data=data, horizon=horizon, context=384, multivariate=multivariate),
+        model=SequenceConfig(d_model=128, n_layers=2, dropout=0.25, decoder="forecast"),
+        optim=OptimConfig(lr=0.01, schedule="plateau"),
+        loop=LoopConfig(epochs=10, batch_size=50, validations=5, patience=20),
+    )
+
+
+def _small(name: str, task: ForecastConfig) -> Experiment:
+    """A few minutes on two cores: narrower, each window shifted by its last value, tied dropout."""
+    return Experiment(
+        name,
+        task,
+        SequenceConfig(d_model=32, n_layers=2, dropout=0.2, tie_dropout=True, decoder="forecast", window="last"),
+        OptimConfig(lr=0.002, weight_decay=0.05, schedule="cosine", warmup=20),
+        LoopConfig(epochs=3, batch_size=50, validations=4),
+    )
+
+
+def _rows() -> list[tuple[str, str]]:
+    rows = []
+    for multivariate in (False, True):
+        for data, horizons in HORIZONS.items():
+            names = f"{data}-{{{','.join(map(str, horizons))}}}" + ("-m" if multivariate else "")
+            columns = "all columns" if multivariate else "the target column"
+            rows.append((names, f"{columns}, horizon {horizons[0]} to {horizons[-1]}"))
+    return rows
+
+
+for multivariate in (False, True):
+    for data, horizons in HORIZONS.items():
+        for horizon in horizons:
+            paper = _paper(data, horizon, multivariate)
+            # Without features of time: a year is too little to learn seasons from, and they made the scores worse.
+            task = ForecastConfig(data, multivariate, horizon, context=336, time_features=False)
+            register(paper, _small(f"{paper.name}-small", task))
+register(_small("forecast", ForecastConfig("own", horizon=96)))
+FAMILIES.register("forecasting")(
+    Family(
+        "Forecasting (the paper's tab:informer-s and tab:informer-m)",
+        _rows(),
+        custom=(("forecast --csv FILE --target COLUMN", "the rows after a series"),),
+    )
+)

@@ -1,0 +1,176 @@
+"""The folder of a run: config.json, metrics.jsonl, result.json, best/ (the best weights), checkpoints/, artifacts."""
+
+import json
+import math
+import platform
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import longwave
+from longwave.data import files
+from longwave.experiments import Experiment
+from longwave.models import load_model
+from longwave.tasks.base import Task
+
+FORMAT = 2  # of config.json; 1 had the settings of all mixers beside those of the model
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What config.json says of a run."""
+
+    experiment: Experiment
+    data_dir: Path | None
+    task: dict[str, Any]  # as `Task.describe` gave it
+    command: str
+    versions: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "format": FORMAT,
+            "experiment": self.experiment.to_dict(),
+            "data_dir": None if self.data_dir is None else str(self.data_dir),
+            "task": self.task,
+            "command": self.command,
+            "versions": self.versions,
+        }
+
+    @classmethod
+    def from_dict(cls, content: Any, path: Path) -> "RunConfig":
+        """The inverse of `to_dict`; `path` is what messages call the file."""
+        if not isinstance(content, dict) or content.get("format") not in (1, FORMAT) or "experiment" not in content:
+            raise ValueError(
+                f"{path}: expected the config.json of a run in format {FORMAT} or older; written by another longwave?"
+            )
+        try:
+            experiment = Experiment.from_dict(content["experiment"], str(path))
+        except ValueError as error:
+            raise ValueError(f"{error}; written by a newer longwave?") from error
+        data_dir = content.get("data_dir")
+        return cls(
+            experiment=experiment,
+            data_dir=None if data_dir is None else Path(data_dir),
+            task=dict(content.get("task", {})),
+            command=str(content.get("command", "")),
+            versions=dict(content.get("versions", {})),
+        )
+
+
+class RunFolder:
+    """One run on disk. Its config.json is read once, when it is opened."""
+
+    def __init__(self, path: Path, config: RunConfig) -> None:
+        self.path, self.config = path, config
+
+    @classmethod
+    def create(cls, path: Path, experiment: Experiment, task: Task, data_dir: Path | None) -> "RunFolder":
+        """A folder for a new run; nothing is written before `write_config`."""
+        check_new(path)
+        versions = {
+            "longwave": longwave.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        }
+        command = shlex.join(["longwave", *sys.argv[1:]])
+        return cls(path, RunConfig(experiment, data_dir, task.describe(), command, versions))
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """The folder of a run that was started earlier."""
+        file = path / "config.json"
+        try:
+            content = json.loads(file.read_text())
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path}: expected the folder of a run, with a config.json ({error})") from error
+        return cls(path, RunConfig.from_dict(content, file))
+
+    def write_config(self, artifacts: dict[str, bytes]) -> None:
+        """Write config.json, and beside it what the run needs to be used again."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        for name, content in artifacts.items():
+            files.write_bytes(self.path / name, content)
+        files.write_json(self.path / "config.json", self.config.to_dict())
+
+    def build_task(self, data_dir: Path | None = None) -> Task:
+        """The task of the run, made sure to be that of its training."""
+        settings = self.config.experiment.task.in_folder(self.path)
+        task = settings.build(data_dir or self.config.data_dir)
+        before, now = (json.loads(json.dumps(facts)) for facts in (self.config.task, task.describe()))
+        for name in ("examples", *task.fingerprint):
+            if before.get(name) and not _is_close(before[name], now[name]):
+                raise ValueError(
+                    f"{self.path}: the data is not what the run was trained on; {name}: expected "
+                    f"{before[name]!r:.300}, got {now[name]!r:.300}. Train a new run on it, or use longwave predict"
+                )
+        return task
+
+    def load_best(self) -> Any:
+        """The best weights, ready to use."""
+        if not (self.path / "best").exists():
+            raise ValueError(
+                f"{self.path}: there are no weights yet, as the run was stopped before its first validation; go on "
+                f"with longwave train --resume {shlex.quote(str(self.path))}"
+            )
+        return load_model(self.path / "best").eval()
+
+    def artifact(self, name: str) -> bytes:
+        """A file that the task left beside the run."""
+        try:
+            return (self.path / name).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{self.path / name}: expected a file of the run, got {error}") from error
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Add a line to metrics.jsonl."""
+        with open(self.path / "metrics.jsonl", "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl; one that a kill cut short is left out, and what follows it."""
+        path = self.path / "metrics.jsonl"
+        lines = []
+        for text in path.read_text().splitlines() if path.exists() else ():
+            try:
+                line = json.loads(text)
+                line["step"]
+            except (ValueError, KeyError, TypeError):
+                break
+            lines.append(line)
+        return lines
+
+    def truncate_metrics(self, step: int) -> None:
+        """Drop what was logged after a checkpoint: it will be logged again."""
+        if (self.path / "metrics.jsonl").exists():
+            kept = [line for line in self.metrics() if line["step"] <= step]
+            files.write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
+
+    def clear(self) -> None:
+        """Remove the metrics that an earlier run left."""
+        (self.path / "metrics.jsonl").unlink(missing_ok=True)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write result.json."""
+        files.write_json(self.path / "result.json", result)
+
+
+def check_new(path: Path) -> None:
+    """Refuse a folder that has a run already."""
+    if (path / "config.json").exists():
+        raise ValueError(f"{path}: there is a run already; go on with longwave train --resume {path}, or choose --out")
+
+
+def _is_close(a: Any, b: Any) -> bool:
+    """Whether two values from JSON are the same, to the rounding of another machine's sums."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_is_close(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_is_close, a, b))
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
+    return bool(a == b)

@@ -1,0 +1,46 @@
+"""Trackers of accelerate: TensorBoard, W&B, MLflow and others, beside a run's own metrics.jsonl."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from accelerate import Accelerator
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+
+from longwave.experiments import Experiment
+from longwave.registry import nearest
+
+
+def check(tracker: str | None) -> None:
+    """Refuse a tracker that accelerate does not know, or that is not installed: it would leave it out in silence."""
+    if tracker is None:
+        return
+    if tracker not in LOGGER_TYPE_TO_CLASS:
+        raise ValueError(f"tracker: there is no {tracker!r}; {nearest(tracker, LOGGER_TYPE_TO_CLASS)}")
+    if tracker not in map(str, get_available_trackers()):
+        raise ValueError(f"tracker: {tracker} is not installed; pip install {tracker}")
+
+
+@contextlib.contextmanager
+def tracking(accelerator: Accelerator, experiment: Experiment) -> Iterator[None]:
+    """Have the trackers of a run begin, and end whatever happens."""
+    if experiment.loop.tracker is None:
+        yield
+        return
+    accelerator.init_trackers(experiment.name, config=_flat(experiment.to_dict()))
+    try:
+        yield
+    finally:
+        for tracker in accelerator.trackers:  # not end_training, which would part from the other processes too
+            tracker.finish()
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings by their dotted names, as numbers and strings, which is what every tracker takes."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value if isinstance(value, int | float | str) else str(value)
+    return flat
