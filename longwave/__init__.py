@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longwave.generate import generate
+    from longwave.infer.generate import generate
     from longwave.layers.s4 import DPLR, S4
     from longwave.train.optim import param_groups
 
@@ -17,7 +17,7 @@ __all__ = ["DPLR", "S4", "__version__", "generate", "param_groups"]
 _HOME = {
     "S4": "longwave.layers.s4",
     "DPLR": "longwave.layers.s4",
-    "generate": "longwave.generate",
+    "generate": "longwave.infer.generate",
     "param_groups": "longwave.train.optim",
 }
 

@@ -1,4 +1,4 @@
-"""Pictures of what a classifier got right and wrong, and of what it went by."""
+"""The report of a classifier: confusion matrix, misclassified examples, attribution."""
 
 import math
 from dataclasses import dataclass
@@ -9,20 +9,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.report.pictures import BLUE, GREY, ORANGE, as_drawn, marker, short
-from longwave.tasks.base import Batch, Split
+from longwave.infer.classification import probabilities
+from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, marker, short
+from longwave.report.base import REPORTS, Section, image, table
+from longwave.tasks.base import Batch, Split, batches, call
 from longwave.tasks.classification import ClassificationTask
-from longwave.tasks.images import ImageTask
 
 SHOWN_CLASSES = 20  # a matrix of more is no picture
 PATH_STEPS = 32  # points on the way from the average example, at which the gradient is taken
 LINES = (BLUE, ORANGE, GREY, "#38a169")
-BINS = 200  # stretches that the evidence along a long sequence is added up over
+BINS = 200  # stretches that the attribution along a long sequence is added up over
 
 
 @dataclass(frozen=True, eq=False)
-class Readings:
-    """What a model made of every example of a part."""
+class Predictions:
+    """A model's predictions for every example of a split."""
 
     probabilities: NDArray[np.float64]  # (n, classes)
     labels: NDArray[np.int64]  # (n,)
@@ -40,43 +41,38 @@ class Readings:
 
     @property
     def confusion(self) -> NDArray[np.int64]:
-        """(classes, classes): how many of the row's class were read as the column's."""
+        """(classes, classes): how many of the row's class were predicted as the column's."""
         count = len(self.classes)
         return np.bincount(self.labels * count + self.predicted, minlength=count**2).reshape(count, count)
 
     def wrong(self, most: int) -> list[int]:
-        """The examples that were read wrongly, the surest mistakes first."""
+        """Misclassified examples, the most confident first."""
         mistakes = np.flatnonzero(self.predicted != self.labels)
         return [int(k) for k in mistakes[np.argsort(-self.confidence[mistakes], kind="stable")][:most]]
 
     def right(self, most: int) -> list[int]:
-        """Examples that were read rightly, of as many classes as there are, in the order of the data."""
+        """Correctly classified examples, of as many classes as there are, in the order of the data."""
         first: dict[int, int] = {}
         for k in np.flatnonzero(self.predicted == self.labels):
             first.setdefault(int(self.labels[k]), int(k))
         return sorted(first.values())[:most]
 
     def caption(self, index: int, width: int = 80) -> str:
-        """What it is, what it was read as, and how surely; in two lines if one would be longer than `width`."""
-        truth, read = self.classes[self.labels[index]], self.classes[self.predicted[index]]
-        told = short(truth) if truth == read else f"{short(truth)} read as {short(read)}"
-        told = f"{told}, {self.confidence[index]:.0%}"
-        return as_drawn(told if len(told) <= width else told.replace(" read as ", "\nread as "))
+        """The class, the prediction and its confidence; in two lines if one would be longer than `width`."""
+        truth, found = self.classes[self.labels[index]], self.classes[self.predicted[index]]
+        text = short(truth) if truth == found else f"{short(truth)} predicted as {short(found)}"
+        text = f"{text}, {self.confidence[index]:.0%}"
+        return as_drawn(text if len(text) <= width else text.replace(" predicted as ", "\npredicted as "))
 
 
-def read(model: Any, task: ClassificationTask, split: Split, size: int = 100) -> Readings:
-    """The model's reading of every example of a split."""
-    rows, labels = [], []
-    with torch.no_grad():
-        for start in range(0, len(split), size):
-            batch = split.batch(range(start, min(start + size, len(split))))
-            rows.append(_output(model, batch, batch["x"]).double().softmax(-1).numpy())
-            labels.append(batch["y"].numpy())
-    return Readings(np.concatenate(rows), np.concatenate(labels), task.inputs.classes)
+def predict(model: Any, task: ClassificationTask, split: Split, size: int = 100) -> Predictions:
+    """The model's predictions for every example of a split."""
+    labels = np.concatenate([batch["y"].numpy() for batch in batches(split, size)])
+    return Predictions(probabilities(model, split, size), labels, task.inputs.classes)
 
 
-def evidence(model: Any, batch: Batch, average: Tensor, steps: int = PATH_STEPS) -> Tensor:
-    """What each number of x added to the lead of the class that the model chose over the one it held second: like x.
+def attribution(model: Any, batch: Batch, average: Tensor, steps: int = PATH_STEPS) -> Tensor:
+    """What each number of x adds to the lead of the predicted class over the second likeliest: of the shape of x.
 
     Integrated gradients (Sundararajan et al., 2017): the gradient of the lead, averaged on the straight way from the
     average example to x, times x - average. All numbers add up to the lead at x minus the lead at the average example,
@@ -84,12 +80,12 @@ def evidence(model: Any, batch: Batch, average: Tensor, steps: int = PATH_STEPS)
     """
     x = batch["x"]
     with torch.no_grad():
-        first, second = _output(model, batch, x).topk(2, dim=-1).indices.unbind(-1)
+        first, second = call(model, batch).topk(2, dim=-1).indices.unbind(-1)
     rows = torch.arange(len(x))
     total = torch.zeros_like(x)
     for k in range(steps):
         point = (average + (k + 0.5) / steps * (x - average)).requires_grad_()
-        output = _output(model, batch, point)
+        output = call(model, {**batch, "x": point})
         lead = (output[rows, first] - output[rows, second]).sum()
         total += torch.autograd.grad(lead, point)[0]
     share = total / steps * (x - average)
@@ -99,29 +95,29 @@ def evidence(model: Any, batch: Batch, average: Tensor, steps: int = PATH_STEPS)
 def average_example(task: ClassificationTask, most: int = 1000) -> Tensor:
     """The mean of the first training examples; where lengths differ, of all steps, which is 0."""
     batch = task.train.batch(range(min(most, len(task.train))))
-    return torch.zeros(1, 1, task.input_size) if "lengths" in batch else batch["x"].mean(0, keepdim=True)
+    return torch.zeros(1, 1, task.inputs.channels) if "lengths" in batch else batch["x"].mean(0, keepdim=True)
 
 
 # Tables
 
 
-def recalls(readings: Readings) -> list[tuple[int, int, float]]:
-    """Of each class that has examples: its number, how many, and the share that was read rightly; the worst first."""
-    matrix = readings.confusion
+def recalls(predictions: Predictions) -> list[tuple[int, int, float]]:
+    """Of each class that has examples: its number, how many, and its recall; the worst first."""
+    matrix = predictions.confusion
     counts = matrix.sum(axis=1)
     rows = [(k, int(n), float(matrix[k, k] / n)) for k, n in enumerate(counts) if n]
     return sorted(rows, key=lambda row: row[2])
 
 
-def confused_pairs(readings: Readings, most: int = 20) -> list[tuple[str, str, int, float]]:
-    """What was taken for what, how often, and how much of its class that is; the commonest mistakes first."""
-    mistakes = readings.confusion.copy()
+def confused_pairs(predictions: Predictions, most: int = 20) -> list[tuple[str, str, int, float]]:
+    """Class, prediction, how often, and the share of the class; the commonest mistakes first."""
+    mistakes = predictions.confusion.copy()
     counts = mistakes.sum(axis=1)
     np.fill_diagonal(mistakes, 0)
     order = np.argsort(-mistakes, axis=None, kind="stable")[:most]
-    pairs = [divmod(int(k), len(readings.classes)) for k in order]
+    pairs = [divmod(int(k), len(predictions.classes)) for k in order]
     return [
-        (readings.classes[i], readings.classes[j], int(mistakes[i, j]), float(mistakes[i, j] / counts[i]))
+        (predictions.classes[i], predictions.classes[j], int(mistakes[i, j]), float(mistakes[i, j] / counts[i]))
         for i, j in pairs
         if mistakes[i, j]
     ]
@@ -130,11 +126,11 @@ def confused_pairs(readings: Readings, most: int = 20) -> list[tuple[str, str, i
 # Pictures
 
 
-def draw_confusion(readings: Readings) -> Any:
+def draw_confusion(predictions: Predictions) -> Any:
     """The confusion matrix; the shade of a cell is its share of the row's class."""
     from matplotlib.figure import Figure
 
-    matrix, count = readings.confusion, len(readings.classes)
+    matrix, count = predictions.confusion, len(predictions.classes)
     share = matrix / matrix.sum(axis=1, keepdims=True).clip(min=1)
     side = 1.2 + 0.38 * max(count, 5)
     figure = Figure(figsize=(side + 0.3, side), layout="constrained")
@@ -146,54 +142,52 @@ def draw_confusion(readings: Readings) -> Any:
             if matrix[i, j]:
                 colour = "white" if share[i, j] > 0.3 else "black"
                 axes.text(j, i, f"{matrix[i, j]:,}", ha="center", va="center", color=colour, fontsize=8)
-    names = [short(name) for name in readings.classes]
+    names = [short(name) for name in predictions.classes]
     slant: dict[str, Any] = (
         {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 3 else {}
     )
     axes.set_xticks(range(count), map(as_drawn, names), **slant)
     axes.set_yticks(range(count), map(as_drawn, names))
-    axes.set(xlabel="read as", ylabel="is")
+    axes.set(xlabel="predicted", ylabel="class")
     return figure
 
 
-def draw_examples(task: ClassificationTask, split: Split, readings: Readings, indices: list[int]) -> Any:
-    """Examples with what they are and what they were read as: images as images, other sequences as lines."""
+def draw_examples(task: ClassificationTask, split: Split, predictions: Predictions, indices: list[int]) -> Any:
+    """Examples with their class and the prediction: images as images, other sequences as lines."""
     from matplotlib.figure import Figure
 
     batch = split.batch(indices)
-    columns = 6 if isinstance(task, ImageTask) else 2
+    columns = 6 if _is_image(task) else 2
     rows = math.ceil(len(indices) / columns)
-    figure = Figure(figsize=(10, (2.1 if isinstance(task, ImageTask) else 1.7) * rows), layout="constrained")
+    figure = Figure(figsize=(10, (2.1 if _is_image(task) else 1.7) * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in panels[len(indices) :]:
         axes.axis("off")
     for k, (axes, index) in enumerate(zip(panels, indices, strict=False)):
-        if isinstance(task, ImageTask):
+        if _is_image(task):
             _show_image(axes, task, batch["x"][k])
         else:
             _show_lines(axes, task, _row(batch, k))
-        axes.set_title(readings.caption(index, width=18 if isinstance(task, ImageTask) else 80), fontsize=9)
+        axes.set_title(predictions.caption(index, width=18 if _is_image(task) else 80), fontsize=9)
     return figure
 
 
-def draw_evidence(
-    task: ClassificationTask, split: Split, readings: Readings, indices: list[int], shares: Tensor
-) -> Any:
-    """Examples and, in colour, the steps that spoke for (blue) and against (orange) what the model chose."""
+def draw_attribution(task: Any, split: Split, predictions: Predictions, indices: list[int], shares: Tensor) -> Any:
+    """Examples and, in colour, the steps that speak for (blue) and against (orange) the predicted class."""
     from matplotlib.figure import Figure
 
     batch = split.batch(indices)
-    if isinstance(task, ImageTask):
+    if _is_image(task):
         figure = Figure(figsize=(10, 3.8), layout="constrained")
         panels = figure.subplots(2, max(len(indices), 6), squeeze=False)
         for axes in panels[:, len(indices) :].ravel():
             axes.axis("off")
         for k, index in enumerate(indices):
             _show_image(panels[0, k], task, batch["x"][k])
-            panels[0, k].set_title(readings.caption(index, width=18), fontsize=9)
+            panels[0, k].set_title(predictions.caption(index, width=18), fontsize=9)
             plane = task.picture(shares[k]).sum(-1)
             bound = np.quantile(np.abs(plane), 0.995) or 1.0  # one pixel should not pale all others
-            panels[1, k].imshow(plane, cmap=_evidence_colours(), vmin=-bound, vmax=bound)
+            panels[1, k].imshow(plane, cmap=_attribution_colours(), vmin=-bound, vmax=bound)
             panels[1, k].set_xticks([])
             panels[1, k].set_yticks([])
         return figure
@@ -207,13 +201,20 @@ def draw_evidence(
         bound = np.abs(sums).max() or 1.0
         low, high = axes.get_ylim()
         axes.pcolormesh(
-            edges - 0.5, [low, high], sums[None], cmap=_evidence_colours(), vmin=-bound, vmax=bound, zorder=0, alpha=0.8
+            edges - 0.5,
+            [low, high],
+            sums[None],
+            cmap=_attribution_colours(),
+            vmin=-bound,
+            vmax=bound,
+            zorder=0,
+            alpha=0.8,
         )
-        axes.set_title(readings.caption(index), fontsize=9)
+        axes.set_title(predictions.caption(index), fontsize=9)
     return figure
 
 
-def _show_image(axes: Any, task: ImageTask, x: Tensor) -> None:
+def _show_image(axes: Any, task: Any, x: Tensor) -> None:
     pixels = task.picture(x) * np.array(task.inputs.deviation) + np.array(task.inputs.mean)
     grey = pixels.shape[-1] == 1
     axes.imshow((pixels[..., 0] if grey else pixels / 255).clip(0, 255 if grey else 1), cmap="gray", vmin=0, vmax=255)
@@ -227,22 +228,17 @@ def _show_lines(axes: Any, task: ClassificationTask, x: Tensor, colours: tuple[s
     for channel, colour in zip(range(values.shape[1]), colours, strict=False):
         axes.plot(values[:, channel], color=colour, linewidth=1, marker=marker(values))
     if values.shape[1] > len(colours):
-        told = f"{len(colours)} of {values.shape[1]} channels"
-        axes.text(0.995, 0.97, told, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.3")
+        text = f"{len(colours)} of {values.shape[1]} channels"
+        axes.text(0.995, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.3")
     axes.margins(x=0.01)
     axes.xaxis.get_major_locator().set_params(integer=True)  # steps
     axes.tick_params(labelsize=8)
 
 
-def _evidence_colours() -> Any:
+def _attribution_colours() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("evidence", [ORANGE, "white", BLUE])
-
-
-def _output(model: Any, batch: Batch, x: Tensor) -> Tensor:
-    output: Tensor = model(x, lengths=batch.get("lengths"))[0]
-    return output
+    return LinearSegmentedColormap.from_list("attribution", [ORANGE, "white", BLUE])
 
 
 def _row(batch: Batch, k: int) -> Tensor:
@@ -252,3 +248,51 @@ def _row(batch: Batch, k: int) -> Tensor:
 
 def _valid(batch: Batch) -> Tensor:
     return (torch.arange(batch["x"].shape[1]) < batch["lengths"][:, None]).unsqueeze(-1)
+
+
+def _is_image(task: ClassificationTask) -> bool:
+    return task.spec.image_size is not None
+
+
+# The page
+
+
+@REPORTS.register("classify")
+@REPORTS.register("images")
+def report(model: Any, task: ClassificationTask) -> list[Section]:
+    """Confusion matrix, misclassified examples, attribution."""
+    predictions = predict(model, task, task.test)
+    wrong = predictions.wrong(12 if _is_image(task) else 6)
+    count, total = int((predictions.predicted != predictions.labels).sum()), len(predictions.labels)
+    mistakes = f"<p>None of {total:,}.</p>"
+    if wrong:
+        picture = image(lambda: draw_examples(task, task.test, predictions, wrong), "misclassified examples")
+        mistakes = f"<p>{count:,} of {total:,}; the most confident mistakes, with their confidence.</p>{picture}"
+    shown = wrong[:3] + predictions.right(6 - len(wrong[:3]))
+    shares = attribution(model, task.test.batch(shown), average_example(task))
+    text = (
+        "<p>Blue steps speak for the predicted class against the second likeliest, orange ones for the second: "
+        "integrated gradients of the difference of their logits, from the average training example.</p>"
+    )
+    picture = image(lambda: draw_attribution(task, task.test, predictions, shown, shares), "attribution of each step")
+    return [
+        Section("Confusion matrix", _confusion(predictions, task.counts["train"])),
+        Section("Misclassified examples", mistakes),
+        Section("Attribution", text + picture),
+    ]
+
+
+def _confusion(predictions: Predictions, trained: tuple[int, ...]) -> str:
+    found = recalls(predictions)
+    balanced = sum(recall for _, _, recall in found) / len(found)
+    listed = found[:SHOWN_CLASSES]
+    worst = f" The {len(listed)} worst:" if len(listed) < len(found) else ""
+    rows = [(predictions.classes[k], f"{trained[k]:,}", f"{count:,}", f"{recall:.1%}") for k, count, recall in listed]
+    recall_table = table(("class", "training set", "test set", "recall"), rows)
+    text = f"<p>The mean recall of the classes is {balanced:.4f}.{worst}</p>"
+    if len(predictions.classes) <= SHOWN_CLASSES:
+        picture = image(lambda: draw_confusion(predictions), "confusion matrix")
+        return f'<div class="pair"><div>{picture}</div><div>{text}{recall_table}</div></div>'
+    pairs = [(a, b, f"{n:,}", f"{share:.1%}") for a, b, n, share in confused_pairs(predictions)]
+    pair_table = table(("class", "predicted", "times", "of its class"), pairs) if pairs else "<p>No mistakes.</p>"
+    return f'<div class="pair"><div>{pair_table}</div><div>{text}{recall_table}</div></div>'

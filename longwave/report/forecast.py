@@ -1,56 +1,24 @@
-"""Pictures of forecasts."""
+"""The report of a forecast: forecasts of test windows over the truth."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from longwave.report.pictures import BLUE, GREY, ORANGE, as_drawn, marker, short
-
-
-def draw_windows(windows: Sequence[tuple[Tensor, Tensor, Tensor]], context_shown: int) -> Any:
-    """A figure of (known, truth, forecast), each (steps,), one panel a window."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 2.1 * len(windows)), layout="constrained")
-    for k, (known, truth, forecast) in enumerate(windows):
-        axes = figure.add_subplot(len(windows), 1, k + 1)
-        known = known[-context_shown:]
-        after = torch.arange(len(truth)) + 1
-        axes.plot(torch.arange(-len(known) + 1, 1), known, color=GREY, linewidth=1, label="known")
-        axes.plot(torch.arange(len(truth) + 1), torch.cat((known[-1:], truth)), color=BLUE, linewidth=1, label="truth")
-        axes.plot(after, forecast, color=ORANGE, linewidth=1.4, label="forecast", marker=marker(forecast))
-        axes.axvline(0.5, color="0.8", linewidth=0.8, zorder=0)
-        axes.margins(x=0.01)
-        if k == 0:
-            axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
-        if k == len(windows) - 1:
-            axes.set_xlabel("steps from the last known value")
-    return figure
+from longwave.pictures.forecast import draw_windows
+from longwave.report.base import REPORTS, Section, image
+from longwave.tasks.base import call
+from longwave.tasks.forecasting import ForecastTask
 
 
-def draw_continuation(forecast: Any, path: Path) -> None:
-    """The rows before and the forecast after them, one panel a column (at most eight, the target first)."""
-    from matplotlib.figure import Figure
-
-    columns = sorted(range(len(forecast.columns)), key=lambda k: forecast.columns[k] != forecast.target)[:8]
-    figure = Figure(figsize=(10, 1.2 + 1.8 * len(columns)), layout="constrained")
-    context, horizon = len(forecast.known), len(forecast.values)
-    with_times = forecast.times is not None and forecast.known_times is not None
-    before = forecast.known_times if with_times else list(range(-context + 1, 1))
-    after = forecast.times if with_times else list(range(1, horizon + 1))
-    for place, k in enumerate(columns):
-        axes = figure.add_subplot(len(columns), 1, place + 1)
-        known, values = forecast.known[:, k], forecast.values[:, k]
-        axes.plot(before, known, color=GREY, linewidth=1, label="known", marker=marker(known))
-        axes.plot(after, values, color=ORANGE, linewidth=1.4, label="forecast", marker=marker(values))
-        axes.set_ylabel(as_drawn(short(forecast.columns[k], 24)))
-        axes.margins(x=0.01)
-        if place == 0:
-            axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
-    if not with_times:
-        axes.set_xlabel("steps from the last known value")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+@REPORTS.register("forecast")
+def report(model: Any, task: ForecastTask) -> list[Section]:
+    """Some windows of the test set, from its beginning to its end."""
+    count = min(4, len(task.test))
+    batch = task.test.batch([round(i * (len(task.test) - 1) / max(1, count - 1)) for i in range(count)])
+    with torch.no_grad():
+        y = call(model, batch)[:, -task.horizon :]
+    column = task.data.series.target
+    known = batch["x"][:, : task.context, column]
+    windows = [(known[i], batch["y"][i, :, column], y[i, :, column]) for i in range(count)]
+    shown = min(task.context, max(task.horizon, 48))
+    return [Section("Forecasts over truth", image(lambda: draw_windows(windows, shown), "forecasts of test windows"))]

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from longwave.layers.s4 import S4
-from longwave.models import SequenceModel
-from longwave.report.pictures import check_path
+from longwave.pictures.style import check_path
 from longwave.ssm import bilinear, hippo
 
 
@@ -65,14 +64,13 @@ def draw_layer(layer: S4, L: int, path: Path) -> None:
     pyplot.close(figure)
 
 
-def draw_first_and_last(model: SequenceModel, length: int) -> Any:
-    """All kernels of the first and of the last S4 layer, each over its largest value, sorted by dt."""
+def draw_kernels(layers: dict[str, S4], length: int) -> Any:
+    """All kernels of some layers, each over its largest value, sorted by dt."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 3.4), layout="constrained")
-    chosen = _first_and_last(model)
-    panels = figure.subplots(1, len(chosen), squeeze=False)[0]
-    for axes, (name, layer) in zip(panels, chosen.items(), strict=True):
+    panels = figure.subplots(1, len(layers), squeeze=False)[0]
+    for axes, (name, layer) in zip(panels, layers.items(), strict=True):
         K = _sorted_kernels(layer, length)
         axes.pcolormesh(
             range(1, length + 2), range(len(K) + 1), K.numpy(), cmap="RdBu_r", vmin=-1, vmax=1, rasterized=True
@@ -82,13 +80,12 @@ def draw_first_and_last(model: SequenceModel, length: int) -> Any:
     return figure
 
 
-def draw_planes(model: SequenceModel, size: tuple[int, int], columns: int = 10) -> Any:
-    """Some kernels of the first and of the last layer as images: lag 0 at the top left, a row of the image a row."""
+def draw_planes(layers: dict[str, S4], size: tuple[int, int], columns: int = 10) -> Any:
+    """Some kernels of each layer as images: lag 0 at the top left, a row of the image a row."""
     from matplotlib.figure import Figure
 
-    chosen = _first_and_last(model)
-    figure = Figure(figsize=(10, 2.3 * len(chosen)), layout="constrained")
-    for part, (name, layer) in zip(figure.subfigures(len(chosen), 1, squeeze=False)[:, 0], chosen.items(), strict=True):
+    figure = Figure(figsize=(10, 2.3 * len(layers)), layout="constrained")
+    for part, (name, layer) in zip(figure.subfigures(len(layers), 1, squeeze=False)[:, 0], layers.items(), strict=True):
         K = _sorted_kernels(layer, size[0] * size[1])
         picked = torch.linspace(0, len(K) - 1, min(2 * columns, len(K))).round().long()
         part.suptitle(f"{name}, large dt first", fontsize=10)
@@ -98,11 +95,6 @@ def draw_planes(model: SequenceModel, size: tuple[int, int], columns: int = 10) 
         for axes in part.axes:
             axes.axis("off")
     return figure
-
-
-def _first_and_last(model: SequenceModel) -> dict[str, S4]:
-    layers: list[Any] = [block.mixer for block in model.blocks]
-    return {"first layer": layers[0]} if len(layers) == 1 else {"first layer": layers[0], "last layer": layers[-1]}
 
 
 def _sorted_kernels(layer: S4, length: int) -> Tensor:

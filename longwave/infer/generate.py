@@ -1,13 +1,8 @@
-"""Generation by recurrence: the prompt is read by the convolution, what follows it is made one step at a time.
-
-`longwave.generate` is this module and, called, its function: `longwave.generate(model, prompt, length)`.
-"""
+"""Generation by recurrence: the prompt is read by the convolution, what follows it is drawn one step at a time."""
 
 import contextlib
 import math
-import sys
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -28,7 +23,7 @@ def generate(
     top_p: float | None = None,
     seed: int | None = None,
 ) -> Tensor:
-    """The `length` tokens (B, length) that follow a prompt (B, L), drawn from what the model holds likely.
+    """The `length` tokens (B, length) that follow a prompt (B, L), drawn from the model's predictions.
 
     temperature   divides the logits: below 1 for the likelier, above 1 for the rarer; 0 takes the likeliest each time
     top_k         draw from the k likeliest tokens only
@@ -142,7 +137,7 @@ def _check_model(model: Any) -> None:
             f'model: expected decoder "sequence" and a logit for each of {config.vocabulary} tokens at every step, '
             f'got decoder "{config.decoder}" and output_size {config.output_size}'
         )
-    if config.bidirectional:
+    if not config.streams:
         raise ValueError(
             "model: a bidirectional model sees the tokens that are to come, and cannot generate; "
             "train one with bidirectional=False"
@@ -165,6 +160,10 @@ def _check_choice(length: int, temperature: float, top_k: int | None, top_p: flo
 def _check_prompt(prompt: Tensor, model: Any) -> Tensor:
     """The prompt on the model's device, with at least one token."""
     prompt = torch.as_tensor(prompt)
+    device = next(model.parameters()).device
+    for name, where in (("prompt", prompt.device), ("model", device)):
+        if where.type == "meta":
+            raise ValueError(f"{name}: expected numbers, got tensors on meta, where there are none; load them first")
     if prompt.ndim != 2 or len(prompt) < 1:
         raise ValueError(f"prompt: expected tokens (batch, length), at least one row, got {tuple(prompt.shape)}")
     if prompt.shape[1] == 0:
@@ -174,18 +173,8 @@ def _check_prompt(prompt: Tensor, model: Any) -> Tensor:
     low, high, vocabulary = int(prompt.min()), int(prompt.max()), model.config.vocabulary
     if low < 0 or high >= vocabulary:
         raise ValueError(f"prompt: expected tokens from 0 to {vocabulary - 1}, got {low if low < 0 else high}")
-    return prompt.long().to(next(model.parameters()).device)
+    return prompt.long().to(device)
 
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-class _CallableModule(ModuleType):
-    """Once a module is imported, its package has it as an attribute: under this name, in place of the function."""
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
-        return generate(*arguments, **keywords)
-
-
-sys.modules[__name__].__class__ = _CallableModule

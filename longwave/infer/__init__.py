@@ -1,0 +1,1 @@
+"""Trained models at work: predict, forecast, classify, generate."""

@@ -1,0 +1,33 @@
+"""What can be done with a trained run, by the kind of its task: `longwave predict` and `longwave generate`.
+
+A kind registers an action: the options that the command line has for it, and a function that does it.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from longwave.registry import Registry
+from longwave.train.folder import RunFolder
+
+
+class Action(NamedTuple):
+    """One way to use a run."""
+
+    options: type  # a dataclass; its docstring and those of its fields are the help of the command
+    run: Callable[[RunFolder, Any], Iterator[str]]  # what it gives is printed as it comes
+
+
+PREDICTORS: Registry[Action] = Registry("predictor", "longwave.infer")
+GENERATORS: Registry[Action] = Registry("generator", "longwave.infer")
+
+
+def check_distinct(**paths: Path | None) -> None:
+    """Refuse one file in two roles: what is read would be written over."""
+    seen: dict[Path, str] = {}
+    for role, path in paths.items():
+        if path is None:
+            continue
+        other = seen.setdefault(path.expanduser().resolve(), role)
+        if other != role:
+            raise ValueError(f"--{role}: {path} is also --{other}; name another file")

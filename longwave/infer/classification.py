@@ -1,0 +1,110 @@
+"""Labels of new sequences, with probabilities."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from longwave.data.sequences import Sequences, read_csv, read_npz
+from longwave.infer.base import PREDICTORS, Action, check_distinct
+from longwave.infer.table import write_csv
+from longwave.tasks.base import Split, batches, call
+from longwave.tasks.classification import ClassifierInput, SequenceSplit
+from longwave.train.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The prediction for each of some sequences: a probability for each class, and the label of the likeliest."""
+
+    classes: tuple[str, ...]
+    probabilities: NDArray[np.float64]  # (n, classes)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> list[str]:
+        """The likeliest class of each sequence."""
+        return [self.classes[k] for k in self.probabilities.argmax(axis=1)]
+
+    def write(self, path: Path) -> None:
+        """Write label and probabilities as CSV, a row a sequence, atomically."""
+        rows = zip(self.labels, self.probabilities, strict=True)
+        head = ["label", *(f"p_{name}" for name in self.classes)]
+        write_csv(path, [head, *([label, *(f"{p:.6g}" for p in row)] for label, row in rows)])
+
+
+def probabilities(model: Any, split: Split, batch_size: int) -> NDArray[np.float64]:
+    """The probability of each class for each example of a split, (n, classes)."""
+    with torch.no_grad():
+        return np.concatenate([call(model, b).double().softmax(-1).numpy() for b in batches(split, batch_size)])
+
+
+def classify(folder: Path, sequences: Sequences) -> Labels:
+    """Classify sequences with the best weights of a run: as they were in training, before standardisation.
+
+    Images come as pixels from 0 to 255, row by row.
+    """
+    return _classify(RunFolder.open(folder), sequences)
+
+
+def _classify(folder: RunFolder, sequences: Sequences) -> Labels:
+    experiment = folder.config.experiment
+    arrange = getattr(experiment.task, "arrange", None)
+    if arrange is None:
+        raise ValueError(f"{folder.path}: expected a run that classifies, got one of the kind {experiment.task.kind}")
+    inputs = ClassifierInput.from_dict(folder.config.task["inputs"])
+    if sequences.channels != inputs.channels:
+        raise ValueError(
+            f"{sequences.source}: expected {inputs.channels} channels, as in training, got {sequences.channels}"
+        )
+    values, notes = arrange(sequences, inputs)
+    unknown = np.zeros(len(sequences), np.int64)
+    split = SequenceSplit(values, sequences.starts, sequences.lengths, unknown, sequences.length is not None)
+    found = probabilities(folder.load_best(), split, experiment.loop.eval_batch_size)
+    known = np.isfinite(found).all(axis=1)
+    if not known.all():
+        raise ValueError(
+            f"{sequences.source}: sequence {int(np.argmin(known))}: the model has no finite answer; its values are too "
+            "far from those of training"
+        )
+    return Labels(inputs.classes, found, tuple(notes))
+
+
+@dataclass(frozen=True)
+class Options:
+    """Classify sequences, with or without labels: a label and the probability of each class for each of them.
+
+    Example: longwave predict runs/classify-seed0 --npz new.npz --out labels.csv
+    """
+
+    npz: Path | None = None
+    """Sequences (x, and lengths if they differ); images as pixels from 0 to 255, row by row."""
+    csv: Path | None = None
+    """Or a CSV file, one sequence a row."""
+    out: Path = Path("labels.csv")
+    """Where to write the labels."""
+
+
+def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
+    if (options.csv is None) == (options.npz is None):
+        raise ValueError(f"{folder.path} is a run that classifies: expected --npz FILE or --csv FILE")
+    check_distinct(csv=options.csv, npz=options.npz, out=options.out)
+    if options.npz is not None:
+        new = read_npz(options.npz, labelled=False)
+    else:
+        assert options.csv is not None
+        task = folder.config.experiment.task
+        new = read_csv(options.csv, getattr(task, "label", "label"), getattr(task, "part", None), labelled=False)
+    labels = _classify(folder, new)
+    labels.write(options.out)
+    for note in labels.notes:
+        yield f"note: {note}\n"
+    yield f"{len(labels.labels)} rows: {options.out}\n"
+
+
+for kind in ("classify", "images"):
+    PREDICTORS.register(kind)(Action(Options, _predict))
