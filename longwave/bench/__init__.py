@@ -1,1 +1,1 @@
-"""The speed and memory tables, measured on the machine at hand."""
+"""Speed, memory and accuracy, measured on the machine at hand; a bench is a file of this package."""

@@ -1,40 +1,52 @@
 """How far the kernel is from its definition: a dense recurrence in float64, from the same (rounded) parameters."""
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from longwave.bench.base import BENCHES, Bench, Progress, Result
+from longwave.bench.check import DenseSystem
 from longwave.bench.measure import machine
-from longwave.ssm import INITS, bilinear, dplr, dplr_kernel
+from longwave.bench.tables import Table
+from longwave.ops import dplr_kernel
+from longwave.ssm import INITS, dplr
 
 N = 64
-LENGTHS = ((101, 200), (1024, 200), (1025, 200), (16384, 40))  # length, how many random dt
+LENGTHS = ((101, 200), (1024, 200), (1025, 200), (16384, 40))  # length, number of random dt
 QUICK_LENGTHS = ((101, 50), (1024, 50))
 
 
-def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
-    """For each init, dtype and length: median, 99th percentile and worst of max |K - truth| / max |truth|."""
-    rows = []
-    for init in INITS:
-        for L, count in QUICK_LENGTHS if quick else LENGTHS:
-            for dtype in (torch.float64, torch.float32):
-                progress(f"{init}, length {L:,}, {dtype}")
-                generator = torch.Generator().manual_seed(L)
-                errors = kernel_errors(init, dtype, L, count, generator)
-                rows.append(
-                    {
-                        "init": init,
-                        "dtype": str(dtype).removeprefix("torch."),
-                        "L": L,
-                        "count": count,
-                        "median": float(errors.median()),
-                        "p99": float(errors.quantile(0.99)),
-                        "worst": float(errors.max()),
-                    }
-                )
-    return {"bench": "accuracy", "N": N, "machine": machine(), "rows": rows}
+@BENCHES.register("accuracy")
+@dataclass(frozen=True)
+class AccuracyBench(Bench):
+    """Measure the error of the kernel against its definition, by initialisation, dtype and length.
+
+    Example: longwave bench accuracy --quick
+    """
+
+    def run(self, progress: Progress) -> Result:
+        """For each init, dtype and length: median, 99th percentile and worst of max |K - truth| / max |truth|."""
+        rows = []
+        for init in INITS:
+            for L, count in QUICK_LENGTHS if self.quick else LENGTHS:
+                for dtype in (torch.float64, torch.float32):
+                    progress(f"{init}, length {L:,}, {dtype}")
+                    errors = kernel_errors(init, dtype, L, count, torch.Generator().manual_seed(L))
+                    row = {"init": init, "dtype": str(dtype).removeprefix("torch."), "L": L, "count": count}
+                    row |= {"median": float(errors.median()), "p99": float(errors.quantile(0.99))}
+                    rows.append(row | {"worst": float(errors.max())})
+        return {"bench": "accuracy", "N": N, "machine": machine(), "rows": rows}
+
+    def tables(self, result: Result) -> list[Table]:
+        """One row for each init, dtype and length."""
+        title = f"Error of the kernel over its largest value, random dt in [0.001, 0.1]: N = {result['N']}"
+        columns = ("init", "dtype", "length", "kernels", "median", "99 % below", "worst")
+        rows = []
+        for row in result["rows"]:
+            errors = (f"{row[name]:.1e}" for name in ("median", "p99", "worst"))
+            rows.append((row["init"], row["dtype"], f"{row['L']:,}", str(row["count"]), *errors))
+        return [Table(title, columns, rows, text=("init", "dtype"))]
 
 
 def kernel_errors(init: str, dtype: torch.dtype, L: int, count: int, generator: torch.Generator) -> Tensor:
@@ -46,16 +58,6 @@ def kernel_errors(init: str, dtype: torch.dtype, L: int, count: int, generator: 
     parts = (Lambda.expand(count, -1), P.unsqueeze(1).expand(-1, count, -1), B.expand(count, -1), C)
     Lambda, P, B, C = (t.to(complex_dtype) for t in parts)
     K = dplr_kernel(Lambda, P, B, C, dt, L)
-    truth = torch.stack([dense_kernel(Lambda[h], P[:, h], B[h], C[h], float(dt[h]), L) for h in range(count)])
+    systems = [DenseSystem.of(Lambda[h], P[:, h], B[h], C[h], float(dt[h])) for h in range(count)]
+    truth = torch.stack([system.kernel(L) for system in systems])
     return (K - truth).abs().amax(-1) / truth.abs().amax(-1)
-
-
-def dense_kernel(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: float, L: int) -> Tensor:
-    """C A_bar^k B_bar in complex128, the block of powers doubled until it is long enough."""
-    Lambda, P, B, C = (torch.cat((t, t.conj()), dim=-1).to(torch.complex128) for t in (Lambda, P, B, C))
-    A_bar, B_bar = bilinear(torch.diag(Lambda) - P.T @ P.conj(), B, dt)
-    columns = B_bar.unsqueeze(-1)
-    while columns.shape[-1] < L:
-        columns = torch.cat((columns, A_bar @ columns), dim=-1)
-        A_bar = A_bar @ A_bar
-    return (C @ columns[:, :L]).real

@@ -1,12 +1,14 @@
 """S4 against Transformers of the same width, depth and number of parameters: the paper's tab:lra-benchmark."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import nn
 
-from longwave import kernels
+from longwave import ops
+from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
 from longwave.bench.measure import (
     best_times,
     can_measure_memory,
@@ -16,7 +18,9 @@ from longwave.bench.measure import (
     too_little_memory,
 )
 from longwave.bench.picture import Panel
-from longwave.models import ModelConfig, SequenceModel
+from longwave.bench.tables import Table, megabytes, milliseconds, over, three_digits
+from longwave.layers import MIXERS, S4Config
+from longwave.models import SequenceConfig, SequenceModel
 
 Row = Literal["attention-stored", "attention", "performer", "linear-attention", "s4", "s4-glu"]
 ROWS: tuple[Row, ...] = get_args(Row)
@@ -33,7 +37,7 @@ LABELS = {
 LAYERS, WIDTH, D_ATTENTION, HEADS, D_STATE = 4, 256, 128, 4, 256
 VOCABULARY, CLASSES = 256, 2
 BATCH, QUICK_BATCH = 32, 8  # 32 is the paper's
-# Models that do the same work for every row of a batch are measured with fewer rows, and scaled, where it is larger.
+# Above these sizes, models that do the same work for each sequence are measured with fewer of them, and scaled.
 MOST_STORED = 8 << 30  # bytes of a pass with stored matrices
 MOST_TOKENS = 2**15
 LENGTHS = (1024, 2048, 4096)
@@ -46,49 +50,113 @@ PAPER: dict[int, dict[str, tuple[float, float]]] = {
 CAPTION = (
     f"A training pass, forward + backward, of a classifier of bytes: {LAYERS} layers, {WIDTH} features, {HEADS} "
     f"heads, queries, keys and values {D_ATTENTION} wide, no feed-forward sublayer. S4: N = {D_STATE}, one "
-    f"(Lambda, P, B) a layer, length= given, a {WIDTH} x {WIDTH} matrix behind it; so both sides have the 600k "
-    "parameters that the paper names. With GLU that matrix is twice as wide. Attention looks both ways, as in "
-    "the Long Range Arena; S4 one way, as the paper's number of parameters says. No positions are added to what "
-    "attention sees. S4 computes its kernels once for all rows of a batch; the others do the same work for each row, "
-    "so that of large batches fewer rows are measured, and time and memory scaled, as the table says. Speed and memory "
-    "are over those of the Transformer with the L x L matrix "
-    "stored. Times: the fastest of several repeats, in turn in one process. Memory: growth of the peak resident "
-    "set during one pass, in a process of its own that gives freed memory back at once; parameters and input "
-    "come on top. The paper: on an A100."
+    f"(Lambda, P, B) a layer, length= given, a {WIDTH} x {WIDTH} matrix behind it; so both sides have 600k "
+    "parameters, as in the paper. With GLU that matrix is twice as wide. Attention is bidirectional, as in "
+    "the Long Range Arena; S4 is causal, as follows from the paper's number of parameters. Attention has no positional "
+    "encoding. S4 computes its kernels once for all sequences of a batch; the other models do the same work for each "
+    "sequence, so that for large batches fewer sequences are measured, and time and memory are scaled, as the table "
+    "shows. Speed and memory ratio are relative to the Transformer with the L x L matrix stored. Times: the fastest of "
+    "several repeats; the models take turns in one process. Memory: growth of the peak resident set during one pass, "
+    "in a process of its own that returns freed memory at once, without parameters and input. paper: on an A100."
 )
 
 
-def run(quick: bool, progress: Callable[[str], None], batch: int | None = None) -> dict[str, Any]:
-    """For each length and model: seconds, bytes, and both over the Transformer's."""
-    batch = (QUICK_BATCH if quick else BATCH) if batch is None else batch
-    if batch < 1:
-        raise ValueError(f"batch: expected at least 1, got {batch}")
-    rows: list[dict[str, Any]] = []
-    counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in ROWS}
-    for L in QUICK_LENGTHS if quick else LENGTHS:
-        batches = {name: measured_batch(name, L, batch) for name in ROWS}
-        reasons = {name: too_little_memory(needed_bytes(name, L, count)) for name, count in batches.items()}
-        batches = {name: count for name, count in batches.items() if reasons[name] is None}
-        progress(f"times at length {L:,}, batch {batch}")
-        repeats = 5 if L * batch < 2**16 and not quick else 2
-        seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats)
-        sizes: dict[Row, int] = {}
-        if can_measure_memory() and not quick:
-            for name, count in batches.items():
-                progress(f"memory of {LABELS[name]} at length {L:,}")
-                sizes[name] = in_fresh_process(memory, name=name, L=L, batch=count)
-        rows += rows_at(L, batch, batches, counts, seconds, sizes, reasons)
-    return {
-        "bench": "attention",
-        "layers": LAYERS,
-        "d_model": WIDTH,
-        "heads": HEADS,
-        "d_attention": D_ATTENTION,
-        "d_state": D_STATE,
-        "caption": CAPTION,
-        "machine": machine(),
-        "rows": rows,
-    }
+@BENCHES.register("attention")
+@dataclass(frozen=True)
+class AttentionBench(DrawnBench):
+    """Time and memory of a training pass of S4 and of Transformers with as many parameters, beside the paper's.
+
+    Memory is not measured with --quick.
+
+    Example: longwave bench attention --picture attention.png
+    """
+
+    batch: int | None = None
+    """Sequences in a batch; None: 32, as in the paper, or 8 with --quick."""
+
+    duration: ClassVar[str] = "seven minutes"
+
+    def check(self) -> None:
+        """Refuse a batch without sequences."""
+        super().check()
+        if self.batch is not None and self.batch < 1:
+            raise ValueError(f"batch: expected at least 1, got {self.batch}")
+
+    def run(self, progress: Progress) -> Result:
+        """For each length and model: seconds, bytes, and both over the Transformer's."""
+        batch = (QUICK_BATCH if self.quick else BATCH) if self.batch is None else self.batch
+        rows: list[dict[str, Any]] = []
+        counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in ROWS}
+        for L in QUICK_LENGTHS if self.quick else LENGTHS:
+            batches = {name: measured_batch(name, L, batch) for name in ROWS}
+            reasons = {name: too_little_memory(needed_bytes(name, L, count)) for name, count in batches.items()}
+            batches = {name: count for name, count in batches.items() if reasons[name] is None}
+            progress(f"times at length {L:,}, batch {batch}")
+            repeats = 5 if L * batch < 2**16 and not self.quick else 2
+            seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats)
+            sizes: dict[Row, int] = {}
+            if can_measure_memory() and not self.quick:
+                for name, count in batches.items():
+                    progress(f"memory of {LABELS[name]} at length {L:,}")
+                    sizes[name] = in_fresh_process(memory, name=name, L=L, batch=count)
+            rows += rows_at(L, batch, batches, counts, seconds, sizes, reasons)
+        return {
+            "bench": "attention",
+            "layers": LAYERS,
+            "d_model": WIDTH,
+            "heads": HEADS,
+            "d_attention": D_ATTENTION,
+            "d_state": D_STATE,
+            "caption": CAPTION,
+            "machine": machine(),
+            "rows": rows,
+        }
+
+    def tables(self, result: Result) -> list[Table]:
+        """Time and memory of each model at each length, ours and the paper's."""
+        sizes = f"{result['layers']} layers, {result['d_model']} features"
+        tables = []
+        for what, field, ratio, text, relative in (
+            ("time", "seconds", "speed", milliseconds, "speed"),
+            ("memory", "memory_bytes", "memory", megabytes, "memory ratio"),
+        ):
+            rows = []
+            for row in result["rows"]:
+                ours, paper = row.get(ratio), (row["paper"] or {}).get(ratio)
+                cells = (f"{row['L']:,}", _batch_text(row), LABELS[row["model"]], f"{row['parameters'] / 1e3:.0f}k")
+                rows.append((*cells, text(row.get(field)), three_digits(ours), three_digits(paper), over(ours, paper)))
+            title = f"Transformers and S4, {what} of a training pass: {sizes}"
+            columns = ("length", "batch", "model", "parameters", what, relative, "paper", "ours / paper")
+            if any(field in row for row in result["rows"]):
+                tables.append(Table(title, columns, rows, text=("model",), sections="length"))
+        return tables
+
+    def notes(self, result: Result) -> list[str]:
+        """Also which models were not measured, and why."""
+        skipped = [
+            f"{LABELS[row['model']]} at length {row['L']:,}: {row['skipped']}"
+            for row in result["rows"]
+            if "skipped" in row
+        ]
+        return skipped + super().notes(result)
+
+    def panels(self, result: Result) -> list[Panel]:
+        """Time and memory for 1,000 tokens of a batch, over length."""
+        found = []
+        for title, field, label, unit in (
+            ("Time of a training pass", "seconds", "ms for 1,000 tokens", 1e-3),
+            ("Memory of a training pass", "memory_bytes", "MB for 1,000 tokens", 1e6),
+        ):
+            lines = {
+                LABELS[name]: [
+                    (row["L"], row[field] / unit / (row["batch"] * row["L"] / 1000))
+                    for row in result["rows"]
+                    if row["model"] == name and field in row
+                ]
+                for name in ROWS
+            }
+            found.append(Panel(title, "length", label, lines, {}))
+        return found
 
 
 def rows_at(
@@ -100,9 +168,9 @@ def rows_at(
     sizes: dict[Row, int],
     reasons: Mapping[Row, str | None] | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of one length, from what was measured: speed and memory over the Transformer's, and the paper's.
+    """The rows of one length: speed and memory over the Transformer's, and the paper's.
 
-    `measured` says how many rows of the batch `seconds` and `sizes` stand for; they are scaled to all of them.
+    `seconds` and `sizes` were measured with `measured` sequences, and are scaled to the whole batch.
     """
     seconds = {name: value * batch / measured[name] for name, value in seconds.items()}
     sizes = {name: value * batch // measured[name] for name, value in sizes.items()}
@@ -127,7 +195,7 @@ def rows_at(
 
 
 def measured_batch(name: Row, L: int, batch: int) -> int:
-    """How many rows of a batch to measure."""
+    """How many sequences of a batch to measure."""
     if name in WITH_KERNELS:
         return batch
     while batch > 1 and (batch * L > MOST_TOKENS or (name == BASE and needed_bytes(name, L, batch) > MOST_STORED)):
@@ -136,7 +204,7 @@ def measured_batch(name: Row, L: int, batch: int) -> int:
 
 
 def needed_bytes(name: Row, L: int, batch: int) -> int:
-    """About what a training pass takes.
+    """About what a training pass needs.
 
     A dozen arrays of all features in each layer; with stored matrices also scores and weights of each layer, and a
     gradient or two on the way back.
@@ -147,23 +215,17 @@ def needed_bytes(name: Row, L: int, batch: int) -> int:
 
 def make_model(name: Row, L: int) -> SequenceModel:
     """The model of a row, for sequences of L bytes."""
-    is_s4 = name in WITH_KERNELS
-    config = ModelConfig(
+    attention = {"heads": HEADS, "d_attention": D_ATTENTION, "rotary": False, "bidirectional": True}
+    s4 = S4Config(d_state=D_STATE, n_ssm=1, length=L)
+    config = SequenceConfig(
         d_model=WIDTH,
         n_layers=LAYERS,
-        mixer="s4" if name == "s4-glu" else name,
-        d_state=D_STATE,
-        n_ssm=1,
-        length=L if is_s4 else None,
-        bidirectional=not is_s4,
-        heads=HEADS,
-        d_attention=D_ATTENTION,
-        rotary=False,
+        mixer=s4 if name in WITH_KERNELS else MIXERS[name].from_dict(attention),
         glu=name == "s4-glu",
         vocabulary=VOCABULARY,
         output_size=CLASSES,
     )
-    return SequenceModel(config).train()
+    return config.build().train()
 
 
 def training_pass(name: Row, L: int, batch: int) -> Callable[[], None]:
@@ -181,7 +243,7 @@ def training_pass(name: Row, L: int, batch: int) -> Callable[[], None]:
 def times(batches: dict[Row, int], L: int, repeats: int) -> dict[str, float]:
     """Seconds of a training pass of each model, with its batch."""
     torch.manual_seed(0)
-    kernels.native.keep_memory()  # as training does, for all
+    ops.keep_memory()  # as training does, for all
     return best_times({name: training_pass(name, L, batch) for name, batch in batches.items()}, repeats)
 
 
@@ -190,20 +252,6 @@ def memory(name: Row, L: int, batch: int) -> int:
     return live_growth_of(training_pass(name, 64, 1), training_pass(name, L, batch))
 
 
-def panels(result: dict[str, Any]) -> list[Panel]:
-    """Time and memory for 1,000 tokens of a batch, over length."""
-    found = []
-    for title, field, label, unit in (
-        ("Time of a training pass", "seconds", "ms for 1,000 tokens", 1e-3),
-        ("Memory of a training pass", "memory_bytes", "MB for 1,000 tokens", 1e6),
-    ):
-        lines = {
-            LABELS[name]: [
-                (row["L"], row[field] / unit / (row["batch"] * row["L"] / 1000))
-                for row in result["rows"]
-                if row["model"] == name and field in row
-            ]
-            for name in ROWS
-        }
-        found.append(Panel(title, "length", label, lines, {}))
-    return found
+def _batch_text(row: dict[str, Any]) -> str:
+    whole, measured = row["batch"], row["measured_batch"]
+    return str(whole) if measured in (0, whole) else f"{measured}, scaled to {whole}"

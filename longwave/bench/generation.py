@@ -1,18 +1,22 @@
-"""Tokens a second of models that generate: the speeds of the paper's tab:cifar-generation and tab:wt103."""
+"""Tokens per second of models that generate: the speeds of the paper's tab:cifar-generation and tab:wt103."""
 
 import importlib.util
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from longwave import kernels
+from longwave import ops
+from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
 from longwave.bench.measure import best_times, in_fresh_process, machine, too_little_memory
 from longwave.bench.picture import Panel
-from longwave.models import ModelConfig, Recurrence, SequenceModel
+from longwave.bench.tables import Table, megabytes, milliseconds, over, three_digits
+from longwave.layers import MIXERS, MixerConfig, S4Config
+from longwave.models import Recurrence, SequenceConfig, SequenceModel
 
 LAYERS, WIDTH, HEADS, FEED_FORWARD = 4, 256, 4, 1024
 LABELS = {
@@ -26,33 +30,136 @@ LABELS = {
 SHAPES = {"cifar": (3072, 256), "words": (512, 33_278)}
 QUICK_SHAPES = {"cifar": (768, 256)}
 BATCHES, QUICK_BATCHES = (64, 1), (16, 1)
-POINTS = 9  # contexts at which a step is timed
-# batch: how often the models take turns at a context, and steps of each turn
+POINTS = 9  # number of contexts at which a step is timed
+# batch: turns of each model at a context, and steps in each turn
 TURNS = {64: (2, 4), 16: (2, 4), 1: (4, 8)}
-MOST_LOGITS = 2**27  # of what is read, in memory at once
-# shape: tokens a second over those of the paper's Transformer, both with a cache or a state
+MOST_LOGITS = 2**27  # of a prompt, in memory at once
+# shape: tokens per second over those of the paper's Transformer, both with a cache or a state
 PAPER = {"cifar": {"linear-attention": 56.0, "s4": 65.1}, "words": {"s4": 60.0}}
 WITHOUT_GPT2 = 'not measured: pip install "longwave[bench]" brings GPT-2'
 CAPTION = (
-    f"{LAYERS} layers, {WIDTH} features, {HEADS} heads, S4 with N = 64; the likeliest token each time. attention: "
-    "ours, with a cache of keys and values. GPT-2: Hugging Face's, with its cache; it has a feed-forward "
-    f"sublayer with {FEED_FORWARD:,} hidden features besides attention, as has S4 in the row that says so. "
-    f"Sampled, not generated in full: a step is timed at {POINTS} contexts, reached by reading random tokens; the "
-    "models take turns, each time is the fastest of several steps in a row, and the trapezoid rule gives the "
-    "seconds of all steps. State: what a model holds between steps, as allocated. The paper: speed over its "
-    "Transformer, which our speed over GPT-2 is compared with; on an A100, each at the batch that fits into "
-    "memory; cifar stands beside its CIFAR-10, words beside its WikiText-103, whose models are far larger."
+    f"{LAYERS} layers, {WIDTH} features, {HEADS} heads, S4 with N = 64; greedy decoding. attention: ours, with a cache "
+    "of keys and values. GPT-2: Hugging Face's, with its cache; it has a feed-forward sublayer with "
+    f"{FEED_FORWARD:,} hidden features besides attention, as has S4 + feed-forward. Sampled, not generated in full: "
+    f"a step is timed at {POINTS} contexts, which are filled with random tokens; the models take turns, each time is "
+    "the fastest of several consecutive steps, and the trapezoidal rule gives the seconds of all steps. State: the "
+    "memory that a model holds between steps, as allocated. paper: speed over its Transformer on an A100, each model "
+    "at the largest batch that fits into memory; ours / paper compares our speed over GPT-2 with it. cifar is compared "
+    "with its CIFAR-10, words with its WikiText-103, whose models are far larger."
 )
 
 
+@BENCHES.register("generation")
+@dataclass(frozen=True)
+class GenerationBench(DrawnBench):
+    """Tokens per second of S4, attention and GPT-2 in generation, over the length of the context, beside the paper's.
+
+    With --quick only bytes are generated, no words.
+
+    Example: longwave bench generation --picture generation.png
+    """
+
+    duration: ClassVar[str] = "five minutes"
+
+    def run(self, progress: Progress) -> Result:
+        """A table for each shape and batch; with batch 1 also a step of S4 over its bare matrix products."""
+        names = [name for name in LABELS if name != "gpt2" or importlib.util.find_spec("transformers")]
+        tables = []
+        for shape, (steps, vocabulary) in (QUICK_SHAPES if self.quick else SHAPES).items():
+            for batch in QUICK_BATCHES if self.quick else BATCHES:
+                case = {"steps": steps, "vocabulary": vocabulary, "batch": batch}
+                table: dict[str, Any] = {"shape": shape, **case}
+                tables.append(table)
+                reason = too_little_memory(needed_bytes(steps, batch))
+                if reason is not None:
+                    table["skipped"] = reason
+                    continue
+                progress(f"{shape}: {steps:,} steps, batch {batch}")
+                turns, burst = TURNS[batch]
+                measured = in_fresh_process(time_models, names=names, **case, points=POINTS, turns=turns, burst=burst)
+                table["models"] = compare(measured, steps, batch, PAPER[shape] if batch > 1 and not self.quick else {})
+                if batch == 1:
+                    progress(f"{shape}: a step of S4 and its matrix products")
+                    table["products"] = in_fresh_process(
+                        time_products, vocabulary=vocabulary, repeats=50 if self.quick else 300
+                    )
+        return {
+            "bench": "generation",
+            "layers": LAYERS,
+            "d_model": WIDTH,
+            "heads": HEADS,
+            "caption": CAPTION,
+            "missing": {} if "gpt2" in names else {"gpt2": WITHOUT_GPT2},
+            "machine": machine(),
+            "tables": tables,
+        }
+
+    def tables(self, result: Result) -> list[Table]:
+        """One table for each shape and batch."""
+        columns = ["model", "first step", "last step", "tokens per second", "x attention", "x GPT-2", "paper"]
+        columns += ["ours / paper", "state, first step", "state, last step"]
+        tables = []
+        for case in result["tables"]:
+            rows = [
+                (
+                    LABELS[model],
+                    milliseconds(row["step_seconds"][0]),
+                    milliseconds(row["step_seconds"][-1]),
+                    f"{row['tokens_per_second']:,.0f}",
+                    three_digits(row.get("times_attention")),
+                    three_digits(row.get("times_gpt2")),
+                    three_digits(row["paper_times_transformer"]),
+                    over(row.get("times_gpt2"), row["paper_times_transformer"]),
+                    megabytes(row["state_bytes_first"]),
+                    megabytes(row["state_bytes_last"]),
+                )
+                for model, row in case.get("models", {}).items()
+            ]
+            title = f"Generation, {case['shape']}: {case['steps']:,} steps, vocabulary {case['vocabulary']:,}, "
+            notes = _notes(case, result["missing"])
+            tables.append(Table(title + f"batch {case['batch']}", columns, rows, notes, text=("model",)))
+        return tables
+
+    def panels(self, result: Result) -> list[Panel]:
+        """Tokens per second over context, one panel for each shape and batch."""
+        found = []
+        for table in result["tables"]:
+            if "skipped" not in table:
+                lines = {
+                    LABELS[name]: [
+                        (context, table["batch"] / seconds)
+                        for context, seconds in zip(row["contexts"], row["step_seconds"], strict=True)
+                    ]
+                    for name, row in table["models"].items()
+                }
+                title = f"{table['shape']}: vocabulary {table['vocabulary']:,}, batch {table['batch']}"
+                found.append(Panel(title, "context", "tokens per second", lines, {}))
+        return found
+
+
+def _notes(case: dict[str, Any], missing: dict[str, str]) -> list[str]:
+    """The lines below the table of a shape and batch."""
+    if "skipped" in case:
+        return [case["skipped"]]
+    counts = (f"{LABELS[model]} {row['parameters']:,}" for model, row in case["models"].items())
+    notes = [f"parameters: {'; '.join(counts)}", *(f"{LABELS[model]}: {reason}" for model, reason in missing.items())]
+    if "products" in case:
+        products = case["products"]
+        notes.append(
+            f"a step of S4: {milliseconds(products['step_seconds'])} = {products['step_over_products']:.1f} times its "
+            f"bare matrix products ({milliseconds(products['products_seconds'])})"
+        )
+    return notes
+
+
 class Generator(Protocol):
-    """A model with what it has read so far, and the token that it reads next."""
+    """A model with its state, and the token that it reads next."""
 
     model: Any
 
     @property
     def state(self) -> Any:
-        """What is kept between two steps."""
+        """The state between two steps."""
 
     def read(self, tokens: Tensor) -> None:
         """Read tokens (B, L) at once."""
@@ -62,7 +169,7 @@ class Generator(Protocol):
 
 
 class OurGenerator:
-    """A SequenceModel that goes on as `longwave.generate` does."""
+    """A SequenceModel, stepped as in `longwave.generate`."""
 
     def __init__(self, model: SequenceModel, batch: int) -> None:
         self.model: Any = model.eval()
@@ -70,7 +177,7 @@ class OurGenerator:
 
     @property
     def state(self) -> Any:
-        """What is kept between two steps."""
+        """The state between two steps."""
         return self.recurrence.state
 
     def read(self, tokens: Tensor) -> None:
@@ -115,47 +222,15 @@ class GPT2Generator:
         self.state, self.tokens = out.past_key_values, out.logits[:, -1].argmax(-1)
 
 
-def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
-    """A table for each shape and batch; with batch 1 also a step of S4 over its bare matrix products."""
-    names = [name for name in LABELS if name != "gpt2" or importlib.util.find_spec("transformers")]
-    tables = []
-    for shape, (steps, vocabulary) in (QUICK_SHAPES if quick else SHAPES).items():
-        for batch in QUICK_BATCHES if quick else BATCHES:
-            case = {"steps": steps, "vocabulary": vocabulary, "batch": batch}
-            table: dict[str, Any] = {"shape": shape, **case}
-            tables.append(table)
-            reason = too_little_memory(needed_bytes(steps, batch))
-            if reason is not None:
-                table["skipped"] = reason
-                continue
-            progress(f"{shape}: {steps:,} steps, batch {batch}")
-            turns, burst = TURNS[batch]
-            measured = in_fresh_process(time_models, names=names, **case, points=POINTS, turns=turns, burst=burst)
-            table["models"] = compare(measured, steps, batch, PAPER[shape] if batch > 1 and not quick else {})
-            if batch == 1:
-                progress(f"{shape}: a step of S4 and its matrix products")
-                table["products"] = in_fresh_process(time_products, vocabulary=vocabulary, repeats=50 if quick else 300)
-    return {
-        "bench": "generation",
-        "layers": LAYERS,
-        "d_model": WIDTH,
-        "heads": HEADS,
-        "caption": CAPTION,
-        "missing": {} if "gpt2" in names else {"gpt2": WITHOUT_GPT2},
-        "machine": machine(),
-        "tables": tables,
-    }
-
-
 def needed_bytes(steps: int, batch: int) -> int:
-    """About what the caches take: that of GPT-2, ours, and ours again while it is doubled; and the rest."""
+    """About what the caches need: that of GPT-2, ours, and ours again while it is doubled; and the rest."""
     return 4 * (2 * 4 * batch * steps * WIDTH * LAYERS) + 2**30
 
 
 def compare(
     measured: dict[str, dict[str, Any]], steps: int, batch: int, paper: Mapping[str, float]
 ) -> dict[str, dict[str, Any]]:
-    """What was measured, with the seconds of all steps and tokens a second, over those of attention and of GPT-2."""
+    """The measurements with the seconds of all steps and tokens per second, over those of attention and of GPT-2."""
     rows = {name: dict(row) for name, row in measured.items()}
     for row in rows.values():
         row["seconds"] = integral(row["contexts"], row["step_seconds"], steps)
@@ -169,13 +244,13 @@ def compare(
 
 
 def integral(contexts: Sequence[int], seconds: Sequence[float], steps: int) -> float:
-    """Seconds of all steps by the trapezoid rule; behind the last context a step takes as long as there."""
+    """Seconds of all steps by the trapezoidal rule; after the last context a step takes as long as there."""
     points = [*zip(contexts, seconds, strict=True), (steps, seconds[-1])]
     return sum((end - start) * (first + last) / 2 for (start, first), (end, last) in itertools.pairwise(points))
 
 
 def sampled_contexts(steps: int, points: int, timed: int) -> list[int]:
-    """`points` contexts spread evenly over `steps`, each with room for the `timed` steps that are taken there."""
+    """`points` contexts spread evenly over `steps`, each with room for the `timed` steps there."""
     if steps < points * timed:
         raise ValueError(f"steps: {points} contexts with {timed} timed steps each need {points * timed}, got {steps}")
     return [round(k * (steps - timed) / (points - 1)) for k in range(points)]
@@ -183,32 +258,26 @@ def sampled_contexts(steps: int, points: int, timed: int) -> list[int]:
 
 def make_model(name: str, vocabulary: int) -> SequenceModel:
     """One of our models of tokens."""
-    mixers: dict[str, Literal["attention", "linear-attention", "s4"]] = {
-        "attention": "attention",
-        "linear-attention": "linear-attention",
-        "s4": "s4",
-        "s4-feed-forward": "s4",
-    }
-    config = ModelConfig(
+    mixer: MixerConfig = S4Config() if name.startswith("s4") else MIXERS[name].from_dict({"heads": HEADS})
+    config = SequenceConfig(
         d_model=WIDTH,
         n_layers=LAYERS,
-        mixer=mixers[name],
-        heads=HEADS,
+        mixer=mixer,
         feed_forward=FEED_FORWARD if name == "s4-feed-forward" else 0,
         decoder="sequence",
         vocabulary=vocabulary,
         output_size=vocabulary,
     )
-    return SequenceModel(config)
+    return config.build()
 
 
 @torch.no_grad()
 def time_models(
     names: list[str], steps: int, vocabulary: int, batch: int, points: int, turns: int, burst: int
 ) -> dict[str, dict[str, Any]]:
-    """For each model: contexts, the seconds of a step there, bytes of its state after 1 step and after all."""
+    """For each model: contexts, the seconds of a step there, bytes of its state after one step and after all."""
     torch.manual_seed(0)
-    kernels.native.keep_memory()  # for all alike
+    ops.keep_memory()  # for all alike
     generators: dict[str, Generator] = {
         name: GPT2Generator(steps, vocabulary, batch)
         if name == "gpt2"
@@ -233,7 +302,7 @@ def time_models(
         best = dict.fromkeys(names, float("inf"))
         for _ in range(turns):
             for name, generator in generators.items():
-                # A few steps in a row: the first finds the processor's caches full of what the others left there.
+                # A few consecutive steps: for the first, the processor's caches hold the data of the other models.
                 for _ in range(burst):
                     start = time.perf_counter()
                     generator.step()
@@ -249,7 +318,7 @@ def time_models(
 
 
 def state_bytes(state: Any) -> int:
-    """Bytes of all tensors in a state, whatever holds them."""
+    """Bytes of all tensors in a state, however it is nested."""
     if isinstance(state, Tensor):
         return state.nbytes
     if isinstance(state, dict):
@@ -265,7 +334,7 @@ def state_bytes(state: Any) -> int:
 def time_products(vocabulary: int, repeats: int) -> dict[str, float]:
     """Seconds of a step of S4 at batch 1, and of its linear layers alone; looking up a token is no product."""
     torch.manual_seed(0)
-    kernels.native.keep_memory()
+    ops.keep_memory()
     generator = OurGenerator(make_model("s4", vocabulary), 1)
     layers = [module for module in generator.model.modules() if isinstance(module, nn.Linear)]
     inputs = [torch.randn(1, layer.in_features) for layer in layers]
@@ -280,20 +349,3 @@ def time_products(vocabulary: int, repeats: int) -> dict[str, float]:
         "products_seconds": seconds["products"],
         "step_over_products": seconds["step"] / seconds["products"],
     }
-
-
-def panels(result: dict[str, Any]) -> list[Panel]:
-    """Tokens a second over context, one panel for each shape and batch."""
-    found = []
-    for table in result["tables"]:
-        if "skipped" not in table:
-            lines = {
-                LABELS[name]: [
-                    (context, table["batch"] / seconds)
-                    for context, seconds in zip(row["contexts"], row["step_seconds"], strict=True)
-                ]
-                for name, row in table["models"].items()
-            }
-            title = f"{table['shape']}: vocabulary {table['vocabulary']:,}, batch {table['batch']}"
-            found.append(Panel(title, "context", "tokens a second", lines, {}))
-    return found

@@ -1,13 +1,16 @@
-"""The kernel alone: the compiled backend against the chunked reference and against a plain FFT convolution."""
+"""The kernel alone: the compiled backend, the reference backend and a plain FFT convolution."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from longwave import kernels
+from longwave import ops
+from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.measure import best_times, growth_of, in_fresh_process, machine
+from longwave.bench.tables import Table, milliseconds
 from longwave.ssm import dplr
 
 H, N = 256, 64
@@ -15,18 +18,41 @@ LENGTHS = (1024, 4096, 16384)
 QUICK_LENGTHS = (1024, 4096)
 
 
-def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
-    """All rows of the table: seconds of forward plus backward, and bytes."""
-    rows = []
-    compiled = "native" if kernels.backend() == "native" else None
-    for L in QUICK_LENGTHS if quick else LENGTHS:
-        progress(f"times at length {L:,}")
-        rows.append(in_fresh_process(time_row, L=L, compiled=compiled, repeats=3 if quick else 7))
-        if compiled and not quick:
-            progress(f"memory at length {L:,}")
-            rows[-1]["memory_bytes"] = in_fresh_process(memory, L=L)
-            rows[-1]["memory_over_H_L_4"] = rows[-1]["memory_bytes"] / (H * L * 4)
-    return {"bench": "kernel", "H": H, "N": N, "init": "legs", "machine": machine(), "rows": rows}
+@BENCHES.register("kernel")
+@dataclass(frozen=True)
+class KernelBench(Bench):
+    """Time the kernel, forward and backward, by each backend, and a plain FFT convolution beside it.
+
+    Example: longwave bench kernel --quick
+    """
+
+    def run(self, progress: Progress) -> Result:
+        """For each length: seconds of forward plus backward, and bytes."""
+        rows = []
+        compiled = "native" if ops.backend_name() == "native" else None
+        for L in QUICK_LENGTHS if self.quick else LENGTHS:
+            progress(f"times at length {L:,}")
+            rows.append(in_fresh_process(time_row, L=L, compiled=compiled, repeats=3 if self.quick else 7))
+            if compiled and not self.quick:
+                progress(f"memory at length {L:,}")
+                rows[-1]["memory_bytes"] = in_fresh_process(memory, L=L)
+                rows[-1]["memory_over_H_L_4"] = rows[-1]["memory_bytes"] / (H * L * 4)
+        return {"bench": "kernel", "H": H, "N": N, "init": "legs", "machine": machine(), "rows": rows}
+
+    def tables(self, result: Result) -> list[Table]:
+        """One row for each length."""
+        rows = []
+        for row in result["rows"]:
+            seconds, memory_bytes = row["seconds"], row.get("memory_bytes")
+            cells = [f"{row['L']:,}", *(milliseconds(seconds.get(name)) for name in ("native", "reference", "conv"))]
+            cells.append(f"{row['reference_over_native']:.0f}" if "native" in seconds else "-")
+            cells.append(f"{row['native_over_conv']:.2f}" if "native" in seconds else "-")
+            in_units = f"{row.get('memory_over_H_L_4', 0):.1f} H L"
+            cells.append("-" if memory_bytes is None else f"{memory_bytes / 1e6:.0f} MB = {in_units}")
+            rows.append(cells)
+        title = f"Kernel, forward + backward: {result['H']} features, N = {result['N']}, LegS"
+        columns = ("length", "native", "reference", "FFT convolution")
+        return [Table(title, (*columns, "reference / native", "native / convolution", "memory"), rows)]
 
 
 def time_row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
@@ -57,17 +83,17 @@ def kernel_pass(backend: str, L: int) -> Callable[[], object]:
         _pairs(C),
     ]
     grad = torch.randn(1, H, L // 2 + 1, 2, generator=generator)
-    module = kernels.BACKENDS[backend]
+    functions = ops.BACKENDS[backend].functions
 
     def both() -> None:
-        module.spectrum(*parameters, dt, L)
-        module.spectrum_backward(grad, *parameters, dt, L)
+        functions["spectrum"](*parameters, dt, L)
+        functions["spectrum_backward"](grad, *parameters, dt, L)
 
     return both
 
 
 def plain_convolution(signal: Tensor, kernel: Tensor) -> None:
-    """The yardstick: one FFT convolution as anyone would write it, forward and backward by autograd."""
+    """The unit of comparison: a straightforward FFT convolution, forward and backward by autograd."""
     n = 2 * signal.shape[-1]
     y = torch.fft.irfft(torch.fft.rfft(signal, n=n) * torch.fft.rfft(kernel, n=n), n=n)[..., : signal.shape[-1]]
     y.backward(signal.detach())

@@ -3,14 +3,16 @@
 import functools
 import math
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.kernel import plain_convolution
 from longwave.bench.measure import best_times, growth_of, in_fresh_process, machine
+from longwave.bench.tables import Table, megabytes, milliseconds
 from longwave.layers.s4 import S4
 
 H, N = 256, 64
@@ -19,38 +21,73 @@ QUICK_SHAPES = ((8, 1024), (1, 4096))
 GROWTH_H = 8
 GROWTH_EXPONENTS = range(10, 21)
 QUICK_GROWTH_EXPONENTS = range(10, 16)
+STEPS = (10, 100, 1000, 10000)
+QUICK_STEPS = (10, 100, 1000)
 
 
-def run(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Three tables: ratios to a convolution, growth with length, and seconds of a step."""
-    rows = []
-    for batch, L in QUICK_SHAPES if quick else SHAPES:
-        progress(f"layer, batch {batch}, length {L:,}")
-        rows.append(in_fresh_process(time_row, batch=batch, L=L, repeats=3 if quick else 7))
-        if not quick:
-            for mode in ("length", "default"):
-                progress(f"memory of the {mode} mode, batch {batch}, length {L:,}")
-                rows[-1][f"{mode}_memory_bytes"] = in_fresh_process(memory, batch=batch, L=L, mode=mode)
-    growth = []
-    for exponent in QUICK_GROWTH_EXPONENTS if quick else GROWTH_EXPONENTS:
-        L = 1 << exponent
-        progress(f"growth, length {L:,}")
-        layer = S4(GROWTH_H, N, length=L)
-        u = torch.randn(1, L, GROWTH_H, requires_grad=True)
-        seconds = best_times({"layer": functools.partial(layer_pass, layer, u)}, repeats=3)["layer"]
-        growth.append({"L": L, "seconds": seconds})
-    progress("steps")
-    return {
-        "bench": "layer",
-        "H": H,
-        "N": N,
-        "machine": machine(),
-        "rows": rows,
-        "growth": growth,
-        "growth_H": GROWTH_H,
-        "growth_exponent": _slope([(math.log(g["L"]), math.log(g["seconds"])) for g in growth]),
-        "steps": _steps(quick),
-    }
+@BENCHES.register("layer")
+@dataclass(frozen=True)
+class LayerBench(Bench):
+    """Time the layer and a plain FFT convolution, the layer's growth with length, and its step.
+
+    Example: longwave bench layer --json > layer.json
+    """
+
+    def run(self, progress: Progress) -> Result:
+        """Ratios to a convolution, growth with length, and seconds of a step."""
+        rows = []
+        for batch, L in QUICK_SHAPES if self.quick else SHAPES:
+            progress(f"layer, batch {batch}, length {L:,}")
+            rows.append(in_fresh_process(time_row, batch=batch, L=L, repeats=3 if self.quick else 7))
+            if not self.quick:
+                for mode in ("length", "default"):
+                    progress(f"memory of the {mode} mode, batch {batch}, length {L:,}")
+                    rows[-1][f"{mode}_memory_bytes"] = in_fresh_process(memory, batch=batch, L=L, mode=mode)
+        growth = []
+        for exponent in QUICK_GROWTH_EXPONENTS if self.quick else GROWTH_EXPONENTS:
+            L = 1 << exponent
+            progress(f"growth, length {L:,}")
+            layer = S4(GROWTH_H, N, length=L)
+            u = torch.randn(1, L, GROWTH_H, requires_grad=True)
+            seconds = best_times({"layer": functools.partial(layer_pass, layer, u)}, repeats=3)["layer"]
+            growth.append({"L": L, "seconds": seconds})
+        progress("steps")
+        return {
+            "bench": "layer",
+            "H": H,
+            "N": N,
+            "machine": machine(),
+            "rows": rows,
+            "growth": growth,
+            "growth_H": GROWTH_H,
+            "growth_exponent": _slope([(math.log(g["L"]), math.log(g["seconds"])) for g in growth]),
+            "steps": _steps(QUICK_STEPS if self.quick else STEPS),
+        }
+
+    def tables(self, result: Result) -> list[Table]:
+        """The layer over a convolution, its growth, its step."""
+        rows = []
+        for row in result["rows"]:
+            seconds, modes = row["seconds"], ("length", "default", "default_state")
+            cells = [str(row["batch"]), f"{row['L']:,}", milliseconds(seconds["conv"])]
+            cells += [f"{milliseconds(seconds[mode])} = {row[f'{mode}_over_conv']:.2f}" for mode in modes]
+            rows.append(cells + [megabytes(row.get(f"{mode}_memory_bytes")) for mode in modes[:2]])
+        title = f"Layer, forward + backward, over a plain FFT convolution: {result['H']} features, N = {result['N']}"
+        columns = ("batch", "length", "convolution", "length= given", "default", "default, with state")
+        return [
+            Table(title, (*columns, "memory, length= given", "memory, default"), rows),
+            Table(
+                f"Growth with length: {result['growth_H']} features, batch 1",
+                ("length", "time"),
+                [(f"{row['L']:,}", milliseconds(row["seconds"])) for row in result["growth"]],
+                notes=[f"time grows as length^{result['growth_exponent']:.2f}"],
+            ),
+            Table(
+                "One step, batch 1",
+                ("after so many steps", "time"),
+                [(f"{row['after']:,}", f"{row['seconds'] * 1e6:.0f} us") for row in result["steps"]],
+            ),
+        ]
 
 
 def layer_pass(layer: nn.Module, u: torch.Tensor, need_state: bool = False) -> None:
@@ -81,11 +118,10 @@ def time_row(batch: int, L: int, repeats: int) -> dict[str, Any]:
     return {"batch": batch, "L": L, "seconds": seconds, **ratios}
 
 
-def _steps(quick: bool) -> list[dict[str, float]]:
-    """Seconds of a step after 10, 100, ... steps: the fastest of the last ten."""
+def _steps(marks: tuple[int, ...]) -> list[dict[str, float]]:
+    """Seconds of a step after so many steps: the fastest of the last ten."""
     layer = S4(H, N).requires_grad_(False)
     state, u = layer.initial_state(1), torch.randn(1, H)
-    marks = (10, 100, 1000) if quick else (10, 100, 1000, 10000)
     times, rows = [], []
     for k in range(1, marks[-1] + 1):
         start = time.perf_counter()

@@ -1,8 +1,8 @@
-"""How times and memory are taken.
+"""How times and memory are measured.
 
-Times on shared machines are noisy: whatever is compared runs in turn within one process, made for it alone, and each
-keeps its fastest repeat. Memory is the growth of the peak resident set in a process made for it, after the inputs exist
-and a warm-up ran.
+Times on shared machines are noisy: functions that are compared take turns in a process of their own, and the fastest
+repeat of each counts. Memory is the growth of the peak resident set in a process of its own, after the inputs exist and
+a warm-up ran.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ def best_times(functions: Mapping[str, Callable[[], object]], repeats: int) -> d
 
 
 def in_fresh_process(function: Callable[..., Any], **case: Any) -> Any:
-    """function(**case) in a process of its own, so that no allocator's state comes from another case."""
+    """function(**case) in a process of its own, so that other cases leave no traces in the memory allocator."""
     code = (
         "import importlib, json, sys; "
         "function = getattr(importlib.import_module(sys.argv[1]), sys.argv[2]); "
@@ -53,15 +53,15 @@ def growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
 
 
 def can_measure_memory() -> bool:
-    """Whether this system tells a process its peak resident set, and lets it be reset."""
+    """Whether this system reports the peak resident set of a process, and can reset it (Linux)."""
     return Path("/proc/self/clear_refs").exists()
 
 
 def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
-    """As growth_of, but of what lives at once: neither what the C library keeps of freed memory, nor its holes.
+    """As growth_of, but only of memory that is in use at one time: the C library returns freed memory at once.
 
-    What the warm-up freed would otherwise be used again, and a run that fits into it would seem to need nothing; and
-    what a run frees and cannot use again would count twice.
+    A run that fits into what the warm-up freed would otherwise seem to need nothing, and freed memory that is too
+    fragmented to be used again would count twice.
     """
     library = ctypes.CDLL(None)
     if not hasattr(library, "malloc_trim"):
@@ -77,7 +77,7 @@ def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> 
 
 
 def available_bytes() -> int | None:
-    """Memory that the system could hand out now without swapping, if it says so (Linux)."""
+    """Memory that is available without swapping, if the system reports it (Linux)."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -88,7 +88,7 @@ def available_bytes() -> int | None:
 
 
 def too_little_memory(needed: int) -> str | None:
-    """The reason not to start what needs so many bytes, or None."""
+    """Why something that needs so many bytes is not started; None if there is enough memory."""
     available = available_bytes()
     if available is None or available >= needed:
         return None
@@ -103,21 +103,27 @@ def _resident_bytes(field: str) -> int:
 
 
 def machine() -> dict[str, Any]:
-    """What a result must name to be compared: the CPU, its threads, and the versions."""
+    """What a comparison of results has to know: the CPU, its threads, the backend and the versions."""
     import torch
 
     import longwave
-    from longwave import kernels
+    from longwave import ops
 
-    backend = kernels.backend()
+    backend = ops.backend_name()
     return {
         "cpu": cpu_name(),
         "threads": torch.get_num_threads(),
-        "kernel": backend + (f" ({kernels.native.vector_bits()}-bit vectors)" if backend == "native" else ""),
+        "backend": f"{backend} ({ops.BACKENDS[backend].description()})",
         "longwave": longwave.__version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
+
+
+def machine_line(machine: Mapping[str, Any]) -> str:
+    """The machine of a result, in one line."""
+    backend, versions = machine["backend"], f"torch {machine['torch']}, longwave {machine['longwave']}"
+    return f"{machine['cpu']}, {machine['threads']} threads, backend {backend}, {versions}"
 
 
 def cpu_name() -> str:
@@ -129,3 +135,13 @@ def cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+def cpu_features() -> list[str]:
+    """The vector instructions that matter to the compiled backend, as Linux lists them."""
+    known = ("sse2", "avx", "avx2", "fma", "avx512f", "avx512dq", "asimd", "sve")
+    try:
+        words = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        return []
+    return [feature for feature in known if feature in words]

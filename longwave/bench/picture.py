@@ -1,4 +1,4 @@
-"""Pictures of the tables: lines over a length, a size or a context, on logarithmic axes."""
+"""Pictures of the figures: lines over a length, a size or a context, on logarithmic axes."""
 
 from pathlib import Path
 from typing import Any, NamedTuple

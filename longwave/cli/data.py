@@ -1,4 +1,4 @@
-"""`longwave data list | get | check`: public data sets, downloaded and verified."""
+"""`longwave data`: list, download and check data sets."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress as RichProgress
 
-    from longwave.tasks.download import Progress
+    from longwave.data.progress import Progress
 
 
 def main(arguments: list[str]) -> int | None:
     """Run `longwave data ...`."""
-    from longwave.cli.group import run_group
+    from longwave.cli._group import run_group
 
     commands: dict[str, Callable[..., Any]] = {"list": data_list, "get": data_get, "check": data_check}
     result: int | None = run_group("data", "List, download and check public data sets.", commands, arguments)
@@ -26,50 +25,52 @@ def main(arguments: list[str]) -> int | None:
 
 
 def data_list(data_dir: Path | None = None) -> None:
-    """List the data sets: what they are, how much there is to download, and what is here already.
+    """List the data sets: contents, size of the download, licence, and whether they are on disk.
 
     Example: longwave data list
 
     Args:
-        data_dir: The data folder; else LONGWAVE_DATA, else a folder in the user's cache.
+        data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
     from rich.markup import escape
     from rich.table import Table
 
-    from longwave.tasks import download
+    from longwave.cli._table import print_table
+    from longwave.data import catalogue
 
-    folder = download.data_dir(data_dir)
-    caption = f"here: in {escape(str(folder))}; `longwave data check` looks into the files"
-    table = Table(title="Data sets", caption=caption, title_justify="left", caption_justify="left")
-    for column in ("name", "what", "download", "verified by", "licence", "here"):
+    folder = catalogue.data_dir(data_dir)
+    caption = f"on disk: in {escape(str(folder))}; `longwave data check` verifies the files"
+    table = Table(title="Data sets", caption=caption)
+    for column in ("name", "contents", "download", "verified by", "licence", "on disk"):
         table.add_column(column, justify="right" if column == "download" else "left")
-    for name, dataset in download.DATASETS.items():
+    for name, dataset in catalogue.DATASETS.items():
         present = [part.present(folder) for part in dataset.checks]
-        here = "yes" if all(present) else "in part" if any(present) else "-"
-        table.add_row(name, dataset.title, _size(dataset.size), dataset.verified_by, dataset.licence, here)
-    _console().print(table)
+        on_disk = "yes" if all(present) else "in part" if any(present) else "-"
+        cells = (dataset.title, _size(dataset.size), dataset.verified_by, dataset.licence, on_disk)
+        table.add_row(name, *map(escape, cells))
+    print_table(table)
 
 
 def data_get(name: Positional[Annotated[str, arg(metavar="NAME")]], data_dir: Path | None = None) -> None:
-    """Download a data set, verify it and unpack it. What is there already is left alone.
+    """Download a data set, verify it and unpack it; files that exist already are kept.
 
     Example: longwave data get mnist
 
     Args:
         name: The data set, as `longwave data list` names it.
-        data_dir: The data folder; else LONGWAVE_DATA, else a folder in the user's cache.
+        data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
-    from longwave.tasks import download
+    from longwave.data import catalogue, fetch
 
     with _progress() as progress:
-        path = download.get(name, download.data_dir(data_dir), progress)
+        path = fetch.get(name, catalogue.data_dir(data_dir), progress)
     print(path)
 
 
 def data_check(
     names: Positional[Annotated[tuple[str, ...], arg(metavar="[NAME ...]")]] = (), data_dir: Path | None = None
 ) -> int:
-    """Compare the files that are here with what was published.
+    """Compare the files on disk with what was published.
 
     Exit code 1 if files are wrong, or if a data set that was named is missing.
 
@@ -77,25 +78,26 @@ def data_check(
 
     Args:
         names: The data sets to check; all if none is named.
-        data_dir: The data folder; else LONGWAVE_DATA, else a folder in the user's cache.
+        data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
     from rich.markup import escape
     from rich.table import Table
 
-    from longwave.tasks import download
+    from longwave.cli._table import print_table
+    from longwave.data import catalogue
 
     for name in names:
-        download.find(name)
-    folder = download.data_dir(data_dir)
-    table = Table("name", "state", "problems", title=f"Data sets in {escape(str(folder))}", title_justify="left")
+        catalogue.DATASETS.find(name)
+    folder = catalogue.data_dir(data_dir)
+    table = Table("name", "state", "problems", title=f"Data sets in {escape(str(folder))}")
     states = []
-    for name in names or download.DATASETS:
-        report = download.check(name, folder)
+    for name in names or catalogue.DATASETS:
+        report = catalogue.check(name, folder)
         states.append(report.state)
         colour = {"good": "green", "missing": "yellow", "wrong": "red"}[report.state]
         problems = f"longwave data get {name}" if report.state == "missing" else "\n".join(report.problems)
         table.add_row(name, f"[{colour}]{report.state}[/]", escape(problems))
-    _console().print(table)
+    print_table(table)
     return int("wrong" in states or (bool(names) and "missing" in states))
 
 
@@ -116,7 +118,7 @@ def _progress() -> Iterator[Progress | None]:
 
 
 class _Bar:
-    """One bar at a time, as `longwave.tasks.download.Progress` has it."""
+    """One bar at a time, as `longwave.data.progress.Progress` has it."""
 
     def __init__(self, bars: RichProgress) -> None:
         self.bars = bars
@@ -129,14 +131,6 @@ class _Bar:
     def advance(self, size: int) -> None:
         for task in self.bars.task_ids:
             self.bars.advance(task, size)
-
-
-def _console() -> Console:
-    """Tables are as wide as the terminal; into a file or a pipe, as wide as they need be."""
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal else Console(width=200)
 
 
 def _size(size: int) -> str:

@@ -1,4 +1,4 @@
-"""`longwave evaluate RUN`: score a trained run again."""
+"""`longwave evaluate`: score a trained run again."""
 
 from pathlib import Path
 from typing import Literal
@@ -20,10 +20,10 @@ def evaluate(
 
     Args:
         run: Folder of the run.
-        part: Which part of the data.
+        part: Which set of the data.
         data_dir: Folder with the data sets, if it is not where it was in training.
     """
-    from longwave.train import runs
+    from longwave import runs
 
     scores = runs.evaluate(run, part, data_dir)
     if runs.is_main_process():

@@ -1,22 +1,15 @@
-"""`longwave`: the commands, and how mistakes reach the user. Each command's module is imported only when it runs."""
+"""`longwave`: the commands, and how mistakes reach the user. A command is a module of this package.
 
-import difflib
+Its docstring is its help. It is imported only when it runs; modules that begin with an underscore are no commands.
+"""
+
+import ast
 import importlib
 import os
 import sys
+from pathlib import Path
 
-COMMANDS = {
-    "list": "the named experiments",
-    "show": "what an experiment would run, with every setting",
-    "train": "train on a named experiment or on data of your own",
-    "evaluate": "score a trained run again",
-    "predict": "forecast or label new data with a trained run",
-    "generate": "write text or draw images with a trained run",
-    "plot": "draw pictures",
-    "data": "list, download and check data sets",
-    "bench": "measure speed, memory and accuracy on this machine",
-    "doctor": "what this installation has, and whether it computes the right thing",
-}
+FIRST = ("list", "show", "train", "evaluate", "predict", "generate")  # in the help; the others follow
 
 EXAMPLES = """examples:
   longwave doctor
@@ -26,6 +19,16 @@ EXAMPLES = """examples:
   longwave train text --file my.txt
   longwave generate runs/text-seed0 --prompt "Once upon a time"
   longwave COMMAND --help"""
+
+
+def commands() -> dict[str, str]:
+    """What each command does, by name: the first line of its module, which is read and not imported."""
+    texts = {}
+    for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
+        if path.stem != "main":
+            docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+            texts[path.stem] = docstring.partition(": ")[2].splitlines()[0].removesuffix(".")
+    return {name: texts[name] for name in (*FIRST, *(n for n in texts if n not in FIRST))}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -40,11 +43,10 @@ def main(arguments: list[str] | None = None) -> None:
 
         print(__version__)
         sys.exit(0)
-    if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        _exit(
-            f"no command {name!r}" + (f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(COMMANDS)}")
-        )
+    if name not in commands():
+        from longwave.registry import nearest
+
+        _exit(f"there is no command {name!r}; {nearest(name, commands())}")
     try:
         module = importlib.import_module(f"longwave.cli.{name}")
         sys.exit(module.main(rest))
@@ -65,6 +67,6 @@ def _exit(message: str) -> None:
 
 
 def _help() -> str:
-    lines = [f"  {name:10}{text}" for name, text in COMMANDS.items()]
+    lines = [f"  {name:10}{text}" for name, text in commands().items()]
     head = "usage: longwave COMMAND ...\n\nLong sequences with structured state spaces (S4).\n\ncommands:"
     return "\n".join([head, *lines, "", EXAMPLES])

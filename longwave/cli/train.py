@@ -1,4 +1,4 @@
-"""`longwave train`: a named experiment, or one's own data."""
+"""`longwave train`: train on a named experiment or on your data."""
 
 import dataclasses
 import sys
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longwave.cli.experiment import RunOptions, parse_experiment
+from longwave.cli._experiment import RunOptions, parse_experiment
 
 if TYPE_CHECKING:
-    from longwave.train.config import Experiment
+    from longwave.experiments import Experiment
 
-DESCRIPTION = """Train a model, score its best weights on the test part, and write a report.
+DESCRIPTION = """Train a model, score its best weights on the test set, and write a report.
 
 Examples:
   longwave train etth1-720-small
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _train(experiment: "Experiment", options: RunOptions) -> None:
-    from longwave.train import runs
+    from longwave import runs
 
     seeds = options.seeds or (experiment.loop.seed,)
     if len(set(seeds)) < len(seeds):
@@ -55,14 +55,14 @@ def _train(experiment: "Experiment", options: RunOptions) -> None:
 
 
 def _resume(folder: Path) -> None:
-    from longwave.train import runs
+    from longwave import runs
 
     _report(runs.resume(folder))
 
 
 def _exit_code(work: Callable[[], None]) -> int:
     """Do the work; 0, or 1 for a run that failed, or 130 for one that was interrupted."""
-    from longwave.train import runs
+    from longwave import runs
     from longwave.train.loop import Interrupted, TrainingError
 
     code = 0
@@ -83,7 +83,7 @@ def _report(finished: Any) -> dict[str, Any]:
     """Print the table of a finished run and where its report is."""
     result: dict[str, Any] = finished.result
     if finished.main:
-        from longwave.cli.table import print_scores
+        from longwave.cli._table import print_scores
 
         print_scores(finished.experiment.name, result)
         print(f"report: {(finished.folder / 'report.html').resolve()}")

@@ -1,0 +1,80 @@
+"""What a bench is: options, a measurement, and the tables and pictures of its figures.
+
+A module of this package registers a bench with `@BENCHES.register(name)`; `longwave bench name` then runs it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from longwave.bench.measure import machine_line
+from longwave.bench.picture import Panel, draw
+from longwave.bench.tables import Table
+from longwave.pictures.style import check_path
+from longwave.registry import Registry
+
+Result = dict[str, Any]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Bench(ABC):
+    """A measurement: the fields are the options of its command, the docstring of the subclass is the help."""
+
+    quick: bool = False
+    """Smaller sizes and fewer repeats: a rough result in under a minute."""
+    json: bool = False
+    """Print the figures as JSON instead of tables."""
+
+    duration: ClassVar[str] = ""  # of a full run, where it takes minutes
+
+    def check(self) -> None:  # noqa: B027  most benches accept all options
+        """Refuse options that cannot be met, before anything is measured."""
+
+    @abstractmethod
+    def run(self, progress: Progress) -> Result:
+        """Measure, and return figures that JSON can hold; `progress` is called with what is measured next."""
+
+    @abstractmethod
+    def tables(self, result: Result) -> list[Table]:
+        """The figures as tables."""
+
+    def notes(self, result: Result) -> list[str]:
+        """What follows all tables: how the figures were measured, and on which machine."""
+        return [*([result["caption"]] if "caption" in result else []), machine_line(result["machine"])]
+
+    def draw(self, result: Result) -> str | None:
+        """Draw the figures if a picture was requested, and return a message about it."""
+        return None
+
+
+@dataclass(frozen=True)
+class DrawnBench(Bench):
+    """A bench that can draw its figures."""
+
+    picture: Path | None = None
+    """Also draw the figures, into this file."""
+
+    def check(self) -> None:
+        """Refuse a file that cannot be a picture."""
+        if self.picture is not None:
+            check_path(self.picture)
+
+    @abstractmethod
+    def panels(self, result: Result) -> list[Panel]:
+        """The figures as plots."""
+
+    def draw(self, result: Result) -> str | None:
+        """Draw the panels that have points."""
+        if self.picture is None:
+            return None
+        panels = self.panels(result)
+        if not any(any(panel.lines.values()) for panel in panels):
+            return f"{self.picture} was not drawn: nothing was measured"
+        draw(panels, self.picture)
+        return str(self.picture)
+
+
+BENCHES: Registry[type[Bench]] = Registry("bench", "longwave.bench")

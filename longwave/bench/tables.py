@@ -1,0 +1,44 @@
+"""Tables of figures as plain text, whatever prints them; and how times, sizes and ratios are written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under the names of their columns."""
+
+    title: str
+    columns: Sequence[str]  # each name once
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()  # lines below the table
+    text: Sequence[str] = ()  # the columns that hold words; the others hold numbers and are aligned to the right
+    sections: str | None = None  # a column: where its value changes, a line is drawn
+
+
+def milliseconds(seconds: float | None) -> str:
+    """A time, with three digits; "-" if it was not measured."""
+    if seconds is None:
+        return "-"
+    if seconds < 1e-2:
+        return f"{seconds * 1e3:.2f} ms"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 0.1 else f"{seconds * 1e3:,.0f} ms"
+
+
+def megabytes(size: float | None) -> str:
+    """A number of bytes; "-" if it was not measured."""
+    if size is None:
+        return "-"
+    return f"{size / 1e6:.1f} MB" if size < 1e8 else f"{size / 1e6:,.0f} MB"
+
+
+def three_digits(ratio: float | None) -> str:
+    """A ratio; "-" if there is none."""
+    if ratio is None:
+        return "-"
+    return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
+def over(ours: float | None, paper: float | None) -> str:
+    """Our figure over the paper's; "-" if one is missing."""
+    return "-" if ours is None or paper is None else f"{ours / paper:.2f}"

@@ -1,0 +1,57 @@
+"""How `predict` and `generate` read their options: the folder of a run first, which says what the options are."""
+
+import inspect
+import io
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from longwave.infer.base import Action
+    from longwave.registry import Registry
+
+
+def run_action(command: str, actions: "Registry[Action]", arguments: list[str]) -> None:
+    """Do with a run what its kind of task has registered, and print what comes of it."""
+    if not arguments or arguments[0].startswith("-"):
+        is_help = arguments[:1] in (["-h"], ["--help"])
+        print(_usage(command, actions), file=sys.stdout if is_help else sys.stderr)
+        sys.exit(0 if is_help else 2)
+    import tyro
+
+    from longwave.train.folder import RunFolder
+
+    folder = RunFolder.open(Path(arguments[0]))
+    kind = folder.config.experiment.task.kind
+    if kind not in actions:
+        raise ValueError(f"{folder.path}: a run of the kind {kind} cannot {command}; {_other(kind, folder.path)}")
+    action = actions[kind]
+    options: Any = tyro.cli(
+        action.options,
+        prog=f"longwave {command} {arguments[0]}",
+        description=inspect.getdoc(action.options),
+        args=arguments[1:],
+    )
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8
+    for piece in action.run(folder, options):
+        print(piece, end="", flush=True)
+
+
+def _other(kind: str, path: Path) -> str:
+    """What can be done with a run of that kind instead."""
+    from longwave.infer.base import GENERATORS, PREDICTORS
+
+    for command, actions in (("predict", PREDICTORS), ("generate", GENERATORS)):
+        if kind in actions:
+            return f"use longwave {command} {path}"
+    return "longwave evaluate scores it"
+
+
+def _usage(command: str, actions: "Registry[Action]") -> str:
+    """What the command does for each kind of run."""
+    lines = [f"usage: longwave {command} RUN [options], where RUN is the folder of a trained run", ""]
+    for options in dict.fromkeys(action.options for action in actions.values()):
+        lines += [inspect.getdoc(options) or "", ""]
+    lines.append(f"longwave {command} RUN --help shows the options for that run.")
+    return "\n".join(lines)

@@ -1,0 +1,62 @@
+"""Tables on the terminal: no column is ever cut off."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def print_table(table: "Table") -> None:
+    """Print a table as wide as it needs to be; where the terminal is narrower, as a block of lines for each row."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console()
+    title, caption = table.title, table.caption
+    table.title = table.caption = None  # within the table they would be wrapped at its width
+    needed = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+    if title:
+        console.print(title, style="italic", soft_wrap=True)
+    if needed <= console.width or not console.is_terminal:
+        Console(width=max(needed, console.width)).print(table)
+    else:
+        heads = [str(column.header) for column in table.columns]
+        for cells in zip(*(column.cells for column in table.columns), strict=True):
+            for head, cell in zip(heads, cells, strict=True):
+                if cell:
+                    console.print(f"[bold]{head}[/]  {cell}", highlight=False, soft_wrap=True)
+            console.print()
+    if caption:
+        console.print(caption, style="dim", highlight=False, soft_wrap=True)
+    table.title, table.caption = title, caption
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """Print plain text below a table: wrapped between words on a terminal, and a line for each note elsewhere."""
+    from rich.console import Console
+
+    console = Console()
+    for note in notes:
+        console.print(note, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+
+
+def print_scores(name: str, result: dict[str, Any]) -> None:
+    """Scores on the test set: the run, the baselines, the paper."""
+    from rich.table import Table
+
+    scores = list(result["test"])
+    table = Table(title=f"{name}: test set", title_justify="left")
+    table.add_column("model")
+    for score in scores:
+        table.add_column(score.upper().replace("_", " "), justify="right")
+    table.add_row(
+        f"{result.get('model', 'S4')} (this run)", *(f"{result['test'][s]:.4f}" for s in scores), style="bold"
+    )
+    for baseline, parts in result.get("baselines", {}).items():
+        table.add_row(baseline, *(f"{parts['test'][s]:.4f}" if s in parts["test"] else "-" for s in scores))
+    if result.get("paper"):
+        table.add_row("S4 (the paper)", *(f"{result['paper'][s]:.4g}" if s in result["paper"] else "-" for s in scores))
+    print_table(table)
+    trained = f"{result['steps']} steps in {result['seconds'] / 60:.1f} minutes, best at step {result['best_step']}"
+    print(f"{result['parameters']:,} parameters, {trained}")
