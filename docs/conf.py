@@ -1,5 +1,12 @@
+import sys
 import tomllib
 from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import results_data
+import results_tables
 
 # The version is read rather than imported, so that the pages build without torch.
 _project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -22,5 +29,18 @@ math_eqref_format = "({number})"
 html_theme = "furo"
 html_title = f"longwave {release}"
 html_static_path = ["_static"]
+html_css_files = ["results.css"]
 html_copy_source = False
 html_show_sphinx = False
+
+
+def _fill_results(app: Any, page: str, source: list[str]) -> None:
+    """Make a page's tables of results anew from the CSV files, on which the page then depends."""
+    if results_tables.BLOCK.search(source[0]):
+        source[0] = results_tables.fill(source[0], results_data.Results())
+        for name in results_data.COLUMNS:
+            app.env.note_dependency(str(results_data.FOLDER / name))
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", _fill_results)

@@ -1,0 +1,80 @@
+"""How the tables on the pages of docs/results are laid out; `table` in measured.csv has their names."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """A field or a detail of the first line that has it and is of this model and metric.
+
+    `paper` is the paper's number, and `run` the command with commit, seeds and machine.
+    """
+
+    heading: str
+    field: str = "value"
+    model: str = ""
+    metric: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The fields that lines of one row share, with their headings; then the columns. `best`: the best score is bold."""
+
+    keys: dict[str, str]
+    columns: list[Column]
+    best: bool = False
+
+    def shows(self, model: str, metric: str) -> bool:
+        """Whether a column takes values of this model and metric."""
+        values = [column for column in self.columns if column.field == "value"]
+        return any(column.model in ("", model) and column.metric in ("", metric) for column in values)
+
+
+def _named(*fields: str, model: str = "") -> list[Column]:
+    return [Column(field, field, model) for field in fields]
+
+
+def _ratio(metric: str, heading: str) -> list[Column]:
+    return [Column(heading, metric=metric), Column("the paper", "paper", metric=metric)]
+
+
+_SCORES = [Column("S4 here", model="S4"), Column("S4, the paper", "paper", "S4")]
+_SCORES += [Column(model, model=model) for model in ("NLinear", "DLinear", "repeat-last")]
+_SPEED, _MEMORY = _ratio("speed over Transformer", "speed"), _ratio("memory over Transformer", "of the first")
+_STEP = [Column(f"{model}, ms", "value", model, "training step, ms") for model in ("LSSL", "S4")]
+_BYTES = [Column(f"{model}, MB", "value", model, "allocated, MB") for model in ("LSSL", "S4")]
+_TOKENS = [Column("x attention", metric="speed over attention"), Column("x GPT-2", metric="speed over GPT-2")]
+_GENERATION = Layout(
+    {"model": "model"},
+    [
+        *_named("parameters", "first step", "last step", "tokens a second"),
+        *_TOKENS,
+        Column("the paper", "paper"),
+        *_named("state, first", "state, last"),
+    ],
+)
+LAYOUTS = {
+    "forecasting-etth1": Layout({"row": "ETTh1, univariate"}, _SCORES, best=True),
+    "forecasting": Layout({"row": ""}, [*_named("seeds", model="S4"), *_SCORES], best=True),
+    "images": Layout(
+        {"row": ""},
+        [Column("test accuracy, %"), Column("the paper's S4", "paper"), *_named("epochs", "run")],
+    ),
+    "text": Layout(
+        {"row": ""},
+        [
+            Column("metric", "metric"),
+            Column("test", model="S4"),
+            Column("unigram baseline", model="unigram"),
+            *_named("parameters", "epochs", "run", model="S4"),
+        ],
+    ),
+    "lssl": Layout(
+        {"row": "dimension"},
+        [*_STEP, *_ratio("time, LSSL / S4", "LSSL / S4"), *_BYTES, *_ratio("memory, LSSL / S4", "LSSL / S4")],
+    ),
+    "attention": Layout(
+        {"row": "length", "model": "model"}, [*_named("rows measured", "time"), *_SPEED, *_named("memory"), *_MEMORY]
+    ),
+    **{f"generation-{shape}": _GENERATION for shape in ("cifar-64", "cifar-1", "words-64", "words-1")},
+}
