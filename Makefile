@@ -6,18 +6,20 @@ TORCH ?= torch==2.13.0
 PYTEST_ARGS ?= -n 2
 # Threads for each test process, so that the processes do not fight over the cores.
 TEST_THREADS ?= 1
+# The order of the tests in `make test-busy`: another one each time.
+SEED ?= $(shell date +%s)
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-NATIVE := $(wildcard longwave/kernels/*.cpp longwave/kernels/*.inc)
+NATIVE := $(wildcard longwave/ops/cpu/*.cpp longwave/ops/cpu/*.inc)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test check lint format demo bench docs clean
+.PHONY: help setup test test-busy check lint format demo bench results docs clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv and install longwave into it, in place, with everything the other targets need
 
@@ -34,6 +36,9 @@ $(STAMP): pyproject.toml setup.py $(NATIVE) | $(BIN)/python
 
 test: $(STAMP)  ## run the tests (PYTEST_ARGS="...")
 	OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-busy: $(STAMP)  ## the same as on an older, busy machine and in random order (SEED=... repeats one)
+	OMP_NUM_THREADS=$(TEST_THREADS) tests/busy.sh $(BIN)/python -m pytest $(PYTEST_ARGS) --random-order $(SEED)
 
 lint: $(STAMP)  ## check format, style and types
 	$(BIN)/ruff format --check .
@@ -56,10 +61,13 @@ bench: $(STAMP)  ## the full speed tables on this machine
 	$(BIN)/longwave bench generation
 	$(BIN)/longwave bench lssl
 
+results:  ## write the tables of results into the pages and the README (docs/results/*.csv)
+	$(PYTHON) docs/results_tables.py
+
 docs: $(STAMP)  ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
 clean:  ## remove what was built; .venv stays, and the next target installs anew
 	rm -rf build dist longwave.egg-info docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f longwave/kernels/_native*.so $(STAMP)
+	rm -f longwave/ops/cpu/_native*.so $(STAMP)
 	find longwave tests examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

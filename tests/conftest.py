@@ -1,13 +1,18 @@
 """Options, profiles and fixtures of the whole test suite."""
 
 import os
+import random
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import config as jaxtyping_config
+from tiny_set import running_server
+from trained import TrainedRuns
 
-from longwave.kernels import BACKENDS, native
+from longwave.data.catalogue import DATASETS
+from longwave.ops import BACKENDS
+from longwave.ops.cpu import library
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
@@ -16,6 +21,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 def pytest_addoption(parser):
     parser.addoption("--run-slow", action="store_true", help="also run the tests that are marked slow")
+    parser.addoption("--random-order", type=int, metavar="SEED", help="the files, and the tests of each, shuffled")
+
+
+def pytest_report_header(config):
+    seed = config.getoption("--random-order")
+    return None if seed is None else f"order of the tests: --random-order {seed}"
 
 
 def pytest_collection_modifyitems(config, items):
@@ -23,6 +34,21 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if "slow" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="slow: run with --run-slow"))
+    seed = config.getoption("--random-order")
+    if seed is not None:
+        items[:] = shuffled(items, seed)
+
+
+def shuffled(items, seed):
+    """The same order for the same seed, in every process. The tests of a file stay together: some share a fixture."""
+    files = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    chance, groups = random.Random(seed), list(files.values())
+    chance.shuffle(groups)
+    for group in groups:
+        chance.shuffle(group)
+    return [item for group in groups for item in group]
 
 
 @pytest.fixture(autouse=True)
@@ -51,12 +77,11 @@ def compiled():
 
 
 def skip_without_library():
-    try:
-        native.load()
-    except native.Unavailable as reason:
-        if "no compiled library" not in str(reason):
-            raise
-        pytest.skip(str(reason))
+    reason = library.unavailable()
+    if reason is not None:
+        if "no compiled library" not in reason:
+            pytest.fail(reason)
+        pytest.skip(reason)
 
 
 @pytest.fixture
@@ -66,3 +91,28 @@ def unchecked():
     jaxtyping_config.update("jaxtyping_disable", True)
     yield
     jaxtyping_config.update("jaxtyping_disable", before)
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """A folder of the test's own to work in, with the data sets in its folder `data`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("LONGWAVE_DATA", str(tmp_path / "data"))
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def trained_runs(tmp_path_factory):
+    """Tiny runs of every kind, trained when they are first asked for."""
+    return TrainedRuns(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server of files on this machine. A data set `tiny` that a test registers is taken out again."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    with running_server() as running:
+        yield running
+    if "tiny" in DATASETS:
+        DATASETS.unregister("tiny")
