@@ -161,7 +161,8 @@ def run_python(
     code: str, *, timeout: float = 120, threads: int = 1, cwd: Path = ROOT, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
     """Run code in a fresh interpreter, without pytest's shape checks and with an end in sight."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("LONGWAVE_") and k != "PYTHONWARNINGS"}
+    dropped = {k for k in os.environ if k.startswith("LONGWAVE_")} - {"LONGWAVE_VECTOR_BITS"} | {"PYTHONWARNINGS"}
+    inherited = {k: v for k, v in os.environ.items() if k not in dropped}
     # Threads that wait without spinning: other tests run beside this one.
     openmp = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
     return subprocess.run(

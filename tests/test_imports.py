@@ -11,16 +11,28 @@ from dense import ROOT, run_python
 import longwave
 
 PACKAGE = ROOT / "longwave"
-# A part of longwave -> the parts that it may import, besides itself.
-ALLOWED = {
-    "kernels": set(),
-    "ssm": {"kernels"},
-    "layers": {"ssm", "kernels"},
-    "models": {"layers", "ssm"},
-    "tasks": set(),
+# A part of longwave -> the parts that it may import, besides itself. What a part may import stands above it.
+ALLOWED: dict[str, set[str]] = {
+    "registry": set(),
+    "settings": {"registry"},
+    "ssm": set(),
+    "ops": {"registry", "ssm"},
+    "layers": {"ops", "registry", "settings", "ssm"},
+    "data": {"registry"},
+    "models": {"data", "layers", "ops", "registry", "settings"},
+    "tasks": {"data", "models", "registry", "settings"},
+    "experiments": {"layers", "models", "registry", "settings", "tasks"},
+    "train": {"data", "experiments", "layers", "models", "ops", "registry", "tasks"},
+    "pictures": {"layers", "ssm"},
+    "infer": {"data", "models", "pictures", "registry", "tasks", "train"},
+    "report": {"data", "infer", "layers", "pictures", "registry", "tasks", "train"},
+    "runs": {"experiments", "report", "tasks", "train"},
 }
+ALLOWED["bench"] = set(ALLOWED)
+ALLOWED["cli"] = set(ALLOWED)
 # What ssm needs of the world: the maths stay readable on their own.
 OUTSIDE_OF_SSM = {"torch", "jaxtyping"}
+OUTSIDE_OF_DATA = {"numpy", "pooch", "requests", "urllib3"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -48,7 +60,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 def parts(names: set[str]) -> set[str]:
-    """The parts of longwave (kernels, ssm, layers ...) among imported names."""
+    """The parts of longwave (ssm, ops, layers ...) among imported names."""
     existing = {path.stem if path.is_file() else path.name for path in PACKAGE.iterdir()}
     found = {name.split(".")[1] for name in names if name.startswith("longwave.")}
     return found & existing
@@ -63,8 +75,17 @@ def test_the_reader_of_imports_sees_every_form():
     found = imports(source, "longwave.ssm.kernel", is_package=False)
     assert {"a.b", "longwave.ssm.c", "longwave.d", "longwave.d.e", "longwave.cli", "longwave.cli.g"} <= found
     assert "longwave.ssm.c" in imports("from . import c", "longwave.ssm", is_package=True)
-    assert parts(imports("from longwave import kernels", "longwave.ssm.kernel", is_package=False)) == {"kernels"}
-    assert parts(imports_of(PACKAGE / "ssm" / "kernel.py")) == {"kernels", "ssm"}
+    assert parts(imports("from longwave import ops", "longwave.ssm.kernel", is_package=False)) == {"ops"}
+    assert parts(imports_of(PACKAGE / "layers" / "s4.py")) == {"layers", "ops", "ssm"}
+
+
+def test_every_part_has_its_place_and_imports_only_those_above_it():
+    """So that there is no cycle."""
+    assert {part_of(path) for path in MODULES} == {*ALLOWED, "__init__"}
+    above: set[str] = set()
+    for part, allowed in ALLOWED.items():
+        assert allowed <= above, part
+        above.add(part)
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if part_of(path) in ALLOWED], ids=module_name)
@@ -84,10 +105,26 @@ def test_the_maths_need_torch_and_jaxtyping_only(path):
     assert roots <= OUTSIDE_OF_SSM | {"longwave"}
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "kernels").rglob("*.py")), ids=module_name)
-def test_the_kernels_need_torch_only(path):
+@pytest.mark.parametrize("path", sorted((PACKAGE / "ops").rglob("*.py")), ids=module_name)
+def test_the_ops_need_torch_only(path):
     roots = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
     assert roots <= {"torch", "longwave"}
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "data").rglob("*.py")), ids=module_name)
+def test_data_is_read_without_torch(path):
+    roots = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
+    assert roots <= OUTSIDE_OF_DATA | {"longwave"}
+
+
+def test_no_module_of_data_loads_torch_or_the_network_when_imported():
+    modules = [module_name(path) for path in MODULES if part_of(path) == "data"]
+    code = f"import sys, importlib; [importlib.import_module(name) for name in {modules}]; "
+    code += "print(sorted({'torch', 'requests', 'pooch'} & set(sys.modules))); "
+    result = run_python(code + "print([m for m in sys.modules if m.startswith('longwave.')])")
+    heavy, loaded = map(ast.literal_eval, result.stdout.splitlines())
+    assert heavy == [], result.stderr
+    assert parts(set(loaded)) <= ALLOWED["data"] | {"data"}
 
 
 def test_the_package_does_not_wait_for_torch():
@@ -108,11 +145,10 @@ def test_an_unknown_name_is_an_attribute_error():
         longwave.S5  # noqa: B018
 
 
-@pytest.mark.parametrize("module", ["longwave.kernels", "longwave.ssm", "longwave.layers"])
-def test_a_part_can_be_imported_alone(module):
-    """And brings no part with it that it may not import."""
-    code = f"import sys, {module}; print(sorted(m for m in sys.modules if m.startswith('longwave.')))"
-    result = run_python(code)
-    loaded = parts(set(ast.literal_eval(result.stdout)))
-    part = module.split(".")[1]
-    assert loaded <= ALLOWED[part] | {part}
+def test_a_part_can_be_imported_alone_and_brings_no_part_that_it_may_not_import():
+    """Each of these may import those before it, so that one interpreter tells of all."""
+    chain = ["ssm", "ops", "layers"]
+    code = "; ".join(f"import longwave.{part}; print([m for m in sys.modules if 'longwave.' in m])" for part in chain)
+    result = run_python("import sys; " + code)
+    for part, loaded in zip(chain, result.stdout.splitlines(), strict=True):
+        assert parts(set(ast.literal_eval(loaded))) <= ALLOWED[part] | {part}, result.stderr

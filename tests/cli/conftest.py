@@ -4,8 +4,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
+def _own_folder(own_folder):
     """Runs and data go to a folder of the test's own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("LONGWAVE_DATA", str(tmp_path / "data"))

@@ -1,4 +1,4 @@
-"""Classification as a person meets it: images and one's own sequences, from file to labels and report."""
+"""Classification as a person meets it: images and custom sequences, from file to labels and report."""
 
 import csv
 import json
@@ -10,27 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import call
-from image_files import write_cifar10, write_mnist
+from image_files import write_cifar10
+from trained import KINDS, TINY, slopes
 
-from longwave import models
-from longwave.tasks import sequences
-from longwave.train import predict, runs
-from longwave.train.experiments import find
-
-TINY = ["--model.d-model", "8", "--model.n-layers", "1", "--model.d-state", "4", "--loop.epochs", "2", "--quiet"]
-KINDS = ("falling", "rising")
+from longwave import runs
+from longwave.data import sequences
+from longwave.experiments import EXPERIMENTS
+from longwave.infer.classification import classify
+from longwave.layers import S4Config
 
 
-def slopes(count, channels=1, seed=0):
-    """Noisy lines of unequal length, and whether they rise."""
-    generator = np.random.default_rng(seed)
-    labels = [KINDS[k % 2] for k in range(count)]
-    x = []
-    for label in labels:
-        length = int(generator.integers(8, 15))
-        line = np.linspace(-1, 1, length) * (1 if label == "rising" else -1) + 5
-        x.append(line[:, None] + 0.1 * generator.standard_normal((length, channels)))
-    return x, labels
+@pytest.fixture
+def printed(trained_runs):
+    return trained_runs.fetch("classify")
 
 
 def read_labels(path):
@@ -38,22 +30,31 @@ def read_labels(path):
         return list(csv.DictReader(file))
 
 
-def test_own_sequences_go_from_npz_to_labels_and_probabilities(capsys):
-    x, labels = slopes(60)
-    sequences.save_npz("my.npz", sequences.from_arrays(x, labels))
-    settings = ["--npz", "my.npz", *TINY, "--loop.epochs", "12", "--optim.lr", "0.03", "--optim.warmup", "0"]
-    assert call("train", "classify", *settings, "--out", "run") == 0
-    shown = capsys.readouterr().out
-    assert re.search(r"S4 \(this run\) +│ +\d\.\d{4} │ +\d\.\d{4} │", shown)
-    assert re.search(r"commonest class +│ +0\.5000 │ +0\.6931 │", shown)
+def small_classifier():
+    settings = EXPERIMENTS["classify"]
+    return replace(
+        settings,
+        model=replace(settings.model, d_model=4, n_layers=1, mixer=S4Config(d_state=4)),
+        loop=replace(settings.loop, epochs=1),
+    )
 
+
+def test_custom_sequences_are_trained_scored_and_reported(printed, capsys):
+    assert re.search(r"S4 \(this run\) +│ +\d\.\d{4} │ +\d\.\d{4} │", printed)
+    assert re.search(r"class prior +│ +0\.5000 │ +0\.6931 │", printed)
     result = json.loads(Path("run/result.json").read_text())
     assert result["test"]["accuracy"] > 0.8
     assert call("evaluate", "run") == 0
     assert capsys.readouterr().out == "".join(f"test {k} {v:.6f}\n" for k, v in result["test"].items())
     config = json.loads(Path("run/config.json").read_text())
     assert config["task"]["inputs"]["classes"] == list(KINDS)
+    page = Path("run/report.html").read_text()
+    for title in ("Confusion matrix", "Misclassified examples", "Attribution", "Learned kernels"):
+        assert f"<h2>{title}</h2>" in page
+    assert not re.search(r"https?://|<script|<link|@import|src=\"(?!data:)", page)
 
+
+def test_new_sequences_get_labels_and_probabilities(printed, capsys):
     new, truth = slopes(20, seed=9)
     sequences.save_npz("new.npz", sequences.from_arrays(new))
     assert call("predict", "run", "--npz", "new.npz", "--out", "some/labels.csv") == 0
@@ -66,13 +67,8 @@ def test_own_sequences_go_from_npz_to_labels_and_probabilities(capsys):
         assert row["label"] == KINDS[int(np.argmax(chances))]
     assert np.mean([row["label"] == label for row, label in zip(rows, truth, strict=True)]) > 0.8
 
-    page = Path("run/report.html").read_text()
-    for title in ("What was taken for what", "Wrongly read examples", "Where the evidence lies", "Learned kernels"):
-        assert f"<h2>{title}</h2>" in page
-    assert not re.search(r"https?://|<script|<link|@import|src=\"(?!data:)", page)
 
-
-def test_own_sequences_go_from_csv_to_labels(capsys):
+def test_custom_sequences_go_from_csv_to_labels(capsys):
     x, labels = slopes(40)
     with open("my.csv", "w", newline="") as file:
         writer = csv.writer(file)
@@ -81,27 +77,43 @@ def test_own_sequences_go_from_csv_to_labels(capsys):
             writer.writerow([*(f"{v:.3f}" for v in row[:, 0]), *[""] * (14 - len(row)), label])
     settings = ["--csv", "my.csv", "--label", "kind", "--balance", *TINY]
     assert call("train", "classify", *settings, "--out", "run") == 0
+    assert "BALANCED ACCURACY" in capsys.readouterr().out
     assert call("predict", "run", "--csv", "my.csv") == 0
-    capsys.readouterr()
     assert len(read_labels("labels.csv")) == 40
-    by_hand = predict.classify(Path("run"), sequences.from_arrays(x))
+    by_hand = classify(Path("run"), sequences.from_arrays(x))
     assert [row["label"] for row in read_labels("labels.csv")] == by_hand.labels
 
 
-def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_again():
+def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_it_was_moved(monkeypatch):
     x, labels = slopes(30, channels=2)
     finished = runs.classify(x, labels, Path("run"), experiment=small_classifier(), quiet=True)
+    assert (finished.folder / "report.html").exists()
     assert runs.evaluate(Path("run"), "test") == finished.result["test"]
-    assert len(predict.classify(Path("run"), sequences.from_arrays(x)).labels) == 30
+    assert len(classify(Path("run"), sequences.from_arrays(x)).labels) == 30
     with pytest.raises(ValueError, match="there is a run already"):
         runs.classify(x, labels, Path("run"))
-    with pytest.raises(
-        ValueError, match="experiment: expected one of one's own sequences, such as classify, got smnist"
-    ):
-        runs.classify(x, labels, Path("other"), experiment=find("smnist"))
+    Path("elsewhere").mkdir()
+    Path("run").rename("elsewhere/moved")
+    monkeypatch.chdir("elsewhere")
+    assert runs.evaluate(Path("moved"), "test") == finished.result["test"]
+
+
+def test_arrays_that_cannot_be_trained_on_leave_no_folder():
+    x, labels = slopes(30)
+    with pytest.raises(ValueError, match="experiment: expected one for custom sequences, such as classify, got smnist"):
+        runs.classify(x, labels, Path("other"), experiment=EXPERIMENTS["smnist"])
     with pytest.raises(ValueError, match="expected two classes or more"):
         runs.classify(x, ["a"] * 30, Path("other"))
     assert not Path("other").exists()
+
+
+def test_names_of_classes_may_be_anything():
+    names = ["<b>bold</b>", 'a, "b"', "cost $5 to $10", "$\\foo$", "two\nlines"]
+    x, _ = slopes(30)
+    finished = runs.classify(x, names * 6, Path("run"), experiment=small_classifier(), quiet=True)
+    assert "<b>" not in (finished.folder / "report.html").read_text()
+    classify(Path("run"), sequences.from_arrays(x)).write(Path("labels.csv"))
+    assert {row["label"] for row in read_labels("labels.csv")} <= set(names)
 
 
 def test_new_sequences_unlike_those_of_training_are_refused_or_noted(capsys):
@@ -115,37 +127,32 @@ def test_new_sequences_unlike_those_of_training_are_refused_or_noted(capsys):
     np.savez("longer.npz", x=np.zeros((3, 11, 2)))
     assert call("predict", "run", "--npz", "longer.npz") == 0
     assert "note: the model was trained on sequences of 8 steps, and these have 11 to 11" in capsys.readouterr().out
-    for arguments in ([], ["--npz", "my.npz", "--csv", "my.csv"], ["--npz", "my.npz", "--picture", "a.png"]):
+
+
+def test_a_run_that_classifies_needs_one_file_of_sequences(printed, capsys):
+    for arguments in ([], ["--npz", "my.npz", "--csv", "my.csv"]):
         assert call("predict", "run", *arguments) == 2
         assert "run is a run that classifies: expected --npz FILE or --csv FILE" in capsys.readouterr().err
+    assert call("predict", "run", "--npz", "my.npz", "--picture", "a.png") == 2
+    assert "--picture" in capsys.readouterr().err
+    Path("folder").mkdir()
+    assert call("predict", "run", "--npz", "my.npz", "--out", "folder") == 2
+    assert "folder: expected the name of a file to write, got a folder" in capsys.readouterr().err
+    assert not list(Path().glob(".*.part"))
+    assert call("predict", "run", "--npz", "my.npz", "--out", "my.npz") == 2
+    assert "--out: my.npz is also --npz; name another file" in capsys.readouterr().err
+    assert call("generate", "run") == 2
+    assert "run: a run of the kind classify cannot generate; use longwave predict run" in capsys.readouterr().err
 
 
-def small_classifier():
-    settings = find("classify")
-    return replace(
-        settings,
-        model=replace(settings.model, d_model=4, n_layers=1, d_state=4),
-        loop=replace(settings.loop, epochs=1),
-    )
-
-
-def test_a_run_is_scored_from_any_folder_and_after_it_was_moved(monkeypatch, capsys):
-    x, labels = slopes(30)
-    sequences.save_npz("my.npz", sequences.from_arrays(x, labels))
-    assert call("train", "classify", "--npz", "my.npz", *TINY, "--out", "run") == 0
-    runs.classify(x, labels, Path("arrays"), experiment=small_classifier(), quiet=True)
-    expected = json.loads(Path("arrays/result.json").read_text())["test"]
+def test_a_run_is_scored_from_any_folder(printed, monkeypatch, capsys):
     Path("elsewhere").mkdir()
-    Path("arrays").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
     assert call("evaluate", "../run") == 0
-    assert runs.evaluate(Path("moved"), "test") == expected
 
 
-def test_data_that_changed_since_the_training_is_refused(capsys):
-    x, labels = slopes(30)
-    sequences.save_npz("my.npz", sequences.from_arrays(x, labels))
-    assert call("train", "classify", "--npz", "my.npz", *TINY, "--out", "run") == 0
+def test_data_that_changed_since_the_training_is_refused(printed, capsys):
+    x, labels = slopes(40)
     for changed_x, changed_labels in (
         (x, ["a" if label == "rising" else label for label in labels]),
         ([np.repeat(row, 2, axis=1) for row in x], labels),
@@ -158,39 +165,14 @@ def test_data_that_changed_since_the_training_is_refused(capsys):
             assert "the data is not what the run was trained on" in capsys.readouterr().err
 
 
-def test_what_a_model_has_no_finite_answer_to_is_refused(capsys):
-    x, labels = slopes(30)
-    sequences.save_npz("my.npz", sequences.from_arrays(x, labels))
-    assert call("train", "classify", "--npz", "my.npz", *TINY, "--out", "run") == 0
-    x[7][3] = 1e30
-    sequences.save_npz("new.npz", sequences.from_arrays(x))
-    assert call("predict", "run", "--npz", "new.npz") == 2
-    assert "new.npz: sequence 7: the model has no finite answer" in capsys.readouterr().err
-    Path("folder").mkdir()
-    assert call("predict", "run", "--npz", "my.npz", "--out", "folder") == 2
-    assert "folder: expected the name of a file to write, got a folder" in capsys.readouterr().err
-    assert not list(Path().glob(".*.part"))
-
-
-def test_names_with_dollars_and_line_breaks_are_drawn_as_they_are():
-    x, _ = slopes(30)
-    names = ["cost $5 to $10", "$\\foo$", "two\nlines"]
-    finished = runs.classify(x, names * 10, Path("run"), experiment=small_classifier(), quiet=True)
-    assert (finished.folder / "report.html").exists()
-    labels = predict.classify(Path("run"), sequences.from_arrays(x))
-    labels.write(Path("labels.csv"))
-    assert {row["label"] for row in read_labels("labels.csv")} <= set(names)
-
-
-def test_a_run_without_a_validation_has_no_weights_to_show(capsys):
-    x, labels = slopes(30)
-    runs.classify(x, labels, Path("run"), experiment=small_classifier(), quiet=True)
+def test_a_run_without_a_validation_has_no_weights_to_show(printed, capsys):
     shutil.rmtree("run/best")
     assert call("evaluate", "run") == 2
-    assert "stopped before its first validation; go on with longwave train --resume run" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "stopped before its first validation; go on with longwave train --resume run" in error
 
 
-def test_a_rare_class_is_told_before_training(capsys):
+def test_a_rare_class_is_noted_before_training(capsys):
     x, _ = slopes(66)
     sequences.save_npz("my.npz", sequences.from_arrays(x, ["common"] * 63 + ["rare"] * 3))
     without_quiet = [argument for argument in TINY if argument != "--quiet"]
@@ -211,7 +193,7 @@ def test_a_rare_class_is_told_before_training(capsys):
         (["--npz", "good.npz", "--model.n-layers", "0"], "n_layers: expected a whole number, at least 1, got 0"),
         (["--npz", "good.npz", "--model.d-model", "-4"], "d_model: expected a whole number, at least 1, got -4"),
         (["--npz", "good.npz", "--model.feed-forward", "-1"], "feed_forward: expected a width, or 0 for none, got -1"),
-        (["--npz", "good.npz", "--model.decoder", "sequence"], "decoder: a class wants mean or last, got sequence"),
+        (["--npz", "good.npz", "--model.decoder", "sequence"], "decoder: this task needs mean or last, got sequence"),
         (["--npz", "good.npz", "--split-seed", "-1"], "split_seed: expected a number from 0 on, got -1"),
         (["--npz", "good.npz", "--loop.seed", "99999999999"], "seed: expected a number below 2^32"),
         (["--npz", "good.npz", "--optim.plateau-factor", "nan"], "plateau_factor: expected a number above 0"),
@@ -228,31 +210,22 @@ def test_a_mistake_is_refused_before_anything_is_written(arguments, hint, capsys
     assert not Path("runs").exists()
 
 
-def test_images_are_trained_scored_labelled_and_shown(tmp_path, capsys):
-    write_mnist(tmp_path / "data")
-    assert call("train", "pmnist-small", *TINY, "--task.augment", "--model.norm", "layer", "--out", "run") == 0
+def test_a_resnet_on_anything_but_images_is_refused(capsys):
+    np.savez("good.npz", x=np.zeros((9, 4)), y=list("abcabcabc"))
+    assert call("train", "classify", "--npz", "good.npz", "--model.kind", "ResNet") == 2
+    assert "model: a ResNet needs images of one size, and this task has none" in capsys.readouterr().err
+
+
+def test_images_are_trained_and_labelled(trained_runs, capsys):
+    trained_runs.fetch("images")
     page = Path("run/report.html").read_text()
     assert "Some of them as images" not in page  # kernels of shuffled pixels have no plane
     config = json.loads(Path("run/config.json").read_text())
     assert config["experiment"]["task"] == {"kind": "images", "data": "pmnist", "augment": True, "split_seed": 0}
-    capsys.readouterr()
-    task = runs.build_task(find("pmnist-small").task, None)
-    np.savez("new.npz", x=task.test.pixels.reshape(20, 784))
+    np.savez("new.npz", x=np.full((2, 784), 0.5))
     assert call("predict", "run", "--npz", "new.npz") == 0
-    model = models.load(Path("run/best")).eval()
-    expected = model(task.test.batch(range(20))["x"])[0].softmax(-1)
-    rows = read_labels("labels.csv")
-    found = [[float(row[f"p_{digit}"]) for digit in range(10)] for row in rows]
-    np.testing.assert_allclose(found, expected.detach(), atol=1e-5)
-    np.savez("unit.npz", x=task.test.pixels.reshape(20, 784) / 255)
-    assert call("predict", "run", "--npz", "unit.npz") == 0
-    assert "note: pixels are expected from 0 to 255, and these are from 0 to 1" in capsys.readouterr().out
-    np.savez("wide.npz", x=task.test.pixels.reshape(20, 784) - 300.0)
-    assert call("predict", "run", "--npz", "wide.npz") == 2
-    assert "expected pixels from 0 to 255, got -300 to -45" in capsys.readouterr().err
-    np.savez("short.npz", x=np.zeros((2, 783)))
-    assert call("predict", "run", "--npz", "short.npz") == 2
-    assert "expected images of 784 pixels, got 783 to 783" in capsys.readouterr().err
+    assert "note: pixels are expected from 0 to 255, and these are from 0.5 to 0.5" in capsys.readouterr().out
+    assert [row["label"] in "0123456789" for row in read_labels("labels.csv")] == [True, True]
 
 
 def test_a_resnet_is_trained_scored_and_shown_like_any_model(tmp_path, capsys):
@@ -266,7 +239,7 @@ def test_a_resnet_is_trained_scored_and_shown_like_any_model(tmp_path, capsys):
     assert result["model"] == "ResNet-18"
     assert call("evaluate", "run") == 0
     page = Path("run/report.html").read_text()
-    assert "Where the evidence lies" in page
+    assert "<h2>Attribution</h2>" in page
     assert "Learned kernels" not in page
 
 

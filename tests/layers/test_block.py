@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from mixer_settings import SMALL, known
 from torch import nn
 
 from longwave.layers import MIXERS, NORMS, S4, Block, make_mixer
@@ -50,7 +51,7 @@ def _in_float64():
 
 
 def make(settings, mixer="s4", bidirectional=False, **more):
-    layer = make_mixer(mixer, H, {"d_state": 4, "heads": 2, "features": 8, "bidirectional": bidirectional})
+    layer = make_mixer(mixer, H, **known(mixer, **SMALL), bidirectional=bidirectional)
     block = Block(layer, H, **settings, **more)
     with torch.no_grad():  # a batch norm that has seen nothing would hide mistakes
         for module in block.modules():

@@ -1,14 +1,17 @@
-"""torch.compile(fullgraph=True), torch.export and autocast, each in a fresh interpreter, as a user would run them.
+"""torch.compile(fullgraph=True), torch.export and autocast, in a fresh interpreter, as a user would run them.
 
 pytest's shape checks wrap the functions that are to be compiled, so nothing of it is done in this process. A script
-prints one line for each case that is wrong or does not compile; a test expects none.
+prints one line for each case that is wrong or does not compile; a test expects none. Cases share an interpreter: the
+compiler alone takes seconds to import.
 """
+
+import functools
 
 import pytest
 from dense import run_python
 
 PREAMBLE = """
-import copy, itertools, torch
+import os, torch
 from longwave import S4
 
 torch.manual_seed(0)
@@ -36,10 +39,8 @@ def compiled(layer):
     return torch.compile(layer, fullgraph=True, backend=BACKEND)
 """
 
-FORWARD = """
-for options in ALL:
-    layer = S4(4, 8, **options)
-    attempt(f"{options}", lambda: check(f"{options}", compiled(layer)(u), layer(u)))
+RATE = """
+layer = S4(4, 8)
 slow = lambda f: f(u, rate=0.5, need_state=False)
 attempt("rate", lambda: check("rate", slow(compiled(layer)), slow(layer)))
 """
@@ -53,7 +54,7 @@ for options, more in zip(CAUSAL, ({"lengths": lengths}, {}), strict=True):
 """
 
 LENGTHS = """
-for options in ALL:
+for options in ALL[1:]:
     layer = S4(4, 8, **options)
     padded = u.clone()
     padded[0, 3:] = torch.nan
@@ -82,11 +83,20 @@ def gradients(layer, run):
     layer.zero_grad()
     y, state = run(u)
     (y.square().sum() + (0 if state is None else state.abs().square().sum())).backward()
-    return [y, *(p.grad.clone() for p in layer.parameters())]
+    return [y, state, *(p.grad.clone() for p in layer.parameters())]
 
 for options in ALL:
     layer = S4(4, 8, **options)
     attempt(f"{options}", lambda: check(f"{options}", gradients(layer, compiled(layer)), gradients(layer, layer), 1e-4))
+"""
+
+# The same ops in plain torch: what their Python code computes must not depend on who calls it.
+ON_THE_REFERENCE = f"""
+os.environ["LONGWAVE_KERNEL"] = "reference"
+EVERY, ALL = ALL, ALL[1:2]
+{BACKWARD}
+ALL = EVERY
+del os.environ["LONGWAVE_KERNEL"]
 """
 
 LENGTH_AFTER_LENGTH = """
@@ -94,7 +104,7 @@ layer = S4(4, 8)
 run = compiled(layer)
 
 def several():
-    for shape in ((2, 9, 4), (2, 20, 4), (3, 7, 4), (1, 1, 4)):
+    for shape in ((2, 9, 4), (3, 20, 4), (1, 1, 4)):
         v = torch.randn(*shape)
         check(shape, run(v), layer(v))
 
@@ -102,13 +112,15 @@ attempt("several shapes", several)
 """
 
 CASES = {
-    "forward": FORWARD,
+    "values and gradients": BACKWARD,
+    "values and gradients on the reference": ON_THE_REFERENCE,
+    "rate": RATE,
     "state": STATE,
     "lengths": LENGTHS,
     "step": STEP,
-    "backward": BACKWARD,
     "several lengths": LENGTH_AFTER_LENGTH,
 }
+HALVES = list(CASES)[:3], list(CASES)[3:]  # an interpreter for each, so that none takes longer than a test may
 
 
 def expect_nothing_wrong(code, **environment):
@@ -116,21 +128,34 @@ def expect_nothing_wrong(code, **environment):
     assert result.stdout == "end\n", result.stdout + result.stderr
 
 
+@functools.cache
+def complaints(cases, preamble, **environment):
+    """What the scripts of some cases print, by case, of one interpreter."""
+    scripts = CASES | OTHERS
+    code = "".join(f"\nprint('case', {case!r})\n{scripts[case]}" for case in cases)
+    result = run_python(preamble + code + "\nprint('end')\n", timeout=280, **environment)
+    *found, end = result.stdout.removesuffix("\n").split("\n")
+    assert end == "end", result.stdout + result.stderr
+    by_case = {}
+    for line in found:
+        if line.startswith("case "):
+            by_case[line.removeprefix("case ")] = lines = []
+        else:
+            lines.append(line)
+    return by_case
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_compiled_layer_equals_the_eager_one(case):
     """Traced and differentiated as a whole; what the compiler would generate code for runs as torch has it."""
-    expect_nothing_wrong("BACKEND = 'aot_eager'\n" + CASES[case], PYTHONWARNINGS="error")
-
-
-def test_the_compiled_layer_equals_the_eager_one_on_the_reference():
-    """The same ops in plain torch: what their Python code computes must not depend on who calls it."""
-    expect_nothing_wrong("BACKEND = 'aot_eager'\n" + BACKWARD, LONGWAVE_KERNEL="reference")
+    (cases,) = [tuple(half) for half in HALVES if case in half]
+    assert complaints(cases, PREAMBLE + "BACKEND = 'aot_eager'\n", PYTHONWARNINGS="error")[case] == []
 
 
 def test_generated_code_equals_the_eager_layer():
     code = """
 BACKEND = "inductor"
-layer = S4(4, 8)
+layer = S4(4, 4, n_ssm=1)
 run = compiled(layer)
 
 def both():
@@ -141,7 +166,7 @@ def both():
 
 attempt("inductor", both)
 """
-    expect_nothing_wrong(code)
+    expect_nothing_wrong(code, TORCHINDUCTOR_COMPILE_THREADS="1")
 
 
 @pytest.mark.slow
@@ -150,8 +175,7 @@ def test_generated_code_equals_the_eager_layer_in_every_case(case):
     expect_nothing_wrong("BACKEND = 'inductor'\nALL = ALL[:1]\n" + CASES[case])
 
 
-def test_a_compiled_layer_under_autocast_stays_in_float32():
-    code = """
+AUTOCAST = """
 BACKEND = "aot_eager"
 layer = S4(4, 8)
 
@@ -166,8 +190,6 @@ def cast():
 
 attempt("autocast", cast)
 """
-    expect_nothing_wrong(code)
-
 
 EXPORT = """
 class Step(torch.nn.Module):
@@ -193,37 +215,41 @@ def export(name, module, *inputs):
     attempt(name, run)
 """
 
-
-def test_an_exported_layer_equals_the_eager_one():
-    code = """
+EXPORTED = """
 for options in ALL:
     layer = S4(4, 8, **options)
     export(f"{options}", layer, u)
     export(f"{options} lengths", Padded(layer), u, lengths)
 """
-    expect_nothing_wrong(EXPORT + code)
 
-
-def test_an_exported_layer_goes_on_from_a_state():
-    code = """
+EXPORTED_WITH_STATE = """
 for options in CAUSAL:
     layer = S4(4, 8, **options)
     state = layer(u)[1].detach()
     export(f"{options}", layer, u, state)
     export(f"{options} step", Step(layer), u[:, 0], state)
 """
-    expect_nothing_wrong(EXPORT + code)
 
-
-def test_an_exported_layer_survives_a_file(tmp_path):
-    code = f"""
+EXPORTED_TO_A_FILE = """
+import tempfile
 layer = S4(4, 8)
 
 def save():
-    path = {str(tmp_path / "layer.pt2")!r}
-    torch.export.save(torch.export.export(layer, (u,)), path)
-    check("file", torch.export.load(path).module()(u), layer(u))
+    with tempfile.TemporaryDirectory() as folder:
+        torch.export.save(torch.export.export(layer, (u,)), folder + "/layer.pt2")
+        check("file", torch.export.load(folder + "/layer.pt2").module()(u), layer(u))
 
 attempt("file", save)
 """
-    expect_nothing_wrong(code)
+
+OTHERS = {
+    "under autocast it stays in float32": AUTOCAST,
+    "exported": EXPORTED,
+    "exported with a state": EXPORTED_WITH_STATE,
+    "exported to a file and back": EXPORTED_TO_A_FILE,
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_an_exported_layer_or_one_under_autocast_equals_the_eager_one(case):
+    assert complaints(tuple(OTHERS), PREAMBLE + EXPORT)[case] == []

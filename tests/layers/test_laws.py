@@ -13,6 +13,7 @@ import torch
 from dense import error, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mixer_settings import known
 from torch.nn import Module
 
 from longwave import param_groups
@@ -31,7 +32,8 @@ def make(name, seed=0, dtype=torch.float64, **options):
     torch.manual_seed(seed)
     torch.set_default_dtype(dtype)
     try:
-        return make_mixer(name, H, {"d_state": 6, "heads": 2, "features": 24, "dt_min": 0.01, "dt_max": 0.3} | options)
+        small = {"d_state": 6, "heads": 2, "features": 24, "dt_min": 0.01, "dt_max": 0.3}
+        return make_mixer(name, H, **known(name, **small | options))
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -491,9 +493,9 @@ def test_a_bidirectional_layer_refuses_states_and_says_what_to_do(name, what, ca
 def test_a_size_that_is_none_is_refused(name):
     for value in (0, -2, 4.0, True):
         with pytest.raises(ValueError, match=f"^d_model: expected a whole number, at least 1, got {value!r}$"):
-            MIXERS[name](value)
+            make_mixer(name, value)
 
 
 def test_an_unknown_mixer_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"^mixer: expected one of s4, lssl, attention.*, got 's5'$"):
-        make_mixer("s5", H, {})
+    with pytest.raises(ValueError, match=r"^mixer: there is no 's5'; expected one of .*s4.*; did you mean 's4'\?$"):
+        make_mixer("s5", H)

@@ -141,7 +141,7 @@ from longwave.layers import LSSL
 torch.manual_seed(0)
 for N in (256, 512):
     layer = LSSL(4, N, n_ssm=2)
-    y, state = layer(torch.randn(1, 64, 4))
+    y, state = layer(torch.randn(1, 9, 4))
     y.square().mean().backward()
     with torch.no_grad():
         y_t, _ = layer.step(torch.randn(1, 4), state)

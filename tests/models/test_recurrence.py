@@ -5,9 +5,10 @@ import itertools
 
 import pytest
 import torch
+from mixer_settings import sequence_config
 
-from longwave.kernels import native
-from longwave.models import ModelConfig, Recurrence, SequenceModel
+from longwave.models import Recurrence, SequenceModel
+from longwave.ops.cpu import library
 
 TOKENS = {"decoder": "sequence", "vocabulary": 7, "output_size": 7}
 KINDS = {
@@ -30,7 +31,7 @@ KINDS = {
 
 def make(**settings):
     """A model in evaluation, with weights and statistics that no part of it could do without."""
-    model = SequenceModel(ModelConfig(**{"d_model": 32, "n_layers": 2, **TOKENS, **settings})).eval()
+    model = SequenceModel(sequence_config(small={}, **{"d_model": 32, "n_layers": 2, **TOKENS, **settings})).eval()
     with torch.no_grad():
         for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
             if "norm" in name:
@@ -60,9 +61,9 @@ def differ(a, b):
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind, bits):
-    if bits > native.vector_bits():
-        pytest.skip(f"this CPU has vectors of {native.vector_bits()} bits")
-    monkeypatch.setattr(native, "vector_bits", lambda: bits)
+    if bits > library.vector_bits():
+        pytest.skip(f"this CPU has vectors of {library.vector_bits()} bits")
+    monkeypatch.setattr(library, "vector_bits", lambda: bits)
     model = make(**KINDS[kind])
     for batch in (1, 2, 11):  # of rows in groups, pairs and alone
         x = inputs(model, batch, 5)

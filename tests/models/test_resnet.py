@@ -1,11 +1,14 @@
+"""ResNet-18: the image that a sequence of pixels is, gradients, and files."""
+
 import json
 
 import pytest
 import torch
 from dense import run_python
 
-from longwave import models
-from longwave.models import ModelConfig, ResNet, ResNetConfig, SequenceModel
+from longwave.layers import S4Config
+from longwave.models import ResNet, ResNetConfig, SequenceConfig, SequenceModel, Spec, load_model
+from longwave.models.resnet import NORMS
 
 
 def small(**changes):
@@ -43,9 +46,9 @@ def test_features_see_their_neighbours_above_and_below():
 
 def test_the_norm_is_over_features_and_pixels_or_over_the_batch():
     x = torch.randn(3, 4, 8, 8) * 5 + 2
-    layer = models.resnet.NORMS["layer"](4)(x)
+    layer = NORMS["layer"](4)(x)
     torch.testing.assert_close(layer.mean((1, 2, 3)), torch.zeros(3), atol=1e-5, rtol=0)
-    batch = models.resnet.NORMS["batch"](4)(x)
+    batch = NORMS["batch"](4)(x)
     torch.testing.assert_close(batch.mean((0, 2, 3)), torch.zeros(4), atol=1e-5, rtol=0)
     with pytest.raises(ValueError, match="norm: expected one of batch, layer, got 'group'"):
         small(norm="group")
@@ -70,6 +73,7 @@ def test_gradients_stay_within_their_memory_with_several_threads():
     code = """
 import torch
 from longwave.models import ResNet, ResNetConfig
+from longwave.models.resnet import NORMS
 model = ResNet(ResNetConfig(width=4)).train()
 for _ in range(6):
     model(torch.randn(27, 1024, 3))[0].square().sum().backward()
@@ -79,24 +83,29 @@ for _ in range(6):
 
 
 def test_either_kind_of_model_comes_back_to_the_bit_by_the_same_call(tmp_path):
-    sequence = SequenceModel(ModelConfig(d_model=4, n_layers=1, d_state=4))
+    sequence = SequenceModel(SequenceConfig(d_model=4, n_layers=1, mixer=S4Config(d_state=4)))
     network = small()
     network(torch.randn(4, 64, 3))  # running statistics that are not those of a new one
     for name, model in (("a", sequence), ("b", network)):
         model.save_pretrained(tmp_path / name)
-        loaded = models.load(tmp_path / name)
+        loaded = load_model(tmp_path / name)
         assert type(loaded) is type(model)
         assert loaded.config == model.config
         assert all(
             torch.equal(a, b) for a, b in zip(model.state_dict().values(), loaded.state_dict().values(), strict=True)
         )
     assert json.loads((tmp_path / "b" / "config.json").read_text())["model"] == "ResNet"
-    with pytest.raises(
-        ValueError, match=r"expected the config.json of a longwave model \(SequenceModel\), got that of 'ResNet'"
-    ):
+    with pytest.raises(ValueError, match="b: expected a SequenceModel, got a ResNet"):
         SequenceModel.from_pretrained(tmp_path / "b")
 
 
-@pytest.mark.parametrize("config", [ModelConfig(d_model=4), ResNetConfig(width=4)])
+@pytest.mark.parametrize("config", [SequenceConfig(d_model=4), ResNetConfig(width=4)])
 def test_a_config_builds_its_own_kind_of_model(config):
-    assert models.build(config).config == config
+    assert config.build().config == config
+
+
+def test_a_resnet_takes_its_sizes_from_the_images_of_a_task_and_refuses_others():
+    config = ResNetConfig(width=4).resolve(Spec(input_size=1, output_size=7, image_size=(6, 5)))
+    assert (config.input_size, config.output_size, config.height, config.image_width) == (1, 7, 6, 5)
+    with pytest.raises(ValueError, match="model: a ResNet needs images of one size, and this task has none"):
+        config.resolve(Spec(input_size=1, output_size=7))

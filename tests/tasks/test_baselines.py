@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from longwave.data.series import Series
 from longwave.tasks import baselines
 from longwave.tasks.baselines import BASELINES, evaluate, fit, moments, scores, season, table
 from longwave.tasks.forecasting import ForecastData, custom, load, make_task
-from longwave.tasks.series import Series
 
 CONTEXT, HORIZON = 48, 30
 HOUR = np.timedelta64(3600, "s")

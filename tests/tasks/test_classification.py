@@ -1,12 +1,16 @@
+"""Classification: splits, batches, loss and scores of custom sequences."""
+
+import json
 import math
 
 import numpy as np
 import pytest
 import torch
+from constant_model import mean_loss, scores
 from torch import nn
 
-from longwave.tasks.classification import ClassifierInput, custom, shuffled
-from longwave.tasks.sequences import from_arrays
+from longwave.data.sequences import from_arrays
+from longwave.tasks.classification import ClassifierInput, ClassifyConfig, custom
 
 
 def make(counts, lengths=(4,), channels=2, parts=None, seed=0, **options):
@@ -47,7 +51,7 @@ def test_given_parts_are_kept():
 def test_without_a_valid_part_some_of_train_are_taken_and_a_note_says_so():
     task = make({"a": 20, "b": 10}, parts=["train"] * 18 + ["test"] * 2 + ["train"] * 8 + ["test"] * 2)
     assert task.counts == {"train": (16, 7), "valid": (2, 1), "test": (2, 2)}
-    assert task.notes == ("no sequence was marked valid: 3 of the train part were taken for it",)
+    assert task.notes == ("no sequence was marked valid: 3 of the training set were taken for it",)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +79,6 @@ def test_a_class_that_is_never_tested_is_noted():
 def test_labels_are_needed_to_train():
     with pytest.raises(ValueError, match="y: expected a label for each sequence, got none"):
         custom(from_arrays(np.zeros((9, 3))))
-
-
-def test_shuffled_is_pinned():
-    assert shuffled(10, 0).tolist() == [3, 2, 1, 8, 6, 0, 7, 4, 5, 9]
-    assert shuffled(10, 1).tolist() == [9, 2, 4, 7, 5, 0, 8, 6, 3, 1]
 
 
 # Batches
@@ -125,7 +124,7 @@ def test_a_channel_that_does_not_change_is_divided_by_one_and_noted():
     x[..., 1] = 0.1  # which has no exact sum
     task = custom(from_arrays(x, ["a", "b"] * 10))
     assert task.inputs.deviation[1] == 1
-    assert task.notes == ("channel 1 does not change in the train part",)
+    assert task.notes == ("channel 1 does not change in the training set",)
     assert task.train.batch([0])["x"][0, :, 1].abs().max() < 1e-12
 
 
@@ -137,9 +136,9 @@ def test_the_loss_of_parts_of_a_batch_adds_up_to_that_of_the_whole(balance):
     task = make({"a": 40, "b": 10, "c": 5}, balance=balance)
     batch = task.train.batch(range(len(task.train)))
     output = torch.randn(len(task.train), 3, dtype=torch.float64)
-    whole = task.loss(output, batch)
+    whole = mean_loss(task, output, batch)
     parts = [({k: v[s] for k, v in batch.items()}, output[s]) for s in (slice(0, 20), slice(20, None))]
-    total = sum(task.loss(o, b) * len(o) for b, o in parts) / len(output)
+    total = sum(mean_loss(task, o, b) * task.count(b) for b, o in parts) / task.count(batch)
     torch.testing.assert_close(total, whole)
 
 
@@ -149,19 +148,20 @@ def test_balance_makes_every_class_count_alike():
     output = torch.randn(len(task.train), 2, dtype=torch.float64)
     losses = nn.functional.cross_entropy(output, batch["y"], reduction="none")
     means = [losses[batch["y"] == k].mean() for k in (0, 1)]
-    torch.testing.assert_close(task.loss(output, batch), (means[0] + means[1]) / 2)
+    torch.testing.assert_close(mean_loss(task, output, batch), (means[0] + means[1]) / 2)
     assert make({"a": 40, "b": 10}).weights is None
 
 
 def test_scores_are_accuracy_and_cross_entropy():
     task = make({"a": 10, "b": 10})
     output = torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]])
-    scores = task.scores(output, {"y": torch.tensor([0, 1, 1])})
-    assert (scores["accuracy"][0].item(), scores["accuracy"][1]) == (2, 3)
+    batch = {"x": torch.zeros(3, 4, 2), "y": torch.tensor([0, 1, 1])}
+    found = scores(task, output, batch)
+    assert (found["accuracy"][0].item(), found["accuracy"][1]) == (2, 3)
     expected = math.log(1 + math.exp(-2)) + math.log(1 + math.exp(-1)) + math.log(1 + math.exp(3))
-    assert scores["loss"][0].item() == pytest.approx(expected)
+    assert found["loss"][0].item() == pytest.approx(expected)
     with pytest.raises(ValueError, match=r"output: expected \(3, 2\), a logit for each class, got \(3, 3\)"):
-        task.loss(torch.zeros(3, 3), {"y": torch.tensor([0, 1, 1])})
+        mean_loss(task, torch.zeros(3, 3), batch)
 
 
 def test_with_balance_the_mean_recall_is_a_score_and_chooses_the_weights():
@@ -170,11 +170,11 @@ def test_with_balance_the_mean_recall_is_a_score_and_chooses_the_weights():
     always_a = torch.tensor([[1.0, 0.0]]).expand(len(task.test), 2)
     total = count = 0.0
     for indices in (range(2), range(2, len(task.test))):  # in batches, as a run adds it up
-        part = task.scores(always_a[: len(indices)], task.test.batch(indices))["balanced_accuracy"]
+        part = scores(task, always_a[: len(indices)], task.test.batch(indices))["balanced_accuracy"]
         total, count = total + float(part[0]), count + part[1]
     assert total / count == pytest.approx(0.5, abs=1e-12)
-    assert task.commonest()["test"]["balanced_accuracy"] == 0.5
-    assert "balanced_accuracy" not in make({"a": 40, "b": 10}).commonest()["test"]
+    assert task.baselines()["class prior"]["test"]["balanced_accuracy"] == 0.5
+    assert "balanced_accuracy" not in make({"a": 40, "b": 10}).baselines()["class prior"]["test"]
 
 
 @pytest.mark.parametrize("size", [1e200, 1e300])
@@ -188,15 +188,15 @@ def test_one_value_far_from_all_others_is_refused():
     x = np.random.default_rng(0).standard_normal((30, 4, 1))
     inputs = custom(from_arrays(x, ["a", "b", "c"] * 10)).inputs
     x[3, 2] = 1e60
-    with pytest.raises(ValueError, match=r"column 0: values up to 1e\+60 are too far from those of the train part"):
+    with pytest.raises(ValueError, match=r"column 0: values up to 1e\+60 are too far from the training set"):
         inputs.standardise(x)
 
 
-def test_the_commonest_class_is_what_a_model_has_to_beat():
+def test_the_class_prior_is_what_a_model_has_to_beat():
     task = make({"a": 30, "b": 10})
-    scores = task.commonest()["test"]
-    assert scores["accuracy"] == 0.75
-    assert scores["loss"] == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))
+    prior = task.baselines()["class prior"]["test"]
+    assert prior["accuracy"] == 0.75
+    assert prior["loss"] == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))
 
 
 def test_a_rare_class_is_noted_with_what_can_be_done():
@@ -208,11 +208,36 @@ def test_a_rare_class_is_noted_with_what_can_be_done():
     assert "--balance" not in note
 
 
-def test_what_a_classifier_must_know_survives_json():
-    import json
+def test_a_model_must_have_a_logit_for_each_class():
+    spec = make({"a": 10, "b": 10, "c": 10}, lengths=(4, 7)).spec
+    assert (spec.input_size, spec.output_size, spec.length, spec.image_size) == (2, 3, None, None)
+    assert spec.decoders == ("mean", "last")
+    assert make({"a": 10, "b": 10}).spec.length == 4
 
+
+def test_what_a_classifier_must_know_survives_json():
     task = make({"10": 10, "9": 10}, lengths=(4, 7))
     assert task.inputs.classes == ("9", "10")
     assert ClassifierInput.from_dict(json.loads(json.dumps(task.inputs.to_dict()))) == task.inputs
     described = task.describe()
     assert described["counts"] == {"train": [8, 8], "valid": [1, 1], "test": [1, 1]}
+    assert described["digest"] != make({"10": 10, "9": 10}, lengths=(4, 7), seed=1).describe()["digest"]
+
+
+# Settings
+
+
+def test_custom_sequences_need_one_file(tmp_path):
+    for config, given in ((ClassifyConfig(), "neither"), (ClassifyConfig(npz=tmp_path, csv=tmp_path), "both")):
+        with pytest.raises(ValueError, match=f"classify: expected --npz FILE or --csv FILE, got {given}"):
+            config.build()
+
+
+def test_arrays_beside_a_run_are_found_wherever_its_folder_is(tmp_path):
+    x, labels = np.random.default_rng(0).standard_normal((20, 5)), ["a", "b"] * 10
+    config = ClassifyConfig(split_seed=3).on_arrays(x, labels, None, tmp_path / "run")
+    expected = config.build()
+    (tmp_path / "run").rename(tmp_path / "moved")
+    assert config.in_folder(tmp_path / "moved").build().fingerprint == expected.fingerprint
+    own = ClassifyConfig(npz=tmp_path / "mine.npz")
+    assert own.in_folder(tmp_path / "moved") is own

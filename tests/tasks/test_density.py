@@ -1,4 +1,4 @@
-"""Images told pixel by pixel."""
+"""Images, predicted pixel by pixel."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 import torch
 from image_files import digits, write_mnist
 
-from longwave.tasks import density, download, images
+from longwave.data import catalogue
+from longwave.tasks import density, images
 
 
 def test_a_window_is_an_image_row_by_row_behind_a_dark_pixel(tmp_path):
@@ -20,7 +21,7 @@ def test_a_window_is_an_image_row_by_row_behind_a_dark_pixel(tmp_path):
     assert torch.equal(batch["x"][:, 1:], batch["y"][:, :-1])
     assert batch["x"][:, 0].tolist() == [0, 0]
     np.testing.assert_array_equal(task.test_images([3, 5]), pixels[[3, 5]])
-    assert (task.length, task.output_size, task.goal) == (784, 256, "bits_per_dim")
+    assert (task.length, task.spec.output_size, task.goal) == (784, 256, "bits_per_dim")
     assert task.describe()["size"] == [28, 28]
 
 
@@ -35,18 +36,18 @@ def test_the_parts_are_those_of_the_classification_of_the_same_images(tmp_path):
 def test_scores_are_bits_and_no_perplexity(tmp_path):
     write_mnist(tmp_path)
     task = density.load(data_dir=tmp_path)
-    assert set(task.frequencies()["test"]) == {"loss", "bits_per_dim"}
+    assert set(task.baselines()["unigram"]["test"]) == {"loss", "bits_per_dim"}
     with pytest.raises(ValueError, match="data: expected mnist, got 'cifar'"):
         density.load("cifar")
 
 
-def test_real_digits_need_two_bits_a_pixel_by_their_frequencies_alone():
+def test_real_digits_need_two_bits_a_pixel_by_the_unigram_model():
     folder = os.environ.get("LONGWAVE_DATA")
     if not folder:
         pytest.skip("LONGWAVE_DATA is not set: no real data to read")
     try:
         task = density.load(data_dir=Path(folder))
-    except download.MissingData as error:
+    except catalogue.MissingData as error:
         pytest.skip(str(error).splitlines()[0])
     assert (len(task.train), len(task.valid), len(task.test)) == (54_000, 6_000, 10_000)
-    assert task.frequencies()["test"]["bits_per_dim"] == pytest.approx(1.967, abs=0.001)
+    assert task.baselines()["unigram"]["test"]["bits_per_dim"] == pytest.approx(1.967, abs=0.001)

@@ -1,17 +1,18 @@
 """Forecasting tasks: windows, splits, standardisation, scores, and the public sets."""
 
-import hashlib
 import json
 import os
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from constant_model import mean_loss, scores
 
-from longwave.tasks import forecasting
+from longwave.data.catalogue import DATASETS
+from longwave.data.series import Series, read_csv
 from longwave.tasks.forecasting import (
-    EMBEDDED,
     HORIZONS,
     PAPER,
     SETS,
@@ -24,7 +25,6 @@ from longwave.tasks.forecasting import (
     share_borders,
     time_features,
 )
-from longwave.tasks.series import Series, read_csv
 
 CONTEXT, HORIZON = 7, 5
 BORDERS = (60, 80, 97)  # three rows of the series belong to no part
@@ -121,7 +121,7 @@ def test_values_that_cannot_be_standardised_are_refused():
         make_task(ForecastData("a", series, BORDERS, "a"), 4, 2)
     series = make_series()
     series.values[BORDERS[2] - 1, 1] = 1e60
-    with pytest.raises(ValueError, match=r"column 1: values up to .* are too far from those of the train part"):
+    with pytest.raises(ValueError, match=r"column 1: values up to .* are too far from the training set"):
         make_task(ForecastData("a", series, BORDERS, "a"), 4, 2)
 
 
@@ -168,28 +168,31 @@ def test_scores_of_all_batches_equal_a_direct_computation_over_the_whole_part(ta
     sums = {"mse": [0.0, 0], "mae": [0.0, 0]}
     for start in range(0, len(task.test), 4):
         rows = range(start, min(start + 4, len(task.test)))
-        for name, (total, count) in task.scores(output[list(rows)], task.test.batch(rows)).items():
+        for name, (total, count) in scores(task, output[list(rows)], task.test.batch(rows)).items():
             sums[name][0] += float(total)
             sums[name][1] += count
     error = output[:, CONTEXT:].numpy() - whole["y"].double().numpy()
     assert sums["mse"][1] == sums["mae"][1] == error.size
     assert sums["mse"][0] / sums["mse"][1] == pytest.approx(np.mean(error**2), rel=1e-12)
     assert sums["mae"][0] / sums["mae"][1] == pytest.approx(np.mean(np.abs(error)), rel=1e-12)
-    assert float(task.loss(output, whole)) == pytest.approx(np.mean(error**2), rel=1e-12)
+    assert float(mean_loss(task, output, whole)) == pytest.approx(np.mean(error**2), rel=1e-12)
 
 
 def test_an_output_may_cover_the_horizon_alone_and_other_shapes_are_refused(task):
     batch = task.valid.batch([0, 1])
-    assert float(task.loss(batch["y"].clone(), batch)) == 0
+    assert float(mean_loss(task, batch["y"].clone(), batch)) == 0
     with pytest.raises(ValueError, match=r"output: expected \(2, 5, 3\).* got \(2, 5, 1\)"):
-        task.loss(batch["y"][..., :1], batch)
+        mean_loss(task, batch["y"][..., :1], batch)
     with pytest.raises(ValueError, match="output: expected"):
-        task.scores(batch["y"][:, 1:], batch)
+        scores(task, batch["y"][:, 1:], batch)
 
 
 def test_goal_sizes_and_description_say_what_the_task_is(task):
     assert (task.goal, task.higher_is_better, task.name) == ("mse", False, "made-5")
-    assert (task.input_size, task.output_size, task.time_size) == (3, 3, 4)
+    spec = task.spec
+    assert (spec.input_size, spec.output_size, spec.time_size) == (3, 3, 4)
+    assert (spec.horizon, spec.length) == (HORIZON, CONTEXT + HORIZON)
+    assert replace(task, time_features=False).spec.time_size == 0
     assert (task.context, task.horizon) == (CONTEXT, HORIZON)
     facts = json.loads(json.dumps(task.describe()))
     assert facts["examples"] == {"train": 49, "valid": 16, "test": 13}
@@ -199,7 +202,7 @@ def test_goal_sizes_and_description_say_what_the_task_is(task):
 def test_without_times_a_batch_has_no_time():
     series = make_series()
     task = make(Series(series.values, series.columns, 0))
-    assert task.time_size == 0
+    assert task.spec.time_size == 0
     assert set(task.train.batch([0])) == {"x", "y"}
 
 
@@ -231,7 +234,7 @@ def test_time_features_stay_within_a_half_and_begin_with_the_minute_below_an_hou
 
 
 def test_a_task_below_an_hour_has_five_time_features():
-    assert make(make_series(minutes=15)).time_size == 5
+    assert make(make_series(minutes=15)).spec.time_size == 5
 
 
 # Going on after the last row
@@ -270,7 +273,7 @@ def test_a_series_unlike_the_one_of_training_is_refused(task):
             task.inputs.continuation(other)
 
 
-# A series of one's own
+# Custom series
 
 
 @pytest.mark.parametrize(("rows", "borders"), [(1000, (700, 800, 1000)), (35_064, (24_544, 28_052, 35_064)),
@@ -318,25 +321,17 @@ def test_the_paper_has_50_settings_and_the_longest_are_those_of_its_short_table(
     assert {name: tuple(PAPER[name, "S", HORIZONS[name][-1]].values()) for name in SETS} == short
 
 
-def test_the_embedded_file_is_unmodified():
-    digest = "f1141f82f9d46968f05afa77ba16abfc4f790fe07583f9de06bb685b29a5411f"
-    assert hashlib.sha256(EMBEDDED.read_bytes()).hexdigest() == digest
-    note = (EMBEDDED.parent / "README.md").read_text(encoding="utf-8")
-    assert "CC BY-ND 4.0" in note
-    assert digest in note
-
-
 @pytest.mark.parametrize(("features", "columns"), [("S", 1), ("M", 7)])
 def test_etth1_comes_with_the_package_and_says_so(tmp_path, features, columns):
     task = load("etth1", features, horizon=720, context=336, data_dir=tmp_path)
     assert task.data.borders == (8640, 11520, 14400)
     assert (len(task.train), len(task.valid), len(task.test)) == (8640 - 336 - 720 + 1, 2161, 2161)
-    assert (task.input_size, task.output_size, task.time_size) == (columns, columns, 4)
+    assert (task.spec.input_size, task.spec.output_size, task.spec.time_size) == (columns, columns, 4)
     assert task.describe()["data"] == f"the copy in the package, since it is not in {tmp_path}"
     assert task.name == {"S": "etth1-720", "M": "etth1-720-m"}[features]
     assert task.paper == {"S": {"mse": 0.116, "mae": 0.271}, "M": {"mse": 1.162, "mae": 0.842}}[features]
     # The last test window ends with row 14399, 2018-02-20 23:00.
-    last = read_csv(EMBEDDED, "OT", "date")
+    last = read_csv(DATASETS["etth1"].embedded, "OT", "date")
     assert str(last.times[14399]) == "2018-02-20T23:00:00"
     forecast = task.inputs.restore(task.test.batch([2160])["y"][0].numpy())
     np.testing.assert_allclose(forecast[:, -1], last.values[14400 - 720 : 14400, 0], rtol=1e-5, atol=1e-5)
@@ -353,7 +348,7 @@ def test_a_file_in_the_data_folder_comes_before_the_embedded_one(tmp_path, monke
     (folder / "ETTh1.csv").write_text("date,HUFL,OT\n" + "\n".join(rows))
     monkeypatch.setenv("LONGWAVE_DATA", str(tmp_path))
     task = load("etth1", "M", horizon=24, context=48)
-    assert task.input_size == 2
+    assert task.spec.input_size == 2
     assert task.describe()["data"] == str(folder / "ETTh1.csv")
 
 
@@ -361,7 +356,7 @@ def test_a_file_in_the_data_folder_comes_before_the_embedded_one(tmp_path, monke
 def test_a_missing_file_is_named_with_where_to_put_it_and_how_to_get_it(tmp_path, name):
     with pytest.raises(FileNotFoundError, match=f"longwave data get {name}") as caught:
         load(name, data_dir=tmp_path)
-    assert str(tmp_path / forecasting.download.DATASETS[name].path) in str(caught.value)
+    assert str(tmp_path / DATASETS[name].path) in str(caught.value)
 
 
 def test_wrong_names_are_refused_with_the_nearest_right_one():
@@ -384,7 +379,7 @@ def test_ecl_is_read_in_its_format(tmp_path):
     every = load("ecl", "M", horizon=12, context=24, data_dir=tmp_path)
     assert one.data.borders == every.data.borders == (140, 160, 200)
     assert one.inputs.target == every.inputs.target == "MT_320"
-    assert (one.input_size, every.input_size) == (1, 321)
+    assert (one.spec.input_size, every.spec.input_size) == (1, 321)
     np.testing.assert_array_equal(every.data.series.values, values)
     np.testing.assert_array_equal(every.data.series.times, times)
     torch.testing.assert_close(one.test.batch([3])["y"], every.test.batch([3])["y"][..., -1:], rtol=0, atol=0)
@@ -410,8 +405,8 @@ def test_real_sets_have_the_published_rows_columns_and_splits(name, columns, bor
     for features, task in tasks.items():
         assert len(task.data.series) == rows
         assert task.data.borders == borders
-        assert task.input_size == {"S": 1, "M": columns}[features]
-        assert task.time_size == time_size
+        assert task.spec.input_size == {"S": 1, "M": columns}[features]
+        assert task.spec.time_size == time_size
         assert task.paper == PAPER[name, features, horizon]
         assert len(task.test) == borders[2] - borders[1] - horizon + 1
         assert torch.isfinite(task.test.values).all()

@@ -1,13 +1,16 @@
+"""Images, pixel by pixel: files, splits, the fixed permutation, augmentation."""
+
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from image_files import digits, idx, write_cifar10, write_mnist
+from image_files import digits, write_cifar10, write_mnist
 
-from longwave.tasks import download, images
-from longwave.tasks.images import AugmentedImages, mirrored, permutation, random_bits, read_cifar10_batch, read_idx
+from longwave.data import catalogue
+from longwave.tasks import images
+from longwave.tasks.images import AugmentedImages, mirrored, permutation, random_bits
 
 
 @pytest.fixture
@@ -46,49 +49,9 @@ def test_cifar10_has_red_green_and_blue_of_each_pixel_row_by_row(data):
     np.testing.assert_allclose(shown[:, 2], 10 * batch["y"].item(), atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "begins with 00 00 08 03, got nothing"),
-        (b"<html>", "begins with 00 00 08 03, got 3c 68 74 6d"),
-        (idx(np.zeros(5)), "begins with 00 00 08 03, got 00 00 08 01"),
-        (idx(np.zeros((5, 28, 28)))[:2] + b"\x0d" + idx(np.zeros((5, 28, 28)))[3:], "got 00 00 0d 03"),  # floats
-        (idx(np.zeros((5, 28, 27))), "expected an array of any x 28 x 28, got 5 x 28 x 27"),
-        (idx(np.zeros((5, 28, 28)))[:-1], "expected 3,936 bytes for 5 x 28 x 28, got 3,935; the file may be cut off"),
-        (idx(np.zeros((5, 28, 28))) + b"\0", "got 3,937"),
-        (idx(np.zeros((5, 28, 28)))[:10], "expected an array of any x 28 x 28, got 5 x"),
-        (b"\x1f\x8b" + bytes(30), "the gzip file is damaged"),
-    ],
-)
-def test_a_wrong_idx_file_is_refused_with_what_came(tmp_path, content, message):
-    path = tmp_path / "images"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=message) as error:
-        read_idx(path, (None, 28, 28))
-    assert str(path) in str(error.value)
-
-
-def test_images_and_labels_that_do_not_go_together_are_refused(tmp_path):
-    folder = write_mnist(tmp_path, zipped=False)
-    (folder / "t10k-labels-idx1-ubyte").write_bytes(idx(np.zeros(19)))
-    with pytest.raises(ValueError, match="expected a label for each image, got 19 for 20 images"):
-        images.load("smnist", data_dir=tmp_path)
-    (folder / "t10k-labels-idx1-ubyte").write_bytes(idx(np.full(20, 10)))
-    with pytest.raises(ValueError, match="expected labels from 0 to 9, got 10"):
-        images.load("smnist", data_dir=tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"", bytes(3072), bytes(2 * 3073 - 1)], ids=["empty", "a byte short", "cut off"])
-def test_a_wrong_cifar_file_is_refused_with_what_came(tmp_path, content):
-    path = tmp_path / "data_batch_1.bin"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"expected records of 3,073 bytes, got {len(content):,} bytes in all"):
-        read_cifar10_batch(path)
-
-
 def test_missing_files_are_named_with_where_to_put_them(tmp_path):
     for name, command in (("pmnist", "longwave data get mnist"), ("scifar", "longwave data get cifar10")):
-        with pytest.raises(download.MissingData, match=command):
+        with pytest.raises(catalogue.MissingData, match=command):
             images.load(name, data_dir=tmp_path)
     with pytest.raises(
         ValueError, match="no image task 'sminst'; expected one of smnist, pmnist, scifar; did you mean"
@@ -120,7 +83,8 @@ def test_pixels_are_standardised_by_the_train_part_alone(data):
 
 
 def test_a_task_says_what_it_is(smnist):
-    assert (smnist.input_size, smnist.output_size, smnist.inputs.length) == (1, 10, 784)
+    spec = smnist.spec
+    assert (spec.input_size, spec.output_size, spec.length, spec.image_size) == (1, 10, 784, (28, 28))
     assert (smnist.goal, smnist.higher_is_better, smnist.paper) == ("accuracy", True, {"accuracy": 0.9963})
     described = smnist.describe()
     assert described["examples"] == {"train": 54, "valid": 6, "test": 20}
@@ -217,7 +181,7 @@ def test_real_images_have_the_published_sizes(name, parts, mean):
         pytest.skip("LONGWAVE_DATA is not set: no real data to read")
     try:
         task = images.load(name, data_dir=Path(folder))
-    except download.MissingData as error:
+    except catalogue.MissingData as error:
         pytest.skip(str(error).splitlines()[0])
     assert (len(task.train), len(task.valid), len(task.test)) == parts
     assert task.inputs.mean[0] == pytest.approx(mean, abs=0.1)

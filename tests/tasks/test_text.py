@@ -1,4 +1,4 @@
-"""Text: from bytes and words to tokens and back, the published files, and a file of one's own."""
+"""Text: the published files byte by byte and word by word, and a custom file."""
 
 import math
 import os
@@ -7,76 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from text_files import LINES, write_wikitext2
 
-from longwave.tasks import download, text
+from longwave.data import catalogue
+from longwave.data.text import Words
+from longwave.tasks import text
 from longwave.tasks.autoregressive import PADDING
-from longwave.tasks.text import Bytes, Words
-
-# Tokens
-
-
-@given(st.text())
-def test_bytes_come_back_as_the_text_they_were(written):
-    tokens = Bytes().encode(written)
-    assert "".join(Bytes().decode(tokens)) == written
-    assert all(0 <= token < Bytes.size for token in tokens)
-
-
-def test_a_character_appears_when_its_last_byte_is_there():
-    assert list(Bytes().decode("aé€".encode())) == ["a", "", "é", "", "", "€", ""]
-
-
-def test_bytes_that_are_no_text_are_replaced_and_not_refused():
-    assert "".join(Bytes().decode([0xFF, ord("a"), 0xC3])) == "\ufffda\ufffd"
-
-
-def test_decoding_asks_for_no_token_before_it_is_wanted():
-    asked = []
-    tokens = (asked.append(k) or k for k in (65, 66))
-    pieces = Bytes().decode(tokens)
-    assert next(pieces) == "A"
-    assert asked == [65]
-
-
-def test_words_are_in_the_order_of_their_frequency_and_line_ends_come_first():
-    words = Words.of("b a\nb c a\nb\n")
-    assert words.words == ("<eos>", "b", "a", "c")
-    assert words == Words.of("b\nb a c\na b\n")  # whatever the order of the lines
-    assert words.encode("a b\n\nc") == [2, 1, 0, 0, 3]
-
-
-def test_words_come_back_as_the_text_they_were():
-    words, written = Words.of("the sea is wide ."), "the sea\n\nis wide ."
-    tokens = words.encode(written)
-    assert "".join(words.decode(tokens)) == written
-    assert len(list(words.decode(tokens))) == len(tokens)
-
-
-def test_a_word_that_is_not_known_is_unk_if_there_is_one():
-    words = Words.of("a <unk> b")
-    assert words.encode("a zebra") == [words.words.index("a"), words.words.index("<unk>")]
-    assert words.unknown("a zebra b zebra") == ["zebra"]
-    with pytest.raises(ValueError, match="the word 'zebra' is not in the vocabulary, which has no <unk> either"):
-        Words.of("a b").encode("a zebra")
-
-
-def test_words_are_kept_in_a_file(tmp_path):
-    words = Words.of("café <unk> a 'b' \u2013 c")
-    words.write(tmp_path / "words.txt")
-    assert Words.read(tmp_path / "words.txt") == words
-    assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
-
-
-@pytest.mark.parametrize("content", [None, b"", b"the\n<eos>\n", b"\xff\n"])
-def test_a_file_that_is_no_vocabulary_is_refused(content, tmp_path):
-    if content is not None:
-        (tmp_path / "words.txt").write_bytes(content)
-    with pytest.raises(ValueError, match=r"words.txt: expected the words of a run, one a line"):
-        Words.read(tmp_path / "words.txt")
-
+from longwave.tasks.text import TextConfig
 
 # WikiText-2
 
@@ -88,8 +25,8 @@ def test_published_words_are_read_line_by_line(tmp_path):
     for part, lines in LINES.items():
         expected = [word for line in lines for word in [*line.split(), "<eos>"]]
         assert [task.codec.words[k] for k in getattr(task, part).tokens] == expected
-    assert task.output_size == task.codec.size == len({"<eos>", *" ".join(LINES["train"]).split()})
-    assert task.describe()["vocabulary"] == task.output_size
+    assert task.spec.vocabulary == task.codec.size == len({"<eos>", *" ".join(LINES["train"]).split()})
+    assert task.describe()["vocabulary"] == task.spec.vocabulary
     assert (task.unit, task.goal, task.length) == ("word", "bits_per_word", 8)
 
 
@@ -104,7 +41,7 @@ def test_published_bytes_are_taken_as_they_are(tmp_path):
     task = text.load("wikitext2", "bytes", 16, tmp_path)
     for part in LINES:
         assert bytes(getattr(task, part).tokens) == (folder / f"wiki.{part}.tokens").read_bytes()
-    assert (task.output_size, task.unit, task.goal) == (256, "byte", "bits_per_byte")
+    assert (task.spec.vocabulary, task.unit, task.goal) == (256, "byte", "bits_per_byte")
 
 
 def test_perplexity_and_bits_follow_from_the_loss(tmp_path):
@@ -116,17 +53,10 @@ def test_perplexity_and_bits_follow_from_the_loss(tmp_path):
 
 
 def test_missing_files_are_named_with_the_command_that_gets_them(tmp_path):
-    with pytest.raises(download.MissingData, match="longwave data get wikitext2"):
+    with pytest.raises(catalogue.MissingData, match="longwave data get wikitext2"):
         text.load("wikitext2", data_dir=tmp_path)
     with pytest.raises(ValueError, match="data: expected wikitext2, got 'wikitext3'"):
         text.load("wikitext3")
-
-
-def test_a_file_in_another_encoding_is_refused(tmp_path):
-    folder = write_wikitext2(tmp_path)
-    (folder / "wiki.valid.tokens").write_bytes("café\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"wiki.valid.tokens: expected text in UTF-8, got .* fetch it again"):
-        text.load("wikitext2", "words", 8, tmp_path)
 
 
 # Training windows
@@ -149,7 +79,7 @@ def test_each_epoch_cuts_at_other_places_that_follow_from_seed_and_epoch(tmp_pat
     assert len(task.train) == (1800 - 49) // 50
 
 
-# One's own
+# Custom text
 
 
 def test_a_file_is_cut_by_position(tmp_path):
@@ -179,9 +109,9 @@ def test_the_least_that_is_asked_for_is_enough(tmp_path):
 def test_a_file_that_cannot_be_read_as_text_is_refused(tmp_path):
     (tmp_path / "empty.txt").touch()
     for name, kind, message in (
-        ("none.txt", FileNotFoundError, "none.txt: there is no such file; expected a text"),
+        ("none.txt", FileNotFoundError, "none.txt: there is no such file; expected a text file"),
         ("", ValueError, "expected a text file, got a folder"),
-        ("empty.txt", ValueError, "empty.txt: the file is empty; expected a text"),
+        ("empty.txt", ValueError, "empty.txt: the file is empty; expected text"),
     ):
         with pytest.raises(kind, match=message):
             text.from_file(tmp_path / name)
@@ -200,7 +130,23 @@ def test_real_text_has_the_published_sizes(level, tokens, vocabulary):
         pytest.skip("LONGWAVE_DATA is not set: no real data to read")
     try:
         task = text.load("wikitext2", level, 512, Path(folder))
-    except download.MissingData as error:
+    except catalogue.MissingData as error:
         pytest.skip(str(error).splitlines()[0])
     assert tuple(task.describe()["tokens"].values()) == tokens
-    assert task.output_size == vocabulary
+    assert task.spec.vocabulary == vocabulary
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (TextConfig(), "text: expected --file FILE, your text, got none"),
+        (TextConfig(file=Path("a.txt"), level="words"), "level: a custom text is read by bytes; .* got words"),
+        (TextConfig("wikitext2", file=Path("a.txt")), "file: expected none with data wikitext2, got a.txt"),
+    ],
+)
+def test_a_text_has_one_source(config, message):
+    with pytest.raises(ValueError, match=message):
+        config.build()

@@ -19,12 +19,13 @@ from typing import Any
 
 import tiny
 import torch
-from tiny import make_experiment, make_task
+from tiny import fit, make_experiment, make_run, make_task
 from torch import Tensor
 
 from longwave.layers import Block
 from longwave.models import SequenceModel
-from longwave.train.loop import Interrupted, Run, TrainingError
+from longwave.tasks.autoregressive import PADDING, AutoregressiveTask
+from longwave.train.loop import Interrupted, TrainingError
 from longwave.train.optim import param_groups
 
 DOUBLE = torch.float64
@@ -42,30 +43,69 @@ def short_task() -> tiny.Tiny:
     return make_task(train=9, dtype=DOUBLE)  # the last batch of an epoch has one row
 
 
+VOCABULARY = 5
+TOKENS = {"vocabulary": VOCABULARY, "output_size": VOCABULARY, "decoder": "sequence"}
+
+
+class Ragged:
+    """Rows of 1, 2, 3 ... tokens to predict, with padding behind them."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        tokens = torch.randint(0, VOCABULARY, (8, 9), generator=torch.Generator().manual_seed(5))
+        there = torch.arange(8) < torch.arange(1, 9)[:, None]
+        chosen = list(indices)
+        return {"x": tokens[chosen, :-1], "y": torch.where(there, tokens[:, 1:], PADDING)[chosen]}
+
+
+class RaggedTask(AutoregressiveTask):
+    """Next-token prediction on such rows."""
+
+    length = 8
+
+
+def ragged_task() -> RaggedTask:
+    splits: dict[str, Any] = {"train": Ragged(), "valid": Ragged(), "test": Ragged()}
+    return RaggedTask(name="ragged", **splits, vocabulary=VOCABULARY, unit="token")
+
+
 def gradients(folder: Path) -> dict[str, Any]:
     """The gradients that the optimiser sees, for batches of several sizes in one piece and in three."""
     found: dict[str, Any] = {}
-    task = plain_task()
-    for rows in ROWS:
-        for accumulate in (1, 3):
-            run = Run(folder, make_experiment({"dropout": 0.0}, {"accumulate": accumulate}), task, quiet=True)
-            (batch, share), *_ = run._load(task.train, [list(range(rows))])
-            run.optimizer.zero_grad = lambda: None
-            loss = run._step(batch, share)
-            grads = {name: parameter.grad for name, parameter in run._unwrapped().named_parameters()}
-            found[f"{rows} rows, accumulate {accumulate}"] = {"loss": loss, "gradients": grads}
+    for name, task, model in (("rows", plain_task(), {}), ("ragged rows", ragged_task(), TOKENS)):
+        for rows in ROWS:
+            for accumulate in (1, 3):
+                settings = make_experiment({"dropout": 0.0, **model}, {"accumulate": accumulate})
+                run = make_run(folder, settings, task, quiet=True)
+                (batch, is_ours), *_ = run._load(task.train, [list(range(rows))])
+                run.optimizer.zero_grad = lambda: None
+                loss = run._step(batch, is_ours)
+                grads = {name: parameter.grad for name, parameter in run.model.named_parameters()}
+                found[f"{rows} {name}, accumulate {accumulate}"] = {"loss": loss, "gradients": grads}
     return found
 
 
+def ragged_truth(rows: int) -> dict[str, Any]:
+    """The mean over the tokens of a whole batch and its gradients, without the training loop."""
+    torch.manual_seed(0)
+    model = make_experiment({"dropout": 0.0, **TOKENS}).model.build()
+    batch = Ragged().batch(range(rows))
+    loss = torch.nn.functional.cross_entropy(model(batch["x"])[0].flatten(0, 1), batch["y"].flatten())
+    loss.backward()
+    return {"loss": loss.item(), "gradients": {name: p.grad for name, p in model.named_parameters()}}
+
+
 def train(folder: Path, task: tiny.Tiny, settings: dict[str, Any], resume: bool = False) -> dict[str, Any]:
-    run = Run(folder, make_experiment(**settings), task, quiet=True)
-    result = run.fit(resume)
-    return {"result": result, "model": run._unwrapped().state_dict()}
+    run = make_run(folder, make_experiment(**settings), task, quiet=True)
+    result = fit(run, resume)
+    return {"result": result, "model": run.model.state_dict()}
 
 
 def interrupted(folder: Path, task: tiny.Tiny, settings: dict[str, Any], rank: int) -> str:
     """Ctrl-C reaches the last process only, after its fifth step."""
-    run = Run(folder, make_experiment(**settings), task, quiet=True)
+    run = make_run(folder, make_experiment(**settings), task, quiet=True)
     step = run._step
 
     def struck(*arguments: Any) -> float:
@@ -86,10 +126,10 @@ def not_finite(folder: Path) -> str:
     """One bad row, which one of two processes gets to see."""
     task = plain_task()
     task.train.x[1] = math.nan
-    run = Run(folder, make_experiment(), task, quiet=True)
-    (batch, share), *_ = run._load(task.train, [[0, 1, 2, 3]])
+    run = make_run(folder, make_experiment(), task, quiet=True)
+    (batch, is_ours), *_ = run._load(task.train, [[0, 1, 2, 3]])
     try:
-        run._step(batch, share)
+        run._step(batch, is_ours)
     except TrainingError as error:
         return str(error)
     return "no error"

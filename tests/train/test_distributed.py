@@ -13,10 +13,10 @@ import tiny
 import torch
 from accelerate import DistributedType
 from filelock import FileLock
-from tiny import make_experiment, make_task
+from tiny import make_experiment, make_run, make_task
 
 from longwave.train import loop
-from longwave.train.loop import Run, TrainingError
+from longwave.train.loop import TrainingError
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,22 @@ def close(value, truth):
 def test_two_processes_have_the_gradients_of_one_with_the_whole_batch(launched, tmp_path):
     """Batches of 8, 7 and 1 rows: the last is smaller than the number of processes."""
     truth = ranks.gradients(tmp_path)
-    assert len(truth) == 6
+    assert len(truth) == 12
     for result in launched[1]:
         for case, found in result["gradients"].items():
             assert found["loss"] == pytest.approx(truth[case]["loss"], rel=1e-12), case
             close(found["gradients"], truth[case]["gradients"])
+
+
+@pytest.mark.parametrize("rows", ranks.ROWS)
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_every_token_weighs_the_same_whatever_part_or_process_it_is_in(rows, accumulate, launched):
+    """Rows of 1, 2, 3 ... tokens: parts and processes have unequal numbers of them."""
+    truth = ranks.ragged_truth(rows)
+    for result in launched[1]:
+        found = result["gradients"][f"{rows} ragged rows, accumulate {accumulate}"]
+        assert found["loss"] == pytest.approx(truth["loss"], rel=1e-12)
+        close(found["gradients"], truth["gradients"])
 
 
 def test_two_processes_train_the_weights_of_one_and_score_them_alike(launched, tmp_path):
@@ -82,7 +93,7 @@ def test_scores_of_two_processes_are_those_of_the_weights(launched, tmp_path):
         ("batch norm", ranks.BATCH_NORM, ranks.short_task()),
     ):
         result = launched[1][0][name]
-        run = Run(tmp_path, make_experiment(**settings), task, quiet=True)
+        run = make_run(tmp_path, make_experiment(**settings), task, quiet=True)
         run.model.load_state_dict(result["model"])
         for part, split in (("valid", task.valid), ("test", task.test)):
             assert run.evaluate(split) == pytest.approx(result["result"][part], rel=1e-9), (name, part)
@@ -103,7 +114,7 @@ def test_bad_data_in_one_process_stops_both(launched):
 
 def test_a_run_of_two_processes_may_go_on_in_one_and_says_what_differs(launched, tmp_path, capsys):
     shutil.copytree(launched[0] / "never stopped", tmp_path / "run")
-    Run(tmp_path / "run", make_experiment(**ranks.DROPOUT), ranks.plain_task()).fit(resume=True)
+    make_run(tmp_path / "run", make_experiment(**ranks.DROPOUT), ranks.plain_task()).fit(resume=True)
     assert "the run had other processes or devices: it goes on, but dropout differs" in capsys.readouterr().err
 
 
@@ -128,7 +139,7 @@ def test_a_launcher_that_cuts_up_the_model_is_refused(kind, tmp_path, monkeypatc
 
     monkeypatch.setattr(loop, "Accelerator", Launched)
     with pytest.raises(TrainingError, match=f"the whole model in every process, and was launched with {kind.value}"):
-        Run(tmp_path, make_experiment(), make_task(), quiet=True)
+        make_run(tmp_path, make_experiment(), make_task(), quiet=True)
 
 
 # The launchers that people use
@@ -139,7 +150,14 @@ def write_series(path):
     path.write_text("\n".join(["step,price", *rows]) + "\n")
 
 
-SMALL = ["--target=price", "--horizon=2", "--context=12", "--model.d-model=4", "--model.d-state=4", "--loop.epochs=1"]
+SMALL = [
+    "--target=price",
+    "--horizon=2",
+    "--context=12",
+    "--model.d-model=4",
+    "--model.mixer.d-state=4",
+    "--loop.epochs=1",
+]
 
 
 @pytest.mark.slow

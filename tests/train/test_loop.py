@@ -11,15 +11,15 @@ import threading
 import pytest
 import tiny
 import torch
-from tiny import LENGTH, lines, make_experiment, make_task, run_cases, trace
+from tiny import LENGTH, fit, lines, make_experiment, make_run, make_task, run_cases, trace
 
+from longwave.data.sequences import from_arrays
+from longwave.experiments import LoopConfig, OptimConfig
 from longwave.models import SequenceModel
 from longwave.tasks.classification import custom
-from longwave.tasks.sequences import from_arrays
 from longwave.train import checkpoint, loop
-from longwave.train.config import LoopConfig, OptimConfig
 from longwave.train.display import Display
-from longwave.train.loop import Interrupted, Run, TrainingError
+from longwave.train.loop import Interrupted, TrainingError
 
 # Four batches an epoch, two epochs, a validation every two batches: at steps 2, 4, 6 and 8.
 SETTINGS = {
@@ -64,8 +64,8 @@ KILLS = {
 
 
 def run(folder, task=None, resume=False, **settings):
-    started = Run(folder, make_experiment(**settings), task or make_task(), quiet=True)
-    return started, started.fit(resume)
+    started = make_run(folder, make_experiment(**settings), task or make_task(), quiet=True)
+    return started, fit(started, resume)
 
 
 def differences(folder, truth):
@@ -153,7 +153,7 @@ def test_resuming_without_a_whole_checkpoint_is_a_clear_error(tmp_path):
 def test_a_new_run_forgets_what_an_older_one_left(tmp_path):
     """Else a kill before its first checkpoint would resume the older one."""
     run(tmp_path)
-    fresh = Run(tmp_path, make_experiment(), make_task(), quiet=True)
+    fresh = make_run(tmp_path, make_experiment(), make_task(), quiet=True)
     fresh._train = lambda: (_ for _ in ()).throw(RuntimeError("stopped"))
     with pytest.raises(RuntimeError, match="stopped"):
         fresh.fit(resume=False)
@@ -184,7 +184,7 @@ def test_workers_and_eval_batches_do_not_change_the_weights(tmp_path):
 
 
 def test_every_epoch_has_an_order_of_its_own_and_every_example_once(tmp_path):
-    started = Run(tmp_path, make_experiment(), make_task(), quiet=True)
+    started = make_run(tmp_path, make_experiment(), make_task(), quiet=True)
     orders = [[i for batch in started._order(epoch) for i in batch] for epoch in range(4)]
     assert all(sorted(order) == list(range(14)) for order in orders)
     assert len({tuple(order) for order in orders}) == 4
@@ -274,7 +274,7 @@ def strike_before_step(started, at, change):
 
 
 def test_a_bad_weight_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(tmp_path):
-    started = Run(tmp_path, make_experiment(), make_task(), quiet=True)
+    started = make_run(tmp_path, make_experiment(), make_task(), quiet=True)
 
     def spoil():
         with torch.no_grad():
@@ -297,7 +297,7 @@ def test_a_bad_weight_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(t
 
 
 def test_a_bad_weight_before_a_validation_never_reaches_a_checkpoint(tmp_path):
-    started = Run(tmp_path, make_experiment(), make_task(), quiet=True)
+    started = make_run(tmp_path, make_experiment(), make_task(), quiet=True)
     validate = started._validate
 
     def spoiled(loss):
@@ -335,7 +335,7 @@ def test_a_bad_gradient_is_named_if_weights_and_data_are_good(tmp_path):
 
 
 def test_weights_that_grew_beyond_use_are_named_though_they_are_finite(tmp_path):
-    started = Run(tmp_path, make_experiment(), make_task(), quiet=True)
+    started = make_run(tmp_path, make_experiment(), make_task(), quiet=True)
 
     def spoil():
         with torch.no_grad():
@@ -383,7 +383,7 @@ def test_a_plateau_lowers_the_learning_rate(tmp_path):
 
 
 def test_cosine_rises_during_the_warm_up_and_falls_to_zero(tmp_path):
-    started = Run(tmp_path, make_experiment(optim={"schedule": "cosine", "warmup": 2}), make_task(), quiet=True)
+    started = make_run(tmp_path, make_experiment(optim={"schedule": "cosine", "warmup": 2}), make_task(), quiet=True)
     factors = []
     for started.position.step in range(9):
         factors.append(started._factor())
@@ -425,7 +425,7 @@ def test_a_run_at_its_best_score_is_not_at_a_standstill_while_its_loss_falls(tmp
     """Neither patience nor the plateau of the learning rate counts a validation whose loss fell."""
     optim = {"lr": 0.5, "schedule": "plateau", "plateau_patience": 0, "plateau_factor": 0.5}
     experiment = make_experiment(optim=optim, loop={"epochs": 50, "validations": 1, "patience": 2})
-    started = Run(tmp_path, experiment, make_task(goal="accuracy", higher_is_better=True), quiet=True)
+    started = make_run(tmp_path, experiment, make_task(goal="accuracy", higher_is_better=True), quiet=True)
     losses = [0.5, 0.4, 0.3, 0.3, 0.2, 0.2, 0.25]
     scores = iter([{"accuracy": 1.0, "loss": loss} for loss in losses])
     started.evaluate = lambda _: next(scores, {"accuracy": 1.0, "loss": 1.0})
@@ -444,10 +444,10 @@ def _in_float64():
 
 def gradients_of_a_step(tmp_path, task, **optim):
     """The gradients that the optimiser gets to see."""
-    started = Run(tmp_path, make_experiment({"dropout": 0.0}, optim), task, quiet=True)
-    (batch, share), *_ = started._load(task.train, [list(range(7))])
+    started = make_run(tmp_path, make_experiment({"dropout": 0.0}, optim), task, quiet=True)
+    (batch, is_ours), *_ = started._load(task.train, [list(range(7))])
     started.optimizer.zero_grad = lambda: None
-    started._step(batch, share)
+    started._step(batch, is_ours)
     return {name: parameter.grad for name, parameter in started.model.named_parameters()}
 
 
@@ -478,7 +478,7 @@ def test_scores_do_not_depend_on_the_eval_batch_size(tmp_path):
     task = make_task(valid=7, dtype=torch.float64)
     scores = []
     for size in (1, 2, 3, 7, 100):
-        started = Run(tmp_path, make_experiment(loop={"eval_batch_size": size}), task, quiet=True)
+        started = make_run(tmp_path, make_experiment(loop={"eval_batch_size": size}), task, quiet=True)
         scores.append(started.evaluate(task.valid))
     with torch.no_grad():
         error = started.model.eval()(task.valid.x)[0] - task.valid.y
@@ -487,7 +487,7 @@ def test_scores_do_not_depend_on_the_eval_batch_size(tmp_path):
 
 
 def test_evaluation_draws_no_random_numbers_and_changes_no_weights(tmp_path):
-    started = Run(tmp_path, make_experiment({"norm": "batch"}), make_task(), quiet=True)
+    started = make_run(tmp_path, make_experiment({"norm": "batch"}), make_task(), quiet=True)
     before, random = tiny.bits(started.model.state_dict()), torch.get_rng_state()
     started.evaluate(started.task.valid)
     assert tiny.bits(started.model.state_dict()) == before
@@ -510,7 +510,7 @@ def test_a_terminal_shows_epoch_step_loss_score_and_time_left(monkeypatch, capsy
 
 
 def test_elsewhere_there_is_a_plain_line_for_each_validation(tmp_path, capsys):
-    Run(tmp_path, make_experiment(), make_task()).fit(resume=False)
+    make_run(tmp_path, make_experiment(), make_task()).fit(resume=False)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert re.fullmatch(
@@ -548,7 +548,7 @@ def test_a_run_leaves_its_files_and_nothing_half_written(tmp_path):
 
 @pytest.mark.parametrize(("part", "name"), [("train", "training"), ("valid", "validation"), ("test", "test")])
 def test_an_empty_part_is_refused_before_training(part, name, tmp_path):
-    with pytest.raises(TrainingError, match=f"task tiny: the {name} part is empty"):
+    with pytest.raises(TrainingError, match=f"task tiny: the {name} set is empty"):
         run(tmp_path, make_task(**{part: 0}))
 
 
@@ -584,15 +584,15 @@ def test_runs_of_different_precision_follow_each_other_in_one_process(tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_half_precision_without_a_gpu_is_refused_rather_than_ignored(tmp_path):
-    with pytest.raises(ValueError, match="precision: fp16 wants a GPU"):
+    with pytest.raises(ValueError, match="precision: fp16 needs a GPU"):
         run(tmp_path, optim={"precision": "fp16"})
 
 
 @pytest.mark.slow
 def test_tensorboard_gets_every_line(tmp_path):
-    (answer,) = run_cases([{"folder": str(tmp_path / "run"), "settings": {"loop": {"tensorboard": True}}}])
+    (answer,) = run_cases([{"folder": str(tmp_path / "run"), "settings": {"loop": {"tracker": "tensorboard"}}}])
     assert answer["code"] == 0, answer["stderr"]
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    events = EventAccumulator(str(tmp_path / "run" / "tiny")).Reload()
     assert [event.step for event in events.Scalars("valid_mse")] == [2, 4, 6, 8]

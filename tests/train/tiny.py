@@ -19,11 +19,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from longwave.models import ModelConfig, SequenceModel
-from longwave.tasks.base import Batch, Task
+from longwave.experiments import Experiment, LoopConfig, OptimConfig
+from longwave.layers import S4Config
+from longwave.models import SequenceConfig, SequenceModel, Spec
+from longwave.tasks.base import Batch, Outcome, Sums, Task, TaskConfig, call
 from longwave.train import checkpoint
-from longwave.train.config import Experiment, LoopConfig, OptimConfig
 from longwave.train.display import Display
+from longwave.train.folder import RunConfig, RunFolder
 from longwave.train.loop import Interrupted, Run, TrainingError
 
 LENGTH = 8
@@ -68,13 +70,21 @@ class Tiny(Task):
 
     jitter: bool = False
 
+    @property
+    def spec(self) -> Spec:
+        return Spec(input_size=2, output_size=1, length=LENGTH)
+
+    def outcome(self, model: Any, batch: Batch) -> Outcome:
+        output = call(model, batch)
+        return Outcome(self.loss(output, batch), self.scores(output, batch))
+
     def train_at(self, epoch: int, seed: int) -> Any:
         return Jittered(self.train, epoch, seed) if self.jitter else self.train
 
     def loss(self, output: Tensor, batch: Batch) -> Tensor:
-        return (output - batch["y"]).square().mean()
+        return (output - batch["y"]).square().sum()
 
-    def scores(self, output: Tensor, batch: Batch) -> dict[str, tuple[Tensor, int]]:
+    def scores(self, output: Tensor, batch: Batch) -> Sums:
         error = output - batch["y"]
         return {"mse": (error.square().sum(), error.numel()), "mae": (error.abs().sum(), error.numel())}
 
@@ -85,17 +95,32 @@ def make_task(train: int = 14, valid: int = 7, test: int = 5, dtype: torch.dtype
     for count in (train, valid, test):
         x = torch.randn(count, LENGTH, 2, generator=generator).to(dtype)
         parts.append(Rows(x, x.mean((1, 2)).unsqueeze(-1)))
-    return Tiny("tiny", *parts, input_size=2, output_size=1, **{"goal": "mse"} | more)
+    return Tiny("tiny", *parts, **{"goal": "mse"} | more)
 
 
 def make_experiment(model: Any = (), optim: Any = (), loop: Any = ()) -> Experiment:
-    tiny = ModelConfig(d_model=4, n_layers=2, d_state=4, dropout=0.3, input_size=2, output_size=1)
+    tiny = SequenceConfig(d_model=4, n_layers=2, mixer=S4Config(d_state=4), dropout=0.3, input_size=2, output_size=1)
     return Experiment(
         "tiny",
+        task=TaskConfig(),
         model=dataclasses.replace(tiny, **dict(model)),
         optim=OptimConfig(**{"lr": 0.05, **dict(optim)}),
         loop=LoopConfig(**{"epochs": 2, "batch_size": 4, "eval_batch_size": 3, "validations": 2, **dict(loop)}),
     )
+
+
+def make_run(folder: Path, experiment: Experiment, task: Task, quiet: bool = False) -> Run:
+    """A run that writes no config.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return Run(RunFolder(folder, RunConfig(experiment, None, {}, "", {})), task, quiet=quiet)
+
+
+def fit(run: Run, resume: bool = False) -> dict[str, Any]:
+    """Train, and leave the result in the folder."""
+    result = run.fit(resume)
+    if run.main:
+        run.folder.write_result(result)
+    return result
 
 
 # What a run leaves behind
@@ -199,8 +224,8 @@ def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
         if case.get("strike"):
             arm(**case["strike"])
-        run = Run(folder, make_experiment(**case.get("settings", {})), make_task(**case.get("task", {})))
-        run.fit(case.get("resume", False))
+        run = make_run(folder, make_experiment(**case.get("settings", {})), make_task(**case.get("task", {})))
+        fit(run, case.get("resume", False))
         code = 0
     except Interrupted as note:
         print(note, file=sys.stderr)
@@ -249,17 +274,17 @@ def arm(place: str, at: int, signals: Sequence[str] = ("SIGKILL",)) -> None:
         replace(source, target)
 
     if place == "half a line":
-        log = Run._log
+        log = RunFolder.log
 
-        def half(self: Run, line: dict[str, Any]) -> None:
+        def half(self: RunFolder, line: dict[str, Any]) -> None:
             nonlocal count
             if count + 1 == at:
-                with open(self.folder / "metrics.jsonl", "a") as file:
+                with open(self.path / "metrics.jsonl", "a") as file:
                     file.write(json.dumps(line)[:30])
             strike()
             log(self, line)
 
-        Run._log = half  # type: ignore[method-assign]
+        RunFolder.log = half  # type: ignore[method-assign]
     elif isinstance(PLACES[place], str):
         os.replace = replace_and_strike
     else:

@@ -1,0 +1,46 @@
+"""Benches at sizes that take no time."""
+
+import json
+
+import pytest
+
+from longwave.bench import accuracy, attention, generation, kernel, layer, lssl, train
+
+TINY = {
+    accuracy: {"LENGTHS": ((17, 3), (32, 3)), "N": 8},
+    attention: {"WIDTH": 8, "D_ATTENTION": 8, "D_STATE": 8, "LAYERS": 1, "LENGTHS": (16, 32)},
+    generation: {
+        **{"WIDTH": 8, "LAYERS": 1, "FEED_FORWARD": 16, "POINTS": 3, "BATCHES": (2, 1)},
+        **{"SHAPES": {"cifar": (40, 16), "words": (40, 30)}, "TURNS": {2: (1, 2), 1: (2, 2)}},
+    },
+    kernel: {"H": 2, "N": 8, "LENGTHS": (16, 32)},
+    layer: {"H": 2, "N": 8, "SHAPES": ((2, 16), (1, 32)), "GROWTH_EXPONENTS": range(4, 7), "STEPS": (10, 20)},
+    lssl: {"L": 32, "DIMENSIONS": (8, 16)},
+    train: {"BATCH": 2, "L": 16, "H": 4, "LAYERS": 1},
+}
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """What would run in a process of its own runs in this one, at a tiny size; memory is always 5 MB."""
+
+    def in_this_process(function, **case):
+        return json.loads(json.dumps(function(**case)))
+
+    def five_megabytes(warm_up, run):
+        warm_up()
+        run()
+        return 5_000_000
+
+    stand_ins = {
+        "in_fresh_process": in_this_process,
+        "growth_of": five_megabytes,
+        "live_growth_of": five_megabytes,
+        "can_measure_memory": lambda: True,
+    }
+    for module, sizes in TINY.items():
+        for name, value in (stand_ins | sizes).items():
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(kernel.ops, "keep_memory", lambda: None)
+    monkeypatch.setattr(generation.importlib.util, "find_spec", lambda name: None)

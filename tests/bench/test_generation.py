@@ -1,0 +1,107 @@
+"""Generation: sampled contexts, the integral over them, and the size of a state."""
+
+import importlib.util
+import itertools
+
+import pytest
+import torch
+from dense import run_python
+
+from longwave.bench import generation
+from longwave.bench.generation import GenerationBench
+
+
+def test_the_integral_of_a_line_is_exact():
+    contexts = [0, 3, 10]
+    assert generation.integral(contexts, [2.0 + 0.5 * c for c in contexts], 10) == pytest.approx(2 * 10 + 0.25 * 10**2)
+
+
+def test_after_the_last_context_a_step_takes_as_long_as_there():
+    assert generation.integral([0, 8], [1.0, 3.0], 10) == pytest.approx(16 + 2 * 3)
+
+
+def test_contexts_are_spread_and_leave_room_for_the_timed_steps():
+    contexts = generation.sampled_contexts(512, 9, 32)
+    assert contexts[0] == 0
+    assert contexts[-1] == 512 - 32
+    assert all(b - a >= 32 for a, b in itertools.pairwise(contexts))
+    with pytest.raises(ValueError, match="steps: 9 contexts with 32 timed steps each need 288, got 100"):
+        generation.sampled_contexts(100, 9, 32)
+
+
+@pytest.mark.parametrize("shapes", [generation.SHAPES, generation.QUICK_SHAPES])
+def test_every_shape_has_room_for_its_samples(shapes):
+    for steps, _ in shapes.values():
+        for turns, burst in generation.TURNS.values():
+            generation.sampled_contexts(steps, generation.POINTS, turns * burst)
+
+
+def test_models_are_compared_by_tokens_per_second():
+    flat = {"contexts": [0, 5], "parameters": 1}
+    measured = {
+        "attention": flat | {"step_seconds": [4.0, 4.0]},
+        "s4": flat | {"step_seconds": [0.5, 0.5]},
+        "gpt2": flat | {"step_seconds": [8.0, 8.0]},
+    }
+    rows = generation.compare(measured, 10, 4, {"s4": 60.0})
+    assert rows["s4"]["tokens_per_second"] == pytest.approx(4 / 0.5)
+    assert rows["s4"]["seconds"] == pytest.approx(5.0)
+    assert (rows["s4"]["times_attention"], rows["s4"]["times_gpt2"]) == (8, 16)
+    assert rows["s4"]["paper_times_transformer"] == 60
+    assert rows["gpt2"]["times_attention"] == 0.5
+    without = generation.compare({"s4": measured["s4"]}, 10, 4, {})
+    assert "times_gpt2" not in without["s4"]
+
+
+def test_a_state_is_counted_however_it_is_nested():
+    class Holder:
+        def __init__(self):
+            self.layers, self.kind = [torch.zeros(3), {"values": torch.zeros(2, dtype=torch.float64)}], Holder
+
+    assert generation.state_bytes(([Holder(), torch.zeros(5)], None, 7)) == 12 + 16 + 20
+
+
+@pytest.mark.usefixtures("tiny")
+def test_the_state_grows_with_attention_only():
+    names = ["attention", "linear-attention", "s4", "s4-feed-forward"]
+    rows = generation.time_models(names, steps=200, vocabulary=16, batch=2, points=3, turns=1, burst=2)
+    grown = {name for name, row in rows.items() if row["state_bytes_last"] > row["state_bytes_first"]}
+    assert grown == {"attention"}
+    assert all(len(row["step_seconds"]) == len(row["contexts"]) == 3 for row in rows.values())
+
+
+@pytest.mark.usefixtures("tiny")
+def test_without_transformers_the_notes_say_what_to_install():
+    bench = GenerationBench()
+    notes = [note for table in bench.tables(bench.run(lambda text: None)) for note in table.notes]
+    assert 'GPT-2: not measured: pip install "longwave[bench]" brings GPT-2' in notes
+    assert any("times its bare matrix products" in note for note in notes)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_what_does_not_fit_into_memory_is_said(monkeypatch):
+    monkeypatch.setattr(generation, "too_little_memory", lambda needed: "not measured: too large")
+    bench = GenerationBench()
+    result = bench.run(lambda text: None)
+    assert all(table.notes == ["not measured: too large"] and not table.rows for table in bench.tables(result))
+    assert bench.panels(result) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="wants longwave[bench]")
+def test_gpt2_goes_on_from_what_it_has_read():
+    code = """
+import torch
+from longwave.bench.generation import GPT2Generator, state_bytes, WIDTH, LAYERS
+torch.manual_seed(0)
+generator = GPT2Generator(20, 16, 2)
+tokens = torch.randint(16, (2, 6))
+with torch.no_grad():
+    generator.read(tokens[:, :3])
+    generator.read(tokens[:, 3:])
+    generator.step()
+    whole = generator.model(torch.cat((tokens, torch.zeros(2, 1, dtype=torch.long)), dim=1)).logits[:, -1].argmax(-1)
+print(torch.equal(generator.tokens, whole), state_bytes(generator.state) == 2 * 2 * 7 * WIDTH * LAYERS * 4)
+"""
+    result = run_python(code)
+    assert result.stdout.splitlines()[-1:] == ["True True"], result.stderr

@@ -1,0 +1,81 @@
+"""Tables show every cell whole, on a terminal of any width and off one."""
+
+import re
+
+import pytest
+from rich.table import Table
+
+from longwave.cli._table import print_notes, print_table
+
+CELLS = [["linear Transformer with a long name", "12,345.6 ms", ""], ["S4", "7 ms", "a [note]\nof two lines"]]
+
+
+def make_table():
+    table = Table("model", "time of a pass", "note", title="A title that is longer than any terminal here", caption="c")
+    for row in CELLS:
+        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+    return table
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A function that sets the width of a terminal; without a call of it, stdout is a pipe of 40 columns."""
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def of_width(columns):
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", str(columns))
+
+    return of_width
+
+
+@pytest.mark.parametrize("columns", [None, 20, 40, 200])
+def test_every_cell_is_shown_whole(columns, terminal, capsys):
+    if columns:
+        terminal(columns)
+    print_table(make_table())
+    shown = plain(capsys.readouterr().out)
+    for text in ["A title that is longer than any terminal here", "model", "time of a pass", *CELLS[0], *CELLS[1]]:
+        assert all(line in shown for line in text.split("\n"))
+    assert "…" not in shown
+
+
+@pytest.mark.usefixtures("terminal")
+def test_off_a_terminal_a_row_is_a_line(capsys):
+    print_table(make_table())
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "12,345.6 ms" in line)
+    assert line.count("│") == 4
+
+
+def test_on_a_narrow_terminal_a_row_is_a_block_without_empty_cells(terminal, capsys):
+    terminal(40)
+    print_table(make_table())
+    lines = plain(capsys.readouterr().out).splitlines()
+    start = lines.index("model  linear Transformer with a long name")
+    assert lines[start + 1 : start + 4] == ["time of a pass  12,345.6 ms", "", "model  S4"]
+
+
+def test_a_table_can_be_printed_twice(terminal, capsys):
+    table = make_table()
+    print_table(table)
+    first = capsys.readouterr().out
+    print_table(table)
+    assert capsys.readouterr().out == first
+
+
+def test_notes_are_wrapped_between_words_on_a_terminal_only(terminal, capsys):
+    note = "some words, with [brackets], " * 4
+    print_notes([note])
+    assert capsys.readouterr().out == note + "\n"
+    terminal(40)
+    print_notes([note])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 1
+    assert all(len(line) <= 40 for line in lines)
+    assert " ".join(line.rstrip() for line in lines) == note.rstrip()

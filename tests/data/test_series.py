@@ -1,0 +1,289 @@
+"""Reading a series: what is accepted, what is filled in, and what each refusal says."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from longwave.data.series import Series, from_frame, read_csv, step_name
+
+HOURLY = [f"2020-01-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in range(48)]
+
+
+def write(path, header, rows):
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def prices(tmp_path):
+    """48 hours of two columns of numbers and one of text."""
+    rows = [(time, i / 4, "up" if i % 2 else "down", 100 - i) for i, time in enumerate(HOURLY)]
+    return write(tmp_path / "prices.csv", "date,price,mood,volume", rows)
+
+
+def with_times(folder, times, values=None):
+    rows = zip(times, values or range(len(times)), strict=True)
+    return write(folder / "times.csv", "date,price", rows)
+
+
+def test_univariate_reads_the_target_alone(prices):
+    series = read_csv(prices, "price", "date")
+    assert series.columns == ("price",)
+    assert series.target == 0
+    assert series.values.dtype == np.float64
+    np.testing.assert_array_equal(series.values, np.arange(48)[:, None] / 4)
+    np.testing.assert_array_equal(series.times, np.array(HOURLY, "datetime64[s]"))
+    assert series.step == np.timedelta64(1, "h")
+    assert series.notes == ()
+
+
+def test_multivariate_reads_every_column_of_numbers_and_notes_what_it_leaves_out(prices):
+    series = read_csv(prices, "price", "date", multivariate=True)
+    assert series.columns == ("price", "volume")
+    assert series.values.shape == (48, 2)
+    assert series.notes == ("column 'mood' was dropped: it holds text such as 'down', and no number",)
+
+
+def test_of_some_columns_alone_others_may_hold_anything(tmp_path):
+    (tmp_path / "a.csv").write_text("price,note,volume\n1,2,3\n2,x,\n")
+    read = read_csv(tmp_path / "a.csv", "price", multivariate=True, columns=("price",))
+    assert (read.columns, read.values.tolist(), read.notes) == (("price",), [[1], [2]], ())
+    with pytest.raises(ValueError, match="column 'note'"):
+        read_csv(tmp_path / "a.csv", "price", multivariate=True)
+
+
+def test_without_a_time_column_there_are_no_times_and_the_note_points_to_one(prices):
+    series = read_csv(prices, "price", multivariate=True)
+    assert series.times is None
+    assert series.step is None
+    assert series.future(3) is None
+    assert "name it as the time column" in series.notes[0]
+
+
+def test_gzip_reads_as_the_file_in_it_whatever_its_name(prices, tmp_path):
+    for name in ("prices.csv.gz", "prices.dat"):
+        (tmp_path / name).write_bytes(gzip.compress(prices.read_bytes()))
+        np.testing.assert_array_equal(
+            read_csv(tmp_path / name, "price", "date").values, read_csv(prices, "price", "date").values
+        )
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_other_separators_a_byte_order_mark_blank_lines_and_quotes_are_read(tmp_path, mark):
+    path = tmp_path / "other.csv"
+    path.write_text(f'\n"date"{mark} price \n2020-01-01{mark}1.5\n\n2020-01-02{mark}"2.5"\n', encoding="utf-8-sig")
+    series = read_csv(path, "price", "date")
+    np.testing.assert_array_equal(series.values[:, 0], [1.5, 2.5])
+
+
+def test_a_column_without_a_name_is_not_a_variable(tmp_path):
+    path = write(tmp_path / "index.csv", ",a,b", [(0, 1, 2), (1, 3, 4)])
+    assert read_csv(path, "a", multivariate=True).columns == ("a", "b")
+
+
+def test_the_target_may_be_left_out_if_one_column_holds_numbers(prices, tmp_path):
+    assert read_csv(write(tmp_path / "one.csv", "word,price", [("a", 1), ("b", 2)])).columns == ("price",)
+    assert read_csv(prices, time="date", multivariate=True).target == 1
+    with pytest.raises(ValueError, match="target: not given; expected one of price, volume"):
+        read_csv(prices, time="date")
+
+
+@pytest.mark.parametrize(
+    ("times", "step", "following"),
+    [
+        (["2020-02-28", "2020-02-29", "2020-03-01"], "1 day", ["2020-03-02", "2020-03-03"]),
+        (["1/31/2010 22:00", "1/31/2010 23:00", "2/1/2010 0:00"], "1 hour", ["2010-02-01T01", "2010-02-01T02"]),
+        (["30/1/2010", "31/1/2010", "1/2/2010"], "1 day", ["2010-02-02", "2010-02-03"]),
+        (["1/1/2010", "2/1/2010", "3/1/2010", "4/1/2010"], "1 month", ["2010-05-01", "2010-06-01"]),
+        (["01.02.2020 00:00", "01.02.2020 00:15"], "15 minutes", ["2020-02-01T00:30", "2020-02-01T00:45"]),
+        (["2020-01-31", "2020-02-29", "2020-03-31"], "1 month", ["2020-04-30", "2020-05-31"]),
+        (["2019-10", "2020-01", "2020-04"], "3 months", ["2020-07-01", "2020-10-01"]),
+        (["2022-11-30 06:00", "2022-12-30 06:00", "2023-01-30 06:00"], "1 month", ["2023-02-28T06", "2023-03-30T06"]),
+        (["2022-07-31", "2022-08-31"], "1 month", ["2022-09-30", "2022-10-31"]),
+        (["2022-07-01", "2022-08-01"], "1 month", ["2022-09-01", "2022-10-01"]),
+        (["1987", "1988", "1989"], "1 year", ["1990-01-01", "1991-01-01"]),
+        (
+            ["2020-01-01T00:00:00+01:00", "2020-01-01T00:00:30+01:00"],
+            "30 seconds",
+            ["2019-12-31T23:01", "2019-12-31T23:01:30"],
+        ),
+        (["2020-01-01 00:00:00", "2020-01-08 00:00:00"], "7 days", ["2020-01-15", "2020-01-22"]),
+    ],
+)
+def test_times_are_read_in_common_forms_and_go_on_after_the_last_row(tmp_path, times, step, following):
+    series = read_csv(with_times(tmp_path, times), "price", "date")
+    assert step_name(series.step) == step
+    np.testing.assert_array_equal(series.future(2), np.array(following, "datetime64[s]"))
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "n/a", "NaN", " null "])
+def test_a_missing_cell_is_refused_by_name_or_interpolated(tmp_path, cell):
+    path = with_times(tmp_path, HOURLY[:5], [0, cell, 20, cell, cell])
+    with pytest.raises(
+        ValueError, match=r"line 3, column 'price': the cell is missing, and 2 more are; .*fill='linear'"
+    ):
+        read_csv(path, "price", "date")
+    series = read_csv(path, "price", "date", fill="linear")
+    np.testing.assert_array_equal(series.values[:, 0], [0, 10, 20, 20, 20])
+    assert series.notes == ("3 missing cells were interpolated",)
+
+
+def test_missing_rows_are_refused_by_name_or_interpolated(tmp_path):
+    path = with_times(tmp_path, HOURLY[:3] + HOURLY[5:8], [0, 1, 2, 8, 9, 10])
+    with pytest.raises(
+        ValueError,
+        match=r"line 5: expected 2020-01-01 03:00:00, 1 hour after the row before, got 2020-01-01 05:00:00; "
+        r"2 rows are missing: add them, or interpolate with fill='linear'",
+    ):
+        read_csv(path, "price", "date")
+    series = read_csv(path, "price", "date", fill="linear")
+    np.testing.assert_array_equal(series.values[:, 0], [0, 1, 2, 4, 6, 8, 9, 10])
+    np.testing.assert_array_equal(series.times, np.array(HOURLY[:8], "datetime64[s]"))
+    assert series.notes == ("2 missing rows were interpolated",)
+
+
+def test_a_missing_month_can_be_interpolated(tmp_path):
+    path = with_times(tmp_path, ["2020-01-31", "2020-02-29", "2020-04-30"], [1, 2, 4])
+    series = read_csv(path, "price", "date", fill="linear")
+    np.testing.assert_array_equal(series.values[:, 0], [1, 2, 3, 4])
+    assert str(series.times[2]) == "2020-03-31T00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([*HOURLY[:3], HOURLY[2], HOURLY[3]], r"line 5: the time 2020-01-01 02:00:00 is that of the row before too"),
+        ([*HOURLY[:3], HOURLY[1]], r"line 5: the time 2020-01-01 01:00:00 comes after 2020-01-01 02:00:00; sort"),
+        (
+            [*HOURLY[:3], "2020-01-01 03:10:00", *HOURLY[4:6]],
+            r"line 5: expected 2020-01-01 03:00:00, .*correct the times",
+        ),
+        ([*HOURLY[:3], "2120-01-01 03:00:00"], r"line 5: expected 2020-01-01 03:00:00, .*correct the times"),
+        ([*HOURLY[:3], "soon"], r"line 5: expected a time such as 2016-07-01 13:00:00, .* got 'soon'"),
+        (["12345678901", "12345678902"], r"line 2: expected a time such as"),
+        ([HOURLY[0], ""], r"line 3: expected a time such as .* got ''"),
+        (HOURLY[:1], r"time: expected at least 2 rows"),
+    ],
+)
+def test_wrong_times_are_refused_by_line(tmp_path, times, message):
+    with pytest.raises(ValueError, match=message):
+        read_csv(with_times(tmp_path, times), "price", "date", fill=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", {}, "the file is empty; expected a header"),
+        ("\n\n", {}, "the file is empty; expected a header"),
+        ("date,price\n", {}, "expected rows of numbers below the header, got none"),
+        (
+            "2020-01-01,1.5\n2020-01-02,2.5\n",
+            {},
+            "expected a header with the names of the columns, got '2020-01-01,1.5'",
+        ),
+        (
+            "date,price\n2020-01-01,1\n",
+            {"target": "Prices"},
+            "no column 'Prices'; expected one of date, price; did you mean 'price'",
+        ),
+        ("date,price\n2020-01-01,1\n", {"time": "dat"}, "time: there is no column 'dat'; .*did you mean 'date'"),
+        ("date,price\n2020-01-01,1\n", {"target": "date", "time": "date"}, "target and time are both 'date'"),
+        ("price,price\n1,2\n", {}, "target: 2 columns are named 'price'"),
+        ("a,a,price\n1,2,3\n", {"multivariate": True}, "several columns are named 'a'"),
+        ("date,price\na,1\nb,2,3\n", {}, "line 3: expected 2 cells as in the header, got 3"),
+        ("date,price\na,1\n\nb,cheap\n", {}, "line 4, column 'price': expected a number, got 'cheap'; write"),
+        ("date;price\na;1\nb;2,5\n", {}, "line 3, column 'price': expected a number, got '2,5'; write numbers as 1"),
+        ("date,price\na,1\nb,inf\n", {}, "line 3, column 'price': expected a number, got 'inf'"),
+        ("date,price\na,low\nb,high\n", {}, "target: expected numbers in column 'price', got text such as 'low'"),
+        ("date,price\na,\nb,\n", {}, "target: expected numbers in column 'price', got nothing"),
+        ("a,b\nx,y\n", {"target": None}, "expected a column of numbers, got none in a, b"),
+        ("price,other\n1,2\n2,x\n", {"multivariate": True}, "line 3, column 'other': expected a number, got 'x'"),
+        ("price\n1\n2\n", {"fill": "zero"}, "fill: expected None or 'linear', got 'zero'"),
+        ("price\n1\n1_5\n", {}, "line 3, column 'price': expected a number, got '1_5'"),
+        ("price\n1\n\u0661\n", {}, "line 3, column 'price': expected a number, got '\u0661'"),
+    ],
+)
+def test_wrong_files_are_refused_with_what_came_and_what_to_do(tmp_path, text, options, message):
+    path = tmp_path / "wrong.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_csv(path, **({"target": "price"} | options))
+
+
+def test_a_path_that_is_no_text_file_is_refused(tmp_path, prices):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv: there is no such file; expected a CSV"):
+        read_csv(tmp_path / "nowhere.csv", "price")
+    with pytest.raises(ValueError, match="got a folder"):
+        read_csv(tmp_path, "price")
+    (tmp_path / "short.gz").write_bytes(gzip.compress(prices.read_bytes())[:-20])
+    with pytest.raises(ValueError, match="gzip file is damaged"):
+        read_csv(tmp_path / "short.gz", "price")
+    (tmp_path / "latin.csv").write_bytes("prix,été\n1,2\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="expected text in UTF-8"):
+        read_csv(tmp_path / "latin.csv", "prix")
+
+
+class Column:
+    def __init__(self, cells):
+        self.cells = cells
+
+    def to_numpy(self):
+        return np.asarray(self.cells)
+
+
+class Frame(dict):
+    """The little of a data frame that is asked for."""
+
+    def __init__(self, index=None, **columns):
+        super().__init__({name: Column(cells) for name, cells in columns.items()})
+        self.columns = list(columns)
+        if index is not None:
+            self.index = Column(index)
+
+    def __len__(self):
+        return len(next(iter(self.values())).to_numpy())
+
+
+def test_a_data_frame_reads_as_the_file_of_the_same_rows(prices):
+    expected = read_csv(prices, "price", "date", multivariate=True)
+    times = np.array(HOURLY, "datetime64[ns]")
+    columns = {"price": np.arange(48) / 4, "mood": ["down", "up"] * 24, "volume": 100 - np.arange(48)}
+    for frame, time in (
+        (Frame(date=HOURLY, **columns), "date"),
+        (Frame(date=times, **columns), "date"),
+        (Frame(index=times, **columns), None),
+    ):
+        series = from_frame(frame, "price", time, multivariate=True)
+        np.testing.assert_array_equal(series.values, expected.values)
+        np.testing.assert_array_equal(series.times, expected.times)
+        assert (series.columns, series.target, series.notes) == (expected.columns, expected.target, expected.notes)
+
+
+def test_wrong_cells_of_a_data_frame_are_refused_by_row():
+    with pytest.raises(ValueError, match="data frame, row 1, column 'price': expected a number, got 'x'"):
+        from_frame(Frame(price=np.array([1.0, "x"], dtype=object)), "price")
+    with pytest.raises(ValueError, match="data frame, row 1, column 'price': the cell is missing"):
+        from_frame(Frame(price=np.array([1.0, None], dtype=object)), "price")
+    with pytest.raises(ValueError, match="data frame, row 1: the time is missing"):
+        from_frame(Frame(date=np.array(["2020-01-01", "NaT"], "datetime64[s]"), price=[1.0, 2.0]), "price", "date")
+    with pytest.raises(ValueError, match="expected rows of numbers, got none"):
+        from_frame(Frame(price=[]), "price")
+
+
+def test_an_index_of_numbers_and_a_column_of_dates_are_no_data():
+    frame = Frame(index=[0, 1], day=np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), price=[1, 2])
+    series = from_frame(frame, "price", multivariate=True)
+    assert series.columns == ("price",)
+    assert series.times is None
+
+
+def test_a_series_of_unfit_parts_is_refused():
+    with pytest.raises(ValueError, match="values: expected finite numbers"):
+        Series(np.array([[np.nan]]), ("a",), 0)
+    with pytest.raises(ValueError, match=r"values: expected \(rows, 2\)"):
+        Series(np.zeros((3, 1)), ("a", "b"), 0)
+    with pytest.raises(ValueError, match="target"):
+        Series(np.zeros((3, 1)), ("a",), 1)
+    with pytest.raises(ValueError, match="times"):
+        Series(np.zeros((3, 1)), ("a",), 0, times=np.zeros(2, "datetime64[s]"), step=np.timedelta64(1, "s"))

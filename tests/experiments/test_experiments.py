@@ -1,0 +1,196 @@
+"""Named experiments and the settings of a run: what they say, and that they come back from config.json."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from image_files import write_cifar10, write_mnist
+from text_files import write_wikitext2
+
+from longwave import generate
+from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig
+from longwave.infer.base import GENERATORS, PREDICTORS
+from longwave.layers import MIXERS, S4Config
+from longwave.models import ResNetConfig, SequenceConfig
+from longwave.report.base import REPORTS
+from longwave.settings import dumps
+from longwave.tasks.base import TASKS
+from longwave.tasks.classification import ClassifyConfig
+from longwave.tasks.density import DensityConfig
+from longwave.tasks.forecasting import ForecastConfig
+from longwave.tasks.images import ImageConfig
+from longwave.tasks.text import TextConfig
+
+IMAGES = sorted(name for name, e in EXPERIMENTS.items() if isinstance(e.task, ImageConfig))
+GENERATIVE = [name for name, e in EXPERIMENTS.items() if isinstance(e.task, TextConfig | DensityConfig)]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_comes_back_from_json(name):
+    assert Experiment.from_dict(json.loads(dumps(EXPERIMENTS[name]))) == EXPERIMENTS[name]
+
+
+def test_paths_come_back_as_paths(tmp_path):
+    for task in (
+        ForecastConfig(csv=tmp_path / "a.csv"),
+        ClassifyConfig(npz=tmp_path / "a.npz"),
+        TextConfig(file=tmp_path),
+    ):
+        assert Experiment.from_dict(json.loads(dumps(Experiment("mine", task)))).task == task
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_settings_of_format_1_are_still_read(name):
+    """Then the settings of all mixers stood beside those of the model, TensorBoard was the only tracker, and the kinds
+    of the first task and the first model were not said.
+    """
+    content = json.loads(dumps(EXPERIMENTS[name]))
+    content["loop"]["tensorboard"] = content["loop"].pop("tracker") is not None
+    if "mixer" in content["model"]:
+        mixer = content["model"].pop("mixer")
+        others = {"heads": 4, "d_attention": None, "rotary": True, "features": 256}
+        content["model"] |= {**others, **mixer, "mixer": mixer["kind"], "kind": "SequenceModel"}
+    assert Experiment.from_dict(content) == EXPERIMENTS[name]
+
+
+def test_the_first_runs_did_not_say_their_kinds_and_are_still_read():
+    content = json.loads(dumps(EXPERIMENTS.find("etth1-24")))
+    mixer = content["model"].pop("mixer")
+    content["model"] |= {**mixer, "mixer": mixer["kind"]}
+    for part in ("task", "model"):
+        del content[part]["kind"]
+    assert Experiment.from_dict(content) == EXPERIMENTS.find("etth1-24")
+
+
+def test_a_tracker_was_once_whether_there_is_tensorboard():
+    assert LoopConfig.from_dict({"epochs": 3, "tensorboard": True}) == LoopConfig(epochs=3, tracker="tensorboard")
+    assert LoopConfig.from_dict({"tensorboard": False}) == LoopConfig()
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("task", {"kind": "speech"}, "settings: task: kind: there is no 'speech'; expected one of .*classify"),
+        ("model", {"wings": 2}, "settings: model: there is no setting 'wings'; expected one of d_model"),
+        ("model", {"mixer": {"kind": "s4", "heads": 2}}, "settings: model: mixer: there is no setting 'heads'"),
+        ("task", {"horizon": 3}, "settings: task: there is no setting 'horizon'; expected one of data, augment"),
+    ],
+)
+def test_settings_that_are_not_known_are_refused(part, change, message):
+    content = EXPERIMENTS.find("smnist").to_dict()
+    content[part] |= change
+    with pytest.raises(ValueError, match=message):
+        Experiment.from_dict(content)
+
+
+def test_an_unknown_experiment_is_refused_with_the_nearest():
+    with pytest.raises(ValueError, match=r"experiment: there is no 'sminst'; .*did you mean 'smnist'\?"):
+        EXPERIMENTS.find("sminst")
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_every_kind_of_task_is_reported_and_used(kind):
+    assert kind in REPORTS
+    assert kind in {*PREDICTORS, *GENERATORS}
+
+
+def test_every_experiment_is_listed():
+    """By its name, by one of its family with the horizons between braces, or among those for custom data."""
+    listed = set()
+    for family in FAMILIES.values():
+        for names, _ in family.rows:
+            head, _, rest = names.partition("{")
+            many, _, tail = rest.partition("}")
+            listed |= {f"{head}{one}{tail}" for one in many.split(",")}
+        listed |= {options.split()[0] for options, _ in family.custom}
+    assert {name.removesuffix("-small") for name in EXPERIMENTS} == listed
+
+
+def test_the_paper_s_settings_of_scifar_are_those_of_its_tables():
+    updated, original = EXPERIMENTS.find("scifar"), EXPERIMENTS.find("scifar-original")
+    assert isinstance(updated.model, SequenceConfig)
+    assert isinstance(original.model, SequenceConfig)
+    for e, d_model, dropout, decay in ((updated, 512, 0.1, 0.05), (original, 1024, 0.25, 0.01)):
+        assert (e.model.n_layers, e.model.d_model, e.model.norm, e.model.prenorm) == (6, d_model, "layer", False)
+        assert (e.model.dropout, e.optim.lr, e.optim.weight_decay) == (dropout, 0.01, decay)
+        assert (e.loop.batch_size, e.loop.epochs) == (50, 200)
+    assert (updated.model.mixer, updated.model.tie_dropout) == (S4Config(bidirectional=True, n_ssm=2), True)
+    assert (updated.optim.schedule, original.optim.schedule) == ("cosine", "plateau")
+
+
+def test_the_original_scifar_has_the_parameters_that_the_paper_counts():
+    """7.9 million, in sec:experiments-general."""
+    config = dataclasses.replace(EXPERIMENTS.find("scifar-original").model, input_size=3, output_size=10)
+    count = sum(p.numel() for p in config.build().parameters())
+    assert round(count / 1e6, 1) == 7.9
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_experiment_fits_its_model_to_the_images(name, tmp_path):
+    (write_cifar10 if "cifar" in name else write_mnist)(tmp_path)
+    experiment = EXPERIMENTS.find(name)
+    model = experiment.model.resolve(experiment.task.build(tmp_path).spec)
+    channels, side = (3, 32) if "cifar" in name else (1, 28)
+    assert (model.input_size, model.output_size) == (channels, 10)
+    if isinstance(model, ResNetConfig):
+        assert (model.height, model.image_width) == (side, side)
+    else:
+        assert model.mixer.length == side**2
+
+
+@pytest.mark.parametrize("name", [name for name in IMAGES if name.endswith("-small") and "resnet" not in name])
+def test_a_small_image_model_streams_and_takes_less_than_a_megabyte(name):
+    config = EXPERIMENTS.find(name).model
+    assert config.streams
+    model = dataclasses.replace(config, output_size=10).build()
+    assert sum(p.numel() for p in model.parameters()) * 4 < 1e6
+    state = model.eval().initial_state(1)
+    model.step(torch.zeros(1, 1), state)
+
+
+# Text and images to generate
+
+
+@pytest.fixture
+def generative_data(tmp_path):
+    write_wikitext2(tmp_path)
+    write_mnist(tmp_path)
+    (tmp_path / "my.txt").write_text("once upon a time " * 100)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", GENERATIVE)
+def test_a_generative_experiment_fits_its_model_to_the_tokens_and_can_generate(name, generative_data):
+    experiment = EXPERIMENTS.find(name)
+    if name == "text":
+        experiment = dataclasses.replace(
+            experiment, task=dataclasses.replace(experiment.task, file=generative_data / "my.txt")
+        )
+    if isinstance(experiment.task, TextConfig):  # windows that fit into the miniature
+        experiment = dataclasses.replace(experiment, task=dataclasses.replace(experiment.task, length=20))
+    task = experiment.task.build(generative_data)
+    model = experiment.model.resolve(task.spec)
+    assert model.vocabulary == model.output_size == task.vocabulary
+    assert model.mixer.length == task.length
+    narrow = dataclasses.replace(model, d_model=8, mixer=S4Config(d_state=4), n_layers=1, feed_forward=0)
+    assert generate(narrow.build(), torch.zeros(2, 0), 3).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", GENERATIVE)
+def test_the_logits_of_an_evaluation_take_less_than_half_a_gigabyte(name):
+    experiment = EXPERIMENTS.find(name)
+    task = experiment.task
+    length, vocabulary = (784, 256) if isinstance(task, DensityConfig) else (task.length, 256)
+    if isinstance(task, TextConfig) and task.level == "words":
+        vocabulary = 33_278
+    assert experiment.loop.eval_batch_size * length * vocabulary * 4 < 2**29
+
+
+def test_a_model_that_would_see_the_next_token_is_refused(generative_data):
+    experiment = EXPERIMENTS.find("mnist-density-small")
+    spec = experiment.task.build(generative_data).spec
+    for kind in MIXERS:
+        wrong = dataclasses.replace(experiment.model, mixer=MIXERS[kind](bidirectional=True))
+        with pytest.raises(ValueError, match="bidirectional: this task needs a causal model"):
+            wrong.resolve(spec)

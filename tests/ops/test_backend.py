@@ -1,0 +1,235 @@
+"""Which backend runs, what it says of itself, and a backend that lives in this file alone."""
+
+import json
+import re
+import shutil
+import warnings
+
+import pytest
+import torch
+from command import call
+from dense import ROOT, error, random_system, run_python
+
+import longwave
+from longwave import ops
+from longwave.ops import BACKENDS, Backend, Unavailable, reference
+from longwave.ops import backend as choice
+from longwave.ops.cpu import library
+
+
+def kernel():
+    """A kernel of four steps, by the backend that is chosen."""
+    z = torch.full((1, 2), -1 + 1j, dtype=torch.complex128)
+    return ops.dplr_kernel(z, z.unsqueeze(0), z, z, torch.tensor([0.1], dtype=torch.float64), 4)[0]
+
+
+# The choice
+
+
+def test_the_environment_forces_a_backend(backend):
+    assert ops.backend_name() == backend
+    assert choice.find("spectrum", torch.zeros(1)) is BACKENDS[backend]
+
+
+def test_the_default_backend_is_the_compiled_one(compiled, monkeypatch):
+    for nothing in (None, ""):
+        monkeypatch.delenv(choice.VARIABLE, raising=False)
+        if nothing is not None:
+            monkeypatch.setenv(choice.VARIABLE, nothing)
+        assert ops.backend_name() == "native"
+
+
+@pytest.mark.parametrize("nonsense", ["nonsense", "Native", "reference,native", " "])
+def test_an_unknown_backend_is_refused_with_the_known_ones(monkeypatch, nonsense):
+    monkeypatch.setenv(choice.VARIABLE, nonsense)
+    with pytest.raises(ValueError, match=f"{choice.VARIABLE}: expected one of native, reference, got {nonsense!r}"):
+        kernel()
+
+
+def test_other_dtypes_and_devices_go_to_the_reference(backend):
+    for tensor in (torch.zeros(1, dtype=torch.bfloat16), torch.zeros(1, device="meta")):
+        assert choice.function("spectrum", tensor) is BACKENDS["reference"].functions["spectrum"]
+
+
+def test_the_reference_has_every_op_that_torch_knows():
+    assert choice.WITH_GRADIENT | {"same"} == BACKENDS["reference"].ops
+    assert all(BACKENDS["reference"].serves(torch.zeros(1, dtype=dtype)) for dtype in (torch.float16, torch.int8))
+
+
+def test_every_backend_says_what_it_is():
+    for name, backend in BACKENDS.items():
+        assert backend.name == name
+        assert backend.unavailable() is None or isinstance(backend.unavailable(), str)
+        assert backend.unavailable() or backend.description()
+
+
+@pytest.mark.parametrize("names", [["convolve"], ["convolve", "convolve_backward", "Spectrum"], ["mix_backward"]])
+def test_a_backend_with_half_an_op_or_an_unknown_one_is_refused(names):
+    with pytest.raises(ValueError, match=r"^backend 'half': expected functions of the ops .*, got \w+"):
+        Backend("half", dict.fromkeys(sorted(names), kernel), description=str)
+
+
+# Without the compiled library
+
+
+@pytest.fixture(scope="module")
+def without_library(tmp_path_factory):
+    """What a fresh interpreter does with the package as it is after an install without a compiler."""
+    folder = tmp_path_factory.mktemp("copy")
+    shutil.copytree(ROOT / "longwave", folder / "longwave", ignore=shutil.ignore_patterns("_native*", "__pycache__"))
+    code = """
+import json, os, warnings, torch, longwave
+from longwave import ops
+z = torch.full((1, 2), -1 + 1j, dtype=torch.complex128)
+kernel = lambda: ops.dplr_kernel(z, z.unsqueeze(0), z, z, torch.tensor([0.1], dtype=torch.float64), 4)[0].tolist()
+found = {}
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    found["default"] = [kernel() for _ in range(2)]
+    found["backend"] = ops.backend_name()
+    layer = longwave.S4(4, 8)
+    y, state = layer(torch.randn(2, 20, 4))
+    (y.sum() + state.abs().sum()).backward()
+    found["learns"] = all(p.grad is not None and bool(torch.isfinite(p.grad).all()) for p in layer.parameters())
+    found["warnings"] = [f"{w.category.__name__} {w.message}" for w in caught]
+    caught.clear()
+    os.environ["LONGWAVE_KERNEL"] = "reference"
+    found["reference"] = kernel()
+    found["warnings of the reference"] = [str(w.message) for w in caught]
+os.environ["LONGWAVE_KERNEL"] = "native"
+try:
+    kernel()
+except Exception as error:
+    found["native"] = f"{type(error).__name__}: {error}"
+print(json.dumps(found))
+"""
+    result = run_python(code, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_without_the_library_the_reference_serves_with_one_warning(without_library):
+    assert without_library["backend"] == "reference"
+    (warned,) = without_library["warnings"]
+    assert warned.startswith("RuntimeWarning longwave runs its slow reference ops: no compiled library")
+    assert "C++ compiler" in warned
+    for values in without_library["default"]:
+        assert error(torch.tensor(values, dtype=torch.float64), kernel()) < 1e-13
+
+
+def test_without_the_library_the_reference_can_be_asked_for_without_a_warning(without_library):
+    assert without_library["warnings of the reference"] == []
+    assert without_library["reference"] == without_library["default"][0]
+
+
+def test_without_the_library_asking_for_it_is_an_error(without_library):
+    assert without_library["native"].startswith("Unavailable: no compiled library")
+    assert "Install one (for example g++) and install longwave again" in without_library["native"]
+
+
+def test_a_layer_learns_without_the_library(without_library):
+    assert without_library["learns"] is True
+
+
+@pytest.fixture
+def fresh_choice(monkeypatch):
+    """The library is looked for again, in the folder that a test names."""
+    monkeypatch.setattr(library, "load", library.load.__wrapped__)
+    monkeypatch.setattr(choice, "_default_backend", choice._default_backend.__wrapped__)
+
+
+def test_a_file_that_is_no_library_is_named_in_the_warning(monkeypatch, fresh_choice, tmp_path):
+    built = list((ROOT / "longwave" / "ops" / "cpu").glob("_native*")) or [ROOT / "_native.so"]
+    (tmp_path / built[0].name).write_bytes(b"not a library")
+    monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
+    with pytest.warns(RuntimeWarning, match=re.escape(f"{built[0].name} does not load")):
+        assert ops.backend_name() == "reference"
+    monkeypatch.setenv(choice.VARIABLE, "native")
+    with pytest.raises(Unavailable, match="does not load"):
+        kernel()
+
+
+def test_a_library_of_another_version_is_refused(compiled, monkeypatch, fresh_choice):
+    monkeypatch.setattr(library, "ABI", library.ABI + 1)
+    with pytest.raises(Unavailable, match="another version of longwave: install longwave again"):
+        library.load()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert ops.backend_name() == "reference"
+    assert [w.category for w in caught] == [RuntimeWarning]
+
+
+# A backend of one's own
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """A backend with the convolution alone, registered by one call and chosen by the environment; its calls."""
+    monkeypatch.setenv("COLUMNS", "200")
+    calls = []
+
+    def convolve(u, K, D):
+        calls.append("convolve")
+        return BACKENDS["reference"].functions["convolve"](u, K, D)
+
+    def convolve_backward(dy, u, K, D):
+        calls.append("convolve_backward")
+        return reference.convolve_backward(dy, u, K, D)
+
+    functions = {"convolve": convolve, "convolve_backward": convolve_backward}
+    BACKENDS.register("toy")(Backend("toy", functions, description=lambda: "a toy"))
+    monkeypatch.setenv(choice.VARIABLE, "toy")
+    yield calls
+    BACKENDS.unregister("toy")
+
+
+def test_a_backend_runs_its_op_and_the_reference_the_others(toy, monkeypatch):
+    layer, u = longwave.S4(4, 8), torch.randn(2, 20, 4)
+
+    def run():
+        y, state = layer(u)
+        (y.sum() + state.abs().sum()).backward()
+        gradients = [p.grad.clone() for p in layer.parameters()]
+        layer.zero_grad()
+        with torch.no_grad():
+            return [y.detach(), *gradients, *layer.step(u[:, 0], state)]
+
+    values = run()
+    assert toy == ["convolve", "convolve_backward"]
+    assert choice.function("spectrum", u) is BACKENDS["reference"].functions["spectrum"]
+    monkeypatch.setenv(choice.VARIABLE, "reference")
+    assert all(torch.equal(a, b) for a, b in zip(values, run(), strict=True))
+    assert len(toy) == 2
+
+
+def test_what_a_backend_has_not_goes_to_plain_torch(toy):
+    """Steps, the parts of a block, and the comparison of tensors."""
+    system = random_system(4, 3, 1).to(torch.float32)
+    discrete = longwave.ssm.dplr_bilinear(system.Lambda, system.P, system.B, system.dt)
+    assert ops.layer_steps(discrete, system.C, torch.zeros(4)) is None
+    assert ops.block_steps([]) is None
+    z = torch.randn(4, 600, 8)
+    assert torch.equal(ops.activate(z), torch.nn.functional.gelu(z))
+    assert ops.same([z], [z.clone()])
+    assert not ops.same([z], [z + 1])
+
+
+def test_the_doctor_lists_a_backend_with_its_ops(toy, capsys):
+    assert call("doctor") == 0
+    out = capsys.readouterr().out
+    assert "toy: a toy; supports convolve\n" in out
+    assert re.search(r"toy\W+convolve\W", out)
+    assert not re.search(r"toy\W+spectrum\W", out)
+    assert "CPU tensors use: toy" in out
+
+
+def test_a_backend_that_cannot_run_is_an_error_with_the_reason(toy, capsys):
+    BACKENDS.unregister("toy")
+    functions = BACKENDS["reference"].functions
+    away = Backend("toy", functions, description=str, unavailable=lambda: "the toy is in the attic")
+    BACKENDS.register("toy")(away)
+    with pytest.raises(Unavailable, match="the toy is in the attic"):
+        kernel()
+    assert call("doctor") == 1
+    out = capsys.readouterr().out
+    assert "toy is not available: the toy is in the attic" in out

@@ -1,0 +1,35 @@
+"""Pictures of forecasts show what they are said to show."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from longwave.pictures.forecast import draw_continuation, draw_windows
+
+
+def test_a_window_shows_the_end_of_what_is_known_and_the_forecast_over_the_truth():
+    known, truth, forecast = torch.arange(9.0), torch.arange(9.0, 12.0), torch.arange(3.0)
+    figure = draw_windows([(known, truth, forecast)] * 2, context_shown=4)
+    assert len(figure.axes) == 2
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    assert lines["known"].get_ydata().tolist() == [5, 6, 7, 8]
+    assert lines["truth"].get_ydata().tolist() == [8, 9, 10, 11]  # joined to what is known
+    assert lines["forecast"].get_xdata().tolist() == [1, 2, 3]
+    assert lines["forecast"].get_ydata().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("with_times", [True, False])
+def test_a_continuation_shows_at_most_eight_columns_and_is_written_as_a_picture(with_times, tmp_path):
+    hours = np.datetime64("2024-01-01T00") + np.arange(7)
+    forecast = SimpleNamespace(
+        columns=tuple(f"${k}$ a name that goes on" for k in range(10)),
+        target="$9$ a name that goes on",
+        known=np.zeros((5, 10)),
+        values=np.ones((2, 10)),
+        known_times=hours[:5] if with_times else None,
+        times=hours[5:] if with_times else None,
+    )
+    draw_continuation(forecast, tmp_path / "new" / "a.png")
+    assert (tmp_path / "new" / "a.png").read_bytes().startswith(b"\x89PNG")

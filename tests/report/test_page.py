@@ -1,0 +1,119 @@
+"""The page of a run: self-contained, with the sections of its kind and those that all runs have."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from image_files import write_mnist
+from matplotlib.figure import Figure
+from mixer_settings import sequence_config
+
+from longwave.experiments import EXPERIMENTS
+from longwave.report import classification, density, text
+from longwave.report.base import REPORTS, table
+from longwave.report.page import write_report
+from longwave.tasks.base import TASKS
+from longwave.tasks.classification import ClassifyConfig
+from longwave.tasks.forecasting import ForecastConfig
+from longwave.tasks.images import ImageConfig
+from longwave.tasks.text import TextConfig
+from longwave.train.folder import RunFolder
+
+SIZES = {"parameters": 12, "steps": 3, "seconds": 6.0}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Pictures are drawn and not rendered, and few tokens generated: what they show has tests of its own."""
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write(b"picture"))
+    monkeypatch.setattr(classification, "attribution", lambda model, batch, average: torch.zeros_like(batch["x"]))
+    monkeypatch.setattr(
+        density, "complete", lambda model, known, length, copies, **_: np.zeros((len(known) * copies, length), np.uint8)
+    )
+    monkeypatch.setattr(density, "complete_halves", lambda model, images, copies, **_: images[:, None])
+    monkeypatch.setattr(text, "generate", lambda model, prompt, length, **_: prompt)
+
+
+def custom_tasks(folder):
+    """Small tasks by their kind, made of files in a folder."""
+    (folder / "my.txt").write_text("abc abd abe. " * 100)
+    np.savez(folder / "my.npz", x=np.random.default_rng(0).standard_normal((30, 6)), y=["<b>", "c"] * 15)
+    hours = np.datetime64("2024-01-01T00") + np.arange(100)
+    rows = (f"{hour},{k % 24}" for k, hour in enumerate(hours))
+    (folder / "my.csv").write_text("date,price\n" + "\n".join(rows) + "\n")
+    write_mnist(folder, train=20, test=6)
+    return {
+        "forecast": ForecastConfig(csv=folder / "my.csv", target="price", time="date", horizon=3, context=10),
+        "images": ImageConfig("smnist"),
+        "classify": ClassifyConfig(npz=folder / "my.npz"),
+        "text": TextConfig(file=folder / "my.txt", length=20),
+        "density": TASKS["density"](),
+    }
+
+
+def page_of(folder, kind, mixer="s4"):
+    """The page of a model that was not trained."""
+    settings = custom_tasks(folder)[kind]
+    task = settings.build(folder)
+    decoder = task.spec.decoders[0]
+    config = sequence_config(mixer, d_model=16, n_layers=1, decoder=decoder).resolve(task.spec)
+    experiment = replace(EXPERIMENTS["classify"], name="<mine>", task=settings, model=config)
+    run = RunFolder.create(folder / "run", experiment, task, None)
+    run.write_config({})
+    baselines = task.baselines()
+    scores = next(iter(baselines.values()))["test"]
+    for step in (1, 2):
+        line = {"step": step, "epoch": step, "loss": 1.0, "seconds": 2.0, f"valid_{task.goal}": 0.5}
+        run.log(line)
+    result = {**SIZES, "model": config.label, "test": scores, "baselines": baselines, "paper": task.paper}
+    write_report(run, config.build().eval(), task, result)
+    return Path(folder / "run" / "report.html").read_text(encoding="utf-8")
+
+
+TITLES = {
+    "forecast": ["Forecasts over truth"],
+    "images": ["Confusion matrix", "Misclassified examples", "Attribution"],
+    "classify": ["Confusion matrix", "Misclassified examples", "Attribution"],
+    "text": ["A sample"],
+    "density": ["Samples"],
+}
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_a_page_has_the_sections_of_its_kind_and_needs_no_network(kind, tmp_path):
+    page = page_of(tmp_path, kind)
+    titles = re.findall("<h2>(.*?)</h2>", page)
+    assert titles == ["Scores on the test set", *TITLES[kind], "Training", "Learned kernels", "Settings"]
+    assert not re.search(r"https?://|<script|<link|@import|src=\"(?!data:)", page)
+    assert "<title>&lt;mine&gt; - longwave</title>" in page
+    assert "<b>" not in page
+    assert ("Some of them as images" in page) == (kind == "images")
+
+
+def test_other_mixers_have_no_kernels_to_show(tmp_path):
+    page = page_of(tmp_path, "classify", mixer="gru")
+    assert "Learned kernels" not in page
+    assert '<tr class="own"><td>GRU, this run</td>' in page
+
+
+def test_the_scores_stand_beside_the_baselines_and_the_paper(tmp_path):
+    page = page_of(tmp_path, "images")
+    assert re.search(r"<td>class prior</td><td class=\"n\">0\.\d{4}</td>", page)
+    assert re.search(r"<td>S4, the paper</td><td class=\"n\">0\.9963</td><td class=\"n\">-</td>", page)
+    assert "12 parameters, 3 steps, 0.1 minutes" in page
+
+
+def test_a_kind_without_a_report_has_the_page_that_all_runs_have(tmp_path, monkeypatch):
+    assert "classify" in REPORTS  # which fills the registry
+    monkeypatch.delitem(REPORTS._items, "classify")
+    assert "Confusion matrix" not in page_of(tmp_path, "classify")
+
+
+def test_columns_of_numbers_stand_to_the_right_and_text_is_escaped():
+    assert table(("a", "b"), [("<i>", "1"), ("x", "2.5%")]) == (
+        '<table><tr><th>a</th><th class="n">b</th></tr>'
+        '<tr><td>&lt;i&gt;</td><td class="n">1</td></tr><tr><td>x</td><td class="n">2.5%</td></tr></table>'
+    )

@@ -1,0 +1,103 @@
+"""Settings: to JSON and back, kinds by name, what is refused, and paths."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from longwave.registry import Registry
+from longwave.settings import Settings, check_least, dumps
+
+SHAPES: Registry[Any] = Registry("shape")
+
+
+@dataclass(frozen=True)
+class Shape(Settings):
+    registry: ClassVar[Registry[Any]] = SHAPES
+
+
+@SHAPES.register("disc")
+@dataclass(frozen=True)
+class Disc(Shape):
+    radius: float = 1.0
+
+
+@SHAPES.register("box")
+@dataclass(frozen=True)
+class Box(Shape):
+    sides: tuple[int, ...] = (1, 2)
+    file: Path | None = None
+
+    @classmethod
+    def upgrade(cls, values):
+        """Boxes were once squares."""
+        return {"sides": [values["side"]] * 2} if "side" in values else values
+
+
+@dataclass(frozen=True)
+class Drawing(Settings):
+    name: str
+    shape: Shape = field(default_factory=Disc)
+    folder: Path = Path("out")
+
+
+def test_settings_come_back_from_json_with_the_kinds_of_their_parts():
+    drawing = Drawing("a", Box((3, 4), Path("b.csv")), Path("c"))
+    content = json.loads(dumps(drawing))
+    shape = {"kind": "box", "sides": [3, 4], "file": "b.csv"}
+    assert content == {"name": "a", "shape": shape, "folder": "c"}
+    assert Drawing.from_dict(content) == drawing
+
+
+def test_what_is_missing_has_its_default():
+    assert Drawing.from_dict({"name": "a", "shape": {"kind": "box"}}) == Drawing("a", Box())
+
+
+def test_without_a_kind_the_class_itself_is_meant():
+    assert Box.from_dict({"sides": [7]}) == Box((7,))
+
+
+def test_settings_of_an_older_version_are_upgraded():
+    assert Shape.from_dict({"kind": "box", "side": 5}) == Box((5, 5))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"name": "a", "nmae": 1}, "file: there is no setting 'nmae'; expected one of name.*did you mean 'name'"),
+        ({"name": "a", "shape": {"kind": "disk"}}, "file: shape: kind: there is no 'disk'; .*did you mean 'disc'"),
+        ({"name": "a", "shape": {"kind": "disc", "sides": 2}}, "file: shape: there is no setting 'sides'; .* radius"),
+        ({"name": "a", "shape": {"kind": ["disc"]}}, "file: shape: kind: "),
+        ({"name": "a", "shape": 3}, "file: shape: expected settings by name, got 3"),
+        ([], r"file: expected settings by name, got \[\]"),
+        ({}, "file: .*name"),
+    ],
+    ids=str,
+)
+def test_what_is_not_known_or_missing_is_refused_with_where_it_stands(content, message):
+    with pytest.raises(ValueError, match=message):
+        Drawing.from_dict(content, "file")
+
+
+def test_a_class_that_is_not_registered_has_no_kind():
+    @dataclass(frozen=True)
+    class Line(Shape):
+        pass
+
+    with pytest.raises(ValueError, match=r"shape: .*Line.* is not registered; expected one of disc, box"):
+        Line().to_dict()
+
+
+def test_files_are_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Box(file=Path("b.csv")).with_absolute_paths() == Box(file=tmp_path / "b.csv")
+    assert Box().with_absolute_paths() == Box()
+
+
+def test_a_number_below_its_least_is_refused_and_so_is_none_at_all():
+    check_least(Disc(2.0), radius=2)
+    for radius in (1.9, float("nan")):
+        with pytest.raises(ValueError, match=f"radius: expected a number from 2 on, got {radius}"):
+            check_least(Disc(radius), radius=2)

@@ -1,0 +1,168 @@
+"""The folder of a run: config.json, metrics, the data known again, and what is refused."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longwave.experiments import EXPERIMENTS
+from longwave.layers import MIXERS
+from longwave.tasks.classification import ClassifyConfig
+from longwave.train.folder import FORMAT, RunConfig, RunFolder, check_new
+
+
+def save(path, change=0.0, count=30):
+    x = np.random.default_rng(0).standard_normal((count, 6, 1))
+    x[-1, -1] += change
+    np.savez(path, x=x, y=["a", "b"] * (count // 2))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A run on custom sequences that was begun and not trained."""
+    save(tmp_path / "my.npz")
+    experiment = dataclasses.replace(EXPERIMENTS["classify"], task=ClassifyConfig(npz=tmp_path / "my.npz"))
+    made = RunFolder.create(tmp_path / "run", experiment, experiment.task.build(), tmp_path / "data")
+    made.write_config({"notes.txt": b"kept"})
+    return made
+
+
+# config.json
+
+
+def test_what_config_json_says_comes_back(folder):
+    opened = RunFolder.open(folder.path)
+    # JSON has lists where describe() has tuples.
+    task = json.loads(json.dumps(folder.config.task))
+    assert opened.config == dataclasses.replace(folder.config, task=task)
+    assert opened.artifact("notes.txt") == b"kept"
+    content = json.loads((folder.path / "config.json").read_text())
+    assert content["format"] == FORMAT
+    assert set(content["versions"]) == {"longwave", "torch", "python"}
+
+
+def test_nothing_is_written_before_the_config(tmp_path):
+    save(tmp_path / "my.npz")
+    experiment = dataclasses.replace(EXPERIMENTS["classify"], task=ClassifyConfig(npz=tmp_path / "my.npz"))
+    RunFolder.create(tmp_path / "run", experiment, experiment.task.build(), None)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_config_of_format_1_is_read(folder):
+    path = folder.path / "config.json"
+    content = json.loads(path.read_text())
+    content["format"] = 1
+    model, loop = content["experiment"]["model"], content["experiment"]["loop"]
+    mixer = model.pop("mixer")
+    others = {name: value for kind in MIXERS for name, value in dataclasses.asdict(MIXERS[kind]()).items()}
+    model |= {**others, **mixer, "mixer": mixer["kind"], "kind": model["kind"]}
+    loop["tensorboard"] = loop.pop("tracker") is not None
+    path.write_text(json.dumps(content))
+    assert RunFolder.open(folder.path).config.experiment == folder.config.experiment
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.update(format=FORMAT + 1), r"config.json: expected the config.json of a run in format 2 or older"),
+        (lambda c: c.pop("experiment"), "config.json: expected the config.json of a run"),
+        (lambda c: c["experiment"]["model"].update(wings=2), "model: there is no setting 'wings'; .*newer longwave"),
+        (lambda c: c["experiment"]["task"].update(kind="speech"), "task: kind: there is no 'speech'; .*newer longwave"),
+    ],
+)
+def test_a_config_of_a_newer_or_another_version_is_refused(folder, change, message):
+    path = folder.path / "config.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=message) as caught:
+        RunFolder.open(folder.path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [None, "{", "[1, 2]", '{"format": 1}'])
+def test_a_folder_that_is_no_run_is_refused(tmp_path, text):
+    if text is not None:
+        (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"expected the (folder|config.json) of a run"):
+        RunFolder.open(tmp_path)
+
+
+def test_a_folder_with_a_run_is_not_written_over(folder):
+    with pytest.raises(ValueError, match="run: there is a run already; go on with longwave train --resume"):
+        check_new(folder.path)
+    with pytest.raises(ValueError, match="there is a run already"):
+        RunFolder.create(folder.path, folder.config.experiment, folder.build_task(), None)
+
+
+def test_the_config_says_where_the_data_was(tmp_path, folder):
+    assert RunFolder.open(folder.path).config.data_dir == tmp_path / "data"
+    config = dataclasses.replace(folder.config, data_dir=None)
+    assert RunConfig.from_dict(config.to_dict(), Path("config.json")).data_dir is None
+
+
+# The data
+
+
+def test_the_same_data_is_known_again(folder):
+    assert len(RunFolder.open(folder.path).build_task().test) == 4
+
+
+def test_data_that_is_the_same_to_the_rounding_of_sums_is_known_again(folder):
+    path = folder.path / "config.json"
+    content = json.loads(path.read_text())
+    content["task"]["inputs"]["mean"][0] *= 1 + 1e-9
+    path.write_text(json.dumps(content))
+    RunFolder.open(folder.path).build_task()
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"), [({"change": 1.0}, "inputs|digest"), ({"count": 40}, "examples")], ids=["a value", "more"]
+)
+def test_other_data_is_refused_with_what_differs(folder, changed, name):
+    save(folder.config.experiment.task.npz, **changed)
+    with pytest.raises(
+        ValueError, match=rf"run: the data is not what the run was trained on; ({name}): expected .*, got .*predict"
+    ):
+        RunFolder.open(folder.path).build_task()
+
+
+def test_a_run_without_weights_says_how_to_get_some(folder):
+    with pytest.raises(ValueError, match=r"no weights yet.*before its first validation; go on with longwave train --r"):
+        folder.load_best()
+
+
+def test_a_missing_artifact_is_named(folder):
+    with pytest.raises(ValueError, match=r"vocabulary.txt: expected a file of the run"):
+        folder.artifact("vocabulary.txt")
+
+
+# Metrics
+
+
+def test_half_a_line_that_a_kill_left_is_left_out_and_what_follows_it(folder):
+    for step in (1, 2, 3):
+        folder.log({"step": step, "loss": 0.5})
+    assert [line["step"] for line in folder.metrics()] == [1, 2, 3]
+    path = folder.path / "metrics.jsonl"
+    for broken in ('{"step": 4, "lo', "null", "{}", "[]"):
+        before = path.read_text()
+        path.write_text(before + broken + "\n")
+        folder.log({"step": 5, "loss": 0.5})
+        assert [line["step"] for line in folder.metrics()] == [1, 2, 3]
+        path.write_text(before)
+
+
+def test_what_was_logged_after_a_checkpoint_is_dropped(folder):
+    folder.truncate_metrics(5)  # there is none yet
+    assert folder.metrics() == []
+    for step in (1, 2, 3):
+        folder.log({"step": step})
+    with open(folder.path / "metrics.jsonl", "a") as file:
+        file.write('{"step": 4')
+    folder.truncate_metrics(2)
+    assert (folder.path / "metrics.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n'
+    folder.clear()
+    assert folder.metrics() == []

@@ -1,0 +1,112 @@
+"""Tiny trained runs of every kind, each trained once for all tests that look at it."""
+
+import contextlib
+import csv
+import io
+import math
+import os
+import shutil
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from command import call
+from image_files import write_mnist
+from text_files import write_wikitext2
+
+from longwave.data import sequences
+
+TINY = ("--model.d-model", "8", "--model.n-layers", "1", "--model.mixer.d-state", "4", "--loop.epochs", "1", "--quiet")
+START, ROWS, HORIZON, CONTEXT = datetime(2024, 1, 1), 150, 4, 24
+KINDS = ("falling", "rising")
+
+
+def write_series() -> None:
+    """series.csv: hourly prices with a daily period."""
+    with open("series.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["date", "price"])
+        for k in range(ROWS):
+            writer.writerow([START + timedelta(hours=k), f"{math.sin(k / 12 * math.pi) + 0.01 * k:.4f}"])
+
+
+def slopes(count, channels=1, seed=0):
+    """Noisy lines of unequal length, and whether they rise."""
+    generator = np.random.default_rng(seed)
+    labels = [KINDS[k % 2] for k in range(count)]
+    x = []
+    for label in labels:
+        length = int(generator.integers(8, 15))
+        line = np.linspace(-1, 1, length) * (1 if label == "rising" else -1) + 5
+        x.append(line[:, None] + 0.1 * generator.standard_normal((length, channels)))
+    return x, labels
+
+
+def write_slopes() -> None:
+    """my.npz: lines that rise or fall."""
+    sequences.save_npz("my.npz", sequences.from_arrays(*slopes(40)))
+
+
+class Recipe(NamedTuple):
+    """How to come to a run."""
+
+    write_data: Callable[[], object]  # in the folder at hand; data sets go to its folder `data`
+    arguments: tuple[str, ...]  # of longwave train
+
+
+FAST = ("--optim.lr", "0.03", "--optim.warmup", "0")
+SERIES = ("--csv", "series.csv", "--target", "price", "--time", "date")
+RECIPES = {
+    "forecast": Recipe(
+        write_series,
+        ("forecast", *SERIES, "--horizon", str(HORIZON), "--context", str(CONTEXT), "--loop.batch-size", "32", *TINY),
+    ),
+    "classify": Recipe(
+        write_slopes,
+        ("classify", "--npz", "my.npz", *TINY, "--loop.epochs", "6", "--loop.batch-size", "8", *FAST),
+    ),
+    "images": Recipe(
+        lambda: write_mnist(Path("data"), train=30, test=10),
+        ("pmnist-small", *TINY, "--task.augment", "--model.norm", "layer"),
+    ),
+    "text": Recipe(
+        lambda: Path("my.txt").write_text("abc abd abe. " * 200), ("text", "--file", "my.txt", "--length", "32", *TINY)
+    ),
+    "words": Recipe(lambda: write_wikitext2(Path("data")), ("wikitext2-words-small", "--task.length", "8", *TINY)),
+    "density": Recipe(lambda: write_mnist(Path("data"), train=10, test=8), ("mnist-density-small", *TINY)),
+}
+
+
+class TrainedRuns:
+    """Runs in a folder of their own, copied into that of a test: a test may do with its copy what it likes."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.printed: dict[str, str] = {}
+
+    def fetch(self, name: str) -> str:
+        """Put the run `run` and its data into the folder at hand; what was printed when it was trained."""
+        home, here = self.base / name, Path.cwd()
+        if name not in self.printed:
+            self.printed[name] = self._train(RECIPES[name], home)
+        shutil.copytree(home, here, dirs_exist_ok=True)
+        config = here / "run" / "config.json"
+        config.write_text(config.read_text().replace(str(home), str(here)))
+        return self.printed[name]
+
+    def _train(self, recipe: Recipe, home: Path) -> str:
+        home.mkdir()
+        before = os.environ.get("LONGWAVE_DATA")
+        with contextlib.chdir(home), contextlib.redirect_stdout(io.StringIO()) as out:
+            os.environ["LONGWAVE_DATA"] = str(home / "data")
+            try:
+                recipe.write_data()
+                code = call("train", *recipe.arguments, "--out", "run")
+            finally:
+                os.environ.pop("LONGWAVE_DATA")
+                if before is not None:
+                    os.environ["LONGWAVE_DATA"] = before
+        assert code == 0
+        return out.getvalue()
