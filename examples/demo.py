@@ -8,24 +8,25 @@ from pathlib import Path
 
 import torch
 
-from longwave.cli.table import print_scores
-from longwave.train import runs
-from longwave.train.experiments import build_task, find
+from longwave import runs
+from longwave.cli._table import print_scores
+from longwave.experiments import EXPERIMENTS
+from longwave.train.folder import RunFolder
 
 FOLDER = Path("demo")
 
 
 def main() -> None:
     """Train, compare, stream."""
-    experiment = find("etth1-720-small")
+    experiment = EXPERIMENTS.find("etth1-720-small")
     print("Forecasting 720 hours of ETTh1 from the 336 before them: a few minutes on two cores.\n", flush=True)
     shutil.rmtree(FOLDER, ignore_errors=True)
     finished = runs.start(experiment, FOLDER)
     print_scores(experiment.name, finished.result)
 
     # The same forecast twice: as one convolution over the window, and as a recurrence, one hour at a time.
-    model = runs.load_best(FOLDER)
-    window = build_task(experiment.task, None).test.batch([0])
+    model = RunFolder.open(FOLDER).load_best()
+    window = experiment.task.build().test.batch([0])
     with torch.no_grad():
         whole, _ = model(window["x"], time=window["time"])
         streamed = model.forecast_by_steps(window["x"], window["time"])

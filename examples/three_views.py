@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from longwave import S4
-from longwave.report.kernels import draw_layer
+from longwave.pictures.kernels import draw_layer
 from longwave.ssm import bilinear, hippo, power_kernel
 
 PICTURE = Path("demo/kernels.png")
