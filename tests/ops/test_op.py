@@ -96,7 +96,7 @@ def check_op(op, arguments, backward, backward_arguments):
 
 @pytest.mark.parametrize(
     ("maps", "rank", "L", "dtype"),
-    [(*shape, 7, torch.float64) for shape in SHAPES] + [(1, 1, 1, torch.float32), (2, 2, 8, torch.float32)],
+    [(1, 0, 7, torch.float64), (2, 2, 7, torch.float64), (1, 1, 1, torch.float32), (2, 2, 8, torch.float32)],
 )
 def test_the_spectrum_is_a_proper_op(backend, maps, rank, L, dtype):
     inputs = [t.requires_grad_() for t in random_pairs(2, 3, rank, maps, dtype)]
@@ -108,7 +108,7 @@ def test_the_spectrum_is_a_proper_op(backend, maps, rank, L, dtype):
 
 @pytest.mark.parametrize(
     ("maps", "rank", "L", "dtype"),
-    [(*shape, 40, torch.float64) for shape in SHAPES] + [(1, 1, 1, torch.float32), (2, 2, 33, torch.float32)],
+    [(1, 0, 40, torch.float64), (2, 2, 40, torch.float64), (1, 1, 1, torch.float32), (2, 2, 33, torch.float32)],
 )
 def test_the_truncation_is_a_proper_op(backend, maps, rank, L, dtype):
     Lambda, P, _, C, dt = (t.requires_grad_() for t in random_pairs(2, 3, rank, maps, dtype))
@@ -126,7 +126,7 @@ def test_the_convolution_is_a_proper_op(backend, sides, L):
 
 
 @shapes
-@pytest.mark.parametrize("L", [1, 2, 7, 8])
+@pytest.mark.parametrize("L", [1, 5, 6])
 def test_gradcheck_of_the_spectrum(backend, maps, rank, L):
     inputs = [t.requires_grad_() for t in random_pairs(2, 2, rank, maps)]
     assert gradcheck(lambda *x: ops.spectrum(*x, L), inputs)
@@ -140,7 +140,7 @@ def test_gradcheck_of_the_spectrum_of_undamped_systems(backend, init):
 
 
 @shapes
-@pytest.mark.parametrize("L", [1, 2, 33, 64])
+@pytest.mark.parametrize("L", [1, 33])
 def test_gradcheck_of_the_truncation(backend, maps, rank, L):
     Lambda, P, _, C, dt = (t.requires_grad_() for t in random_pairs(2, 2, rank, maps))
     assert gradcheck(lambda *x: ops.truncate(*x, L), [Lambda, P, C, dt])
