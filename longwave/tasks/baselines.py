@@ -103,17 +103,20 @@ def scores(name: str, task: ForecastTask) -> dict[str, Scores]:
 
 
 def table(task: ForecastTask) -> Baselines:
-    """The scores of every baseline, by name.
+    """The scores of every baseline that is not left out, by name."""
+    absent = left_out(task)
+    return {name: scores(name, task) for name in BASELINES if name not in absent}
 
-    Without seasonal-naive if the context is shorter than a season, and without the linear ones if they would take
-    longer than the model: their time grows as the third power of the length of a window.
-    """
-    names = set(BASELINES)
+
+def left_out(task: ForecastTask) -> dict[str, str]:
+    """The baselines that a task does without, with the reason."""
+    absent = {}
     if task.context < season(task.data.series.step):
-        names.remove("seasonal-naive")
+        absent["seasonal-naive"] = "the context is shorter than a season"
     if task.context + task.horizon > LONGEST:
-        names -= {"nlinear", "dlinear"}
-    return {name: scores(name, task) for name in BASELINES if name in names}
+        # Their time grows as the third power of the length of a window.
+        absent |= dict.fromkeys(("nlinear", "dlinear"), f"windows of more than {LONGEST:,} rows would take too long")
+    return absent
 
 
 def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: ForecastWindows) -> Scores:

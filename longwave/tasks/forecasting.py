@@ -343,6 +343,8 @@ def make_task(
     data: ForecastData, context: int, horizon: int, name: str | None = None, paper: dict[str, float] | None = None
 ) -> ForecastTask:
     """The task of forecasting `horizon` rows of the data from `context` rows."""
+    from longwave.tasks.baselines import left_out
+
     check_sizes(context, horizon)
     series = data.series
     train, valid, test = data.borders
@@ -361,7 +363,7 @@ def make_task(
                 f"{data.name}: the {part} part has {rows}: too few for a horizon of {horizon}; expected at least "
                 f"{horizon} rows to forecast; shorten the context or the horizon"
             )
-    return ForecastTask(
+    task = ForecastTask(
         name=name or f"{data.name}-{horizon}",
         paper=paper or {},
         origin=data.origin,
@@ -372,6 +374,8 @@ def make_task(
         inputs=inputs,
         **parts,
     )
+    absent = [f"no {name} among the baselines: {reason}" for name, reason in left_out(task).items()]
+    return replace(task, notes=(*task.notes, *absent))
 
 
 @TASKS.register("forecast")

@@ -140,7 +140,7 @@ def test_gradcheck_of_the_spectrum_of_undamped_systems(backend, init):
 
 
 @shapes
-@pytest.mark.parametrize("L", [1, 33])
+@pytest.mark.parametrize("L", [1, 2, 33])
 def test_gradcheck_of_the_truncation(backend, maps, rank, L):
     Lambda, P, _, C, dt = (t.requires_grad_() for t in random_pairs(2, 2, rank, maps))
     assert gradcheck(lambda *x: ops.truncate(*x, L), [Lambda, P, C, dt])

@@ -67,7 +67,10 @@ def test_a_season_longer_than_the_context_is_refused():
 
 def test_the_table_has_every_baseline_that_applies(task):
     assert table(task) == {name: scores(name, task) for name in BASELINES}
-    assert set(table(custom(make_series(), HORIZON, 23))) == set(BASELINES) - {"seasonal-naive"}
+    short = custom(make_series(), HORIZON, 23)
+    assert set(table(short)) == set(BASELINES) - {"seasonal-naive"}
+    assert short.notes == ("no seasonal-naive among the baselines: the context is shorter than a season",)
+    assert not task.notes
 
 
 def test_linear_models_of_very_long_windows_are_left_out(task, monkeypatch):
