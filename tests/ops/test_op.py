@@ -19,7 +19,7 @@ from longwave.ssm import spectrum as algorithm_1
 SHAPES = [(maps, rank) for maps in (1, 2) for rank in (0, 1, 2)]
 shapes = pytest.mark.parametrize(("maps", "rank"), SHAPES)
 # A block of the compiled loops has 256 nodes (L = 510, 511) and a tile 4,096 (L = 8,190, 8,191); vectors have up to 16.
-LENGTHS = [1, 2, 3, 30, 31, 33, 510, 511, 512, 8189, 8190, 8192]
+LENGTHS = [1, 2, 3, 31, 32, 510, 511, 8190, 8191]
 
 
 def pairs(system):
@@ -287,7 +287,7 @@ def test_what_float32_cannot_do_is_evaluated_in_float64(backend, init, dt):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("sides", [1, 2])
 @pytest.mark.parametrize("H", [5, 16, 40])
-@pytest.mark.parametrize("L", [1, 2, 3, 25, 64, 301, 784, 1600])
+@pytest.mark.parametrize("L", [1, 2, 25, 64, 301, 1600])
 def test_every_vector_width_convolves_like_the_reference(compiled, monkeypatch, vector_bytes, dtype, sides, H, L):
     """All radices, odd and even lengths, groups of features that do not fill a vector."""
     monkeypatch.setattr(convolution, "_has_few_features", lambda u: False)
