@@ -5,8 +5,6 @@ prints one line for each case that is wrong or does not compile; a test expects 
 compiler alone takes seconds to import.
 """
 
-import functools
-
 import pytest
 from dense import run_python
 
@@ -111,75 +109,11 @@ def several():
 attempt("several shapes", several)
 """
 
-CASES = {
-    "values and gradients": BACKWARD,
-    "values and gradients on the reference": ON_THE_REFERENCE,
-    "rate": RATE,
-    "state": STATE,
-    "lengths": LENGTHS,
-    "step": STEP,
-    "several lengths": LENGTH_AFTER_LENGTH,
-}
-# An interpreter for each half, so that none takes longer than a test may. Tracing alone shows if there is one graph.
-HALVES = {"aot_eager": list(CASES)[:2], "eager": list(CASES)[2:]}
-
-
-def expect_nothing_wrong(code, **environment):
-    result = run_python(PREAMBLE + code + "\nprint('end')\n", timeout=280, **environment)
-    assert result.stdout == "end\n", result.stdout + result.stderr
-
-
-@functools.cache
-def complaints(cases, preamble, **environment):
-    """What the scripts of some cases print, by case, of one interpreter."""
-    scripts = CASES | OTHERS
-    code = "".join(f"\nprint('case', {case!r})\n{scripts[case]}" for case in cases)
-    result = run_python(preamble + code + "\nprint('end')\n", timeout=280, **environment)
-    *found, end = result.stdout.removesuffix("\n").split("\n")
-    assert end == "end", result.stdout + result.stderr
-    by_case = {}
-    for line in found:
-        if line.startswith("case "):
-            by_case[line.removeprefix("case ")] = lines = []
-        else:
-            lines.append(line)
-    return by_case
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_compiled_layer_equals_the_eager_one(case):
-    """Traced as a whole, and for the gradients differentiated; what would be generated code runs as torch has it."""
-    ((backend, cases),) = [(backend, tuple(half)) for backend, half in HALVES.items() if case in half]
-    assert complaints(cases, f"{PREAMBLE}BACKEND = {backend!r}\n", PYTHONWARNINGS="error")[case] == []
-
-
-def test_generated_code_equals_the_eager_layer():
-    code = """
-BACKEND = "inductor"
-layer = S4(4, 4, n_ssm=1)
-run = compiled(layer)
-
-def both():
-    y, true = run(u, need_state=False)[0], layer(u, need_state=False)[0]
-    check("forward", [y], [true])
-    values = torch.autograd.grad(y.square().sum(), list(layer.parameters()))
-    check("backward", values, torch.autograd.grad(true.square().sum(), list(layer.parameters())), 1e-4)
-
-attempt("inductor", both)
-"""
-    expect_nothing_wrong(code, TORCHINDUCTOR_COMPILE_THREADS="1")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-def test_generated_code_equals_the_eager_layer_in_every_case(case):
-    expect_nothing_wrong("BACKEND = 'inductor'\nALL = ALL[:1]\n" + CASES[case])
-
-
 AUTOCAST = """
 BACKEND = "aot_eager"
 layer = S4(4, 8)
 
+@torch.no_grad()
 def cast():
     with torch.autocast("cpu", torch.bfloat16):
         value, narrow = compiled(layer)(u), compiled(layer)(u.bfloat16())
@@ -241,14 +175,59 @@ def save():
 attempt("file", save)
 """
 
+CASES = {
+    "values and gradients": BACKWARD,
+    "values and gradients on the reference": ON_THE_REFERENCE,
+    "rate": RATE,
+    "state": STATE,
+    "lengths": LENGTHS,
+    "step": STEP,
+    "several lengths": LENGTH_AFTER_LENGTH,
+}
 OTHERS = {
     "under autocast it stays in float32": AUTOCAST,
     "exported": EXPORTED,
     "exported with a state": EXPORTED_WITH_STATE,
     "exported to a file and back": EXPORTED_TO_A_FILE,
 }
+# An interpreter each, so that none takes longer than a test may. Tracing alone shows if there is one graph.
+INTERPRETERS = {"aot_eager": list(CASES)[:2], "eager": [*list(CASES)[2:], *OTHERS]}
 
 
-@pytest.mark.parametrize("case", OTHERS)
-def test_an_exported_layer_or_one_under_autocast_equals_the_eager_one(case):
-    assert complaints(tuple(OTHERS), PREAMBLE + EXPORT)[case] == []
+def expect_nothing_wrong(code, **environment):
+    result = run_python(PREAMBLE + code + "\nprint('end')\n", timeout=280, **environment)
+    assert result.stdout == "end\n", result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("backend", INTERPRETERS)
+def test_the_compiled_or_exported_layer_equals_the_eager_one(backend):
+    """Traced as a whole, and for the gradients differentiated; what would be generated code runs as torch has it."""
+    scripts = CASES | OTHERS
+    code = "".join(f"\nprint('case', {case!r})\n{scripts[case]}" for case in INTERPRETERS[backend])
+    code = f"{PREAMBLE}BACKEND = {backend!r}\n{EXPORT}{code}\nprint('end')\n"
+    result = run_python(code, timeout=280, PYTHONWARNINGS="error")
+    expected = [*(f"case {case}" for case in INTERPRETERS[backend]), "end"]
+    assert result.stdout.splitlines() == expected, result.stdout + result.stderr
+
+
+def test_generated_code_equals_the_eager_layer():
+    code = """
+BACKEND = "inductor"
+layer = S4(4, 4, n_ssm=1)
+run = compiled(layer)
+
+def both():
+    y, true = run(u, need_state=False)[0], layer(u, need_state=False)[0]
+    check("forward", [y], [true])
+    values = torch.autograd.grad(y.square().sum(), list(layer.parameters()))
+    check("backward", values, torch.autograd.grad(true.square().sum(), list(layer.parameters())), 1e-4)
+
+attempt("inductor", both)
+"""
+    expect_nothing_wrong(code, TORCHINDUCTOR_COMPILE_THREADS="1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_generated_code_equals_the_eager_layer_in_every_case(case):
+    expect_nothing_wrong("BACKEND = 'inductor'\nALL = ALL[:1]\n" + CASES[case])

@@ -1,39 +1,43 @@
 """The compiled library: which file is loaded, and how wide its vectors may be."""
 
 import pytest
+import torch
 from dense import run_python
 
-from longwave.ops import Unavailable
-from longwave.ops.cpu import library
-
-WIDTH = """
-import torch
 from longwave import ops
+from longwave.ops import Unavailable
 from longwave.ops.cpu import library, spectrum
 
-torch.manual_seed(0)
-u, K = torch.ones(1, 40, 64), torch.ones(1, 64, 40)
-system = [torch.randn(*shape, 2) for shape in ((2, 8), (1, 2, 8), (2, 8), (1, 2, 8))]
-system[0][..., 0] = -1
-grad, dt = torch.randn(1, 2, 301, 2), torch.full((2,), 0.01)
-narrow, *others = [spectrum.spectrum_backward(grad, *system, dt, 600, vector_bytes=n)[0] for n in (16, 0, 32, 64)]
-print(library.vector_bits(), ops.convolve(u, K, torch.zeros(64))[0, -1, 0].item())
-print(all(torch.equal(narrow, other) for other in others))
-library.load().longwave_limit_vectors(512)
-print(library.vector_bits())
-"""
+@pytest.fixture
+def widest(compiled):
+    """Gives the CPU's vector width, and the library as it was before."""
+    loaded, before = library.load(), library.vector_bits()
+    loaded.longwave_limit_vectors(max(library.VECTOR_BITS))
+    yield library.vector_bits()
+    loaded.longwave_limit_vectors(before)
 
 
 @pytest.mark.parametrize("bits", library.VECTOR_BITS)
-def test_the_environment_bounds_the_vector_width_of_every_call(compiled, bits):
+def test_the_environment_bounds_the_vector_width_of_every_call(widest, bits, monkeypatch):
     """A bound wider than the CPU's vectors changes nothing. Sums of other widths are rounded otherwise: at 128 bits a
     call that asks for more gives the bits of the narrow one, and else not.
     """
-    result = run_python(WIDTH, LONGWAVE_VECTOR_BITS=str(bits))
-    width, y, is_narrow, widest = result.stdout.split()
-    assert int(width) == min(bits, int(widest)), result.stderr
-    assert float(y) == pytest.approx(40, rel=1e-6)
-    assert (is_narrow == "True") == (int(width) == 128)
+    monkeypatch.setenv("LONGWAVE_VECTOR_BITS", str(bits))
+    library.load.__wrapped__()
+    assert library.vector_bits() == min(bits, widest)
+    y = ops.convolve(torch.ones(1, 40, 64), torch.ones(1, 64, 40), torch.zeros(64))
+    assert y[0, -1, 0].item() == pytest.approx(40, rel=1e-6)
+    system = [torch.randn(*shape, 2) for shape in ((2, 8), (1, 2, 8), (2, 8), (1, 2, 8))]
+    system[0][..., 0] = -1
+    grad, dt = torch.randn(1, 2, 301, 2), torch.full((2,), 0.01)
+    narrow, *others = [spectrum.spectrum_backward(grad, *system, dt, 600, vector_bytes=n)[0] for n in (16, 0, 32, 64)]
+    assert all(torch.equal(narrow, other) for other in others) == (library.vector_bits() == 128)
+
+
+def test_the_environment_bounds_the_vector_width_of_a_new_process(widest):
+    code = "from longwave.ops.cpu import library; print(library.vector_bits())"
+    result = run_python(code, LONGWAVE_VECTOR_BITS="128")
+    assert result.stdout == "128\n", result.stderr
 
 
 @pytest.mark.parametrize("nonsense", ["64", "1024", "avx2", " 256", "-128"])

@@ -1,10 +1,12 @@
 """A task that trains in milliseconds, and runs of it in processes of their own, which may be killed at a chosen moment.
 
-As a program it reads cases as JSON from stdin and writes what became of them to stdout. It forks for each case, before
-anything was computed, so that torch is imported once for all.
+As a program it reads lines of cases as JSON from stdin and writes what became of them to stdout. It forks for each
+case, so that torch is imported once for all.
 """
 
+import atexit
 import dataclasses
+import functools
 import json
 import os
 import signal
@@ -179,40 +181,52 @@ def run_cases(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     A case has a folder, and optionally the settings and the task, whether to resume, whether to damage the last
     checkpoint before, and where a signal strikes (see `arm`).
     """
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    environment.pop("PYTHONWARNINGS", None)
-    with tempfile.TemporaryDirectory() as temporary:  # what killed processes leave there goes with it
-        run = subprocess.run(
-            [sys.executable, __file__],
-            input=json.dumps(cases),
-            env=environment | {"TMPDIR": temporary},
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-    assert run.returncode == 0, run.stderr
-    answers: list[dict[str, Any]] = json.loads(run.stdout)
+    parent = _parent_of_cases()
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    parent.stdin.write(json.dumps(cases) + "\n")
+    parent.stdin.flush()
+    answers: list[dict[str, Any]] = json.loads(parent.stdout.readline())
     return answers
 
 
+@functools.cache
+def _parent_of_cases() -> "subprocess.Popen[str]":
+    """This file as a program, which serves all tests of a process and ends with it."""
+    temporary = tempfile.TemporaryDirectory()  # what killed processes leave there goes with it
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": temporary.name}
+    environment.pop("PYTHONWARNINGS", None)
+    pipe = subprocess.PIPE
+    parent = subprocess.Popen([sys.executable, __file__], env=environment, stdin=pipe, stdout=pipe, text=True)
+
+    def end() -> None:
+        parent.communicate()
+        temporary.cleanup()
+
+    atexit.register(end)
+    return parent
+
+
 def main() -> None:
-    # What a run imports late, once for all cases.
+    # What a first run imports, loads and prepares, once for all cases. One thread: nothing that a fork would lose.
+    with tempfile.TemporaryDirectory() as folder:
+        fit(make_run(Path(folder), make_experiment(), make_task(), quiet=True))
     Display(False, 1, 1, "")
-    torch.optim.AdamW([torch.zeros(1)])
-    answers = []
-    for case in json.loads(sys.stdin.read()):
-        folder = Path(case["folder"])
-        folder.mkdir(parents=True, exist_ok=True)
-        log = folder.with_name(folder.name + ".log")
-        if case.get("damage"):
-            damage(folder / "checkpoints" / checkpoint.LAST)
-        pid = os.fork()
-        if not pid:
-            _child(case, folder, log)
-        _, status = os.waitpid(pid, 0)
-        answers.append({"code": os.waitstatus_to_exitcode(status), "stderr": log.read_text()})
-    print(json.dumps(answers))
+    for line in sys.stdin:
+        print(json.dumps([_answer(case) for case in json.loads(line)]), flush=True)
+
+
+def _answer(case: dict[str, Any]) -> dict[str, Any]:
+    folder = Path(case["folder"])
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder.with_name(folder.name + ".log")
+    if case.get("damage"):
+        damage(folder / "checkpoints" / checkpoint.LAST)
+    pid = os.fork()
+    if not pid:
+        _child(case, folder, log)
+    _, status = os.waitpid(pid, 0)
+    return {"code": os.waitstatus_to_exitcode(status), "stderr": log.read_text()}
 
 
 def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
