@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+from dense import ROOT
 from hypothesis import HealthCheck, settings
 from jaxtyping import config as jaxtyping_config
 from tiny_set import running_server
@@ -55,7 +56,7 @@ def shuffled(items, seed):
 def _same_start():
     """Every test starts from the same seed and leaves torch's settings as they were."""
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # the CPU's alone: torch.manual_seed queues calls for GPUs, stacks and all
     yield
     torch.set_num_threads(threads)
     torch.set_default_dtype(dtype)
@@ -84,13 +85,17 @@ def skip_without_library():
         pytest.skip(reason)
 
 
+@pytest.fixture(autouse=True)
+def _shapes_are_checked_where_they_are_written(request):
+    """In the tests of the packages whose annotations they are. Elsewhere the checks would only take time."""
+    here = request.path.relative_to(ROOT / "tests").parts[0] in ("ssm", "layers")
+    jaxtyping_config.update("jaxtyping_disable", not here)
+
+
 @pytest.fixture
-def unchecked():
-    """Without the shape checks that pytest switches on: what a user meets who gives a wrong argument."""
-    before = jaxtyping_config.jaxtyping_disable
+def unchecked(_shapes_are_checked_where_they_are_written):
+    """Without the shape checks: what a user meets who gives a wrong argument."""
     jaxtyping_config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping_config.update("jaxtyping_disable", before)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ both_ways = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal
 
 def make(name, seed=0, dtype=torch.float64, **options):
     """A small layer whose memory is about as long as the test's signals."""
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
     torch.set_default_dtype(dtype)
     try:
         small = {"d_state": 6, "heads": 2, "features": 24, "dt_min": 0.01, "dt_max": 0.3}

@@ -20,7 +20,7 @@ inits = pytest.mark.parametrize("init", INITS)
 
 def make(d_model=3, d_state=8, seed=0, dtype=torch.float64, **options):
     """A layer in float64 whose step sizes make its memory about as long as the test's signals."""
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
     torch.set_default_dtype(dtype)
     try:
         return S4(d_model, d_state, **{"dt_min": 0.01, "dt_max": 0.3} | options)

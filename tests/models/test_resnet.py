@@ -75,7 +75,7 @@ import torch
 from longwave.models import ResNet, ResNetConfig
 from longwave.models.resnet import NORMS
 model = ResNet(ResNetConfig(width=4)).train()
-for _ in range(6):
+for _ in range(4):
     model(torch.randn(27, 1024, 3))[0].square().sum().backward()
 """
     run = run_python(code, threads=2)

@@ -8,6 +8,7 @@ from longwave import ops
 from longwave.ops import Unavailable
 from longwave.ops.cpu import library, spectrum
 
+
 @pytest.fixture
 def widest(compiled):
     """Gives the CPU's vector width, and the library as it was before."""
