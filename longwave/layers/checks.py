@@ -87,7 +87,12 @@ def check_device(name: str, tensor: Tensor, device: torch.device) -> None:
 
 def without_autocast(u: Tensor) -> contextlib.AbstractContextManager[None]:
     """Where autocast leaves dtypes alone; the meta device knows none."""
-    return contextlib.nullcontext() if u.is_meta else torch.autocast(u.device.type, enabled=False)
+    if u.is_meta or not torch.is_autocast_enabled(u.device.type):  # to enter one takes a tenth of a step
+        return _NOTHING
+    return torch.autocast(u.device.type, enabled=False)
+
+
+_NOTHING = contextlib.nullcontext()
 
 
 def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class Recurrence:
         if self._blocks is None:
             y, (self._states, self._decoder_state) = model.step(x, self.state, rate=self.rate)
             return y
-        z = model.encoder(x.unsqueeze(1)).squeeze(1)
+        z = model.encoder(x)
         if z.shape != (self.batch, model.config.d_model):
             expected = "tokens" if model.config.vocabulary else f"{model.config.input_size} numbers"
             raise ValueError(f"x: expected {self.batch} rows of {expected}, as the state has, got {tuple(x.shape)}")

@@ -143,10 +143,10 @@ class BlockSteps:
 
     def __call__(self, x: Tensor, states: Sequence[Tensor]) -> None:
         """x (batch, H) through all blocks, and states (batch, H, M), complex, one step on; all contiguous."""
-        batch, threads = len(x), torch.get_num_threads()
+        batch, threads = x.shape[0], torch.get_num_threads()
         check_writable("x", x, torch.float32, (batch, self.H))
         addresses = self._addresses_of(states, batch)
-        if self._scratch is None or len(self._scratch) < threads:
+        if self._scratch is None or self._scratch.shape[0] < threads:
             size = MODEL_ROWS * (2 * self.H + self._hidden)
             self._scratch = torch.empty(threads, size, dtype=torch.float32, device="cpu")
         step, vector_bytes = library.function("model_step", 3, 2, 2, 2), 4 * self.lanes
@@ -156,7 +156,7 @@ class BlockSteps:
     def _addresses_of(self, states: Sequence[Tensor], batch: int) -> "ctypes.Array[ctypes.c_void_p]":
         """Where the states are. The work is done in place: what is not as the library wants it cannot be copied."""
         known = self._states
-        same = len(states) == len(known) > 0 and all(map(operator.is_, states, known)) and len(known[0]) == batch
+        same = len(states) == len(known) > 0 and all(map(operator.is_, states, known)) and known[0].shape[0] == batch
         # The same tensors live as long as they are known; what was exchanged under one of them is somewhere else.
         if same and self._addresses is not None and [state.data_ptr() for state in states] == self._pointers:
             return self._addresses
