@@ -9,6 +9,7 @@ import functools
 import importlib
 import importlib.metadata
 import pkgutil
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ class Registry(Mapping[str, T]):
         self.what, self.package = what, package
         self._items: dict[str, T] = {}
         self._is_filled = False
+        self._here = threading.local()  # whether this thread is at the imports, which may read the registry
 
     def register(self, name: str) -> Callable[[T], T]:
         """A decorator that registers what it decorates; a name that is taken is refused."""
@@ -69,18 +71,19 @@ class Registry(Mapping[str, T]):
         return len(self._items)
 
     def _fill(self) -> None:
-        if self._is_filled:
+        if self._is_filled or getattr(self._here, "is_filling", False):
             return
-        self._is_filled = True  # before the imports, which may read the registry
+        # A second thread imports as well, and so waits for what the first has begun.
+        self._here.is_filling = True
         try:
             if self.package is not None:
                 for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
                     if not module.name.startswith("_"):
                         importlib.import_module(f"{self.package}.{module.name}")
             load_plugins()
-        except BaseException:
-            self._is_filled = False  # else the next reader would find some names missing, without a reason
-            raise
+            self._is_filled = True  # only now: else a reader would find some names missing, without a reason
+        finally:
+            self._here.is_filling = False
 
 
 @functools.cache

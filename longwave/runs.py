@@ -41,7 +41,7 @@ def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *,
 
 
 def classify(
-    x: Any, y: Any, folder: Path, part: Any = None, experiment: Experiment | None = None, *, quiet: bool = False
+    x: Any, y: Any, folder: Path, split: Any = None, experiment: Experiment | None = None, *, quiet: bool = False
 ) -> Finished:
     """Train a classifier on arrays: x (n, length, channels), (n, length) or a list of arrays, y (n,) labels.
 
@@ -52,7 +52,7 @@ def classify(
     on_arrays = getattr(experiment.task, "on_arrays", None)
     if on_arrays is None:
         raise ValueError(f"experiment: expected one for custom sequences, such as classify, got {experiment.name}")
-    return start(dataclasses.replace(experiment, task=on_arrays(x, y, part, folder)), folder, quiet=quiet)
+    return start(dataclasses.replace(experiment, task=on_arrays(x, y, split, folder)), folder, quiet=quiet)
 
 
 def resume(folder: Path, *, quiet: bool = False) -> Finished:
@@ -62,13 +62,13 @@ def resume(folder: Path, *, quiet: bool = False) -> Finished:
     return _finish(Run(run_folder, task, quiet=quiet), task, resume=True)
 
 
-def evaluate(folder: Path, part: str, data_dir: Path | None = None) -> Scores:
+def evaluate(folder: Path, split: str, data_dir: Path | None = None) -> Scores:
     """Scores of the best weights of a run on its train, valid or test set."""
     run_folder = RunFolder.open(folder)
     task = run_folder.build_task(data_dir)
     run = Run(run_folder, task, quiet=True)
     run.model.load_state_dict(run_folder.load_best().state_dict())
-    return run.evaluate(getattr(task, part))
+    return run.evaluate(getattr(task, split))
 
 
 def _finish(run: Run, task: Task, resume: bool) -> Finished:

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import threading
 
 import pytest
 
@@ -109,6 +110,19 @@ def test_a_module_that_reads_the_registry_while_it_is_filled_does_not_start_it_a
         "from shelf_items import ITEMS\nITEMS.register('a')(1)\nITEMS.register('b')(ITEMS['a'] + 1)\n"
     )
     assert dict(importlib.import_module("shelf_items").ITEMS) == {"a": 1, "b": 2}
+
+
+def test_a_second_thread_never_sees_half_of_the_names(shelf):
+    write_module(shelf, "a", "first")
+    lines = ["import time, shelf_items as items", "items.BEGUN.set()", "time.sleep(0.2)"]
+    (shelf / "shelf" / "b.py").write_text("\n".join([*lines, "items.ITEMS.register('second')('b')"]))
+    items = importlib.import_module("shelf_items")
+    items.BEGUN = threading.Event()
+    first = threading.Thread(target=lambda: list(items.ITEMS))
+    first.start()
+    assert items.BEGUN.wait(60)
+    assert list(items.ITEMS) == ["first", "second"]
+    first.join()
 
 
 def test_a_module_that_fails_fails_every_time_and_not_once(shelf):

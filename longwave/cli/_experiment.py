@@ -1,4 +1,4 @@
-"""How `train` and `show` read an experiment: its name first, then `--part.setting value` to override anything."""
+"""How `train` and `show` read an experiment: its name first, then `--section.setting value` to override anything."""
 
 import dataclasses
 import sys

@@ -12,21 +12,21 @@ def main(arguments: list[str]) -> None:
 
 
 def evaluate(
-    run: tyro.conf.Positional[Path], part: Literal["train", "valid", "test"] = "test", data_dir: Path | None = None
+    run: tyro.conf.Positional[Path], split: Literal["train", "valid", "test"] = "test", data_dir: Path | None = None
 ) -> None:
     """Score the best weights of a run.
 
-    Example: longwave evaluate runs/etth1-720-small-seed0 --part valid
+    Example: longwave evaluate runs/etth1-720-small-seed0 --split valid
 
     Args:
         run: Folder of the run.
-        part: Which set of the data.
+        split: Which set of the data.
         data_dir: Folder with the data sets, if it is not where it was in training.
     """
     from longwave import runs
 
-    scores = runs.evaluate(run, part, data_dir)
+    scores = runs.evaluate(run, split, data_dir)
     if runs.is_main_process():
         for score, value in scores.items():
-            print(f"{part} {score} {value:.6f}")
+            print(f"{split} {score} {value:.6f}")
     runs.leave_processes()

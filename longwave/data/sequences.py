@@ -4,7 +4,7 @@ In an .npz file, which holds plain arrays only (nothing is unpickled):
 
     x        (n, length, channels) or (n, length) numbers
     y        (n,) labels: names or whole numbers
-    part     (n,) optional: "train", "valid" or "test"
+    split    (n,) optional: "train", "valid" or "test"
     lengths  (n,) if the sequences differ in length; x is then (total, channels) or (total,), one after the other
 
 What is accepted, and what is refused:
@@ -36,23 +36,23 @@ from longwave.data import files
 from longwave.data.series import MISSING, number, open_csv, read_header
 from longwave.registry import nearest
 
-PARTS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
-KEYS = ("x", "y", "part", "lengths")
+SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
+KEYS = ("x", "y", "split", "part", "lengths")  # part: as split was once called
 
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Sequences one after the other, with their labels and parts if they are known."""
+    """Sequences one after the other, with their labels and splits if they are known."""
 
     values: NDArray[Any]  # (total, channels) real and finite
     lengths: NDArray[np.int64]  # (n,)
     labels: tuple[str, ...] | None = None  # (n,)
-    parts: tuple[str, ...] | None = None  # (n,): train, valid or test
+    splits: tuple[str, ...] | None = None  # (n,): train, valid or test
     source: str = "arrays"
 
     def __post_init__(self) -> None:
         _check_values(self)
-        for name, given in (("y", self.labels), ("part", self.parts)):
+        for name, given in (("y", self.labels), ("split", self.splits)):
             if given is not None and len(given) != len(self):
                 raise ValueError(
                     f"{self.source}: {name}: expected one for each of {len(self)} sequences, got {len(given)}"
@@ -78,7 +78,7 @@ class Sequences:
 
 
 def read_npz(path: str | os.PathLike[str], labelled: bool = True) -> Sequences:
-    """The sequences in an .npz file; without `labelled`, labels and parts are ignored."""
+    """The sequences in an .npz file; without `labelled`, labels and splits are ignored."""
     path = Path(path).expanduser()
     try:
         with path.open("rb") as binary:  # numpy, given a path, would leave a damaged file open
@@ -105,39 +105,40 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True) -> Sequences:
             raise ValueError(
                 f"{path}: {name}: is not in the file; expected x and y, got {', '.join(names) or 'nothing'}"
             )
-    return _sequences(arrays["x"], arrays.get("lengths"), arrays.get("y"), arrays.get("part"), str(path))
+    split = arrays.get("split", arrays.get("part"))
+    return _sequences(arrays["x"], arrays.get("lengths"), arrays.get("y"), split, str(path))
 
 
 def read_csv(
-    path: str | os.PathLike[str], label: str = "label", part: str | None = None, labelled: bool = True
+    path: str | os.PathLike[str], label: str = "label", split: str | None = None, labelled: bool = True
 ) -> Sequences:
     """The sequences in a CSV file (or its gzip) with a header: a column of labels, and the steps in all others.
 
-    `part` names a column that says train, valid or test. Columns without a name are not read. Without `labelled`,
-    labels and parts are ignored, and their columns may be absent.
+    `split` names a column that says train, valid or test. Columns without a name are not read. Without `labelled`,
+    labels and splits are ignored, and their columns may be absent.
     """
     with open_csv(path) as (text, source):
         _, names, numbered = read_header(text, source)
         rows = ((f"{source}, line {line}", cells) for line, cells in numbered)
-        return _from_rows(names, rows, label, part, labelled, source)
+        return _from_rows(names, rows, label, split, labelled, source)
 
 
-def from_frame(frame: Any, label: str = "label", part: str | None = None, labelled: bool = True) -> Sequences:
+def from_frame(frame: Any, label: str = "label", split: str | None = None, labelled: bool = True) -> Sequences:
     """The sequences in a data frame of pandas or polars, one row each, by the rules of `read_csv`."""
     names = [str(name) for name in frame.columns]
     # By place where that can be: pandas lets several columns have one name.
     series = [frame.iloc[:, k] if hasattr(frame, "iloc") else frame[name] for k, name in enumerate(frame.columns)]
     columns = [_cells(np.asarray(column.to_numpy())) for column in series]
     rows = ((f"data frame, row {k}", list(cells)) for k, cells in enumerate(zip(*columns, strict=True)))
-    return _from_rows(names, rows, label, part, labelled, "data frame")
+    return _from_rows(names, rows, label, split, labelled, "data frame")
 
 
-def from_arrays(x: Any, y: Any = None, part: Any = None) -> Sequences:
+def from_arrays(x: Any, y: Any = None, split: Any = None) -> Sequences:
     """The sequences in x: (n, length, channels), (n, length), or a list of arrays (length, channels) or (length,)."""
     if not isinstance(x, list | tuple):
         x = _array(x, "x")
         if x.dtype.kind != "O":
-            return _sequences(x, None, y, part, "arrays")
+            return _sequences(x, None, y, split, "arrays")
     arrays = [_array(sequence, f"x[{k}]") for k, sequence in enumerate(x)]
     if not arrays:
         raise ValueError("x: expected sequences, got none")
@@ -146,7 +147,7 @@ def from_arrays(x: Any, y: Any = None, part: Any = None) -> Sequences:
         shown = ", ".join(sorted({str(array.shape) for array in arrays})[:3])
         raise ValueError(f"x: expected arrays (length, channels), all with the same channels, got {shown} ...")
     lengths = np.array([len(array) for array in arrays], np.int64)
-    return _sequences(np.concatenate(arrays), lengths, y, part, "arrays")
+    return _sequences(np.concatenate(arrays), lengths, y, split, "arrays")
 
 
 def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
@@ -159,8 +160,8 @@ def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
         arrays["x"] = sequences.values.reshape(len(sequences), sequences.length, sequences.channels)
     if sequences.labels is not None:
         arrays["y"] = np.array(sequences.labels)
-    if sequences.parts is not None:
-        arrays["part"] = np.array(sequences.parts)
+    if sequences.splits is not None:
+        arrays["split"] = np.array(sequences.splits)
     path.parent.mkdir(parents=True, exist_ok=True)
     with files.atomic(path) as file:
         np.savez(file, **arrays)
@@ -203,7 +204,7 @@ def _array(values: Any, name: str) -> NDArray[Any]:
         raise ValueError(f"{name}: expected an array of numbers ({error})") from error
 
 
-def _sequences(x: NDArray[Any], lengths: Any, y: Any, part: Any, source: str) -> Sequences:
+def _sequences(x: NDArray[Any], lengths: Any, y: Any, split: Any, source: str) -> Sequences:
     if x.dtype.kind not in "buif":
         raise ValueError(f"{source}: x: expected real numbers, got {x.dtype}")
     if lengths is None:
@@ -235,7 +236,7 @@ def _sequences(x: NDArray[Any], lengths: Any, y: Any, part: Any, source: str) ->
         values,
         lengths.astype(np.int64),
         None if y is None else _labels(y, source),
-        None if part is None else _parts(part, source),
+        None if split is None else _splits(split, source),
         source,
     )
 
@@ -287,18 +288,18 @@ def _label(cell: Any, where: str) -> str:
     return name
 
 
-def _parts(part: Any, source: str) -> tuple[str, ...]:
-    cells = np.asarray(part)
+def _splits(split: Any, source: str) -> tuple[str, ...]:
+    cells = np.asarray(split)
     if cells.ndim != 1:
-        raise ValueError(f"{source}: part: expected one per sequence, (n,), got shape {cells.shape}")
-    return tuple(_part(cell, f"{source}: part[{k}]") for k, cell in enumerate(cells.tolist()))
+        raise ValueError(f"{source}: split: expected one per sequence, (n,), got shape {cells.shape}")
+    return tuple(_split(cell, f"{source}: split[{k}]") for k, cell in enumerate(cells.tolist()))
 
 
-def _part(cell: Any, where: str) -> str:
+def _split(cell: Any, where: str) -> str:
     name = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip().lower()
-    if name not in PARTS:
+    if name not in SPLITS:
         raise ValueError(f"{where}: expected train, valid or test, got {name[:40]!r}")
-    return PARTS[name]
+    return SPLITS[name]
 
 
 def _is_whole(name: str) -> bool:
@@ -312,22 +313,22 @@ def _from_rows(
     names: list[str],
     rows: Iterable[tuple[str, Sequence[Any]]],
     label: str,
-    part: str | None,
+    split: str | None,
     labelled: bool,
     source: str,
 ) -> Sequences:
-    for role, name in (("label", label), ("part", part)):
+    for role, name in (("label", label), ("split", split)):
         if labelled and name is not None and names.count(name) != 1:
             if name in names:
                 raise ValueError(f"{source}: {role}: {names.count(name)} columns are named {name!r}; expected one")
             raise ValueError(f"{source}: {role}: there is no column {name!r}; {nearest(name, filter(None, names))}")
-    steps = [k for k, name in enumerate(names) if name and name not in (label, part)]
+    steps = [k for k, name in enumerate(names) if name and name not in (label, split)]
     if not steps:
         raise ValueError(f"{source}: expected columns of numbers beside {label!r}, one per step, got none")
     values = array("d")
     lengths: list[int] = []
     labels: list[str] = []
-    parts: list[str] = []
+    splits: list[str] = []
     for where, row in rows:
         if len(row) == 1 and len(names) > 1 and isinstance(row[0], str) and not row[0].strip():
             continue  # a line of blanks
@@ -349,15 +350,15 @@ def _from_rows(
         lengths.append(len(floats))
         if labelled:
             labels.append(_label(cells[names.index(label)], f"{where}, column {label!r}"))
-            if part is not None:
-                parts.append(_part(cells[names.index(part)], f"{where}, column {part!r}"))
+            if split is not None:
+                splits.append(_split(cells[names.index(split)], f"{where}, column {split!r}"))
     if not lengths:
         raise ValueError(f"{source}: expected rows below the header, one per sequence, got none")
     return Sequences(
         np.array(values, np.float64)[:, None],
         np.array(lengths, np.int64),
         tuple(labels) if labelled else None,
-        tuple(parts) if labelled and part is not None else None,
+        tuple(splits) if labelled and split is not None else None,
         source,
     )
 
@@ -386,6 +387,6 @@ def _bad_cell(cells: Sequence[Any], names: list[str], where: str) -> str:
         if not finite:
             return (
                 f"{where}, column {name!r}: expected a number such as 1234.5, got {str(cell)[:40]!r}; a column that is "
-                "not a step must be named as the label or the part, or be removed from the file"
+                "not a step must be named as the label or the split, or be removed from the file"
             )
     raise AssertionError("all cells are numbers")

@@ -98,7 +98,7 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
     else:
         assert options.csv is not None
         task = folder.config.experiment.task
-        new = read_csv(options.csv, getattr(task, "label", "label"), getattr(task, "part", None), labelled=False)
+        new = read_csv(options.csv, getattr(task, "label", "label"), getattr(task, "split", None), labelled=False)
     labels = _classify(folder, new)
     labels.write(options.out)
     for note in labels.notes:

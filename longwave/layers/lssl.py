@@ -27,7 +27,7 @@ from longwave.layers.checks import (
     without_autocast,
     wrong_state,
 )
-from longwave.layers.mixer import MIXERS, MixerConfig
+from longwave.layers.mixer import MIXERS, StateSpaceConfig
 from longwave.layers.rates import mark_ssm
 from longwave.layers.s4 import initial_log_dt
 from longwave.ops import fft_conv
@@ -244,23 +244,8 @@ class LSSL(nn.Module):
 
 @MIXERS.register("lssl")
 @dataclass(frozen=True)
-class LSSLConfig(MixerConfig):
+class LSSLConfig(StateSpaceConfig):
     """LSSL: S4 with a dense state matrix."""
-
-    d_state: int = 64
-    """States of each feature's SSM."""
-    init: str = "legs"
-    """Initialisation of the SSMs: legs, legt or lagt."""
-    bidirectional: bool = False
-    """Look both ways; such a model cannot stream."""
-    n_ssm: int | None = None
-    """Number of distinct (A, B, dt) that the features share."""
-    dt_min: float = 0.001
-    """Lower bound of the initial dt."""
-    dt_max: float = 0.1
-    """Upper bound of the initial dt."""
-    trainable: bool = True
-    """Train dt, A and B."""
 
     def build(self, d_model: int) -> nn.Module:
         """A new layer with these settings."""

@@ -60,6 +60,26 @@ class MixerConfig(Settings):
         return self
 
 
+@dataclass(frozen=True)
+class StateSpaceConfig(MixerConfig):
+    """What layers of state spaces have in common."""
+
+    d_state: int = 64
+    """States of each feature's state space."""
+    init: str = "legs"
+    """Initialisation of the state spaces: legs, legt or lagt."""
+    bidirectional: bool = False
+    """Look both ways; such a model cannot stream."""
+    n_ssm: int | None = None
+    """Number of distinct state spaces that the features share."""
+    dt_min: float = 0.001
+    """Lower bound of the initial dt."""
+    dt_max: float = 0.1
+    """Upper bound of the initial dt."""
+    trainable: bool = True
+    """Train dt and the matrices of the states; C and D are trained in any case."""
+
+
 MIXERS: Registry[type[MixerConfig]] = MixerConfig.registry
 
 

@@ -28,7 +28,7 @@ from longwave.layers.checks import (
     without_autocast,
     wrong_state,
 )
-from longwave.layers.mixer import MIXERS, MixerConfig
+from longwave.layers.mixer import MIXERS, StateSpaceConfig
 from longwave.layers.rates import mark_ssm
 from longwave.ops import dplr_kernel, fft_conv, truncated_output_map
 from longwave.ops.checks import has_values, resolved
@@ -295,25 +295,11 @@ class S4(nn.Module):
 
 @MIXERS.register("s4")
 @dataclass(frozen=True)
-class S4Config(MixerConfig):
+class S4Config(StateSpaceConfig):
     """S4: one state space a feature."""
 
-    d_state: int = 64
-    """States of each feature's SSM."""
-    init: str = "legs"
-    """Initialisation of the SSMs: legs, legt or lagt."""
-    bidirectional: bool = False
-    """Look both ways; such a model cannot stream."""
     length: int | None = None
     """The one length of training, where there is one: then C~ is the parameter (set by the task)."""
-    n_ssm: int | None = None
-    """Number of distinct (Lambda, P, B) that the features share."""
-    dt_min: float = 0.001
-    """Lower bound of the initial dt."""
-    dt_max: float = 0.1
-    """Upper bound of the initial dt."""
-    trainable: bool = True
-    """Train dt, Lambda, P and B."""
 
     def build(self, d_model: int) -> nn.Module:
         """A new layer with these settings."""

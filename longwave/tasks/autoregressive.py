@@ -110,8 +110,8 @@ class AutoregressiveTask(Task):
         counts = np.bincount(self.train.tokens, minlength=self.vocabulary) + 1.0
         losses = np.log(counts.sum()) - np.log(counts)
         scores = {}
-        for name, part in (("valid", self.valid), ("test", self.test)):
-            share = np.bincount(part.tokens, minlength=self.vocabulary) / len(part.tokens)
+        for name, split in (("valid", self.valid), ("test", self.test)):
+            share = np.bincount(split.tokens, minlength=self.vocabulary) / len(split.tokens)
             scores[name] = self.reported({"loss": float(share @ losses)})
         return scores
 

@@ -97,7 +97,7 @@ def fit(name: str, task: ForecastTask) -> Forecast:
 
 
 def scores(name: str, task: ForecastTask) -> dict[str, Scores]:
-    """{"valid": {"mse": ..., "mae": ...}, "test": {...}} of the named baseline, over every window of the part."""
+    """{"valid": {"mse": ..., "mae": ...}, "test": {...}} of the named baseline, over every window of the split."""
     forecast = fit(name, task)
     return {part: evaluate(forecast, task, windows) for part, windows in (("valid", task.valid), ("test", task.test))}
 

@@ -89,12 +89,12 @@ class ClassificationTask(Task):
         train = np.array(self.counts["train"], dtype=np.float64)
         log_share = np.log(train / train.sum())
         scores = {}
-        for part in ("valid", "test"):
-            counts = np.array(self.counts[part])
+        for split in ("valid", "test"):
+            counts = np.array(self.counts[split])
             accuracy = counts[train.argmax()] / counts.sum()
-            scores[part] = {"accuracy": float(accuracy), "loss": float(-(counts @ log_share) / counts.sum())}
+            scores[split] = {"accuracy": float(accuracy), "loss": float(-(counts @ log_share) / counts.sum())}
             if self.goal == "balanced_accuracy":
-                scores[part]["balanced_accuracy"] = float(accuracy > 0) / int((counts > 0).sum())
+                scores[split]["balanced_accuracy"] = float(accuracy > 0) / int((counts > 0).sum())
         return scores
 
     def _labels(self, output: Tensor, batch: Batch) -> Tensor:
@@ -153,11 +153,11 @@ def custom(
     code = {name: k for k, name in enumerate(classes)}
     labels = np.array([code[name] for name in sequences.labels], np.int64)
     notes: list[str] = []
-    if sequences.parts is None:
-        parts = _draw_parts(labels, classes, split_seed, sequences.source)
+    if sequences.splits is None:
+        splits = _draw_splits(labels, classes, split_seed, sequences.source)
     else:
-        parts = _given_parts(np.array(sequences.parts), labels, classes, split_seed, sequences.source, notes)
-    counts = {part: np.bincount(labels[index], minlength=len(classes)) for part, index in parts.items()}
+        splits = _given_splits(np.array(sequences.splits), labels, classes, split_seed, sequences.source, notes)
+    counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
     largest, smallest = int(counts["train"].max()), int(counts["train"].min())
     if largest >= RARE * smallest:
         rare, common = classes[int(counts["train"].argmin())], classes[int(counts["train"].argmax())]
@@ -166,12 +166,12 @@ def custom(
             f"class {rare!r} has {smallest:,} examples to train on and {common!r} has {largest:,}: look at the recall "
             f"of each class, not at the accuracy alone; {treatment}"
         )
-    mean, deviation = _statistics(sequences, parts["train"])
+    mean, deviation = _statistics(sequences, splits["train"])
     notes += [f"channel {k} does not change in the training set" for k in np.flatnonzero(deviation == 0)]
     inputs = ClassifierInput(classes, tuple(mean.tolist()), deviation_or_one(deviation), sequences.length)
     values = inputs.standardise(sequences.values)
 
-    def split(index: NDArray[np.int64]) -> SequenceSplit:
+    def examples(index: NDArray[np.int64]) -> SequenceSplit:
         same = sequences.length is not None
         own = labels[index]
         counts = np.bincount(own, minlength=len(classes))
@@ -180,11 +180,11 @@ def custom(
 
     return ClassificationTask(
         name=name,
-        train=split(parts["train"]),
-        valid=split(parts["valid"]),
-        test=split(parts["test"]),
+        train=examples(splits["train"]),
+        valid=examples(splits["valid"]),
+        test=examples(splits["test"]),
         inputs=inputs,
-        counts={part: tuple(count.tolist()) for part, count in counts.items()},
+        counts={split: tuple(count.tolist()) for split, count in counts.items()},
         weights=tuple((counts["train"].sum() / (len(classes) * counts["train"])).tolist()) if balance else None,
         origin=sequences.source,
         notes=tuple(notes),
@@ -207,7 +207,7 @@ class ClassifyConfig(TaskConfig):
     """Or a CSV file with a header, one row a sequence."""
     label: str = "label"
     """The column with the labels (with csv)."""
-    part: str | None = None
+    split: str | None = None
     """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10 of each class."""
     balance: bool = False
     """Have all classes count alike, however many examples they have: in the loss, and when weights are chosen."""
@@ -216,6 +216,11 @@ class ClassifyConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
+
+    @classmethod
+    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The column of splits was once called `part`."""
+        return {"split" if name == "part" else name: value for name, value in values.items()}
 
     def build(self, data_dir: Path | None = None) -> ClassificationTask:
         """The task with its sequences."""
@@ -226,7 +231,7 @@ class ClassifyConfig(TaskConfig):
             sequences = read_npz(self.npz)
         else:
             assert self.csv is not None
-            sequences = read_csv(self.csv, self.label, self.part)
+            sequences = read_csv(self.csv, self.label, self.split)
         return custom(sequences, self.balance, self.split_seed)
 
     def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
@@ -237,9 +242,9 @@ class ClassifyConfig(TaskConfig):
             notes.append(f"the model was trained on sequences of {inputs.length} steps, and these have {lengths}")
         return inputs.standardise(sequences.values), notes
 
-    def on_arrays(self, x: Any, y: Any, part: Any, folder: Path) -> "ClassifyConfig":
+    def on_arrays(self, x: Any, y: Any, split: Any, folder: Path) -> "ClassifyConfig":
         """The settings for arrays, which are written into the folder of the run, so that it can be used again."""
-        sequences = from_arrays(x, y, part)
+        sequences = from_arrays(x, y, split)
         custom(sequences)  # which refuses what cannot be trained on before anything is written
         save_npz(folder / ARRAYS, sequences)
         return replace(self, npz=folder / ARRAYS, csv=None)
@@ -250,28 +255,28 @@ class ClassifyConfig(TaskConfig):
         return replace(self, npz=folder / ARRAYS) if is_stored else self
 
 
-def _draw_parts(
+def _draw_splits(
     labels: NDArray[np.int64], classes: tuple[str, ...], seed: int, source: str
 ) -> dict[str, NDArray[np.int64]]:
-    """80/10/10 of each class, and at least one of each in each part."""
+    """80/10/10 of each class, and at least one of each in each."""
     order = shuffled(len(labels), seed)
-    parts: dict[str, list[NDArray[np.int64]]] = {"train": [], "valid": [], "test": []}
+    splits: dict[str, list[NDArray[np.int64]]] = {"train": [], "valid": [], "test": []}
     for k, name in enumerate(classes):
         members = order[labels[order] == k]
         if len(members) < 3:
             raise ValueError(
                 f"{source}: y: class {name!r} has {len(members)} sequence{'s' * (len(members) > 1)}, too few for one "
-                "in each part; expected 3 or more of each class: leave it out, join it with another, or say yourself "
-                "what is train, valid and test (part)"
+                "in each split; expected 3 or more of each class: leave it out, join it with another, or say yourself "
+                "what is train, valid and test (split)"
             )
         held = max(1, round(len(members) / SHARE))
-        parts["valid"].append(members[:held])
-        parts["test"].append(members[held : 2 * held])
-        parts["train"].append(members[2 * held :])
-    return {part: np.sort(np.concatenate(chosen)) for part, chosen in parts.items()}
+        splits["valid"].append(members[:held])
+        splits["test"].append(members[held : 2 * held])
+        splits["train"].append(members[2 * held :])
+    return {split: np.sort(np.concatenate(chosen)) for split, chosen in splits.items()}
 
 
-def _given_parts(
+def _given_splits(
     given: NDArray[Any],
     labels: NDArray[np.int64],
     classes: tuple[str, ...],
@@ -280,30 +285,30 @@ def _given_parts(
     notes: list[str],
 ) -> dict[str, NDArray[np.int64]]:
     """The splits as they were given; without a validation set, one in ten of each class of the training set."""
-    parts = {part: np.flatnonzero(given == part) for part in ("train", "valid", "test")}
-    for part in ("train", "test"):
-        if not len(parts[part]):
-            raise ValueError(f"{source}: part: expected sequences in train and test, got none in {part}")
-    if not len(parts["valid"]):
-        order = parts["train"][shuffled(len(parts["train"]), seed)]
+    splits = {split: np.flatnonzero(given == split) for split in ("train", "valid", "test")}
+    for split in ("train", "test"):
+        if not len(splits[split]):
+            raise ValueError(f"{source}: split: expected sequences in train and test, got none in {split}")
+    if not len(splits["valid"]):
+        order = splits["train"][shuffled(len(splits["train"]), seed)]
         members = [order[labels[order] == k] for k in range(len(classes))]
         # A class of one keeps its only example to train on.
         held = [m[: min(len(m) - 1, max(1, round(len(m) / SHARE)))] for m in members if len(m)]
-        parts["valid"] = np.sort(np.concatenate(held))
-        parts["train"] = np.setdiff1d(parts["train"], parts["valid"])
-        if not len(parts["valid"]):
-            raise ValueError(f"{source}: part: no sequence is for validation, and train is too small to take some")
-        notes.append(f"no sequence was marked valid: {len(parts['valid'])} of the training set were taken for it")
+        splits["valid"] = np.sort(np.concatenate(held))
+        splits["train"] = np.setdiff1d(splits["train"], splits["valid"])
+        if not len(splits["valid"]):
+            raise ValueError(f"{source}: split: no sequence is for validation, and train is too small to take some")
+        notes.append(f"no sequence was marked valid: {len(splits['valid'])} of the training set were taken for it")
     for k, name in enumerate(classes):
-        here = [part for part, index in parts.items() if (labels[index] == k).any()]
+        here = [split for split, index in splits.items() if (labels[index] == k).any()]
         if "train" not in here:
             raise ValueError(
-                f"{source}: part: class {name!r} is in {' and '.join(here)}, and not in train; it cannot be learnt: "
+                f"{source}: split: class {name!r} is in {' and '.join(here)}, and not in train; it cannot be learnt: "
                 "move some of it to train, or leave it out"
             )
-        if missing := [part for part in ("valid", "test") if part not in here]:
+        if missing := [split for split in ("valid", "test") if split not in here]:
             notes.append(f"class {name!r} is not in {' and '.join(missing)}")
-    return parts
+    return splits
 
 
 def _statistics(sequences: Sequences, index: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

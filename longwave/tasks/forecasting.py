@@ -3,8 +3,8 @@
 A window has `context` rows that are given and `horizon` rows to forecast. As in the paper (fig:s4-architecture), the
 model sees both as one sequence, in which the rows to forecast are masked by zeros, and answers in their place.
 
-A part (train, valid, test) owns the rows that its windows forecast; a window of valid or test takes its context from
-the rows before, even if they belong to the part before.
+A split (train, valid, test) owns the rows that its windows forecast; a window of valid or test takes its context from
+the rows before, even if they belong to the split before.
 """
 
 import os
@@ -135,7 +135,7 @@ def share_borders(rows: int) -> tuple[int, int, int]:
 
 
 def needed_rows(context: int, horizon: int) -> int:
-    """The rows from which on every 70/10/20 split has a window in each part."""
+    """The rows from which on training, validation and test set have a window each at 70/10/20."""
     return max(-(-10 * (context + horizon) // 7), 10 * horizon)
 
 
@@ -252,7 +252,7 @@ class ForecastInput(TaskInput):
 
 @dataclass(frozen=True, eq=False)
 class ForecastWindows:
-    """The windows of one part, at stride 1: window i forecasts the rows from first + i on."""
+    """The windows of one split, at stride 1: window i forecasts the rows from first + i on."""
 
     values: Tensor  # (rows, columns) of the whole series, standardised
     time: Tensor  # (rows, time_size)
@@ -354,13 +354,13 @@ def make_task(
     values = torch.from_numpy(inputs.standardise(series.values[:test]).astype(np.float32))
     times = None if series.times is None else series.times[:test]
     time = torch.from_numpy(inputs.time(times, test))
-    parts: dict[str, Any] = {}
-    for part, first, end in (("train", context, train), ("valid", train, valid), ("test", valid, test)):
-        parts[part] = ForecastWindows(values, time, first, end, context, horizon)
-        if len(parts[part]) < 1:
-            rows = f"{end} rows, and a context of {context}" if part == "train" else f"{end - first} rows"
+    splits: dict[str, Any] = {}
+    for split, first, end in (("train", context, train), ("valid", train, valid), ("test", valid, test)):
+        splits[split] = ForecastWindows(values, time, first, end, context, horizon)
+        if len(splits[split]) < 1:
+            rows = f"{end} rows, and a context of {context}" if split == "train" else f"{end - first} rows"
             raise ValueError(
-                f"{data.name}: the {part} part has {rows}: too few for a horizon of {horizon}; expected at least "
+                f"{data.name}: the {split} split has {rows}: too few for a horizon of {horizon}; expected at least "
                 f"{horizon} rows to forecast; shorten the context or the horizon"
             )
     task = ForecastTask(
@@ -372,7 +372,7 @@ def make_task(
         horizon=horizon,
         data=data,
         inputs=inputs,
-        **parts,
+        **splits,
     )
     absent = [f"no {name} among the baselines: {reason}" for name, reason in left_out(task).items()]
     return replace(task, notes=(*task.notes, *absent))

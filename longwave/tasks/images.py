@@ -78,7 +78,7 @@ def load(
         scale = np.array(mean, np.float32), np.array(deviation, np.float32)
         return Images(pixels, labels.astype(np.int64), pixel_order, *scale)
 
-    parts = {
+    splits = {
         "train": images(pixels[train], labels[train]),
         "valid": images(pixels[valid], labels[valid]),
         "test": images(test_pixels, test_labels),
@@ -87,12 +87,12 @@ def load(
     paper = chosen.paper_augmented if augment else chosen.paper
     return ImageTask(
         name=name,
-        train=parts["train"],
-        valid=parts["valid"],
-        test=parts["test"],
+        train=splits["train"],
+        valid=splits["valid"],
+        test=splits["test"],
         paper={} if paper is None else {"accuracy": paper},
         inputs=ClassifierInput(chosen.classes, mean, deviation, height * width),
-        counts={part: tuple(np.bincount(split.labels, minlength=10).tolist()) for part, split in parts.items()},
+        counts={split: tuple(np.bincount(own.labels, minlength=10).tolist()) for split, own in splits.items()},
         origin=str(path),
         size=(height, width),
         order=pixel_order,

@@ -89,20 +89,20 @@ def load(
     if name != "wikitext2":
         raise ValueError(f"data: expected wikitext2, got {name!r}")
     folder = catalogue.require(name, None if data_dir is None else Path(data_dir))
-    files = {part: folder / f"wiki.{part}.tokens" for part in ("train", "valid", "test")}
+    files = {split: folder / f"wiki.{split}.tokens" for split in ("train", "valid", "test")}
     if level == "bytes":
         return _task(f"{name}-bytes", Bytes(), {p: read_bytes(f) for p, f in files.items()}, length, str(folder))
-    texts = {part: read_words(file) for part, file in files.items()}
+    texts = {split: read_words(file) for split, file in files.items()}
     codec = Words.of(texts["train"])
-    parts = {part: np.array(codec.encode(text), np.int32) for part, text in texts.items()}
-    return _task(f"{name}-words", codec, parts, length, str(folder))
+    splits = {split: np.array(codec.encode(text), np.int32) for split, text in texts.items()}
+    return _task(f"{name}-words", codec, splits, length, str(folder))
 
 
 def from_file(path: str | os.PathLike[str], length: int = 512) -> TextTask:
     """A custom text as a task, byte by byte."""
     path = Path(path).expanduser()
     tokens = read_bytes(path)
-    # A byte in each part, and a whole window to train on wherever the first begins.
+    # A byte in each split, and a whole window to train on wherever the first begins.
     least = max(HELD_SHARE, math.ceil(2 * length * HELD_SHARE / (HELD_SHARE - 2)))
     if len(tokens) < least:
         raise ValueError(
@@ -111,23 +111,23 @@ def from_file(path: str | os.PathLike[str], length: int = 512) -> TextTask:
         )
     held = len(tokens) // HELD_SHARE
     train = len(tokens) - 2 * held
-    parts = {"train": tokens[:train], "valid": tokens[train : train + held], "test": tokens[train + held :]}
-    return _task("text", Bytes(), parts, length, str(path))
+    splits = {"train": tokens[:train], "valid": tokens[train : train + held], "test": tokens[train + held :]}
+    return _task("text", Bytes(), splits, length, str(path))
 
 
-def _task(name: str, codec: Codec, parts: dict[str, NDArray[Any]], length: int, origin: str) -> TextTask:
+def _task(name: str, codec: Codec, splits: dict[str, NDArray[Any]], length: int, origin: str) -> TextTask:
     if length < 2:
         raise ValueError(f"length: expected windows of at least 2 tokens, got {length}")
-    if 2 * length > len(parts["train"]):
+    if 2 * length > len(splits["train"]):
         raise ValueError(
-            f"length: expected at most half of the {len(parts['train']):,} tokens to train on, got {length:,}"
+            f"length: expected at most half of the {len(splits['train']):,} tokens to train on, got {length:,}"
         )
     return TextTask(
         name=name,
         # As many windows in every epoch, and each of them whole, wherever the first begins.
-        train=TokenWindows(parts["train"], length, count=(len(parts["train"]) - length + 1) // length),
-        valid=TokenWindows(parts["valid"], length),
-        test=TokenWindows(parts["test"], length),
+        train=TokenWindows(splits["train"], length, count=(len(splits["train"]) - length + 1) // length),
+        valid=TokenWindows(splits["valid"], length),
+        test=TokenWindows(splits["test"], length),
         vocabulary=codec.size,
         goal=f"bits_per_{codec.unit}",
         unit=codec.unit,

@@ -92,7 +92,7 @@ def test_nothing_is_a_mistake(capsys):
         (["predict", "nowhere", "--csv", "series.csv"], "nowhere: expected the folder of a run"),
         (["predict", "--csv", "series.csv"], "usage: longwave predict RUN [options]"),
         (["generate"], "usage: longwave generate RUN [options]"),
-        (["evaluate", "nowhere", "--part", "tset"], "'test'"),
+        (["evaluate", "nowhere", "--split", "tset"], "'test'"),
         (["train", *FORECAST, "--target", "prize"], "price"),
         (["train", *FORECAST, "--csv", "nothing.csv"], "nothing.csv"),
         (["train", *FORECAST, "--context", "500"], "too few"),

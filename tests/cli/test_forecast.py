@@ -43,7 +43,7 @@ def test_a_run_leaves_one_folder_with_a_page_that_needs_no_network(printed, tmp_
 def test_evaluate_gives_the_scores_of_the_result(printed, capsys):
     result = json.loads(Path("run/result.json").read_text())
     for part in ("valid", "test"):
-        assert call("evaluate", "run", "--part", part) == 0
+        assert call("evaluate", "run", "--split", part) == 0
         expected = "".join(f"{part} {score} {value:.6f}\n" for score, value in result[part].items())
         assert capsys.readouterr().out == expected
 

@@ -38,16 +38,21 @@ def test_npz_takes_three_and_two_dimensions(tmp_path):
 
 
 def test_unequal_lengths_survive_the_way_through_a_file(tmp_path, ragged):
-    parts = ["train", "train", "validation", "TEST"]
-    given = from_arrays(ragged, LABELS, parts)
+    splits = ["train", "train", "validation", "TEST"]
+    given = from_arrays(ragged, LABELS, splits)
     save_npz(tmp_path / "new" / "a.npz", given)
     read = read_npz(tmp_path / "new" / "a.npz")
     assert rows(read) == [block.tolist() for block in ragged]
-    assert (read.length, read.labels, read.parts) == (None, tuple(LABELS), ("train", "train", "valid", "test"))
+    assert (read.length, read.labels, read.splits) == (None, tuple(LABELS), ("train", "train", "valid", "test"))
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.npz"]
     flat = from_arrays([block[:, 0] for block in ragged], LABELS)
     save_npz(tmp_path / "b.npz", flat)
     assert rows(read_npz(tmp_path / "b.npz")) == [block[:, :1].tolist() for block in ragged]
+
+
+def test_splits_are_read_by_their_older_name(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.zeros((4, 3)), y=LABELS, part=["train", "train", "valid", "test"])
+    assert read_npz(tmp_path / "a.npz").splits == ("train", "train", "valid", "test")
 
 
 def test_new_sequences_need_no_labels(tmp_path):
@@ -75,10 +80,14 @@ def test_new_sequences_need_no_labels(tmp_path):
         ({"x": np.zeros((4, 3)), "y": [1, 2, np.nan, 2]}, r"y\[2\]: the label is missing"),
         ({"x": np.zeros((4, 3)), "y": ["a", " ", "b", "c"]}, r"y\[1\]: the label is missing"),
         (
-            {"x": np.zeros((4, 3)), "y": LABELS, "part": ["train"] * 3},
-            "part: expected one for each of 4 sequences, got 3",
+            {"x": np.zeros((4, 3)), "y": LABELS, "split": ["train"] * 3},
+            "split: expected one for each of 4 sequences, got 3",
         ),
-        ({"x": np.zeros((4, 3)), "y": LABELS, "part": ["a"] * 4}, r"part\[0\]: expected train, valid or test, got 'a'"),
+        ({"x": np.zeros((4, 3)), "y": LABELS, "split": "abcd"}, "split: expected one per sequence"),
+        (
+            {"x": np.zeros((4, 3)), "y": LABELS, "split": [*"abcd"]},
+            r"split\[0\]: expected train, valid or test, got 'a'",
+        ),
         ({"x": np.zeros((9, 2)), "y": LABELS, "lengths": [3, 3, 2, 2]}, "add up to the 9 steps of x, got a sum of 10"),
         ({"x": np.zeros((4, 3, 2)), "y": LABELS, "lengths": [3, 3, 2, 2]}, r"without padding, got \(4, 3, 2\)"),
         ({"x": np.zeros(()), "y": LABELS, "lengths": [3, 3, 2, 2]}, r"without padding, got \(\)"),
@@ -211,11 +220,11 @@ def test_csv_has_one_row_a_sequence_and_empty_cells_end_it(tmp_path):
 
 
 def test_csv_takes_other_separators_a_column_of_parts_and_an_index(tmp_path):
-    (tmp_path / "a.csv").write_text("\n;x;y;part;label\n0;1;2;train;a\n\n1;3;4;test;b\n  \n")
-    read = read_csv(tmp_path / "a.csv", part="part")
+    (tmp_path / "a.csv").write_text("\n;x;y;split;label\n0;1;2;train;a\n\n1;3;4;test;b\n  \n")
+    read = read_csv(tmp_path / "a.csv", split="split")
     assert rows(read) == [[[1], [2]], [[3], [4]]]
-    assert (read.labels, read.parts) == (("a", "b"), ("train", "test"))
-    assert rows(read_csv(tmp_path / "a.csv", part="part", labelled=False)) == rows(read)
+    assert (read.labels, read.splits) == (("a", "b"), ("train", "test"))
+    assert rows(read_csv(tmp_path / "a.csv", split="split", labelled=False)) == rows(read)
 
 
 def test_new_rows_may_have_a_label_or_not(tmp_path):
@@ -279,4 +288,4 @@ def test_a_data_frame_reads_as_the_file_of_the_same_rows(tmp_path):
 
 
 def test_every_name_of_a_part_is_one_of_three():
-    assert set(sequences.PARTS.values()) == {"train", "valid", "test"}
+    assert set(sequences.SPLITS.values()) == {"train", "valid", "test"}

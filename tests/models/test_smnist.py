@@ -1,6 +1,6 @@
 """A trained model, as users have them: loaded from its files, it reads digits alike by every view.
 
-The files in `smnist/` are the best weights of `longwave train smnist-small` and the first 200 digits of the test part
+The files in `smnist/` are the best weights of `longwave train smnist-small` and the first 200 digits of the test set
 of MNIST (CC BY-SA 3.0, LeCun and Cortes), with the mean and deviation that the training standardised them by.
 """
 

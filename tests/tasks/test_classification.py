@@ -58,10 +58,10 @@ def test_without_a_valid_part_some_of_train_are_taken_and_a_note_says_so():
     ("counts", "parts", "message"),
     [
         ({"a": 9}, None, "expected two classes or more, got 'a' alone"),
-        ({"a": 9, "b": 2}, None, "class 'b' has 2 sequences, too few for one in each part; expected 3 or more"),
+        ({"a": 9, "b": 2}, None, "class 'b' has 2 sequences, too few for one in each split; expected 3 or more"),
         ({"a": 9, "b": 1}, None, "class 'b' has 1 sequence, too few"),
-        ({"a": 2, "b": 2}, ["train"] * 4, "part: expected sequences in train and test, got none in test"),
-        ({"a": 2, "b": 2}, ["test"] * 4, "part: expected sequences in train and test, got none in train"),
+        ({"a": 2, "b": 2}, ["train"] * 4, "split: expected sequences in train and test, got none in test"),
+        ({"a": 2, "b": 2}, ["test"] * 4, "split: expected sequences in train and test, got none in train"),
         ({"a": 3, "b": 2}, ["train", "valid", "test", "test", "valid"], "'b' is in valid and test, and not in train"),
         ({"a": 2, "b": 2}, ["train", "test"] * 2, "no sequence is for validation, and train is too small"),
     ],

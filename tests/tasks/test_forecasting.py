@@ -86,7 +86,7 @@ def test_the_horizon_is_masked_by_zeros(task):
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])
 def test_no_future_row_changes_the_input(part):
-    """All rows from the first that a window forecasts are replaced. Only the scaling may know the whole train part."""
+    """All rows from the first that a window forecasts change. The scaling alone may know the whole training set."""
     series = make_series()
     before = make(series)
     index = len(parts(before)[part]) // 2
@@ -301,9 +301,9 @@ def test_sizes_that_are_no_positive_whole_numbers_are_refused(context, horizon, 
 
 
 def test_a_part_too_short_for_the_horizon_is_named():
-    with pytest.raises(ValueError, match="the valid part has 20 rows: too few for a horizon of 21"):
+    with pytest.raises(ValueError, match="the valid split has 20 rows: too few for a horizon of 21"):
         make(make_series(), horizon=21)
-    with pytest.raises(ValueError, match="the train part has 60 rows, and a context of 56: too few for a horizon of 5"):
+    with pytest.raises(ValueError, match="the train split has 60 rows, and a context of 56: too few for a horizon"):
         make(make_series(), context=56)
     with pytest.raises(ValueError, match="expected at least 97 rows, got 90; the file may be cut off"):
         make(make_series(rows=90))

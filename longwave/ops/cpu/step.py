@@ -195,7 +195,7 @@ class BlockSteps:
         return packed
 
     def _check(self, block: BlockWeights, constants: Tensor) -> None:
-        """Sizes that fit: the library reads as far as it is told."""
+        """Sizes that fit: the library reads that far without looking."""
         H, (_, rows, N) = self.H, constants.shape
         expected = {"constants": (constants, (H, rows, N)), "D": (block.D, (H,))}
         expected |= {"scale": (block.norm.scale, (H,)), "shift": (block.norm.shift, (H,))}
