@@ -31,6 +31,7 @@ def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *,
     settings = experiment.task.with_absolute_paths()
     task = settings.build(data_dir)
     experiment = dataclasses.replace(experiment, task=settings, model=experiment.model.resolve(task.spec))
+    experiment = experiment.fitted(len(task.train))
     run_folder = RunFolder.create(folder, experiment, task, data_dir)
     run = Run(run_folder, task, quiet=quiet)
     if run.main:

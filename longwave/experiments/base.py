@@ -1,12 +1,15 @@
 """What an experiment is: a task, a model, an optimiser and a loop, each with its settings, under a name."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from longwave.models import ModelConfig, SequenceConfig
 from longwave.registry import Registry
 from longwave.settings import Settings, check_least
 from longwave.tasks.base import TaskConfig
+
+MOST_VALIDATIONS = 60  # of a run on a small set
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,12 @@ class LoopConfig(Settings):
     """Examples of a step, over all processes."""
     eval_batch_size: int = 200
     """Examples of a batch in evaluation; it does not change the scores."""
-    validations: int = 1
-    """Validations an epoch, evenly spaced."""
+    least_steps: int = 0
+    """Steps of the optimiser at least: a small training set is passed over more often."""
+    minutes: float | None = None
+    """Minutes of training at most, final scores apart; the schedule is fitted to what can be done in them."""
+    validations: float = 1
+    """Validations an epoch, evenly spaced; 0.1: one every ten epochs."""
     patience: int = 0
     """Validations without a better score before the run ends, 0 for never."""
     workers: int = 0
@@ -64,9 +71,29 @@ class LoopConfig(Settings):
     """Also log to tensorboard, wandb, mlflow or another tracker that accelerate knows."""
 
     def __post_init__(self) -> None:
-        check_least(self, epochs=1, batch_size=1, eval_batch_size=1, validations=1, patience=0, workers=0, seed=0)
+        check_least(self, epochs=1, batch_size=1, eval_batch_size=1, least_steps=0, patience=0, workers=0, seed=0)
+        for name in ("validations", "minutes"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name}: expected a number above 0, got {value}")
+        if self.validations > 1 and self.validations != int(self.validations):
+            raise ValueError(f"validations: expected a whole number, or less than 1, got {self.validations}")
         if self.seed >= 2**32:
             raise ValueError(f"seed: expected a number below 2^32, got {self.seed}")
+
+    def fitted(self, examples: int) -> "LoopConfig":
+        """The settings for a training set of that many examples, if there is a least number of steps.
+
+        A batch is then a quarter of a small set at most, since a gradient of the whole set has no noise to learn with,
+        and validations come no more often than MOST_VALIDATIONS times in all, since on a tiny set they take longer
+        than the steps between them.
+        """
+        if not self.least_steps:
+            return self
+        batch_size = min(self.batch_size, max(4, math.ceil(examples / 4)))
+        epochs = max(self.epochs, math.ceil(self.least_steps / math.ceil(examples / batch_size)))
+        fewer = self.validations if epochs * self.validations <= MOST_VALIDATIONS else MOST_VALIDATIONS / epochs
+        return replace(self, batch_size=batch_size, epochs=epochs, validations=fewer if fewer < 1 else int(fewer))
 
     @classmethod
     def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -86,6 +113,13 @@ class Experiment(Settings):
     model: ModelConfig = field(default_factory=SequenceConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
+
+    def fitted(self, examples: int) -> "Experiment":
+        """With the loop, and the warm-up, that suit a training set of that many examples."""
+        loop = self.loop.fitted(examples)
+        steps = loop.epochs * math.ceil(examples / loop.batch_size)
+        optim = replace(self.optim, warmup=min(self.optim.warmup, steps // 10))
+        return replace(self, loop=loop, optim=optim)
 
     @property
     def takes_custom_data(self) -> bool:

@@ -18,6 +18,7 @@ class Display:
         self.quiet, self.batches, self.epochs, self.goal = quiet, batches, epochs, goal
         self.console = Console(stderr=True)
         self.live: Any = None
+        self.steps = batches * epochs
         self.score = ""
         self.start, self.next_line = time.monotonic(), FIRST_LINE
         self.first_step: int | None = None  # of this process: a resumed run does not begin with 0
@@ -50,9 +51,15 @@ class Display:
             console = self.live.console if self.live is not None else self.console
             console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def expect(self, steps: int) -> None:
+        """How many steps there will be, if not all epochs are run."""
+        self.steps = steps
+        if self.live is not None:
+            self.live.update(self.bar, total=steps)
+
     def step(self, epoch: int, batch: int, loss: float, factor: float) -> None:
         """After each optimiser step."""
-        done, total = epoch * self.batches + batch, self.batches * self.epochs
+        done, total = epoch * self.batches + batch, self.steps
         if self.live is not None:
             text = f"loss {loss:.4f}{self.score}"
             self.live.update(self.bar, completed=done, description=f"epoch {epoch + 1}/{self.epochs}", text=text)

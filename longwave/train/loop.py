@@ -28,6 +28,8 @@ from longwave.train.display import Display
 from longwave.train.folder import RunFolder
 from longwave.train.optim import param_groups
 
+PROBE = 10  # steps that are timed before the others are fitted to the minutes
+
 
 class TrainingError(RuntimeError):
     """A run that cannot go on: the message says why and what to do."""
@@ -50,7 +52,9 @@ class Position:
     stale: int = 0  # validations since the best
     plateau: int = 0  # validations since the best or since the rate fell
     rate: float = 1.0  # the factor that plateaus have left of the learning rate
-    seconds: float = 0.0
+    seconds: float = 0.0  # of training, without validations
+    validating: float = 0.0  # seconds of validations
+    steps: int | None = None  # of the whole run, as they were fitted to its minutes
     finished: bool = False
 
 
@@ -144,9 +148,16 @@ class Run:
                 at.batch += 1
                 at.step += 1
                 self.display.step(at.epoch, at.batch, loss, self._factor())
-                if self._due(at.batch):
+                if self.config.minutes is not None and at.steps is None and at.step >= PROBE:
                     at.seconds += time.perf_counter() - started
+                    self._fit_to_minutes()
+                    started = time.perf_counter()
+                if self._due():
+                    at.seconds += time.perf_counter() - started
+                    started = time.perf_counter()
+                    at.finished = at.step >= self.steps
                     self._validate(loss)
+                    at.validating += time.perf_counter() - started
                     started = time.perf_counter()
                 if self._sum_over_processes(float(self._interrupted)):
                     at.seconds += time.perf_counter() - started
@@ -154,6 +165,7 @@ class Run:
                     raise Interrupted(f"stopped at step {at.step}; go on with: {self._resume_command()}")
                 if at.finished:
                     return
+            at.seconds += time.perf_counter() - started
             at.epoch, at.batch = at.epoch + 1, 0
         at.finished = True
 
@@ -198,15 +210,42 @@ class Run:
         optim, step = self.experiment.optim, self.position.step
         warm = min(1.0, (step + 1) / optim.warmup) if optim.warmup else 1.0
         if optim.schedule == "cosine":
-            total = max(1, self.batches * self.config.epochs - optim.warmup)
+            total = max(1, self.steps - optim.warmup)
             progress = min(1.0, max(0, step - optim.warmup) / total)
             return warm * 0.5 * (1 + math.cos(math.pi * progress))
         return warm * (self.position.rate if optim.schedule == "plateau" else 1.0)
 
-    def _due(self, batch: int) -> bool:
-        """Whether a validation follows this batch: `validations` times an epoch, the last at its end."""
-        n, k = self.batches, min(self.config.validations, self.batches)
-        return any(batch == math.ceil(n * i / k) for i in range(1, k + 1))
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of the whole run."""
+        return self.position.steps or self.batches * self.config.epochs
+
+    def _due(self) -> bool:
+        """Whether a validation follows this batch: `validations` times an epoch, the last at the end of an epoch."""
+        at, n, often = self.position, self.batches, min(self.config.validations, self.batches)
+        if at.step >= self.steps:
+            return True
+        if often < 1:
+            return at.batch == n and round((at.epoch + 1) * often, 9) // 1 > round(at.epoch * often, 9) // 1
+        return any(at.batch == math.ceil(n * i / often) for i in range(1, int(often) + 1))
+
+    def _fit_to_minutes(self) -> None:
+        """Decide once how many steps fit the minutes, from those that have been done; a checkpoint keeps it.
+
+        So a resumed run follows the same schedule, but two runs need not: it depends on the machine.
+        """
+        at, minutes = self.position, self.config.minutes
+        assert minutes is not None
+        step, often = at.seconds / at.step, min(self.config.validations, self.batches)
+        validation = step / 3 * len(self.task.valid) / self.config.batch_size  # a guess, if there was none yet
+        if at.validating:
+            validation = at.validating / max(1, (at.step - 1) / self.batches * often // 1)
+        epoch = step * self.batches + validation * often  # in seconds
+        fitting = int(60 * minutes / epoch * self.batches)
+        fitting = int(self._sum_over_processes(float(fitting))) // self.accelerator.num_processes
+        at.steps = min(max(fitting, at.step), self.batches * self.config.epochs)
+        self.display.expect(at.steps)
+        self._save()
 
     # Data
 

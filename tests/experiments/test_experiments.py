@@ -9,7 +9,7 @@ from image_files import write_cifar10, write_mnist
 from text_files import write_wikitext2
 
 from longwave import generate
-from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig
+from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig, OptimConfig
 from longwave.infer.base import GENERATORS, PREDICTORS
 from longwave.layers import MIXERS, S4Config
 from longwave.models import ResNetConfig, SequenceConfig
@@ -82,6 +82,26 @@ def test_settings_that_are_not_known_are_refused(part, change, message):
     content[part] |= change
     with pytest.raises(ValueError, match=message):
         Experiment.from_dict(content)
+
+
+def test_a_small_training_set_is_passed_over_more_often():
+    """With batches that leave some noise, fewer validations, and a warm-up of at most a tenth of the steps."""
+    small = Experiment("a", ClassifyConfig(), optim=OptimConfig(warmup=200), loop=LoopConfig(epochs=10, batch_size=32))
+    fitted = dataclasses.replace(small, loop=dataclasses.replace(small.loop, least_steps=1000)).fitted(20)
+    assert (fitted.loop.batch_size, fitted.loop.epochs, fitted.optim.warmup) == (5, 250, 100)
+    assert fitted.loop.validations == pytest.approx(60 / 250)
+    large = dataclasses.replace(small, loop=dataclasses.replace(small.loop, least_steps=1000)).fitted(32_000)
+    assert large.loop == dataclasses.replace(small.loop, least_steps=1000)
+    assert small.fitted(20).loop == small.loop  # without a least number of steps it is left alone
+    assert small.fitted(20).optim.warmup == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("validations", 0), ("validations", 1.5), ("minutes", 0), ("minutes", -1)]
+)
+def test_validations_and_minutes_that_make_no_sense_are_refused(setting, value):
+    with pytest.raises(ValueError, match=f"{setting}: expected a"):
+        LoopConfig(**{setting: value})
 
 
 def test_an_unknown_experiment_is_refused_with_the_nearest():

@@ -360,6 +360,51 @@ def test_validations_are_evenly_spaced_and_the_last_ends_the_epoch(validations, 
     assert [line["epoch"] for line in lines(tmp_path)] == [step / 4 for step in steps]
 
 
+@pytest.mark.parametrize(("epochs", "validations", "steps"), [(5, 0.5, [8, 16, 20]), (4, 0.3, [16]), (3, 0.1, [12])])
+def test_validations_may_come_once_in_several_epochs_and_at_the_end(epochs, validations, steps, tmp_path):
+    run(tmp_path, loop={"epochs": epochs, "validations": validations})
+    assert [line["step"] for line in lines(tmp_path)] == steps
+
+
+class Clock:
+    """A training step takes 6 seconds and a validation 12."""
+
+    def __init__(self, started):
+        self.now = 0.0
+        for name, seconds in (("_step", 6.0), ("_validate", 12.0)):
+            setattr(started, name, self._slow(getattr(started, name), seconds))
+
+    def _slow(self, function, seconds):
+        def run(*arguments):
+            self.now += seconds
+            return function(*arguments)
+
+        return run
+
+
+@pytest.mark.parametrize(("minutes", "steps"), [(1e-6, 10), (2.4, 12), (3.0, 15), (1e6, 20)])
+def test_the_schedule_is_fitted_to_the_minutes(minutes, steps, tmp_path, monkeypatch):
+    """Four batches and two validations an epoch take 48 seconds; ten steps are timed in any case."""
+    experiment = make_experiment(optim={"schedule": "cosine"}, loop={"epochs": 5, "minutes": minutes})
+    started = make_run(tmp_path, experiment, make_task(), quiet=True)
+    clock = Clock(started)
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: clock.now)
+    assert started.fit(resume=False)["steps"] == steps
+    found = lines(tmp_path)
+    assert found[-1]["step"] == steps  # it ends with a validation, and a learning rate of 0
+    assert found[-1]["lr"] == pytest.approx(0, abs=1e-9)
+    content, _ = checkpoint.load(tmp_path / "checkpoints")
+    assert content["position"]["steps"] == steps
+    assert content["position"]["seconds"] == 6 * steps
+
+
+def test_minutes_that_suffice_change_nothing(tmp_path):
+    run(tmp_path / "free", loop={"epochs": 4})
+    run(tmp_path / "bounded", loop={"epochs": 4, "minutes": 1e6})
+    truth = trace(tmp_path / "free")
+    assert differences(tmp_path / "bounded", truth | {"position": truth["position"] | {"steps": 16}}) == []
+
+
 STILL = {"optim": {"lr": 1e-30, "ssm_lr": 0.0, "schedule": "constant"}}  # no weight moves, no score gets better
 
 
@@ -558,7 +603,7 @@ def test_an_empty_part_is_refused_before_training(part, name, tmp_path):
         (LoopConfig, "epochs", 1),
         (LoopConfig, "batch_size", 1),
         (LoopConfig, "eval_batch_size", 1),
-        (LoopConfig, "validations", 1),
+        (LoopConfig, "least_steps", 0),
         (LoopConfig, "patience", 0),
         (LoopConfig, "workers", 0),
         (OptimConfig, "accumulate", 1),

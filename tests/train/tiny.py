@@ -139,7 +139,8 @@ def trace(folder: Path) -> dict[str, Any]:
     """Everything that must come out the same, to the bit: weights, optimiser, random states, scores."""
     content, note = checkpoint.load(folder / "checkpoints") or ({}, "none")
     assert note is None, note
-    content["position"].pop("seconds")
+    for measured in ("seconds", "validating"):
+        content["position"].pop(measured)
     best = SequenceModel.from_pretrained(folder / "best").state_dict()
     result = json.loads((folder / "result.json").read_text())
     result.pop("seconds")
