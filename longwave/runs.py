@@ -13,6 +13,8 @@ from longwave.tasks.base import Scores, Task
 from longwave.train.folder import RunFolder, check_new
 from longwave.train.loop import Run
 
+FEW_STEPS = 100
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -77,10 +79,29 @@ def _finish(run: Run, task: Task, resume: bool) -> Finished:
     if run.main:
         run.display.say("scoring the baselines")
         result["baselines"] = task.baselines()
+        result["notes"] = notes_on(result, task)
         run.folder.write_result(result)
         write_report(run.folder, run.model.eval(), task, result)
     run.accelerator.wait_for_everyone()
     return Finished(run.folder.path, run.experiment, result, run.main)
+
+
+def notes_on(result: dict[str, Any], task: Task) -> list[str]:
+    """What a reader of the scores should know: that the run was short, or that a baseline is better."""
+    notes = []
+    if result["steps"] < FEW_STEPS:
+        notes.append(
+            f"the run took {result['steps']} steps, too few to judge the model by; --loop.least-steps 1000 or more "
+            "--loop.epochs make it longer"
+        )
+    goal, sign = task.goal, -1 if task.higher_is_better else 1
+    known = {name: scores["test"][goal] for name, scores in result["baselines"].items() if goal in scores["test"]}
+    if known:
+        best = min(known, key=lambda name: sign * known[name])
+        if sign * known[best] < sign * result["test"][goal]:
+            figures = f"{goal.replace('_', ' ')} {known[best]:.4f} on the test set against {result['test'][goal]:.4f}"
+            notes.append(f"the baseline {best} is better than this run: {figures}")
+    return notes
 
 
 def is_main_process() -> bool:

@@ -60,3 +60,4 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     print_table(table)
     trained = f"{result['steps']} steps in {result['seconds'] / 60:.1f} minutes, best at step {result['best_step']}"
     print(f"{result['parameters']:,} parameters, {trained}")
+    print_notes([f"note: {note}" for note in result.get("notes", ())])

@@ -78,7 +78,8 @@ def _scores(result: dict[str, Any]) -> str:
             f'<td class="n">{values[s]:.4f}</td>' if s in values else '<td class="n">-</td>' for s in scores
         )
         lines.append(f'<tr class="{kind}"><td>{html.escape(name)}</td>{cells}</tr>')
-    return f"<table>{''.join(lines)}</table>"
+    notes = "".join(f"<p><strong>Note:</strong> {html.escape(note)}.</p>" for note in result.get("notes", ()))
+    return f"<table>{''.join(lines)}</table>{notes}"
 
 
 def _curves(metrics: list[dict[str, Any]], goal: str) -> Any:

@@ -15,6 +15,7 @@ from longwave.data.sequences import Sequences, class_names, from_arrays, read_cs
 from longwave.data.statistics import deviation_or_one, digest, mean_and_deviation, standardised
 from longwave.models import Spec
 from longwave.settings import check_least
+from longwave.tasks import sequence_baselines
 from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, TaskConfig, TaskInput, call
 
 SHARE = 10  # one in so many sequences of a class is for validation, and one for the test
@@ -107,6 +108,28 @@ class ClassificationTask(Task):
 # Custom sequences
 
 
+@dataclass(frozen=True, kw_only=True)
+class SequenceTask(ClassificationTask):
+    """Custom sequences: few enough for baselines that look at each of them."""
+
+    def baselines(self) -> Baselines:
+        """The class prior, the nearest neighbour, and ridge regression on random convolutions."""
+        found = super().baselines()
+        splits = {"valid": self.valid, "test": self.test}
+        rows = sum(map(len, splits.values()))
+        for classifier in sequence_baselines.fitted(self.train, rows, len(self.inputs.classes)):
+            labels = {name: sequence_baselines.predicted(classifier, split) for name, split in splits.items()}
+            found[classifier.name] = {name: self._accuracies(*pair) for name, pair in labels.items()}
+        return found
+
+    def _accuracies(self, true: Tensor, predicted: Tensor) -> Scores:
+        right = (true == predicted).double()
+        scores = {"accuracy": float(right.mean())}
+        if self.goal == "balanced_accuracy":
+            scores["balanced_accuracy"] = float(torch.stack([right[true == k].mean() for k in true.unique()]).mean())
+        return scores
+
+
 @dataclass(frozen=True, eq=False)
 class SequenceSplit:
     """Some of the sequences, in memory and standardised."""
@@ -178,7 +201,7 @@ def custom(
         weights = len(own) / ((counts > 0).sum() * counts[own]) if balance else None
         return SequenceSplit(values, sequences.starts[index], sequences.lengths[index], own, same, weights)
 
-    return ClassificationTask(
+    return SequenceTask(
         name=name,
         train=examples(splits["train"]),
         valid=examples(splits["valid"]),
