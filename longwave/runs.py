@@ -33,7 +33,7 @@ def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *,
     settings = experiment.task.with_absolute_paths()
     task = settings.build(data_dir)
     experiment = dataclasses.replace(experiment, task=settings, model=experiment.model.resolve(task.spec))
-    experiment = experiment.fitted(len(task.train))
+    experiment = experiment.fitted(len(task.train), len(task.valid))
     run_folder = RunFolder.create(folder, experiment, task, data_dir)
     run = Run(run_folder, task, quiet=quiet)
     if run.main:
@@ -91,8 +91,7 @@ def notes_on(result: dict[str, Any], task: Task) -> list[str]:
     notes = []
     if result["steps"] < FEW_STEPS:
         notes.append(
-            f"the run took {result['steps']} steps, too few to judge the model by; --loop.least-steps 1000 or more "
-            "--loop.epochs make it longer"
+            f"the run took {result['steps']} steps, too few to judge the model by; with more --loop.epochs it takes more"
         )
     goal, sign = task.goal, -1 if task.higher_is_better else 1
     known = {name: scores["test"][goal] for name, scores in result["baselines"].items() if goal in scores["test"]}

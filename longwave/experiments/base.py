@@ -10,6 +10,7 @@ from longwave.settings import Settings, check_least
 from longwave.tasks.base import TaskConfig
 
 MOST_VALIDATIONS = 60  # of a run on a small set
+FEW_EXAMPLES = 100  # a score of so few moves by chance more than from one validation to the next
 
 
 @dataclass(frozen=True)
@@ -49,20 +50,22 @@ class OptimConfig(Settings):
 class LoopConfig(Settings):
     """How long to train, and how often to look."""
 
-    epochs: int = 10
-    """Passes over the training set."""
+    epochs: int | None = 10
+    """Passes over the training set; none: as many as the least number of steps takes, and 10 at least."""
     batch_size: int = 50
     """Examples of a step, over all processes."""
     eval_batch_size: int = 200
     """Examples of a batch in evaluation; it does not change the scores."""
     least_steps: int = 0
-    """Steps of the optimiser at least: a small training set is passed over more often."""
+    """Steps of the optimiser at least, where no epochs are given: a small training set is passed over more often."""
     minutes: float | None = None
     """Minutes of training at most, final scores apart; the schedule is fitted to what can be done in them."""
     validations: float = 1
     """Validations an epoch, evenly spaced; 0.1: one every ten epochs."""
     patience: int = 0
     """Validations without a better score before the run ends, 0 for never."""
+    keep: Literal["best", "last", "auto"] = "best"
+    """Weights to keep: the best on the validation set, or the last; auto: the last if few examples would choose."""
     workers: int = 0
     """Processes that load data, 0 for none."""
     seed: int = 0
@@ -71,7 +74,9 @@ class LoopConfig(Settings):
     """Also log to tensorboard, wandb, mlflow or another tracker that accelerate knows."""
 
     def __post_init__(self) -> None:
-        check_least(self, epochs=1, batch_size=1, eval_batch_size=1, least_steps=0, patience=0, workers=0, seed=0)
+        if self.epochs is not None:
+            check_least(self, epochs=1)
+        check_least(self, batch_size=1, eval_batch_size=1, least_steps=0, patience=0, workers=0, seed=0)
         for name in ("validations", "minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -81,17 +86,19 @@ class LoopConfig(Settings):
         if self.seed >= 2**32:
             raise ValueError(f"seed: expected a number below 2^32, got {self.seed}")
 
-    def fitted(self, examples: int) -> "LoopConfig":
-        """The settings for a training set of that many examples, if there is a least number of steps.
+    def fitted(self, examples: int, validated: int) -> "LoopConfig":
+        """The settings for training and validation sets of that many examples.
 
-        A batch is then a quarter of a small set at most, since a gradient of the whole set has no noise to learn with,
-        and validations come no more often than MOST_VALIDATIONS times in all, since on a tiny set they take longer
-        than the steps between them.
+        Where no epochs are given, a small set is passed over more often. A batch is then a quarter of it at most, since
+        a gradient of the whole set has no noise to learn with, and there are no more than MOST_VALIDATIONS, since on a
+        tiny set they take longer than the steps between them.
         """
-        if not self.least_steps:
+        if self.keep == "auto":
+            return replace(self, keep="last" if validated < FEW_EXAMPLES else "best").fitted(examples, validated)
+        if self.epochs is not None:
             return self
         batch_size = min(self.batch_size, max(4, math.ceil(examples / 4)))
-        epochs = max(self.epochs, math.ceil(self.least_steps / math.ceil(examples / batch_size)))
+        epochs = max(10, math.ceil(self.least_steps / max(1, math.ceil(examples / batch_size))))
         fewer = self.validations if epochs * self.validations <= MOST_VALIDATIONS else MOST_VALIDATIONS / epochs
         return replace(self, batch_size=batch_size, epochs=epochs, validations=fewer if fewer < 1 else int(fewer))
 
@@ -114,9 +121,10 @@ class Experiment(Settings):
     optim: OptimConfig = field(default_factory=OptimConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
 
-    def fitted(self, examples: int) -> "Experiment":
-        """With the loop, and the warm-up, that suit a training set of that many examples."""
-        loop = self.loop.fitted(examples)
+    def fitted(self, examples: int, validated: int) -> "Experiment":
+        """With the loop, and the warm-up, that suit training and validation sets of that many examples."""
+        loop = self.loop.fitted(examples, validated)
+        assert loop.epochs is not None
         steps = loop.epochs * math.ceil(examples / loop.batch_size)
         optim = replace(self.optim, warmup=min(self.optim.warmup, steps // 10))
         return replace(self, loop=loop, optim=optim)

@@ -76,7 +76,9 @@ class Run:
     def __init__(self, folder: RunFolder, task: Task, *, quiet: bool = False) -> None:
         self.folder, self.task = folder, task
         self.experiment = experiment = folder.config.experiment
-        self.config = experiment.loop
+        self.config = experiment.loop.fitted(len(task.train), len(task.valid))
+        assert self.config.epochs is not None
+        self.epochs = self.config.epochs
         precision, cpu = experiment.optim.precision, not torch.cuda.is_available()
         if precision == "fp16" and cpu:
             raise ValueError("precision: fp16 needs a GPU, and there is none; expected bf16 or no")
@@ -106,7 +108,7 @@ class Run:
         for part, split in (("training", task.train), ("validation", task.valid), ("test", task.test)):
             if not len(split):
                 raise TrainingError(f"task {task.name}: the {part} set is empty")
-        self.display = Display(quiet or not self.main, self.batches, self.config.epochs, task.goal)
+        self.display = Display(quiet or not self.main, self.batches, self.epochs, task.goal)
         self._interrupted = False
 
     # Running
@@ -140,7 +142,7 @@ class Run:
 
     def _train(self) -> None:
         at = self.position
-        while not at.finished and at.epoch < self.config.epochs:
+        while not at.finished and at.epoch < self.epochs:
             started = time.perf_counter()
             split = self.task.train_at(at.epoch, self.config.seed)
             for batch, is_ours in self._load(split, self._order(at.epoch)[at.batch :]):
@@ -218,7 +220,7 @@ class Run:
     @property
     def steps(self) -> int:
         """Optimiser steps of the whole run."""
-        return self.position.steps or self.batches * self.config.epochs
+        return self.position.steps or self.batches * self.epochs
 
     def _due(self) -> bool:
         """Whether a validation follows this batch: `validations` times an epoch, the last at the end of an epoch."""
@@ -243,7 +245,7 @@ class Run:
         epoch = step * self.batches + validation * often  # in seconds
         fitting = int(60 * minutes / epoch * self.batches)
         fitting = int(self._sum_over_processes(float(fitting))) // self.accelerator.num_processes
-        at.steps = min(max(fitting, at.step), self.batches * self.config.epochs)
+        at.steps = min(max(fitting, at.step), self.batches * self.epochs)
         self.display.expect(at.steps)
         self._save()
 
@@ -310,7 +312,9 @@ class Run:
         better = (value, loss_there) < (at.best, at.best_loss)
         at.stale, at.plateau = (0, 0) if better else (at.stale + 1, at.plateau + 1)
         if better:
-            at.best, at.best_loss, at.best_step = value, loss_there, at.step
+            at.best, at.best_loss = value, loss_there
+        if better or self.config.keep == "last":
+            at.best_step = at.step
             if self.main:
                 self.model.save_pretrained(self.folder.path / "best")
         if at.plateau > self.experiment.optim.plateau_patience:

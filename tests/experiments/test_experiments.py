@@ -86,14 +86,23 @@ def test_settings_that_are_not_known_are_refused(part, change, message):
 
 def test_a_small_training_set_is_passed_over_more_often():
     """With batches that leave some noise, fewer validations, and a warm-up of at most a tenth of the steps."""
-    small = Experiment("a", ClassifyConfig(), optim=OptimConfig(warmup=200), loop=LoopConfig(epochs=10, batch_size=32))
-    fitted = dataclasses.replace(small, loop=dataclasses.replace(small.loop, least_steps=1000)).fitted(20)
+    small = Experiment(
+        "a", ClassifyConfig(), optim=OptimConfig(warmup=200), loop=LoopConfig(epochs=None, least_steps=1000)
+    )
+    fitted = small.fitted(20, 5)
     assert (fitted.loop.batch_size, fitted.loop.epochs, fitted.optim.warmup) == (5, 250, 100)
     assert fitted.loop.validations == pytest.approx(60 / 250)
-    large = dataclasses.replace(small, loop=dataclasses.replace(small.loop, least_steps=1000)).fitted(32_000)
-    assert large.loop == dataclasses.replace(small.loop, least_steps=1000)
-    assert small.fitted(20).loop == small.loop  # without a least number of steps it is left alone
-    assert small.fitted(20).optim.warmup == 1
+    assert fitted.fitted(20, 5) == fitted
+    large = small.fitted(32_000, 5).loop
+    assert (large.batch_size, large.epochs, large.validations) == (50, 10, 1)
+    given = dataclasses.replace(small, loop=LoopConfig(epochs=3, least_steps=1000)).fitted(20, 5)
+    assert (given.loop.batch_size, given.loop.epochs, given.optim.warmup) == (50, 3, 0)
+
+
+def test_few_examples_do_not_choose_the_weights():
+    auto = LoopConfig(keep="auto")
+    assert [auto.fitted(1000, count).keep for count in (5, 99, 100)] == ["last", "last", "best"]
+    assert LoopConfig(keep="best").fitted(1000, 5).keep == "best"
 
 
 @pytest.mark.parametrize(

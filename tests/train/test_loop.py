@@ -447,6 +447,18 @@ def test_the_best_weights_are_those_of_the_best_score(higher, tmp_path):
     assert result["valid"]["mse"] == pytest.approx(best(scores.values()), rel=1e-6)
 
 
+def test_the_last_weights_are_kept_if_that_is_asked_for(tmp_path):
+    """Whatever their score: here they get worse, as the score is an error that is wanted large."""
+    _, result = run(tmp_path, make_task(higher_is_better=True), loop={"keep": "last"}, optim={"lr": 0.1})
+    scores = [line["valid_mse"] for line in lines(tmp_path)]
+    assert scores[-1] < max(scores)
+    assert (result["best_step"], result["valid"]["mse"]) == (8, pytest.approx(scores[-1], rel=1e-6))
+    patient, _ = run(
+        tmp_path / "b", make_task(higher_is_better=True), loop={"keep": "last", "patience": 2, "epochs": 9}
+    )
+    assert patient.position.step < 36  # a standstill is one of the best score all the same
+
+
 @pytest.fixture
 def easy_set():
     """Two classes that a model tells apart after a few steps, and then ever more surely."""
