@@ -33,6 +33,11 @@ def test_the_program_is_installed():
     assert shown.stdout == f"{__version__}\n"
 
 
+def test_the_package_runs_as_a_module():
+    shown = subprocess.run([sys.executable, "-m", "longwave", "--version"], capture_output=True, text=True, timeout=120)
+    assert shown.stdout == f"{__version__}\n", shown.stderr
+
+
 def test_help_does_not_wait_for_torch():
     every = [["--help"], ["--version"], [], ["train", "--help"], ["show", "--help"], ["trian"]]
     code = f"""

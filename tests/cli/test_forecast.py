@@ -53,7 +53,7 @@ def test_predict_writes_the_rows_that_follow_and_a_picture(printed, capsys):
     assert capsys.readouterr().out == f"{HORIZON} rows: some/forecast.csv\npicture: some/forecast.png\n"
     with open("some/forecast.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    stamps = [datetime.fromisoformat(row["time"]) for row in rows]
+    stamps = [datetime.fromisoformat(row["date"]) for row in rows]
     assert stamps == [START + timedelta(hours=ROWS + k) for k in range(HORIZON)]
     assert all(math.isfinite(float(row["price"])) for row in rows)
     assert Path("some/forecast.png").read_bytes().startswith(b"\x89PNG")
@@ -73,7 +73,7 @@ def test_a_run_of_a_forecast_shows_its_own_options(printed, capsys):
 
 def test_a_forecast_has_its_digits_its_notes_and_files_of_its_own(capsys):
     write_series()
-    settings = [*TRAIN, "--horizon", "1", "--fill", "linear", "--model.vocabulary", "5"]
+    settings = [*TRAIN, "--horizon", "1", "--fill", "linear"]
     rows = [line.split(",") for line in Path("series.csv").read_text().splitlines()[1:]]
     body = [f"{date},{float(price) + 1e9:.4f}" for date, price in rows]
     name = 'a "strange", long $name$ that goes on and on'
