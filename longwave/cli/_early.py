@@ -9,9 +9,14 @@ INPUTS = ("csv", "npz", "file")  # options that name a file to read
 NAMES = Path(__file__).parent.parent / "experiments" / "names.txt"
 
 
+def is_complete(package: str) -> bool:
+    """Whether all kinds of a package are in its files: plug-ins and this process may have added some."""
+    return package not in sys.modules and not entry_points(group="longwave.plugins")
+
+
 def check_name(name: str) -> None:
-    """Refuse the name of no experiment. Where plug-ins or this process may have added some, the registry has to say."""
-    if "longwave.experiments" in sys.modules or entry_points(group="longwave.plugins"):
+    """Refuse the name of no experiment."""
+    if not is_complete("longwave.experiments"):
         return
     names = NAMES.read_text().split()
     if name not in names:

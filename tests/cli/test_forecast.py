@@ -15,6 +15,8 @@ from command import call
 from dense import run_python
 from trained import HORIZON, RECIPES, ROWS, START, write_series
 
+from longwave import runs
+
 TRAIN = ("train", *RECIPES["forecast"].arguments)
 
 
@@ -67,6 +69,8 @@ def test_a_run_of_a_forecast_shows_its_own_options(printed, capsys):
     assert "--npz" not in shown
     assert call("predict", "run") == 2
     assert "--csv" in capsys.readouterr().err
+    assert call("predict", "run", "--csv", "series.csv", "--device", "cuda:99") == 2
+    assert "device: there is no 'cuda:99' here" in capsys.readouterr().err
     assert call("generate", "run") == 2
     assert "run: a run of the kind forecast cannot generate; use longwave predict run" in capsys.readouterr().err
 
@@ -131,6 +135,47 @@ def test_several_seeds_end_in_their_mean_and_spread_and_progress_stays_out_of_th
     assert f"test mse {mean:.4f} +- {spread:.4f}" in shown.out
     assert "validation mse" in shown.err
     assert "validation" not in shown.out
+
+
+def test_a_run_is_overwritten_only_when_asked_and_only_by_one_that_can_be_trained(printed, capsys):
+    Path("run/mine.txt").write_text("kept")
+    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    assert call(*TRAIN, "--out", "run", "--target", "prize") == 2
+    assert "prize" in capsys.readouterr().err  # the data comes first: there is no use in another folder
+    assert call(*TRAIN, "--out", "run") == 2
+    error = "run: there is a run already; go on with longwave train --resume run, replace it with --overwrite, or"
+    assert error in capsys.readouterr().err
+    for wrong in (["--target", "prize"], ["--optim.precision", "fp16"], ["--model.decoder", "mean"]):
+        assert call(*TRAIN, "--out", "run", "--overwrite", *wrong) == 2
+    assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
+    assert call(*TRAIN, "--out", "run", "--overwrite", "--horizon", "2") == 0
+    assert json.loads(Path("run/config.json").read_text())["experiment"]["task"]["horizon"] == 2
+    assert Path("run/mine.txt").read_text() == "kept"
+    assert not Path("run/.replaced").exists()
+    assert call("evaluate", "run", "--device", "cpu") == 0
+    result = json.loads(Path("run/result.json").read_text())
+    assert f"test mse {result['test']['mse']:.6f}" in capsys.readouterr().out
+
+
+def test_the_config_of_a_run_trains_the_same_again(printed):
+    assert call("train", "--config", "run/config.json", "--out", "again", "--quiet") == 0
+    same = [Path(name, "best", "model.safetensors").read_bytes() for name in ("run", "again")]
+    assert same[0] == same[1]
+
+
+def test_runs_on_two_files_do_not_collide(monkeypatch):
+    folders = []
+    monkeypatch.setattr(runs, "start_seeds", lambda _, found, *__, **___: folders.append(found) or ())
+    write_series()
+    Path("other.csv").write_bytes(Path("series.csv").read_bytes())
+    for arguments in ([], ["--csv", "other.csv"], ["--csv", "other.csv", "--seeds", "1", "2"], ["--out", "a/b"]):
+        assert call(*TRAIN, *arguments) == 0
+    assert folders == [
+        {0: Path("runs/forecast-series-seed0")},
+        {0: Path("runs/forecast-other-seed0")},
+        {seed: Path(f"runs/forecast-other-seed{seed}") for seed in (1, 2)},
+        {0: Path("a/b")},
+    ]
 
 
 def test_a_folder_in_the_way_of_any_seed_stops_before_the_first_is_trained(capsys):

@@ -24,7 +24,7 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are(name):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_is_refused_where_there_is_none():
-    with pytest.raises(ValueError, match="device: there is no 'cuda' here; expected one of auto, cpu$"):
+    with pytest.raises(ValueError, match=r"device: there is no 'cuda' here; expected one of auto, cpu$"):
         find_device("cuda")
 
 
