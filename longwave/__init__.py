@@ -8,24 +8,46 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longwave.infer.generate import generate
-    from longwave.layers.s4 import DPLR, S4
+    from longwave.layers.s4 import DPLR, S4, S4Config
+    from longwave.models import SequenceConfig, SequenceModel, load_model
+    from longwave.runs import classify as train_classifier
+    from longwave.runs import forecast as train_forecaster
     from longwave.train.optim import param_groups
 
 __version__ = "0.1.0"
-__all__ = ["DPLR", "S4", "__version__", "generate", "param_groups"]
+__all__ = [
+    "DPLR",
+    "S4",
+    "S4Config",
+    "SequenceConfig",
+    "SequenceModel",
+    "__version__",
+    "generate",
+    "load_model",
+    "param_groups",
+    "train_classifier",
+    "train_forecaster",
+]
 
-_HOME = {
+_HOME = {  # the module of a name, and what it is called there if that differs
     "S4": "longwave.layers.s4",
+    "S4Config": "longwave.layers.s4",
     "DPLR": "longwave.layers.s4",
+    "SequenceConfig": "longwave.models",
+    "SequenceModel": "longwave.models",
+    "load_model": "longwave.models",
     "generate": "longwave.infer.generate",
     "param_groups": "longwave.train.optim",
+    "train_classifier": "longwave.runs:classify",
+    "train_forecaster": "longwave.runs:forecast",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'longwave' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    module, _, called = _HOME[name].partition(":")
+    return getattr(import_module(module), called or name)
 
 
 def __dir__() -> list[str]:

@@ -1,15 +1,17 @@
 """Runs from beginning to end: train, score, compare with baselines, report. What the commands and Python users call."""
 
 import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.report.page import write_report
 from longwave.tasks.base import Scores, Task
+from longwave.train.device import find_device
 from longwave.train.folder import RunFolder, check_new
 from longwave.train.loop import Run
 
@@ -26,50 +28,139 @@ class Finished:
     main: bool  # whether this is the main process, which prints
 
 
-def start(experiment: Experiment, folder: Path, data_dir: Path | None = None, *, quiet: bool = False) -> Finished:
-    """Train an experiment in a folder of its own."""
-    check_new(folder)
-    data_dir = None if data_dir is None else data_dir.expanduser().resolve()
+def start(
+    experiment: Experiment,
+    folder: str | Path,
+    data_dir: str | Path | None = None,
+    *,
+    quiet: bool = False,
+    overwrite: bool = False,
+    device: str = "auto",
+) -> Finished:
+    """Train an experiment in a folder of its own; `overwrite` replaces a run that is there."""
+    folders = {experiment.loop.seed: Path(folder)}
+    (finished,) = start_seeds(experiment, folders, data_dir, quiet=quiet, overwrite=overwrite, device=device)
+    return finished
+
+
+def start_seeds(
+    experiment: Experiment,
+    folders: Mapping[int, Path],
+    data_dir: str | Path | None = None,
+    *,
+    quiet: bool = False,
+    overwrite: bool = False,
+    device: str = "auto",
+    notes: tuple[str, ...] = (),
+) -> Iterator[Finished]:
+    """Train an experiment once with each seed, in the folder of the seed; `notes` are shown beside those of the task.
+
+    First the data is read and fitted to the model, then all folders are checked, and only then anything is written.
+    """
+    find_device(device)
+    data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     settings = experiment.task.with_absolute_paths()
     task = settings.build(data_dir)
+    task = dataclasses.replace(task, notes=(*notes, *task.notes))
     experiment = dataclasses.replace(experiment, task=settings, model=experiment.model.resolve(task.spec))
     experiment = experiment.fitted(len(task.train), len(task.valid))
-    run_folder = RunFolder.create(folder, experiment, task, data_dir)
-    run = Run(run_folder, task, quiet=quiet)
-    if run.main:
-        run_folder.write_config(task.artifacts())
-        for note in task.notes:
-            run.display.say(f"note: {note}")
-    return _finish(run, task, resume=False)
+    loops = [dataclasses.replace(experiment.loop, seed=seed) for seed in folders]
+    seeded = [dataclasses.replace(experiment, loop=loop) for loop in loops]
+    run_folders = [
+        RunFolder.create(folder, one, task, data_dir, overwrite=overwrite)
+        for one, folder in zip(seeded, folders.values(), strict=True)
+    ]
+    for run_folder in run_folders:
+        run = Run(run_folder, task, quiet=quiet, device=device)
+        if run.main:
+            run_folder.write_config(task.artifacts(), overwrite=overwrite)
+            for note in task.notes:
+                run.display.say(f"note: {note}")
+        yield _finish(run, task, resume=False)
 
 
 def classify(
-    x: Any, y: Any, folder: Path, split: Any = None, experiment: Experiment | None = None, *, quiet: bool = False
+    x: Any,
+    y: Any,
+    folder: str | Path,
+    split: Any = None,
+    experiment: Experiment | None = None,
+    *,
+    quiet: bool = False,
+    device: str = "auto",
 ) -> Finished:
     """Train a classifier on arrays: x (n, length, channels), (n, length) or a list of arrays, y (n,) labels.
 
     The arrays are written to data.npz in the folder of the run, so that it can be resumed and scored again.
     """
+    folder = Path(folder)
     check_new(folder)
     experiment = experiment or EXPERIMENTS.find("classify")
     on_arrays = getattr(experiment.task, "on_arrays", None)
     if on_arrays is None:
         raise ValueError(f"experiment: expected one for custom sequences, such as classify, got {experiment.name}")
-    return start(dataclasses.replace(experiment, task=on_arrays(x, y, split, folder)), folder, quiet=quiet)
+    find_device(device)
+    settings = on_arrays(x, y, split, folder)
+    return start(dataclasses.replace(experiment, task=settings), folder, quiet=quiet, device=device)
 
 
-def resume(folder: Path, *, quiet: bool = False) -> Finished:
+def forecast(
+    data: Any,
+    folder: str | Path,
+    *,
+    target: str | None = None,
+    time: str | None = None,
+    horizon: int | None = None,
+    context: int | None = None,
+    multivariate: bool | None = None,
+    fill: Literal["linear"] | None = None,
+    experiment: Experiment | None = None,
+    quiet: bool = False,
+    device: str = "auto",
+) -> Finished:
+    """Train a forecaster on a data frame of pandas or polars, or on a CSV file given by its path.
+
+    The series is read by the rules of `longwave.data.series`; without `time`, an index of dates gives the times. A data
+    frame is written to data.csv in the folder of the run, so that it can be resumed and scored again.
+    """
+    folder = Path(folder)
+    check_new(folder)
+    experiment = experiment or EXPERIMENTS.find("forecast")
+    if not hasattr(experiment.task, "on_frame"):
+        raise ValueError(f"experiment: expected one that forecasts, such as forecast, got {experiment.name}")
+    find_device(device)
+    given = {
+        "target": target,
+        "time": time,
+        "horizon": horizon,
+        "context": context,
+        "multivariate": multivariate,
+        "fill": fill,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    task: Any = dataclasses.replace(experiment.task, **changes)
+    settings, notes = task.on_frame(data, folder)
+    experiment = dataclasses.replace(experiment, task=settings)
+    (finished,) = start_seeds(experiment, {experiment.loop.seed: folder}, quiet=quiet, device=device, notes=notes)
+    return finished
+
+
+def resume(folder: str | Path, *, quiet: bool = False, device: str = "auto") -> Finished:
     """Go on with the run in a folder, bit by bit as if it had never stopped."""
+    find_device(device)
     run_folder = RunFolder.open(folder)
     task = run_folder.build_task()
-    return _finish(Run(run_folder, task, quiet=quiet), task, resume=True)
+    return _finish(Run(run_folder, task, quiet=quiet, device=device), task, resume=True)
 
 
-def evaluate(folder: Path, split: str, data_dir: Path | None = None) -> Scores:
+def evaluate(
+    folder: str | Path, split: str = "test", data_dir: str | Path | None = None, *, device: str = "auto"
+) -> Scores:
     """Scores of the best weights of a run on its train, valid or test set."""
+    find_device(device)
     run_folder = RunFolder.open(folder)
     task = run_folder.build_task(data_dir)
-    run = Run(run_folder, task, quiet=True)
+    run = Run(run_folder, task, quiet=True, device=device)
     run.model.load_state_dict(run_folder.load_best().state_dict())
     return run.evaluate(getattr(task, split))
 
@@ -81,7 +172,7 @@ def _finish(run: Run, task: Task, resume: bool) -> Finished:
         result["baselines"] = task.baselines()
         result["notes"] = notes_on(result, task)
         run.folder.write_result(result)
-        write_report(run.folder, run.model.eval(), task, result)
+        write_report(run.folder, run.model.cpu().eval(), task, result)  # pictures are drawn from the CPU's memory
     run.accelerator.wait_for_everyone()
     return Finished(run.folder.path, run.experiment, result, run.main)
 

@@ -8,9 +8,18 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_type_hints
+from types import UnionType
+from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from longwave.registry import Registry, nearest
+
+T = TypeVar("T")
+
+
+def set_by_task(default: T) -> T:
+    """A setting that the task decides, such as the number of channels: the command line does not offer it."""
+    made: Any = dataclasses.field(default=default, metadata={"set_by_task": True})
+    return made
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,25 @@ class Settings:
         except TypeError as error:  # a setting without a default is missing
             raise ValueError(f"{where}: {error}") from error
 
+    @classmethod
+    def of(cls, settings: Self | None = None, **changes: Any) -> Self:
+        """Settings by keyword, beside their defaults or those of `settings`; a part that has kinds may be named."""
+        types = get_type_hints(cls)
+        names = [f.name for f in dataclasses.fields(cls)]
+        if unknown := sorted(set(changes) - set(names)):
+            raise ValueError(f"{cls.__name__}: there is no setting {unknown[0]!r}; {nearest(unknown[0], names)}")
+        for name, value in changes.items():
+            kinds = getattr(types[name], "registry", None)
+            if kinds is not None and isinstance(value, str):
+                changes[name] = kinds.find(value)()
+        return cls(**changes) if settings is None else dataclasses.replace(settings, **changes)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that settings name."""
+        given = (getattr(self, f.name) for f in dataclasses.fields(self))
+        return [value for value in given if isinstance(value, Path)]
+
     def with_absolute_paths(self) -> Self:
         """Files by their absolute path, so that they are found from any folder."""
         given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -92,4 +120,30 @@ def _typed(value: Any, annotation: Any, where: str) -> Any:
         return annotation.from_dict(value, where)
     if isinstance(value, str) and annotation in (Path, Path | None):
         return Path(value)
-    return tuple(value) if isinstance(value, list) else value
+    value = tuple(value) if isinstance(value, list) else value
+    if not _fits(value, annotation):
+        raise ValueError(f"{where}: expected {_in_words(annotation)}, got {value!r:.80}")
+    return value
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Whether a plain value is of the type of a field; types that JSON does not have are left to the class."""
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_fits(value, option) for option in get_args(annotation))
+    if get_origin(annotation) is Literal:
+        return value in get_args(annotation)
+    if annotation is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return annotation not in (bool, str, type(None)) or isinstance(value, annotation)
+
+
+def _in_words(annotation: Any) -> str:
+    """What a field takes, as a message has it."""
+    if get_origin(annotation) in (Union, UnionType):
+        return " or ".join(map(_in_words, get_args(annotation)))
+    if get_origin(annotation) is Literal:
+        return " or ".join(map(json.dumps, get_args(annotation)))
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+    return names.get(annotation, str(annotation))

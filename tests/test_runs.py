@@ -1,9 +1,93 @@
-"""What a finished run says of its scores."""
+"""Runs from Python: what is trained on a data frame can be scored, moved and asked for forecasts; notes on scores."""
 
+import dataclasses
+import io
+from pathlib import Path
+
+import numpy as np
 import pytest
+from frame import Frame
+from matplotlib.figure import Figure
 from tiny import make_task
 
+import longwave
+from longwave import runs
+from longwave.experiments import EXPERIMENTS
+from longwave.infer.forecast import forecast
+from longwave.layers import S4Config
 from longwave.runs import FEW_STEPS, notes_on
+
+HOURS = np.datetime64("2024-01-01T00", "s") + np.arange(100) * np.timedelta64(3600, "s")
+PRICES = np.sin(np.arange(100)) * 50 + 1000
+SIZES = {"target": "price", "horizon": 3, "context": 10}
+
+
+@pytest.fixture(autouse=True)
+def _quick(own_folder, monkeypatch):
+    """Pictures are drawn and not rendered."""
+    monkeypatch.setattr(Figure, "savefig", lambda _, target, **__: isinstance(target, io.BytesIO))
+
+
+def small(name="forecast"):
+    settings = EXPERIMENTS[name]
+    return dataclasses.replace(
+        settings,
+        model=dataclasses.replace(settings.model, d_model=4, n_layers=1, mixer=S4Config(d_state=4)),
+        loop=dataclasses.replace(settings.loop, epochs=1, validations=1),
+    )
+
+
+def test_a_data_frame_is_kept_with_the_run_so_that_it_can_be_used_after_it_was_moved(monkeypatch, capsys):
+    frame = Frame(index=HOURS, price=PRICES, mood=["up", "down"] * 50)
+    finished = runs.forecast(frame, "run", **SIZES, multivariate=True, experiment=small())
+    assert "note: column 'mood' was dropped" in capsys.readouterr().err
+    assert "column &#x27;mood&#x27; was dropped" in (finished.folder / "report.html").read_text()
+    assert runs.evaluate("run") == finished.result["test"]
+    found = forecast("run", frame)
+    assert found.columns == ("price",)
+    assert found.times[0] == HOURS[-1] + np.timedelta64(3600, "s")
+    np.testing.assert_array_equal(found.known, PRICES[-10:, None])
+    np.testing.assert_array_equal(forecast("run", "run/data.csv").values, found.values)
+    with pytest.raises(ValueError, match="there is a run already"):
+        runs.forecast(frame, "run", **SIZES)
+    Path("elsewhere").mkdir()
+    Path("run").rename("elsewhere/moved")
+    monkeypatch.chdir("elsewhere")
+    assert runs.evaluate("moved", "test") == finished.result["test"]
+
+
+def test_a_file_stays_where_it_is_and_trains_as_the_frame_of_its_rows():
+    rows = "".join(f"{hour},{price!r}\n" for hour, price in zip(HOURS, PRICES.tolist(), strict=True))
+    Path("my.csv").write_text("date,price\n" + rows)
+    named = {**SIZES, "time": "date", "experiment": small(), "quiet": True}
+    of_file = runs.forecast("my.csv", "file", **named)
+    of_frame = longwave.train_forecaster(Frame(date=HOURS, price=PRICES), Path("frame"), **named)
+    assert of_file.result["test"] == of_frame.result["test"]
+    assert not Path("file/data.csv").exists()
+    assert Path("frame/data.csv").exists()
+    assert forecast("frame", "my.csv").time == "date"
+
+
+def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
+    frame = Frame(price=PRICES)
+    for changes, message in (
+        ({"target": "prize"}, "data frame: target: there is no column 'prize'"),
+        ({"horizon": 50}, "data frame: 100 rows are too few"),
+        ({"time": "date"}, "data frame: time: there is no column 'date'"),
+        ({"device": "cuda:99"}, "device: there is no 'cuda:99' here"),
+        (
+            {"experiment": EXPERIMENTS["smnist"]},
+            "experiment: expected one that forecasts, such as forecast, got smnist",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            runs.forecast(frame, "run", **SIZES | changes)
+    assert not Path("run").exists()
+
+
+def test_the_package_offers_what_trains_on_data_in_memory():
+    assert (longwave.train_classifier, longwave.train_forecaster) == (runs.classify, runs.forecast)
+
 
 RESULT = {"steps": FEW_STEPS, "test": {"mse": 0.5}, "baselines": {}}
 

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -79,6 +79,41 @@ def test_settings_of_an_older_version_are_upgraded():
 def test_what_is_not_known_or_missing_is_refused_with_where_it_stands(content, message):
     with pytest.raises(ValueError, match=message):
         Drawing.from_dict(content, "file")
+
+
+@dataclass(frozen=True)
+class Plain(Settings):
+    count: int = 1
+    size: float = 1.0
+    loud: bool = False
+    word: str | None = None
+    way: Literal["up", "down"] = "up"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"count": "four"}, "file: count: expected a whole number, got 'four'"),
+        ({"count": True}, "file: count: expected a whole number, got True"),
+        ({"count": 1.5}, "file: count: expected a whole number, got 1.5"),
+        ({"size": None}, "file: size: expected a number, got None"),
+        ({"loud": 1}, "file: loud: expected true or false, got 1"),
+        ({"word": 3}, "file: word: expected text or null, got 3"),
+        ({"way": "left"}, 'file: way: expected "up" or "down", got \'left\''),
+    ],
+    ids=str,
+)
+def test_a_value_of_another_type_is_refused(content, message):
+    with pytest.raises(ValueError, match=message):
+        Plain.from_dict(content, "file")
+    assert Plain.from_dict({"size": 2, "word": None, "way": "down"}) == Plain(size=2, way="down")
+
+
+def test_settings_by_keyword_may_name_a_kind():
+    assert Drawing.of(name="a", shape="box") == Drawing("a", Box())
+    assert Drawing.of(Drawing("a"), shape=Disc(2.0)) == Drawing("a", Disc(2.0))
+    with pytest.raises(ValueError, match=r"Drawing: there is no setting 'nmae'; .*did you mean 'name'"):
+        Drawing.of(nmae="a")
 
 
 def test_a_class_that_is_not_registered_has_no_kind():

@@ -6,23 +6,27 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from longwave.cli import _early
+
 if TYPE_CHECKING:
     from longwave.infer.base import Action
     from longwave.registry import Registry
 
 
-def run_action(command: str, actions: "Registry[Action]", arguments: list[str]) -> None:
-    """Do with a run what its kind of task has registered, and print what comes of it."""
+def run_action(command: str, arguments: list[str]) -> None:
+    """Do with a run what its kind of task has registered for the command, and print what comes of it."""
     if not arguments or arguments[0].startswith("-"):
         is_help = arguments[:1] in (["-h"], ["--help"])
-        print(_usage(command, actions), file=sys.stdout if is_help else sys.stderr)
+        print(_usage(command, _actions(command)), file=sys.stdout if is_help else sys.stderr)
         sys.exit(0 if is_help else 2)
+    _early.check_run(arguments[0])
+    _early.check_inputs(arguments[1:])
     import tyro
 
     from longwave.train.folder import RunFolder
 
-    folder = RunFolder.open(Path(arguments[0]))
-    kind = folder.config.experiment.task.kind
+    folder = RunFolder.open(arguments[0])
+    kind, actions = folder.config.experiment.task.kind, _actions(command)
     if kind not in actions:
         raise ValueError(f"{folder.path}: a run of the kind {kind} cannot {command}; {_other(kind, folder.path)}")
     action = actions[kind]
@@ -38,12 +42,17 @@ def run_action(command: str, actions: "Registry[Action]", arguments: list[str]) 
         print(piece, end="", flush=True)
 
 
-def _other(kind: str, path: Path) -> str:
-    """What can be done with a run of that kind instead."""
+def _actions(command: str) -> "Registry[Action]":
+    """What a command can do, by the kind of the run."""
     from longwave.infer.base import GENERATORS, PREDICTORS
 
-    for command, actions in (("predict", PREDICTORS), ("generate", GENERATORS)):
-        if kind in actions:
+    return {"predict": PREDICTORS, "generate": GENERATORS}[command]
+
+
+def _other(kind: str, path: Path) -> str:
+    """What can be done with a run of that kind instead."""
+    for command in ("predict", "generate"):
+        if kind in _actions(command):
             return f"use longwave {command} {path}"
     return "longwave evaluate scores it"
 

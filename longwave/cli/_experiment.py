@@ -1,10 +1,14 @@
-"""How `train` and `show` read an experiment: its name first, then `--section.setting value` to override anything."""
+"""How `train` and `show` read an experiment: its name or file, then `--section.setting value` to override anything."""
 
 import dataclasses
+import inspect
+import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+from longwave.cli import _early
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
@@ -15,13 +19,29 @@ class RunOptions:
     """Where a run goes, apart from what it is."""
 
     out: Path | None = None
-    """Folder of the run; by default runs/NAME-seedN."""
+    """Folder of the run; by default runs/NAME-seedN, with the name of the file behind NAME for custom data."""
+    overwrite: bool = False
+    """Replace the run in that folder, if there is one."""
     data_dir: Path | None = None
     """Folder with the data sets; by default LONGWAVE_DATA or the user's cache."""
     seeds: tuple[int, ...] = ()
     """Train once with each of these seeds and report mean and spread."""
     quiet: bool = False
     """No progress, only the result."""
+    device: str = "auto"
+    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    """Go on with a run after a kill or Ctrl-C, exactly where it stopped."""
+
+    resume: Path
+    """Folder of the run."""
+    quiet: bool = False
+    """No progress, only the result."""
+    device: str = "auto"
+    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
 def parse_experiment(
@@ -29,32 +49,89 @@ def parse_experiment(
 ) -> tuple["Experiment", Any]:
     """The experiment as the command line wants it, and `options` (an instance of a dataclass) likewise."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(f"usage: longwave {command} NAME [--setting value ...]\n\n{description}\n")
+        print(f"usage: longwave {command} NAME [--setting value ...]")
+        print(f"       longwave {command} --config FILE [--setting value ...]\n\n{description}\n")
         print(f"longwave list shows the names, longwave {command} NAME --help the settings of one.")
         sys.exit(0 if arguments else 2)
+    default, called, rest = _named_or_stored(arguments)
     import tyro
 
-    from longwave.experiments import EXPERIMENTS, Experiment
+    from longwave.experiments import Experiment
 
-    name = arguments[0]
-    try:
-        default = EXPERIMENTS.find(name)
-    except ValueError as error:
-        raise ValueError(f"{error}; longwave list shows them all") from error
-    default, rest = _choose_kinds(default, arguments[1:])
+    default, rest = _choose_kinds(default, rest)
     _refuse_old_names(default, rest)
-    parts = {part: getattr(default, part) for part in ("task", "model", "optim", "loop")}
+    parts = {part: _offered(getattr(default, part)) for part in ("task", "model", "optim", "loop")}
     fields: list[Any] = [(part, type(value), field(default=value)) for part, value in parts.items()]
+    without_prefix = tyro.conf.OmitArgPrefixes
     if default.takes_custom_data:  # --csv, --file ... without a prefix
-        fields[0] = ("task", Annotated[type(default.task), tyro.conf.OmitArgPrefixes], field(default=default.task))
+        fields[0] = ("task", Annotated[type(parts["task"]), without_prefix], field(default=parts["task"]))
     if options is not None:
-        fields.append(("options", Annotated[type(options), tyro.conf.OmitArgPrefixes], field(default=options)))
+        fields.append(("run", Annotated[type(options), without_prefix], field(default=options)))
     settings_kind = dataclasses.make_dataclass("Settings", fields, frozen=True)
     settings: Any = tyro.cli(
-        settings_kind, prog=f"longwave {command} {name}", description=f"{description}\n\n{_kinds(default)}", args=rest
+        settings_kind, prog=f"longwave {command} {called}", description=f"{description}\n\n{_kinds(default)}", args=rest
     )
-    experiment = Experiment(name, **{part: getattr(settings, part) for part in parts})
-    return experiment, getattr(settings, "options", None)
+    experiment = Experiment(default.name, **{part: _chosen(getattr(settings, part)) for part in parts})
+    return experiment, getattr(settings, "run", None)
+
+
+def _named_or_stored(arguments: list[str]) -> tuple["Experiment", str, list[str]]:
+    """The experiment that the arguments begin with, by name or as a file; what help calls it; the other arguments."""
+    first, is_joined, value = arguments[0].partition("=")
+    if first == "--config":
+        file, rest = (value, arguments[1:]) if is_joined else ("".join(arguments[1:2]), arguments[2:])
+        content = _read_json(file)
+        _early.check_inputs(rest)
+        from longwave.experiments import Experiment
+
+        return Experiment.from_dict(content, file), f"--config {file}", rest
+    _early.check_name(arguments[0])
+    _early.check_inputs(arguments[1:])
+    from longwave.experiments import EXPERIMENTS
+
+    try:
+        return EXPERIMENTS.find(arguments[0]), arguments[0], arguments[1:]
+    except ValueError as error:
+        raise ValueError(f"{error}; longwave list shows them all") from error
+
+
+def _read_json(file: str) -> Any:
+    """What `longwave show` printed into a file; the config.json of a run has it as a part."""
+    expected = f"{file or '--config'}: expected a JSON file with settings, as longwave show NAME prints them"
+    try:
+        content = json.loads(Path(file).expanduser().read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{expected} ({error})") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{expected}, got {content!r:.80}")
+    return content.get("experiment", content)
+
+
+def _offered(settings: Any) -> Any:
+    """The settings in a class of their own, in which those that the task decides are no options."""
+    import tyro
+
+    types, fields = get_type_hints(type(settings)), []
+    for one in dataclasses.fields(settings):
+        value, annotation = getattr(settings, one.name), types[one.name]
+        if dataclasses.is_dataclass(value):
+            value = _offered(value)
+            annotation = type(value)
+        elif one.metadata.get("set_by_task"):
+            annotation = Annotated[annotation, tyro.conf.Fixed, tyro.conf.Suppress]
+        fields.append((one.name, annotation, field(default=value)))
+    names = {"__doc__": inspect.getdoc(settings), "original": type(settings)}
+    kind = dataclasses.make_dataclass(
+        type(settings).__name__, fields, bases=(type(settings),), namespace=names, frozen=True
+    )
+    return kind(**{one.name: one.default for one in dataclasses.fields(kind)})
+
+
+def _chosen(settings: Any) -> Any:
+    """The inverse of `_offered`, after the command line was read."""
+    values = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings)}
+    parts = {name: _chosen(value) for name, value in values.items() if dataclasses.is_dataclass(value)}
+    return settings.original(**values | parts)
 
 
 def _choose_kinds(experiment: "Experiment", arguments: list[str]) -> tuple["Experiment", list[str]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,10 +16,16 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str]) -> None:
     """Run `longwave bench ...`: the benches are those that are registered."""
-    from longwave.bench.base import BENCHES
+    from longwave.cli import _early
     from longwave.cli._group import run_group
 
     description = "Measure speed, memory and accuracy on this machine."
+    if _early.is_complete("longwave.bench"):
+        described = _described()
+        if not arguments or arguments[0] not in described:  # help, or a mistake: neither needs torch
+            run_group("bench", description, described, arguments)
+    from longwave.bench.base import BENCHES
+
     bench: Bench = run_group("bench", description, dict(BENCHES), arguments)
     bench.check()
     if bench.duration and not bench.quick:
@@ -37,6 +45,26 @@ def main(arguments: list[str]) -> None:
     message = bench.draw(result)  # last: if it fails, the figures have been printed
     if message:
         print(message, file=sys.stderr)
+
+
+def _described() -> dict[str, Callable[[], None]]:
+    """Functions that do nothing, with the names and docstrings of the benches: these are read and not imported."""
+    found: dict[str, Callable[[], None]] = {}
+    for path in sorted((Path(__file__).parent.parent / "bench").glob("[!_]*.py")):
+        classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+        for node in classes:
+            for mark in node.decorator_list:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "BENCHES.register":
+                    found[ast.literal_eval(mark.args[0])] = _nothing(ast.get_docstring(node))
+    return found
+
+
+def _nothing(docstring: str | None) -> Callable[[], None]:
+    def nothing() -> None:
+        pass
+
+    nothing.__doc__ = docstring
+    return nothing
 
 
 def _print(table: Table) -> None:

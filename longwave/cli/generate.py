@@ -4,6 +4,5 @@
 def main(arguments: list[str]) -> None:
     """Run `longwave generate`."""
     from longwave.cli._action import run_action
-    from longwave.infer.base import GENERATORS
 
-    run_action("generate", GENERATORS, arguments)
+    run_action("generate", arguments)

@@ -17,7 +17,7 @@ EXAMPLES = """examples:
   longwave train forecast --csv my.csv --target price --horizon 96
   longwave train classify --npz my.npz
   longwave train text --file my.txt
-  longwave generate runs/text-seed0 --prompt "Once upon a time"
+  longwave generate runs/text-my-seed0 --prompt "Once upon a time"
   longwave COMMAND --help"""
 
 

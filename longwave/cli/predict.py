@@ -4,6 +4,5 @@
 def main(arguments: list[str]) -> None:
     """Run `longwave predict`."""
     from longwave.cli._action import run_action
-    from longwave.infer.base import PREDICTORS
 
-    run_action("predict", PREDICTORS, arguments)
+    run_action("predict", arguments)

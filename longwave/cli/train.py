@@ -1,12 +1,12 @@
 """`longwave train`: train on a named experiment or on your data."""
 
-import dataclasses
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longwave.cli._experiment import RunOptions, parse_experiment
+from longwave.cli import _early
+from longwave.cli._experiment import ResumeOptions, RunOptions, parse_experiment
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
@@ -20,19 +20,27 @@ Examples:
   longwave train forecast --csv my.csv --target price --time date --horizon 96
   longwave train classify --npz my.npz                (x and y; or --csv my.csv --label kind, one row a sequence)
   longwave train text --file my.txt
+  longwave train --config my.json --loop.epochs 5     (settings as longwave show prints them, and changes)
   longwave train --resume runs/etth1-720-seed0        (after a kill or Ctrl-C, exactly where it stopped)"""
 
 
 def main(arguments: list[str]) -> int:
     """Run `longwave train`."""
-    if arguments and arguments[0].startswith("--resume="):
-        arguments = ["--resume", arguments[0].removeprefix("--resume="), *arguments[1:]]
-    if arguments[:1] == ["--resume"]:
-        if len(arguments) != 2:
-            raise ValueError("--resume: expected the folder of one run, as in longwave train --resume runs/NAME-seed0")
-        return _exit_code(lambda: _resume(Path(arguments[1])))
+    if arguments and arguments[0].partition("=")[0] == "--resume":
+        resumed = _parse_resume(arguments)
+        return _exit_code(lambda: _resume(resumed))
     experiment, options = parse_experiment("train", DESCRIPTION, arguments, RunOptions())
     return _exit_code(lambda: _train(experiment, options))
+
+
+def _parse_resume(arguments: list[str]) -> ResumeOptions:
+    if arguments[0] == "--resume" and (len(arguments) == 1 or arguments[1].startswith("-")):
+        raise ValueError("--resume: expected the folder of one run, as in longwave train --resume runs/NAME-seed0")
+    import tyro
+
+    options = tyro.cli(ResumeOptions, prog="longwave train", args=arguments)
+    _early.check_run(options.resume)
+    return options
 
 
 def _train(experiment: "Experiment", options: RunOptions) -> None:
@@ -41,23 +49,28 @@ def _train(experiment: "Experiment", options: RunOptions) -> None:
     seeds = options.seeds or (experiment.loop.seed,)
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"--seeds: expected each seed once, got {' '.join(map(str, seeds))}")
-    base = options.out or Path("runs") / experiment.name
-    folders = [base] if options.out and len(seeds) == 1 else [base.parent / f"{base.name}-seed{s}" for s in seeds]
-    for folder in folders:  # before hours of training, not between
-        runs.check_new(folder)
-    seeded = [dataclasses.replace(experiment, loop=dataclasses.replace(experiment.loop, seed=seed)) for seed in seeds]
+    base = options.out or Path("runs") / experiment.run_name
+    folders = {seed: base.parent / f"{base.name}-seed{seed}" for seed in seeds}
+    if options.out and len(seeds) == 1:
+        folders = {seeds[0]: base}
     results = []
-    for one, folder in zip(seeded, folders, strict=True):
-        finished = runs.start(one, folder, options.data_dir, quiet=options.quiet)
+    for finished in runs.start_seeds(
+        experiment,
+        folders,
+        options.data_dir,
+        quiet=options.quiet,
+        overwrite=options.overwrite,
+        device=options.device,
+    ):
         results.append(_report(finished))
     if len(results) > 1 and finished.main:
         _spread(seeds, results)
 
 
-def _resume(folder: Path) -> None:
+def _resume(options: ResumeOptions) -> None:
     from longwave import runs
 
-    _report(runs.resume(folder))
+    _report(runs.resume(options.resume, quiet=options.quiet, device=options.device))
 
 
 def _exit_code(work: Callable[[], None]) -> int:

@@ -188,7 +188,7 @@ class Dataset:
 DATASETS: Registry[Dataset] = Registry("data set", "longwave.data.sets")
 
 
-def data_dir(explicit: Path | None = None) -> Path:
+def data_dir(explicit: str | Path | None = None) -> Path:
     """The data folder: the argument, else LONGWAVE_DATA, else `longwave` in the user's cache."""
     if explicit is not None:
         return Path(explicit).expanduser()
@@ -205,16 +205,16 @@ class Report(NamedTuple):
     problems: tuple[str, ...]
 
 
-def check(name: str, folder: Path) -> Report:
+def check(name: str, folder: str | Path) -> Report:
     """Compare what is in the data folder with what was published."""
-    dataset = DATASETS.find(name)
+    dataset, folder = DATASETS.find(name), Path(folder)
     problems = tuple(problem for check in dataset.checks if (problem := check.problem(folder)) is not None)
     if not problems:
         return Report("good", ())
     return Report("wrong" if any(check.present(folder) for check in dataset.checks) else "missing", problems)
 
 
-def require(name: str, folder: Path | None = None) -> Path:
+def require(name: str, folder: str | Path | None = None) -> Path:
     """The path to a data set's files, for loaders; MissingData if one is absent. Reads no contents."""
     dataset, where = DATASETS.find(name), data_dir(folder)
     missing = [check for check in dataset.checks if not check.present(where)]

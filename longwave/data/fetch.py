@@ -19,7 +19,7 @@ class DownloadError(OSError):
     """No address of a data set served it. The message says what to put where by hand."""
 
 
-def get(name: str, folder: Path, progress: Progress | None = None) -> Path:
+def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path:
     """Download and unpack a data set, unless it is there; the path to its files.
 
     Files that are there are never overwritten; if they are not what was published, that is an error.

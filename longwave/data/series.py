@@ -28,6 +28,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from longwave.data import files
 from longwave.registry import nearest
 
 Floats = NDArray[np.float64]
@@ -134,7 +135,12 @@ def read_header(text: Iterable[str], source: str) -> tuple[str, list[str], Itera
 
 
 def from_frame(
-    frame: Any, target: str | None = None, time: str | None = None, multivariate: bool = False, fill: Fill = None
+    frame: Any,
+    target: str | None = None,
+    time: str | None = None,
+    multivariate: bool = False,
+    fill: Fill = None,
+    columns: Collection[str] | None = None,
 ) -> Series:
     """The series in a data frame of pandas or polars, by the rules of `read_csv`.
 
@@ -144,7 +150,7 @@ def from_frame(
     source = "data frame"
     if len(frame) == 0:
         raise ValueError(f"{source}: expected rows of numbers, got none")
-    wanted = _wanted(names, target, time, multivariate, source)
+    wanted = _wanted(names, target, time, multivariate, source, columns)
     values = np.full((len(frame), len(wanted)), np.nan)
     bad: dict[int, tuple[int, str]] = {}
     for place, column in enumerate(wanted):
@@ -167,6 +173,32 @@ def from_frame(
         times = [cell.isoformat() if isinstance(cell, datetime) else str(cell) for cell in times.tolist()]
     used = [names[column] for column in wanted]
     return _series(_Table(source, used, values, bad, times, lambda row: f"row {row}"), target, multivariate, fill)
+
+
+def read(
+    source: Any,
+    target: str | None = None,
+    time: str | None = None,
+    multivariate: bool = False,
+    fill: Fill = None,
+    columns: Collection[str] | None = None,
+) -> Series:
+    """The series in a CSV file, given by its path, or in a data frame, whose index may have the times instead."""
+    if isinstance(source, (str, os.PathLike)):
+        return read_csv(source, target, time, multivariate, fill, columns)
+    if hasattr(source, "index") and time not in [str(name) for name in source.columns]:
+        time = None
+    return from_frame(source, target, time, multivariate, fill, columns)
+
+
+def write_csv(path: str | os.PathLike[str], series: Series, time: str = "time") -> None:
+    """Write a series as `read_csv` reads it, to the bit; `time` names the column of the times. Atomically."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    stamps = [[]] * len(series) if series.times is None else [[_show(stamp)] for stamp in series.times]
+    writer.writerow([*([] if series.times is None else [time]), *series.columns])
+    writer.writerows([*stamp, *map(repr, row)] for stamp, row in zip(stamps, series.values.tolist(), strict=True))
+    files.write_text(Path(path), text.getvalue())
 
 
 def step_name(step: np.timedelta64 | None) -> str | None:

@@ -160,8 +160,9 @@ class Words:
 CODECS: dict[str, type[Codec]] = {"bytes": Bytes, "words": Words}  # by the level of a task on text
 
 
-def read_bytes(path: Path) -> NDArray[np.uint8]:
+def read_bytes(path: str | Path) -> NDArray[np.uint8]:
     """The bytes of a file that is not empty."""
+    path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file; expected a text file")
     if not path.is_file():
@@ -172,7 +173,7 @@ def read_bytes(path: Path) -> NDArray[np.uint8]:
     return tokens
 
 
-def read_words(path: Path) -> str:
+def read_words(path: str | Path) -> str:
     """The text of a file in UTF-8, of which every line ends with a line end."""
     try:
         text = bytes(read_bytes(path)).decode()

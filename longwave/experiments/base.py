@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from longwave.models import ModelConfig, SequenceConfig
@@ -133,6 +134,12 @@ class Experiment(Settings):
     def takes_custom_data(self) -> bool:
         """Whether the experiment is the one for custom data of its kind of task, which then has the same name."""
         return self.name == self.task.kind
+
+    @property
+    def run_name(self) -> str:
+        """What a run is called by default: with custom data, also by its file, so that two files do not collide."""
+        names = [Path(file.name.removesuffix(".gz")).stem for file in self.task.files] if self.takes_custom_data else []
+        return "-".join([self.name, *names])
 
     @classmethod
     def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:

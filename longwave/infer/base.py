@@ -4,10 +4,15 @@ A kind registers an action: the options that the command line has for it, and a 
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+
 from longwave.registry import Registry
+from longwave.tasks.base import Batch, call
 from longwave.train.folder import RunFolder
 
 
@@ -20,6 +25,21 @@ class Action(NamedTuple):
 
 PREDICTORS: Registry[Action] = Registry("predictor", "longwave.infer")
 GENERATORS: Registry[Action] = Registry("generator", "longwave.infer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDevice:
+    """Options of whatever computes with a model."""
+
+    device: str = "auto"
+    """Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
+
+
+def predict(model: Any, batch: Batch) -> Tensor:
+    """The output of a model for a batch: computed where the model is, and then on the CPU."""
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    with torch.no_grad():
+        return call(model, {name: values.to(device) for name, values in batch.items()}).cpu()
 
 
 def check_distinct(**paths: Path | None) -> None:

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from longwave.data.sequences import Sequences, read_csv, read_npz
-from longwave.infer.base import PREDICTORS, Action, check_distinct
+from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, predict
 from longwave.infer.table import write_csv
-from longwave.tasks.base import Split, batches, call
+from longwave.tasks.base import Split, batches
 from longwave.tasks.classification import ClassifierInput, SequenceSplit
 from longwave.train.folder import RunFolder
 
@@ -30,7 +29,7 @@ class Labels:
         """The likeliest class of each sequence."""
         return [self.classes[k] for k in self.probabilities.argmax(axis=1)]
 
-    def write(self, path: Path) -> None:
+    def write(self, path: str | Path) -> None:
         """Write label and probabilities as CSV, a row a sequence, atomically."""
         rows = zip(self.labels, self.probabilities, strict=True)
         head = ["label", *(f"p_{name}" for name in self.classes)]
@@ -39,19 +38,18 @@ class Labels:
 
 def probabilities(model: Any, split: Split, batch_size: int) -> NDArray[np.float64]:
     """The probability of each class for each example of a split, (n, classes)."""
-    with torch.no_grad():
-        return np.concatenate([call(model, b).double().softmax(-1).numpy() for b in batches(split, batch_size)])
+    return np.concatenate([predict(model, b).double().softmax(-1).numpy() for b in batches(split, batch_size)])
 
 
-def classify(folder: Path, sequences: Sequences) -> Labels:
+def classify(folder: str | Path, sequences: Sequences, *, device: str = "auto") -> Labels:
     """Classify sequences with the best weights of a run: as they were in training, before standardisation.
 
     Images come as pixels from 0 to 255, row by row.
     """
-    return _classify(RunFolder.open(folder), sequences)
+    return _classify(RunFolder.open(folder), sequences, device)
 
 
-def _classify(folder: RunFolder, sequences: Sequences) -> Labels:
+def _classify(folder: RunFolder, sequences: Sequences, device: str) -> Labels:
     experiment = folder.config.experiment
     arrange = getattr(experiment.task, "arrange", None)
     if arrange is None:
@@ -64,7 +62,7 @@ def _classify(folder: RunFolder, sequences: Sequences) -> Labels:
     values, notes = arrange(sequences, inputs)
     unknown = np.zeros(len(sequences), np.int64)
     split = SequenceSplit(values, sequences.starts, sequences.lengths, unknown, sequences.length is not None)
-    found = probabilities(folder.load_best(), split, experiment.loop.eval_batch_size)
+    found = probabilities(folder.load_best(device), split, experiment.loop.eval_batch_size)
     known = np.isfinite(found).all(axis=1)
     if not known.all():
         raise ValueError(
@@ -75,10 +73,10 @@ def _classify(folder: RunFolder, sequences: Sequences) -> Labels:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(OnDevice):
     """Classify sequences, with or without labels: a label and the probability of each class for each of them.
 
-    Example: longwave predict runs/classify-seed0 --npz new.npz --out labels.csv
+    Example: longwave predict runs/classify-my-seed0 --npz new.npz --out labels.csv
     """
 
     npz: Path | None = None
@@ -99,7 +97,7 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
         assert options.csv is not None
         task = folder.config.experiment.task
         new = read_csv(options.csv, getattr(task, "label", "label"), getattr(task, "split", None), labelled=False)
-    labels = _classify(folder, new)
+    labels = _classify(folder, new, options.device)
     labels.write(options.out)
     for note in labels.notes:
         yield f"note: {note}\n"

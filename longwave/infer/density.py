@@ -23,26 +23,32 @@ SAMPLES, COMPLETIONS, COPIES = 32, 6, 4
 # `choice` is what `longwave.generate` takes of temperature, top_k, top_p and seed.
 
 
-def draw_images(folder: Path, count: int, **choice: Any) -> NDArray[np.uint8]:
+def draw_images(folder: str | Path, count: int, *, device: str = "auto", **choice: Any) -> NDArray[np.uint8]:
     """Images from nothing, (count, height, width), with the best weights of a run."""
-    return _draw(RunFolder.open(folder), count, **choice)
+    return _draw(RunFolder.open(folder), count, device, **choice)
 
 
-def _draw(folder: RunFolder, count: int, **choice: Any) -> NDArray[np.uint8]:
+def _draw(folder: RunFolder, count: int, device: str, **choice: Any) -> NDArray[np.uint8]:
     height, width = _size(folder)
-    pixels = complete(folder.load_best(), np.empty((count, 0), np.uint8), height * width, 1, **choice)
+    pixels = complete(folder.load_best(device), np.empty((count, 0), np.uint8), height * width, 1, **choice)
     return pixels.reshape(count, height, width)
 
 
 def complete_images(
-    folder: Path, indices: Sequence[int], copies: int, data_dir: Path | None = None, **choice: Any
+    folder: str | Path,
+    indices: Sequence[int],
+    copies: int,
+    data_dir: str | Path | None = None,
+    *,
+    device: str = "auto",
+    **choice: Any,
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Test images (n, height, width), and each upper half completed `copies` times: (n, copies, height, width)."""
-    return _complete(RunFolder.open(folder), indices, copies, data_dir, **choice)
+    return _complete(RunFolder.open(folder), indices, copies, data_dir, device, **choice)
 
 
 def _complete(
-    folder: RunFolder, indices: Sequence[int], copies: int, data_dir: Path | None, **choice: Any
+    folder: RunFolder, indices: Sequence[int], copies: int, data_dir: str | Path | None, device: str, **choice: Any
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     _size(folder)
     task: Any = folder.build_task(data_dir)
@@ -50,7 +56,7 @@ def _complete(
     if wrong:
         raise ValueError(f"images: expected numbers from 0 to {len(task.test) - 1} of test images, got {wrong[0]}")
     images = task.test_images(indices)
-    return images, complete_halves(folder.load_best(), images, copies, **choice)
+    return images, complete_halves(folder.load_best(device), images, copies, **choice)
 
 
 def _size(folder: RunFolder) -> tuple[int, int]:
@@ -107,9 +113,10 @@ def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
     choice = options.choice()
     if is_completion:
         indices = options.images or tuple(range(options.count or COMPLETIONS))
-        figure = draw_completions(*_complete(folder, indices, COPIES, options.data_dir, **choice))
+        figure = draw_completions(*_complete(folder, indices, COPIES, options.data_dir, options.device, **choice))
     else:
-        figure = draw_samples(_draw(folder, options.count or SAMPLES, **choice))
+        figure = draw_samples(_draw(folder, options.count or SAMPLES, options.device, **choice))
+    options.print_seed(choice)
     figure.savefig(out, dpi=120)
     yield f"picture: {out}\n"
 

@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from longwave.data.series import read_csv
-from longwave.infer.base import PREDICTORS, Action, check_distinct
+from longwave.data.series import read
+from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, predict
 from longwave.infer.table import write_csv
 from longwave.pictures.forecast import draw_continuation
 from longwave.pictures.style import check_path
-from longwave.tasks.base import call
 from longwave.tasks.forecasting import SETS, ForecastInput
 from longwave.train.folder import RunFolder
 
@@ -28,33 +25,35 @@ class Continuation:
     values: Any
     times: Any
     notes: tuple[str, ...] = ()
+    time: str | None = None  # the name of the time column
 
-    def write(self, path: Path) -> None:
+    def write(self, path: str | Path) -> None:
         """Write the forecast as CSV, atomically."""
         stamps = [[]] * len(self.values) if self.times is None else [[str(t).replace("T", " ")] for t in self.times]
-        head = [*([] if self.times is None else ["time"]), *self.columns]
+        head = [*([] if self.times is None else [self.time or "time"]), *self.columns]
         # Twelve digits: a small change of a large number should be seen.
         rows = [[*stamp, *(f"{v:.12g}" for v in row)] for stamp, row in zip(stamps, self.values, strict=True)]
         write_csv(path, [head, *rows])
 
 
-def forecast(folder: Path, csv: Path) -> Continuation:
-    """Forecast the rows after the last of a CSV file, with the best weights of a run."""
-    return _forecast(RunFolder.open(folder), csv)
+def forecast(folder: str | Path, new: Any, *, device: str = "auto") -> Continuation:
+    """Forecast the rows after the last of a CSV file or data frame, with the best weights of a run."""
+    return _forecast(RunFolder.open(folder), new, device)
 
 
-def _forecast(folder: RunFolder, csv: Path) -> Continuation:
+def _forecast(folder: RunFolder, new: Any, device: str) -> Continuation:
     settings: Any = folder.config.experiment.task
     if settings.kind != "forecast":
         raise ValueError(f"{folder.path}: expected a run of a forecast, got one of the kind {settings.kind}")
     inputs = ForecastInput.from_dict(folder.config.task["inputs"])
     time = settings.time if settings.csv is not None else SETS[settings.data].time
-    series = read_csv(csv, inputs.target, time, settings.multivariate, settings.fill, inputs.columns)
+    series = read(new, inputs.target, time, settings.multivariate, settings.fill, inputs.columns)
     batch, future = inputs.continuation(series)
-    with torch.no_grad():
-        y = call(folder.load_best(), batch)[:, -inputs.horizon :]
+    y = predict(folder.load_best(device), batch)[:, -inputs.horizon :]
     if not y.isfinite().all():
-        raise ValueError(f"{csv}: the model has no finite answer; the values are too far from those of training")
+        raise ValueError(
+            f"{series.source}: the model has no finite answer; the values are too far from those of training"
+        )
     order = [series.columns.index(name) for name in inputs.columns]
     return Continuation(
         columns=inputs.columns,
@@ -64,14 +63,15 @@ def _forecast(folder: RunFolder, csv: Path) -> Continuation:
         values=inputs.restore(y[0].double().numpy()),
         times=future,
         notes=tuple(series.notes),
+        time=time,
     )
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(OnDevice):
     """Forecast the rows that follow a series, and draw them.
 
-    Example: longwave predict runs/forecast-seed0 --csv new.csv --out forecast.csv
+    Example: longwave predict runs/forecast-my-seed0 --csv new.csv --out forecast.csv
     """
 
     csv: Path
@@ -86,7 +86,7 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
     picture = options.picture or options.out.with_suffix(".png")
     check_distinct(csv=options.csv, out=options.out, picture=picture)
     check_path(picture)
-    found = _forecast(folder, options.csv)
+    found = _forecast(folder, options.csv, options.device)
     found.write(options.out)
     draw_continuation(found, picture)
     for note in found.notes:

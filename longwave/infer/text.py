@@ -11,14 +11,14 @@ from typing import Any
 import torch
 
 from longwave.data.text import Codec
-from longwave.infer.base import GENERATORS, Action
+from longwave.infer.base import GENERATORS, Action, OnDevice
 from longwave.infer.generate import stream
 from longwave.tasks.autoregressive import START
 from longwave.train.folder import RunFolder
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(OnDevice):
     """How tokens are drawn."""
 
     temperature: float = 1.0
@@ -31,12 +31,14 @@ class Sampling:
     """The same seed generates the same; by default one is drawn, and printed."""
 
     def choice(self) -> dict[str, Any]:
-        """What `longwave.generate` takes, with a seed."""
-        seed = self.seed
-        if seed is None:  # not left to torch, which starts every process with the same one
-            seed = secrets.randbelow(2**32)
-            print(f"seed {seed}", file=sys.stderr)
+        """What `longwave.generate` takes, with a seed: not left to torch, which starts every process with the same."""
+        seed = secrets.randbelow(2**32) if self.seed is None else self.seed
         return {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p, "seed": seed}
+
+    def print_seed(self, choice: dict[str, Any]) -> None:
+        """Print the seed of a choice if it was drawn: once there is something to repeat, not before an error."""
+        if self.seed is None:
+            print(f"seed {choice['seed']}", file=sys.stderr)
 
 
 def continue_text(model: Any, codec: Codec, prompt: str, length: int, **choice: Any) -> Iterator[str]:
@@ -55,10 +57,10 @@ def continue_text(model: Any, codec: Codec, prompt: str, length: int, **choice: 
     return codec.decode(tokens())
 
 
-def write_text(folder: Path, prompt: str, length: int, **choice: Any) -> Iterator[str]:
+def write_text(folder: str | Path, prompt: str, length: int, *, device: str = "auto", **choice: Any) -> Iterator[str]:
     """As `continue_text`, with the best weights of a run on text."""
     run = RunFolder.open(folder)
-    return continue_text(run.load_best(), _codec(run), prompt, length, **choice)
+    return continue_text(run.load_best(device), _codec(run), prompt, length, **choice)
 
 
 def _codec(folder: RunFolder) -> Codec:
@@ -73,7 +75,7 @@ def _codec(folder: RunFolder) -> Codec:
 class Options(Sampling):
     """Generate text that goes on from a prompt; it appears as it is drawn.
 
-    Example: longwave generate runs/text-seed0 --prompt "Once upon a time" --length 500 --temperature 0.8
+    Example: longwave generate runs/text-my-seed0 --prompt "Once upon a time" --length 500 --temperature 0.8
     """
 
     prompt: str = ""
@@ -88,13 +90,15 @@ def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
     if options.count < 1:
         raise ValueError(f"count: expected at least 1, got {options.count}")
     codec, choice = _codec(folder), options.choice()
-    if unknown := codec.unknown(options.prompt):
-        print(f"note: not in the vocabulary, and read as <unk>: {', '.join(unknown)}", file=sys.stderr)
-    model = folder.load_best()
+    model = folder.load_best(options.device)
     for k in range(options.count):
+        text = continue_text(model, codec, options.prompt, options.length, **choice | {"seed": choice["seed"] + k})
+        if k == 0:  # which was not refused
+            options.print_seed(choice)
+            if unknown := codec.unknown(options.prompt):
+                print(f"note: not in the vocabulary, and read as <unk>: {', '.join(unknown)}", file=sys.stderr)
         if options.count > 1:
             yield f"--- {k + 1} of {options.count} ---\n"
-        text = continue_text(model, codec, options.prompt, options.length, **choice | {"seed": choice["seed"] + k})
         yield from map(_printable, text)
         yield "\n"
 

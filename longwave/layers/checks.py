@@ -2,7 +2,9 @@
 
 import contextlib
 import math
+import reprlib
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -52,7 +54,7 @@ def check_input(u: Tensor, shape: tuple[str | int, ...], weight: Tensor, owner: 
     """
     if not isinstance(u, Tensor) or not u.is_floating_point() or u.ndim != len(shape) or u.shape[-1] != shape[-1]:
         names = ", ".join(str(size) for size in shape)
-        raise ValueError(f"u: expected a floating-point tensor ({names}), got {describe(u)}")
+        raise ValueError(f"u: expected a floating-point tensor ({names}), got {describe(u)}{advice('u', u)}")
     if 0 in u.shape:
         raise ValueError(f"u: expected at least one row and one step, got {describe(u)}")
     if u.layout is not torch.strided or u.device != weight.device:
@@ -154,4 +156,13 @@ def describe(value: object) -> str:
         return checks.describe(value)
     if isinstance(value, tuple):
         return f"{type(value).__name__}({', '.join(describe(item) for item in value)})"
-    return repr(value)
+    if isinstance(value, np.ndarray):
+        return f"a numpy array {value.dtype} {value.shape}"
+    return reprlib.repr(value)
+
+
+def advice(name: str, value: object, as_float: bool = True) -> str:
+    """The end of a message about an array where a tensor belongs: how to make one."""
+    if not isinstance(value, np.ndarray):
+        return ""
+    return f"; call torch.from_numpy({name}){'.float()' if as_float and value.dtype != np.float32 else ''}"

@@ -32,6 +32,7 @@ from longwave.layers.mixer import MIXERS, StateSpaceConfig
 from longwave.layers.rates import mark_ssm
 from longwave.ops import dplr_kernel, fft_conv, truncated_output_map
 from longwave.ops.checks import has_values, resolved
+from longwave.settings import set_by_task
 from longwave.ssm import DiscreteDPLR, Powers, dplr, dplr_bilinear, dplr_step, output_map, response, state_after
 from longwave.ssm.algebra import as_complex
 
@@ -298,7 +299,7 @@ class S4(nn.Module):
 class S4Config(StateSpaceConfig):
     """S4: one state space a feature."""
 
-    length: int | None = None
+    length: int | None = set_by_task(None)
     """The one length of training, where there is one: then C~ is the parameter (set by the task)."""
 
     def build(self, d_model: int) -> nn.Module:

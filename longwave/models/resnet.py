@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from longwave.layers.checks import check_count
 from longwave.models import pretrained
 from longwave.models.base import MODELS, ModelConfig, Spec
+from longwave.settings import set_by_task
 
 STAGES = 4
 
@@ -29,13 +30,13 @@ class ResNetConfig(ModelConfig):
     """Features of the first stage; each of the next three has twice as many."""
     norm: Literal["batch", "layer"] = "batch"
     """Norm behind each convolution; "layer" is over all features and pixels of an image."""
-    input_size: int = 3
+    input_size: int = set_by_task(3)
     """Channels of the input (set by the task)."""
-    height: int = 32
+    height: int = set_by_task(32)
     """Rows of the image (set by the task)."""
-    image_width: int = 32
+    image_width: int = set_by_task(32)
     """Columns of the image (set by the task)."""
-    output_size: int = 10
+    output_size: int = set_by_task(10)
     """Classes (set by the task)."""
 
     def build(self) -> "ResNet":
@@ -58,8 +59,9 @@ class ResNetConfig(ModelConfig):
 class ResNet(nn.Module):
     """y, None = model(x), where x (B, height * width, input_size) is an image row by row. It cannot stream."""
 
-    def __init__(self, config: ResNetConfig) -> None:
+    def __init__(self, config: ResNetConfig | None = None, **settings: Any) -> None:
         super().__init__()
+        config = ResNetConfig.of(config, **settings)
         if config.norm not in NORMS:
             raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
         check_count("width", config.width)

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from longwave.layers import MIXERS, NORMS, Block, MixerConfig, S4Config
 from longwave.layers.block import valid_steps
-from longwave.layers.checks import check_count, check_device, check_known
+from longwave.layers.checks import advice, check_count, check_device, check_known, describe
 from longwave.models import pretrained
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
+from longwave.settings import set_by_task
 
 
 @MODELS.register("SequenceModel")
@@ -42,15 +43,15 @@ class SequenceConfig(ModelConfig):
     """Mean over the steps, the last step, every step, or the last `horizon` steps."""
     window: Literal["none", "last", "standard"] = "none"
     """Forecasts only: shift each window by its last known value, or standardise it by its known part."""
-    input_size: int = 1
+    input_size: int = set_by_task(1)
     """Channels of the input (set by the task)."""
-    vocabulary: int = 0
+    vocabulary: int = set_by_task(0)
     """Number of tokens, if the input is tokens (set by the task)."""
-    time_size: int = 0
+    time_size: int = set_by_task(0)
     """Features of time beside the input (set by the task)."""
-    output_size: int = 1
+    output_size: int = set_by_task(1)
     """Numbers that the model puts out, for the whole sequence or for each step (set by the task)."""
-    horizon: int = 0
+    horizon: int = set_by_task(0)
     """Steps to forecast (set by the task)."""
 
     def build(self) -> "SequenceModel":
@@ -119,10 +120,16 @@ MIXER_SETTINGS_OF_FORMAT_1 = frozenset(
 
 
 class SequenceModel(nn.Module):
-    """y, state = model(x); y_t, state = model.step(x_t, state); model.save_pretrained(folder)."""
+    """y, state = model(x); y_t, state = model.step(x_t, state); model.save_pretrained(folder).
 
-    def __init__(self, config: SequenceConfig) -> None:
+    It is built from settings, SequenceModel(config), from keywords, SequenceModel(d_model=64, input_size=3), or from
+    both, where the keywords replace settings. A mixer is given by its name, mixer="lstm", or by its settings,
+    mixer=S4Config(d_state=16).
+    """
+
+    def __init__(self, config: SequenceConfig | None = None, **settings: Any) -> None:
         super().__init__()
+        config = SequenceConfig.of(config, **settings)
         if config.norm not in NORMS:
             raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
         check_count("d_model", config.d_model)
@@ -152,6 +159,9 @@ class SequenceModel(nn.Module):
         need_state: bool = False,
     ) -> tuple[Tensor, Any]:
         """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted."""
+        if not isinstance(x, Tensor):
+            said = f"{describe(x)}{advice('x', x, as_float=not self.config.vocabulary)}"
+            raise ValueError(f"x: expected a tensor (batch, length, channels) or of tokens (batch, length), got {said}")
         if state is not None and self.config.decoder == "forecast":
             raise ValueError(
                 "state: a forecast model takes a whole window at once; forecast_by_steps goes step by step"

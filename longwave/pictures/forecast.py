@@ -10,8 +10,8 @@ from torch import Tensor
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, marker, short
 
 
-def draw_windows(windows: Sequence[tuple[Tensor, Tensor, Tensor]], context_shown: int) -> Any:
-    """A figure of (known, truth, forecast), each (steps,), one panel a window."""
+def draw_windows(windows: Sequence[tuple[Tensor, ...]], context_shown: int, column: str = "") -> Any:
+    """A figure of (known, truth, forecast), each (steps,) of the column of that name, one panel a window."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 2.1 * len(windows)), layout="constrained")
@@ -23,6 +23,7 @@ def draw_windows(windows: Sequence[tuple[Tensor, Tensor, Tensor]], context_shown
         axes.plot(torch.arange(len(truth) + 1), torch.cat((known[-1:], truth)), color=BLUE, linewidth=1, label="truth")
         axes.plot(after, forecast, color=ORANGE, linewidth=1.4, label="forecast", marker=marker(forecast))
         axes.axvline(0.5, color="0.8", linewidth=0.8, zorder=0)
+        axes.set_ylabel(as_drawn(short(column, 24)))
         axes.margins(x=0.01)
         if k == 0:
             axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
@@ -31,7 +32,7 @@ def draw_windows(windows: Sequence[tuple[Tensor, Tensor, Tensor]], context_shown
     return figure
 
 
-def draw_continuation(forecast: Any, path: Path) -> None:
+def draw_continuation(forecast: Any, path: str | Path) -> None:
     """The rows before and the forecast after them, one panel a column (at most eight, the target first)."""
     from matplotlib.figure import Figure
 
@@ -52,5 +53,5 @@ def draw_continuation(forecast: Any, path: Path) -> None:
             axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
     if not with_times:
         axes.set_xlabel("steps from the last known value")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)

@@ -11,7 +11,7 @@ from longwave.pictures.style import check_path
 from longwave.ssm import bilinear, hippo
 
 
-def draw_layer(layer: S4, L: int, path: Path) -> None:
+def draw_layer(layer: S4, L: int, path: str | Path) -> None:
     """Two panels: the states' responses to an impulse (the HiPPO basis), and all kernels of the layer, sorted by dt."""
     import matplotlib
 

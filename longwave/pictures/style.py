@@ -6,10 +6,11 @@ from typing import Any
 BLUE, ORANGE, GREY = "#2b6cb0", "#dd6b20", "#4a5568"
 
 
-def check_path(path: Path, option: str = "picture") -> None:
+def check_path(path: str | Path, option: str = "picture") -> None:
     """Refuse a file that could not be written as a picture: better before minutes of work than after."""
     from matplotlib.backend_bases import FigureCanvasBase
 
+    path = Path(path)
     endings = FigureCanvasBase.get_supported_filetypes()
     if path.suffix.lstrip(".").lower() not in endings:
         raise ValueError(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.data import catalogue
-from longwave.data.series import Series, Times, in_months, read_csv, step_name
+from longwave.data.series import Series, Times, from_frame, in_months, read_csv, step_name, write_csv
 from longwave.data.statistics import deviation_or_one, digest, mean_and_deviation, standardised
 from longwave.models import Spec
 from longwave.registry import nearest
@@ -378,6 +378,9 @@ def make_task(
     return replace(task, notes=(*task.notes, *absent))
 
 
+FRAME = "data.csv"  # in the folder of a run on a data frame: what it was trained on
+
+
 @TASKS.register("forecast")
 @dataclass(frozen=True)
 class ForecastConfig(TaskConfig):
@@ -414,6 +417,31 @@ class ForecastConfig(TaskConfig):
             features: Features = "M" if self.multivariate else "S"
             task = load(self.data, features, self.horizon, self.context, data_dir)
         return replace(task, time_features=self.time_features)
+
+    def on_frame(self, frame: Any, folder: Path) -> tuple["ForecastConfig", tuple[str, ...]]:
+        """The settings for a data frame, or for the path of a CSV file, and notes on how it was read.
+
+        A data frame is written into the folder of the run, so that it can be used again.
+        """
+        if isinstance(frame, (str, os.PathLike)):
+            return replace(self, data="own", csv=Path(frame)), ()
+        series = from_frame(frame, self.target, self.time, self.multivariate, self.fill)
+        custom(series, self.horizon, self.context)  # which refuses what cannot be trained on before anything is written
+        time = None if series.times is None else (self.time or _free_name("time", series.columns))
+        folder.mkdir(parents=True, exist_ok=True)
+        write_csv(folder / FRAME, series, time or "")
+        target = series.columns[series.target]
+        return replace(self, data="own", csv=folder / FRAME, target=target, time=time), series.notes
+
+    def in_folder(self, folder: Path) -> "ForecastConfig":
+        """With the data frame beside the run, wherever its folder is by now."""
+        is_stored = self.csv is not None and self.csv.name == FRAME and (folder / FRAME).exists()
+        return replace(self, csv=folder / FRAME) if is_stored else self
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    """The name, or a longer one if there is such a column already."""
+    return _free_name(f"{name}_", taken) if name in taken else name
 
 
 def _find(name: str, data_dir: str | os.PathLike[str] | None) -> tuple[Path, str]:

@@ -8,6 +8,16 @@ from typing import Any
 FIRST_LINE, NEXT_LINES = 10.0, 60.0  # seconds, where there is no terminal
 
 
+def time_left(seconds: float) -> str:
+    """A duration in words: minutes, and hours from two on."""
+    minutes = round(seconds / 60)
+    if minutes >= 120:
+        return f"{round(seconds / 3600)} hours left"
+    if minutes >= 1:
+        return f"{minutes} minute{'s' * (minutes > 1)} left"
+    return "less than a minute left"
+
+
 class Display:
     """Progress of a run: epoch, step, loss, score, time left."""
 
@@ -69,8 +79,8 @@ class Display:
             self.first_step, self.start = done, time.monotonic()
         elif seconds >= self.next_line:
             self.next_line = seconds + NEXT_LINES
-            left = round(seconds / (done - self.first_step) * (total - done) / 60)
-            self.say(f"epoch {done / self.batches:5.2f}  step {done:6d}  loss {loss:.4f}  {left} minutes left")
+            left = time_left(seconds / (done - self.first_step) * (total - done))
+            self.say(f"epoch {done / self.batches:5.2f}  step {done:6d}  loss {loss:.4f}  {left}")
 
     def validating(self) -> None:
         """Before a validation."""

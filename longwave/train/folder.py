@@ -4,6 +4,7 @@ import json
 import math
 import platform
 import shlex
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,13 @@ from longwave.data import files
 from longwave.experiments import Experiment
 from longwave.models import load_model
 from longwave.tasks.base import Task
+from longwave.train import config_file
+from longwave.train.config_file import FORMAT
+from longwave.train.device import find_device
 
-FORMAT = 2  # of config.json; 1 had the settings of all mixers beside those of the model
+# What a run writes, besides the files of its task: what `overwrite` replaces.
+FILES = ("config.json", "metrics.jsonl", "result.json", "report.html", "best", "checkpoints")
+REPLACED = ".replaced"  # the files of an earlier run, until those of the new one are there
 
 
 @dataclass(frozen=True)
@@ -44,10 +50,7 @@ class RunConfig:
     @classmethod
     def from_dict(cls, content: Any, path: Path) -> "RunConfig":
         """The inverse of `to_dict`; `path` is what messages call the file."""
-        if not isinstance(content, dict) or content.get("format") not in (1, FORMAT) or "experiment" not in content:
-            raise ValueError(
-                f"{path}: expected the config.json of a run in format {FORMAT} or older; written by another longwave?"
-            )
+        config_file.check(content, path)
         try:
             experiment = Experiment.from_dict(content["experiment"], str(path))
         except ValueError as error:
@@ -65,13 +68,15 @@ class RunConfig:
 class RunFolder:
     """One run on disk. Its config.json is read once, when it is opened."""
 
-    def __init__(self, path: Path, config: RunConfig) -> None:
-        self.path, self.config = path, config
+    def __init__(self, path: str | Path, config: RunConfig) -> None:
+        self.path, self.config = Path(path), config
 
     @classmethod
-    def create(cls, path: Path, experiment: Experiment, task: Task, data_dir: Path | None) -> "RunFolder":
+    def create(
+        cls, path: str | Path, experiment: Experiment, task: Task, data_dir: Path | None, *, overwrite: bool = False
+    ) -> "RunFolder":
         """A folder for a new run; nothing is written before `write_config`."""
-        check_new(path)
+        check_new(path, overwrite)
         versions = {
             "longwave": longwave.__version__,
             "torch": torch.__version__,
@@ -81,26 +86,32 @@ class RunFolder:
         return cls(path, RunConfig(experiment, data_dir, task.describe(), command, versions))
 
     @classmethod
-    def open(cls, path: Path) -> "RunFolder":
+    def open(cls, path: str | Path) -> "RunFolder":
         """The folder of a run that was started earlier."""
-        file = path / "config.json"
-        try:
-            content = json.loads(file.read_text())
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path}: expected the folder of a run, with a config.json ({error})") from error
-        return cls(path, RunConfig.from_dict(content, file))
+        return cls(path, RunConfig.from_dict(config_file.read(path), Path(path) / "config.json"))
 
-    def write_config(self, artifacts: dict[str, bytes]) -> None:
-        """Write config.json, and beside it what the run needs to be used again."""
+    def write_config(self, artifacts: dict[str, bytes], *, overwrite: bool = False) -> None:
+        """Write config.json, and beside it what the run needs to be used again.
+
+        The files of an earlier run are moved aside first, if they may be overwritten, and removed when the new ones are
+        there. Files that no run wrote stay where they are.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
+        aside = self.path / REPLACED
+        if overwrite:
+            shutil.rmtree(aside, ignore_errors=True)
+            for old in filter(Path.exists, map(self.path.joinpath, FILES)):
+                aside.mkdir(exist_ok=True)
+                old.rename(aside / old.name)
         for name, content in artifacts.items():
             files.write_bytes(self.path / name, content)
         files.write_json(self.path / "config.json", self.config.to_dict())
+        shutil.rmtree(aside, ignore_errors=True)
 
-    def build_task(self, data_dir: Path | None = None) -> Task:
+    def build_task(self, data_dir: str | Path | None = None) -> Task:
         """The task of the run, made sure to be that of its training."""
         settings = self.config.experiment.task.in_folder(self.path)
-        task = settings.build(data_dir or self.config.data_dir)
+        task = settings.build(self.config.data_dir if data_dir is None else Path(data_dir))
         before, now = (json.loads(json.dumps(facts)) for facts in (self.config.task, task.describe()))
         for name in ("examples", *task.fingerprint):
             if before.get(name) and not _is_close(before[name], now[name]):
@@ -110,14 +121,15 @@ class RunFolder:
                 )
         return task
 
-    def load_best(self) -> Any:
-        """The best weights, ready to use."""
+    def load_best(self, device: str = "cpu") -> Any:
+        """The model with the best weights, ready to use on a device."""
+        where = find_device(device)
         if not (self.path / "best").exists():
             raise ValueError(
                 f"{self.path}: there are no weights yet, as the run was stopped before its first validation; go on "
                 f"with longwave train --resume {shlex.quote(str(self.path))}"
             )
-        return load_model(self.path / "best").eval()
+        return load_model(self.path / "best").to(where).eval()
 
     def artifact(self, name: str) -> bytes:
         """A file that the task left beside the run."""
@@ -159,10 +171,17 @@ class RunFolder:
         files.write_json(self.path / "result.json", result)
 
 
-def check_new(path: Path) -> None:
-    """Refuse a folder that has a run already."""
-    if (path / "config.json").exists():
-        raise ValueError(f"{path}: there is a run already; go on with longwave train --resume {path}, or choose --out")
+def check_new(path: str | Path, overwrite: bool = False) -> None:
+    """Refuse a folder that has a run already, unless it may be overwritten, and one that is another program's."""
+    if not (Path(path) / "config.json").exists():
+        return
+    if overwrite:
+        config_file.read(path)  # which refuses what is no run
+        return
+    raise ValueError(
+        f"{path}: there is a run already; go on with longwave train --resume {shlex.quote(str(path))}, replace it with "
+        "--overwrite, or choose another folder with --out"
+    )
 
 
 def _is_close(a: Any, b: Any) -> bool:

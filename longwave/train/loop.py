@@ -16,14 +16,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from accelerate import Accelerator, DistributedType
-from accelerate.state import AcceleratorState
+from accelerate import DistributedType
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from longwave import ops
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task
 from longwave.train import checkpoint, trackers
+from longwave.train.device import find_device, make_accelerator
 from longwave.train.display import Display
 from longwave.train.folder import RunFolder
 from longwave.train.optim import param_groups
@@ -73,20 +73,18 @@ class ModelOnTask(nn.Module):
 class Run:
     """One training run in one folder."""
 
-    def __init__(self, folder: RunFolder, task: Task, *, quiet: bool = False) -> None:
+    def __init__(self, folder: RunFolder, task: Task, *, quiet: bool = False, device: str = "auto") -> None:
         self.folder, self.task = folder, task
         self.experiment = experiment = folder.config.experiment
         self.config = experiment.loop.fitted(len(task.train), len(task.valid))
         assert self.config.epochs is not None
         self.epochs = self.config.epochs
-        precision, cpu = experiment.optim.precision, not torch.cuda.is_available()
-        if precision == "fp16" and cpu:
-            raise ValueError("precision: fp16 needs a GPU, and there is none; expected bf16 or no")
+        precision = experiment.optim.precision
+        if precision == "fp16" and find_device(device).type == "cpu":
+            raise ValueError("precision: fp16 needs a GPU, and this run has none; expected bf16 or no")
         trackers.check(self.config.tracker)
-        if AcceleratorState._shared_state and AcceleratorState().mixed_precision != precision:
-            AcceleratorState._reset_state()  # an earlier run in this process had another precision
-        self.accelerator = Accelerator(
-            mixed_precision=precision, cpu=cpu, log_with=self.config.tracker, project_dir=str(folder.path)
+        self.accelerator = make_accelerator(
+            device, precision, log_with=self.config.tracker, project_dir=str(folder.path)
         )
         kind = self.accelerator.distributed_type
         if kind in (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):

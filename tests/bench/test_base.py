@@ -8,6 +8,7 @@ import pytest
 from longwave.bench.base import BENCHES, DrawnBench
 from longwave.bench.measure import machine_line
 from longwave.bench.picture import Panel
+from longwave.cli.bench import _described
 
 
 @pytest.mark.usefixtures("tiny")
@@ -30,6 +31,12 @@ def test_figures_survive_json_and_fill_tables_and_panels(name):
     assert bench.notes(result)[-1] == machine_line(result["machine"])
     if isinstance(bench, DrawnBench):
         assert any(points for panel in bench.panels(result) for points in panel.lines.values())
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_help_without_torch_is_that_of_the_benches(name):
+    assert inspect.getdoc(_described()[name]) == inspect.getdoc(BENCHES[name])
+    assert list(_described()) == list(BENCHES)
 
 
 @pytest.mark.parametrize("name", BENCHES)

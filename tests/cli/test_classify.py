@@ -86,10 +86,11 @@ def test_custom_sequences_go_from_csv_to_labels(capsys):
 
 def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_it_was_moved(monkeypatch):
     x, labels = slopes(30, channels=2)
-    finished = runs.classify(x, labels, Path("run"), experiment=small_classifier(), quiet=True)
+    finished = runs.classify(x, labels, "run", experiment=small_classifier(), quiet=True)
     assert (finished.folder / "report.html").exists()
-    assert runs.evaluate(Path("run"), "test") == finished.result["test"]
-    assert len(classify(Path("run"), sequences.from_arrays(x)).labels) == 30
+    assert runs.evaluate("run", "test") == finished.result["test"]
+    assert runs.evaluate(Path("run"), device="cpu") == finished.result["test"]
+    assert len(classify("run", sequences.from_arrays(x)).labels) == 30
     with pytest.raises(ValueError, match="there is a run already"):
         runs.classify(x, labels, Path("run"))
     Path("elsewhere").mkdir()
@@ -130,7 +131,7 @@ def test_new_sequences_unlike_those_of_training_are_refused_or_noted(capsys):
 
 
 def test_a_run_that_classifies_needs_one_file_of_sequences(printed, capsys):
-    for arguments in ([], ["--npz", "my.npz", "--csv", "my.csv"]):
+    for arguments in ([], ["--npz", "my.npz", "--csv", "my.npz"]):
         assert call("predict", "run", *arguments) == 2
         assert "run is a run that classifies: expected --npz FILE or --csv FILE" in capsys.readouterr().err
     assert call("predict", "run", "--npz", "my.npz", "--picture", "a.png") == 2
@@ -141,8 +142,11 @@ def test_a_run_that_classifies_needs_one_file_of_sequences(printed, capsys):
     assert not list(Path().glob(".*.part"))
     assert call("predict", "run", "--npz", "my.npz", "--out", "my.npz") == 2
     assert "--out: my.npz is also --npz; name another file" in capsys.readouterr().err
+    assert call("predict", "run", "--npz", "my.npz", "--device", "cuda:99") == 2
+    assert "device: there is no 'cuda:99' here" in capsys.readouterr().err
     assert call("generate", "run") == 2
-    assert "run: a run of the kind classify cannot generate; use longwave predict run" in capsys.readouterr().err
+    error = "run: a run of the kind classify cannot generate; use longwave predict run"
+    assert capsys.readouterr().err == f"longwave: error: {error}\n"
 
 
 def test_a_run_is_scored_from_any_folder(printed, monkeypatch, capsys):

@@ -33,8 +33,13 @@ def test_the_program_is_installed():
     assert shown.stdout == f"{__version__}\n"
 
 
+def test_the_package_runs_as_a_module():
+    shown = subprocess.run([sys.executable, "-m", "longwave", "--version"], capture_output=True, text=True, timeout=120)
+    assert shown.stdout == f"{__version__}\n", shown.stderr
+
+
 def test_help_does_not_wait_for_torch():
-    every = [["--help"], ["--version"], [], ["train", "--help"], ["show", "--help"], ["trian"]]
+    every = [["--help"], ["--version"], [], ["train", "--help"], ["show", "--help"], ["trian"], ["bench", "--help"]]
     code = f"""
 import sys
 from longwave.cli.main import main
@@ -47,6 +52,66 @@ for arguments in {every!r}:
 """
     run = run_python(code)
     assert run.stdout.count("heavy: []") == len(every), run.stdout + run.stderr
+
+
+def test_mistakes_are_refused_without_torch(tmp_path):
+    """Which takes seconds to import. One interpreter for all: what one mistake imports would be seen after it."""
+    every = [
+        ["train", "etth1-720-smal"],
+        ["show", "xyzzy"],
+        ["train", "forecast", "--csv", "nothing.csv"],
+        ["train", "forecast", "--csv", "series.csv", "--csv=nothing.csv"],
+        ["train", "classify", "--npz", "nothing.npz"],
+        ["train", "text", "--file=nothing.txt"],
+        ["train", "etth1-24", "--task.csv", "nothing.csv"],
+        ["train", "--config"],
+        ["train", "--config", "nothing.json"],
+        ["show", "--config=series.csv"],
+        ["train", "--resume"],
+        ["train", "--resume", "nowhere"],
+        ["train", "--resume=nowhere", "--device", "cpu"],
+        ["train", "--resume", "nowhere", "--devise", "cpu"],
+        ["evaluate", "nowhere"],
+        ["evaluate", "nowhere", "--splt", "test"],
+        ["predict", "nowhere", "--csv", "series.csv"],
+        ["generate", "nowhere"],
+        ["bench"],
+        ["bench", "kernle"],
+    ]
+    code = f"""
+import sys
+from longwave.cli.main import main
+for arguments in {every!r}:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        print(ended.code, "torch" in sys.modules, arguments)
+"""
+    run = run_python(code, cwd=tmp_path)
+    assert run.stdout.splitlines() == [f"2 False {arguments}" for arguments in every], run.stderr
+    for words in ("did you mean 'etth1-720-small'?", "--csv: nothing.csv: there is no such file", "nowhere: expected"):
+        assert words in run.stderr
+
+
+@pytest.mark.parametrize("name", ["etth1-720-small", "scifar-resnet18", "text"])
+def test_help_explains_every_option_and_offers_nothing_that_the_task_decides(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    assert call("train", name, "--help") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for text in (
+        "Folder of the run; by default runs/NAME-seedN",
+        "Replace the run in that folder",
+        "Folder with the data sets",
+        "Train once with each of these seeds",
+        "No progress, only the result",
+        "Where to train: auto",
+    ):
+        assert text in shown
+    assert "set by the task" not in shown
+    for option in ("input-size", "output-size", "vocabulary", "time-size", "horizon", "mixer.length", "image-width"):
+        assert f"--model.{option}" not in shown
+    assert call("show", name, "--model.output-size", "3") == 2
+    assert "--model.output-size" in capsys.readouterr().err
 
 
 def test_help_names_every_command(capsys):
@@ -106,6 +171,8 @@ def test_nothing_is_a_mistake(capsys):
             "decoder: this task needs forecast or sequence, got last",
         ),
         (["train", *FORECAST, "--seeds", "0", "4294967296"], "seed: expected a number below 2^32"),
+        (["train", *FORECAST, "--device", "cuda:99"], "device: there is no 'cuda:99' here; expected one of auto, cpu"),
+        (["train", *FORECAST, "--device", "gpu"], "device: there is no 'gpu' here; expected one of auto, cpu"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
@@ -154,6 +221,48 @@ def test_show_prints_every_setting_as_json_after_the_overrides(capsys):
 def test_show_of_a_custom_series_takes_settings_without_a_prefix(capsys):
     shown = shown_by(capsys, "forecast", "--csv", "series.csv", "--horizon", "5")
     assert (shown["task"]["csv"], shown["task"]["horizon"]) == ("series.csv", 5)
+
+
+@pytest.mark.parametrize("name", ["etth1-720", "smnist", "scifar-resnet18", "wikitext2-words", "text"])
+def test_what_show_prints_is_read_again(name, capsys):
+    changes = ["--loop.epochs", "3", "--optim.lr", "0.5"]
+    shown = shown_by(capsys, name, *changes)
+    Path("my.json").write_text(json.dumps(shown))
+    assert shown_by(capsys, "--config", "my.json") == shown
+    again = shown_by(capsys, "--config=my.json", "--loop.epochs", "4")
+    assert again == shown | {"loop": shown["loop"] | {"epochs": 4}}
+
+
+def test_settings_of_a_file_may_be_replaced_by_those_of_another_kind(capsys):
+    Path("my.json").write_text(json.dumps(shown_by(capsys, "forecast", "--csv", "series.csv", "--horizon", "5")))
+    shown = shown_by(capsys, "--config", "my.json", "--horizon", "6", "--model.mixer.kind", "lstm")
+    assert (shown["name"], shown["task"]["csv"], shown["task"]["horizon"]) == ("forecast", "series.csv", 6)
+    assert shown["model"]["mixer"]["kind"] == "lstm"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "my.json: expected a JSON file with settings, as longwave show NAME prints them"),
+        ("{", "my.json: expected a JSON file with settings"),
+        ("[1, 2]", "my.json: expected a JSON file with settings, as longwave show NAME prints them, got [1, 2]"),
+        ('{"name": "a", "modle": {}}', "my.json: there is no setting 'modle'"),
+        ('{"name": "a", "task": {"kind": "forecats"}}', "my.json: task: kind: there is no 'forecats'"),
+        ('{"name": "a", "task": {"kind": "text"}, "loop": {"epoch": 1}}', "my.json: loop: there is no setting 'epoch'"),
+        ('{"name": "a", "task": {"kind": "text"}, "loop": {"epochs": "x"}}', "loop: epochs: expected a whole number"),
+        ('{"name": "a"}', "my.json: "),
+        ('{"task": {"kind": "text"}}', "my.json: "),
+    ],
+    ids=str,
+)
+def test_a_file_that_holds_no_settings_is_refused(content, message, capsys):
+    if content is not None:
+        Path("my.json").write_text(content)
+    assert call("train", "--config", "my.json") == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert "Traceback" not in shown.err
+    assert shown.out == ""
 
 
 @pytest.mark.parametrize("kind", MIXERS)

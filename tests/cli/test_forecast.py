@@ -15,6 +15,8 @@ from command import call
 from dense import run_python
 from trained import HORIZON, RECIPES, ROWS, START, write_series
 
+from longwave import runs
+
 TRAIN = ("train", *RECIPES["forecast"].arguments)
 
 
@@ -53,7 +55,7 @@ def test_predict_writes_the_rows_that_follow_and_a_picture(printed, capsys):
     assert capsys.readouterr().out == f"{HORIZON} rows: some/forecast.csv\npicture: some/forecast.png\n"
     with open("some/forecast.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    stamps = [datetime.fromisoformat(row["time"]) for row in rows]
+    stamps = [datetime.fromisoformat(row["date"]) for row in rows]
     assert stamps == [START + timedelta(hours=ROWS + k) for k in range(HORIZON)]
     assert all(math.isfinite(float(row["price"])) for row in rows)
     assert Path("some/forecast.png").read_bytes().startswith(b"\x89PNG")
@@ -67,13 +69,15 @@ def test_a_run_of_a_forecast_shows_its_own_options(printed, capsys):
     assert "--npz" not in shown
     assert call("predict", "run") == 2
     assert "--csv" in capsys.readouterr().err
+    assert call("predict", "run", "--csv", "series.csv", "--device", "cuda:99") == 2
+    assert "device: there is no 'cuda:99' here" in capsys.readouterr().err
     assert call("generate", "run") == 2
     assert "run: a run of the kind forecast cannot generate; use longwave predict run" in capsys.readouterr().err
 
 
 def test_a_forecast_has_its_digits_its_notes_and_files_of_its_own(capsys):
     write_series()
-    settings = [*TRAIN, "--horizon", "1", "--fill", "linear", "--model.vocabulary", "5"]
+    settings = [*TRAIN, "--horizon", "1", "--fill", "linear"]
     rows = [line.split(",") for line in Path("series.csv").read_text().splitlines()[1:]]
     body = [f"{date},{float(price) + 1e9:.4f}" for date, price in rows]
     name = 'a "strange", long $name$ that goes on and on'
@@ -133,6 +137,47 @@ def test_several_seeds_end_in_their_mean_and_spread_and_progress_stays_out_of_th
     assert "validation" not in shown.out
 
 
+def test_a_run_is_overwritten_only_when_asked_and_only_by_one_that_can_be_trained(printed, capsys):
+    Path("run/mine.txt").write_text("kept")
+    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    assert call(*TRAIN, "--out", "run", "--target", "prize") == 2
+    assert "prize" in capsys.readouterr().err  # the data comes first: there is no use in another folder
+    assert call(*TRAIN, "--out", "run") == 2
+    error = "run: there is a run already; go on with longwave train --resume run, replace it with --overwrite, or"
+    assert error in capsys.readouterr().err
+    for wrong in (["--target", "prize"], ["--optim.precision", "fp16"], ["--model.decoder", "mean"]):
+        assert call(*TRAIN, "--out", "run", "--overwrite", *wrong) == 2
+    assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
+    assert call(*TRAIN, "--out", "run", "--overwrite", "--horizon", "2") == 0
+    assert json.loads(Path("run/config.json").read_text())["experiment"]["task"]["horizon"] == 2
+    assert Path("run/mine.txt").read_text() == "kept"
+    assert not Path("run/.replaced").exists()
+    assert call("evaluate", "run", "--device", "cpu") == 0
+    result = json.loads(Path("run/result.json").read_text())
+    assert f"test mse {result['test']['mse']:.6f}" in capsys.readouterr().out
+
+
+def test_the_config_of_a_run_trains_the_same_again(printed):
+    assert call("train", "--config", "run/config.json", "--out", "again", "--quiet") == 0
+    same = [Path(name, "best", "model.safetensors").read_bytes() for name in ("run", "again")]
+    assert same[0] == same[1]
+
+
+def test_runs_on_two_files_do_not_collide(monkeypatch):
+    folders = []
+    monkeypatch.setattr(runs, "start_seeds", lambda _, found, *__, **___: folders.append(found) or ())
+    write_series()
+    Path("other.csv").write_bytes(Path("series.csv").read_bytes())
+    for arguments in ([], ["--csv", "other.csv"], ["--csv", "other.csv", "--seeds", "1", "2"], ["--out", "a/b"]):
+        assert call(*TRAIN, *arguments) == 0
+    assert folders == [
+        {0: Path("runs/forecast-series-seed0")},
+        {0: Path("runs/forecast-other-seed0")},
+        {seed: Path(f"runs/forecast-other-seed{seed}") for seed in (1, 2)},
+        {0: Path("a/b")},
+    ]
+
+
 def test_a_folder_in_the_way_of_any_seed_stops_before_the_first_is_trained(capsys):
     write_series()
     Path("run-seed2").mkdir()
@@ -144,7 +189,7 @@ def test_a_folder_in_the_way_of_any_seed_stops_before_the_first_is_trained(capsy
 
 def test_a_run_that_diverges_ends_with_exit_code_1_and_says_what_broke(capsys):
     write_series()
-    assert call(*TRAIN, "--out", "run", "--optim.lr", "1e38") == 1
+    assert call(*TRAIN, "--out", "run", "--optim.lr", "1e30") == 1
     shown = capsys.readouterr().err
     assert re.search(r"longwave: the run failed: .* is not finite at step \d+ \(learning rate .* weight", shown)
 

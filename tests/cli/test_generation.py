@@ -122,10 +122,12 @@ def test_a_mistake_is_refused(text_run, capsys):
         (["--top-p", "2"], "top_p: expected a probability above 0 and up to 1"),
         (["--length", "0"], "length: expected a whole number of tokens, at least 1, got 0"),
         (["--count", "0"], "count: expected at least 1, got 0"),
+        (["--device", "cuda:99"], "device: there is no 'cuda:99' here; expected one of auto, cpu"),
     ):
         assert call("generate", "run", *arguments) == 2
         captured = capsys.readouterr()
         assert hint in captured.err
+        assert "seed" not in captured.err.replace("--seed", "")  # the error alone
         assert captured.out == ""
     assert call("predict", "run", "--csv", "my.txt") == 2
     assert "run: a run of the kind text cannot predict; use longwave generate run" in capsys.readouterr().err
@@ -137,10 +139,13 @@ def test_a_mistake_with_images_is_refused(image_run, capsys):
         (["--length", "9"], "Unrecognized options: --length"),
         (["--images", "8"], "images: expected numbers from 0 to 7 of test images, got 8"),
         (["--count", "0"], "count: expected at least 1, got 0"),
+        (["--temperature", "-1"], "temperature: expected a finite number from 0"),
         (["--out", "digits"], "expected a picture ending in one of"),
     ):
         assert call("generate", "run", *arguments) == 2
-        assert hint in capsys.readouterr().err
+        captured = capsys.readouterr().err
+        assert hint in captured
+        assert "seed" not in captured.replace("--seed", "")
 
 
 def test_a_text_that_changed_is_refused(text_run, capsys):

@@ -4,8 +4,9 @@ import gzip
 
 import numpy as np
 import pytest
+from frame import Frame
 
-from longwave.data.series import Series, from_frame, read_csv, step_name
+from longwave.data.series import Series, from_frame, read, read_csv, step_name, write_csv
 
 HOURLY = [f"2020-01-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in range(48)]
 
@@ -224,25 +225,16 @@ def test_a_path_that_is_no_text_file_is_refused(tmp_path, prices):
         read_csv(tmp_path / "latin.csv", "prix")
 
 
-class Column:
-    def __init__(self, cells):
-        self.cells = cells
-
-    def to_numpy(self):
-        return np.asarray(self.cells)
-
-
-class Frame(dict):
-    """The little of a data frame that is asked for."""
-
-    def __init__(self, index=None, **columns):
-        super().__init__({name: Column(cells) for name, cells in columns.items()})
-        self.columns = list(columns)
-        if index is not None:
-            self.index = Column(index)
-
-    def __len__(self):
-        return len(next(iter(self.values())).to_numpy())
+@pytest.mark.parametrize("time", ["when", None])
+def test_a_series_comes_back_from_a_file_to_the_bit(time, tmp_path):
+    numbers = np.random.default_rng(0).standard_normal((48, 2)) * 1e9
+    index = np.array(HOURLY, "datetime64[s]") if time else None
+    series = from_frame(Frame(index=index, **{'a "b", c': numbers[:, 0], "d": numbers[:, 1]}), "d", multivariate=True)
+    write_csv(tmp_path / "a.csv", series, "when")
+    again = read(tmp_path / "a.csv", "d", time, multivariate=True)
+    np.testing.assert_array_equal(again.values, series.values)
+    np.testing.assert_array_equal(again.times, series.times)
+    assert (again.columns, again.target, again.step) == (series.columns, series.target, series.step)
 
 
 def test_a_data_frame_reads_as_the_file_of_the_same_rows(prices):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from image_files import write_cifar10, write_mnist
 from text_files import write_wikitext2
 
 from longwave import generate
+from longwave.cli import _early
 from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig, OptimConfig
 from longwave.infer.base import GENERATORS, PREDICTORS
 from longwave.layers import MIXERS, S4Config
@@ -29,6 +31,27 @@ GENERATIVE = [name for name, e in EXPERIMENTS.items() if isinstance(e.task, Text
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_comes_back_from_json(name):
     assert Experiment.from_dict(json.loads(dumps(EXPERIMENTS[name]))) == EXPERIMENTS[name]
+
+
+def test_the_command_line_knows_every_name_without_torch():
+    """After a change: longwave list --all > longwave/experiments/names.txt."""
+    assert _early.NAMES.read_text().split() == list(EXPERIMENTS)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "name"),
+    [
+        (Experiment("forecast", ForecastConfig(csv=Path("some/my.csv"))), "forecast-my"),
+        (Experiment("forecast", ForecastConfig(csv=Path("my.2024.csv.gz"))), "forecast-my.2024"),
+        (Experiment("classify", ClassifyConfig(npz=Path("my.npz"))), "classify-my"),
+        (Experiment("text", TextConfig(file=Path("my.txt"))), "text-my"),
+        (Experiment("text", TextConfig()), "text"),
+        (EXPERIMENTS["etth1-720"], "etth1-720"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_run_on_custom_data_is_called_by_its_file(experiment, name):
+    assert experiment.run_name == name
 
 
 def test_paths_come_back_as_paths(tmp_path):

@@ -19,12 +19,12 @@ def test_images_from_nothing_need_no_data_and_follow_from_the_seed(run):
     Path("data").rename("gone")
     drawn = draw_images(run, 2, seed=0)
     assert (drawn.shape, drawn.dtype) == ((2, 28, 28), np.uint8)
-    np.testing.assert_array_equal(drawn, draw_images(run, 2, seed=0))
+    np.testing.assert_array_equal(drawn, draw_images("run", 2, device="cpu", seed=0))
 
 
 def test_completions_keep_the_upper_half_of_test_images(run):
     Path("data").rename("moved")
-    originals, made = complete_images(run, [5, 2], 3, Path("moved"), seed=0)
+    originals, made = complete_images("run", [5, 2], 3, "moved", seed=0)
     (_, _), (test, _) = read_mnist(Path("moved/mnist"))
     np.testing.assert_array_equal(originals, test[[5, 2], ..., 0])
     assert made.shape == (2, 3, 28, 28)

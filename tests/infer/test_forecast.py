@@ -27,6 +27,7 @@ def test_a_forecast_follows_the_last_row_and_is_that_of_the_model(run):
     ]
     folder = RunFolder.open(run)
     task, model = folder.build_task(), folder.load_best()
+    assert found.time == "date"  # as in the series
     np.testing.assert_array_equal(found.known, task.data.series.values[-CONTEXT:])
     batch, _ = task.inputs.continuation(task.data.series)
     with torch.no_grad():
@@ -37,7 +38,7 @@ def test_a_forecast_follows_the_last_row_and_is_that_of_the_model(run):
 def test_a_series_that_ends_before_a_test_window_has_the_forecast_that_was_scored(run):
     lines = Path("series.csv").read_text().splitlines()
     Path("cut.csv").write_text("\n".join(lines[:-HORIZON]) + "\n")
-    found = forecast(run, Path("cut.csv"))
+    found = forecast("run", "cut.csv", device="cpu")
     folder = RunFolder.open(run)
     task = folder.build_task()
     batch = task.test.batch([len(task.test) - 1])
@@ -64,14 +65,15 @@ def test_a_run_of_another_kind_is_refused(trained_runs):
 
 
 @pytest.mark.parametrize("with_times", [True, False])
-def test_a_forecast_is_written_with_twelve_digits_and_names_as_they_are(with_times):
+@pytest.mark.parametrize("time", ["date", None])
+def test_a_forecast_is_written_with_twelve_digits_and_names_as_they_are(with_times, time):
     names, values = ("a, b", 'c "d"'), np.array([[1e9 + 0.125, 0.1]])
     times = np.array(["2024-01-01T05:00:00"], dtype="datetime64[s]") if with_times else None
-    made = Continuation(names, names[0], np.zeros((1, 2)), None, values, times)
-    made.write(Path("new/forecast.csv"))
+    made = Continuation(names, names[0], np.zeros((1, 2)), None, values, times, time=time)
+    made.write("new/forecast.csv")
     with open("new/forecast.csv", newline="") as file:
         head, row = csv.reader(file)
-    assert head == [*(["time"] if with_times else []), *names]
+    assert head == [*([time or "time"] if with_times else []), *names]
     assert row == [*(["2024-01-01 05:00:00"] if with_times else []), "1000000000.12", "0.1"]
     if with_times:
         assert datetime.fromisoformat(row[0]) == datetime(2024, 1, 1, 5)

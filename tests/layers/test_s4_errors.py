@@ -76,7 +76,12 @@ def test_bounds_of_dt_that_are_none_are_refused(low, high):
         (zeros(2, H, 5), r"torch\.float32 \(2, 4, 5\)"),
         (zeros(2, 5, H, dtype=torch.int64), r"torch\.int64 \(2, 5, 4\)"),
         (zeros(2, 5, H, dtype=torch.complex64), r"torch\.complex64 \(2, 5, 4\)"),
-        (zeros(2, 5, H).numpy(), r"array\("),
+        (zeros(2, 5, H).numpy(), r"a numpy array float32 \(2, 5, 4\); call torch\.from_numpy\(u\)$"),
+        (
+            zeros(2, 5, H, dtype=torch.float64).numpy(),
+            r"a numpy array float64 .*; call torch\.from_numpy\(u\)\.float\(\)$",
+        ),
+        ([1.0] * 100, r"\[1\.0, 1\.0, 1\.0, 1\.0, 1\.0, 1\.0, \.\.\.\]$"),
         ([1.0, 2.0], r"\[1\.0, 2\.0\]"),
         (None, "None"),
     ],

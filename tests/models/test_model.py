@@ -4,15 +4,18 @@ import itertools
 import json
 import math
 import pickle
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from mixer_settings import sequence_config
 from safetensors.torch import load_file, save_file
 
-from longwave.layers import MIXERS
+import longwave
+from longwave.layers import MIXERS, S4Config
 from longwave.layers.block import MaskedBatchNorm, valid_steps
-from longwave.models import SequenceConfig, SequenceModel, Spec
+from longwave.models import ResNet, ResNetConfig, SequenceConfig, SequenceModel, Spec
 from longwave.models.pretrained import FORMAT
 
 L, HORIZON, CLOSE = 11, 3, 1e-9
@@ -380,6 +383,38 @@ def test_settings_that_make_no_model_are_refused(change, message):
         SequenceModel(sequence_config(**TINY, **change))
 
 
+def test_a_model_is_built_from_keywords_as_from_settings():
+    settings = {"d_model": 8, "n_layers": 1, "input_size": 3, "output_size": 5}
+    assert SequenceModel(**settings).config == SequenceConfig(**settings)
+    assert SequenceModel(**settings)(torch.randn(2, 4, 3))[0].shape == (2, 5)
+    config = SequenceConfig(**settings)
+    assert SequenceModel(config, n_layers=2).config == replace(config, n_layers=2)
+    assert SequenceModel(**settings, mixer="lstm").config.mixer == MIXERS["lstm"]()
+    assert SequenceModel(**settings, mixer=S4Config(d_state=4)).config.mixer == S4Config(d_state=4)
+    assert ResNet(width=2, output_size=4).config == ResNetConfig(width=2, output_size=4)
+    assert longwave.SequenceModel is SequenceModel
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"d_modle": 8}, "SequenceConfig: there is no setting 'd_modle'; expected one of .*did you mean 'd_model'"),
+        ({"mixer": "lsmt"}, "mixer: there is no 'lsmt'; .*did you mean 'lstm'"),
+    ],
+)
+def test_a_wrong_keyword_is_refused_with_the_nearest(settings, message):
+    with pytest.raises(ValueError, match=message):
+        SequenceModel(**settings)
+
+
+def test_a_numpy_array_is_refused_with_what_to_call_and_without_its_numbers():
+    came = r"got a numpy array float64 \(2, 4, 1\); call torch.from_numpy\(x\).float\(\)$"
+    with pytest.raises(ValueError, match=rf"^x: expected a tensor \(batch, length, channels\) .*{came}"):
+        SequenceModel(d_model=4, n_layers=1)(np.zeros((2, 4, 1)))
+    with pytest.raises(ValueError, match=r"got a numpy array int64 \(2, 4\); call torch.from_numpy\(x\)$"):
+        SequenceModel(d_model=4, n_layers=1, vocabulary=5)(np.zeros((2, 4), np.int64))
+
+
 def test_a_model_that_wants_time_says_so():
     with pytest.raises(ValueError, match="time: this model wants 4 features of time a step, got none"):
         make("time")(torch.randn(1, L, 2))
@@ -499,11 +534,15 @@ DAMAGES = {
     ),
     "a text for a number": (
         lambda f: replace_config(f, lambda c: c["config"].update(d_model="four")),
-        "config.json: its settings make no model",
+        "config.json: d_model: expected a whole number, got 'four'",
     ),
     "a number for a text": (
         lambda f: replace_config(f, lambda c: c["config"].update(decoder=3)),
-        "config.json: its settings make no model: decoder",
+        "config.json: decoder: expected .*, got 3",
+    ),
+    "a width of 0": (
+        lambda f: replace_config(f, lambda c: c["config"].update(d_model=0)),
+        "config.json: its settings make no model: d_model",
     ),
     "an unknown mixer": (
         lambda f: replace_config(f, lambda c: c["config"]["mixer"].update(kind="s9")),

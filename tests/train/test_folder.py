@@ -97,6 +97,27 @@ def test_a_folder_with_a_run_is_not_written_over(folder):
         RunFolder.create(folder.path, folder.config.experiment, folder.build_task(), None)
 
 
+def test_overwriting_replaces_the_files_of_the_run_and_keeps_all_others(folder):
+    (folder.path / "best").mkdir()
+    (folder.path / "best" / "model.safetensors").write_text("old")
+    (folder.path / "result.json").write_text("{}")
+    (folder.path / ".replaced").mkdir()  # which a kill left
+    (folder.path / "mine.csv").write_text("kept")
+    experiment = dataclasses.replace(folder.config.experiment, name="new")
+    made = RunFolder.create(str(folder.path), experiment, folder.build_task(), None, overwrite=True)
+    assert RunFolder.open(folder.path).config.experiment.name == "classify"  # nothing has changed yet
+    made.write_config({}, overwrite=True)
+    assert RunFolder.open(folder.path).config.experiment.name == "new"
+    assert {path.name for path in folder.path.iterdir()} == {"config.json", "notes.txt", "mine.csv"}
+
+
+def test_what_is_no_run_is_never_overwritten(tmp_path):
+    (tmp_path / "config.json").write_text('{"of": "another program"}')
+    with pytest.raises(ValueError, match=r"config\.json: expected the config\.json of a run"):
+        check_new(tmp_path, overwrite=True)
+    check_new(tmp_path / "nothing there", overwrite=True)
+
+
 def test_the_config_says_where_the_data_was(tmp_path, folder):
     assert RunFolder.open(folder.path).config.data_dir == tmp_path / "data"
     config = dataclasses.replace(folder.config, data_dir=None)

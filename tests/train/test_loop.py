@@ -18,7 +18,7 @@ from longwave.experiments import LoopConfig, OptimConfig
 from longwave.models import SequenceModel
 from longwave.tasks.classification import custom
 from longwave.train import checkpoint, loop
-from longwave.train.display import Display
+from longwave.train.display import Display, time_left
 from longwave.train.loop import Interrupted, TrainingError
 
 # Four batches an epoch, two epochs, a validation every two batches: at steps 2, 4, 6 and 8.
@@ -583,6 +583,22 @@ def test_a_quiet_run_says_nothing(tmp_path, capsys):
 def test_brackets_in_a_folder_name_are_shown_as_they_are(capsys):
     Display(False, 1, 1, "mse").say("going on in runs/[bold]x")
     assert capsys.readouterr().err == "going on in runs/[bold]x\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "less than a minute left"),
+        (29, "less than a minute left"),
+        (60, "1 minute left"),
+        (100, "2 minutes left"),
+        (119 * 60, "119 minutes left"),
+        (120 * 60, "2 hours left"),
+        (200 * 3600, "200 hours left"),
+    ],
+)
+def test_the_time_left_is_said_as_a_person_would(seconds, words):
+    assert time_left(seconds) == words
 
 
 # The folder, and mistakes

@@ -1,0 +1,44 @@
+"""Mistakes that are seen before torch is imported, which takes seconds: names, files and folders that are not there."""
+
+import sys
+from importlib.metadata import entry_points
+from itertools import zip_longest
+from pathlib import Path
+
+INPUTS = ("csv", "npz", "file")  # options that name a file to read
+NAMES = Path(__file__).parent.parent / "experiments" / "names.txt"
+
+
+def is_complete(package: str) -> bool:
+    """Whether all kinds of a package are in its files: plug-ins and this process may have added some."""
+    return package not in sys.modules and not entry_points(group="longwave.plugins")
+
+
+def check_name(name: str) -> None:
+    """Refuse the name of no experiment."""
+    if not is_complete("longwave.experiments"):
+        return
+    names = NAMES.read_text().split()
+    if name not in names:
+        from longwave.registry import nearest
+
+        raise ValueError(f"experiment: there is no {name!r}; {nearest(name, names)}; longwave list shows them all")
+
+
+def check_inputs(arguments: list[str]) -> None:
+    """Refuse a file that is to be read and is not there."""
+    given: dict[str, str] = {}  # of an option that is given twice, the last counts
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        option, is_joined, value = argument.partition("=")
+        if option.removeprefix("--").removeprefix("task.") in INPUTS and option.startswith("--"):
+            given[option] = value if is_joined else following
+    for option, value in given.items():
+        if value not in ("", "None") and not Path(value).expanduser().exists():
+            raise FileNotFoundError(f"{option}: {value}: there is no such file")
+
+
+def check_run(folder: str | Path) -> None:
+    """Refuse what is not the folder of a run."""
+    from longwave.train import config_file
+
+    config_file.read(folder)

@@ -1,0 +1,75 @@
+"""Where models run: the device that a user names, and accelerate on it."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+
+VARIABLE = "ACCELERATE_TORCH_DEVICE"  # by which accelerate is told of a device, as it has no argument for it
+
+
+def find_device(name: str) -> torch.device:
+    """The device of a name: cpu, cuda, cuda:1, mps ...; auto is the first GPU, or else the CPU."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        count = 1 if device.type == "cpu" else torch.get_device_module(device.type).device_count()
+    except (AttributeError, RuntimeError):  # no such name, or nothing that one could compute on
+        count = 0
+    if count == 0 or (device.index or 0) >= count:
+        raise ValueError(f"device: there is no {name!r} here; expected one of auto, {', '.join(_present())}")
+    return device
+
+
+def _present() -> list[str]:
+    """The devices of this machine, by name."""
+    found = ["cpu"]
+    if torch.accelerator.is_available():
+        kind = torch.accelerator.current_accelerator()
+        found += [f"{kind}:{index}" for index in range(torch.accelerator.device_count())]
+    return found
+
+
+def make_accelerator(name: str, precision: str, **options: Any) -> Accelerator:
+    """accelerate on a device. Where several processes were launched, each has a device of its own by its rank.
+
+    accelerate keeps one state for the whole process: an earlier run may have had another device or precision.
+    """
+    device = find_device(name)
+    if "LOCAL_RANK" in os.environ and device.index is not None:
+        raise ValueError(
+            f"device: expected auto or {device.type}, as each of several processes has a device of its own, "
+            f"got {name!r}"
+        )
+    if AcceleratorState._shared_state:
+        state = AcceleratorState()
+        if not _is_same(state.device, device):
+            AcceleratorState._reset_state(reset_partial_state=True)
+        elif state.mixed_precision != precision:
+            AcceleratorState._reset_state()
+    with _telling_accelerate(name, device):
+        return Accelerator(mixed_precision=precision, cpu=device.type == "cpu", **options)
+
+
+@contextlib.contextmanager
+def _telling_accelerate(name: str, device: torch.device) -> Iterator[None]:
+    """While accelerate starts: the device that a user named. `auto` leaves the choice to the variable, if it is set."""
+    before = os.environ.get(VARIABLE)
+    if "LOCAL_RANK" not in os.environ and not (name == "auto" and before):
+        os.environ[VARIABLE] = str(device)
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE, None)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
+def _is_same(one: torch.device, other: torch.device) -> bool:
+    """Whether two devices are one; `cuda` may be any of its kind."""
+    return one.type == other.type and (one.index == other.index or None in (one.index, other.index))

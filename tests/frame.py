@@ -1,0 +1,24 @@
+"""A data frame for tests: pandas and polars need not be installed."""
+
+import numpy as np
+
+
+class Column:
+    def __init__(self, cells):
+        self.cells = cells
+
+    def to_numpy(self):
+        return np.asarray(self.cells)
+
+
+class Frame(dict):
+    """The little of a data frame that is asked for."""
+
+    def __init__(self, index=None, **columns):
+        super().__init__({name: Column(cells) for name, cells in columns.items()})
+        self.columns = list(columns)
+        if index is not None:
+            self.index = Column(index)
+
+    def __len__(self):
+        return len(next(iter(self.values())).to_numpy())

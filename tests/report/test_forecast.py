@@ -1,0 +1,29 @@
+"""The report of a forecast shows it in the units of the data."""
+
+import numpy as np
+import pytest
+from constant_model import answering
+
+from longwave.report import forecast
+from longwave.tasks.forecasting import ForecastConfig
+
+
+@pytest.mark.parametrize("multivariate", [False, True])
+def test_windows_are_drawn_in_the_units_of_the_data(multivariate, tmp_path, monkeypatch):
+    prices = 1000 + 50 * np.sin(np.arange(100))
+    rows = (f"{price},{k}" for k, price in enumerate(prices))
+    (tmp_path / "my.csv").write_text("price,volume\n" + "\n".join(rows) + "\n")
+    task = ForecastConfig(
+        csv=tmp_path / "my.csv", target="price", multivariate=multivariate, horizon=3, context=10
+    ).build()
+    drawn = []
+    monkeypatch.setattr(forecast, "draw_windows", lambda *arguments: drawn.append(arguments))
+    monkeypatch.setattr(forecast, "image", lambda draw, alt: draw() or alt)
+    truth = task.test.batch([0, 6, 11, 17])["y"]  # 18 windows in 20 rows
+    forecast.report(answering(truth), task)
+    ((windows, _, column),) = drawn
+    assert column == "price"
+    for (known, true, guess), first in zip(windows, (80, 86, 91, 97), strict=True):
+        np.testing.assert_allclose(known, prices[first - 10 : first], rtol=1e-6)
+        np.testing.assert_allclose(true, prices[first : first + 3], rtol=1e-6)
+        np.testing.assert_allclose(guess, true)
