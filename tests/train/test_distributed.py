@@ -15,7 +15,7 @@ from accelerate import DistributedType
 from filelock import FileLock
 from tiny import make_experiment, make_run, make_task
 
-from longwave.train import loop
+from longwave.train import device
 from longwave.train.loop import TrainingError
 
 
@@ -137,7 +137,7 @@ def test_a_launcher_that_cuts_up_the_model_is_refused(kind, tmp_path, monkeypatc
         def __init__(self, **settings):
             pass
 
-    monkeypatch.setattr(loop, "Accelerator", Launched)
+    monkeypatch.setattr(device, "Accelerator", Launched)
     with pytest.raises(TrainingError, match=f"the whole model in every process, and was launched with {kind.value}"):
         make_run(tmp_path, make_experiment(), make_task(), quiet=True)
 
