@@ -3,7 +3,6 @@
 The data (ETTh1, two years of hourly transformer temperatures) comes with the package; nothing is downloaded.
 """
 
-import shutil
 from pathlib import Path
 
 import torch
@@ -20,8 +19,7 @@ def main() -> None:
     """Train, compare, stream."""
     experiment = EXPERIMENTS.find("etth1-720-small")
     print("Forecasting 720 hours of ETTh1 from the 336 before them: a few minutes on two cores.\n", flush=True)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    finished = runs.start(experiment, FOLDER)
+    finished = runs.start(experiment, FOLDER, overwrite=True)
     print_scores(experiment.name, finished.result)
 
     # The same forecast twice: as one convolution over the window, and as a recurrence, one hour at a time.

@@ -111,7 +111,7 @@ def _offered(settings: Any) -> Any:
     """The settings in a class of their own, in which those that the task decides are no options."""
     import tyro
 
-    types, fields = get_type_hints(type(settings)), []
+    types, values, fields = get_type_hints(type(settings)), {}, []
     for one in dataclasses.fields(settings):
         value, annotation = getattr(settings, one.name), types[one.name]
         if dataclasses.is_dataclass(value):
@@ -119,12 +119,13 @@ def _offered(settings: Any) -> Any:
             annotation = type(value)
         elif one.metadata.get("set_by_task"):
             annotation = Annotated[annotation, tyro.conf.Fixed, tyro.conf.Suppress]
-        fields.append((one.name, annotation, field(default=value)))
+        values[one.name] = value
+        fields.append((one.name, annotation, field(default_factory=lambda value=value: value)))  # type: ignore[misc]
     names = {"__doc__": inspect.getdoc(settings), "original": type(settings)}
     kind = dataclasses.make_dataclass(
         type(settings).__name__, fields, bases=(type(settings),), namespace=names, frozen=True
     )
-    return kind(**{one.name: one.default for one in dataclasses.fields(kind)})
+    return kind(**values)
 
 
 def _chosen(settings: Any) -> Any:

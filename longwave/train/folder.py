@@ -106,7 +106,8 @@ class RunFolder:
         for name, content in artifacts.items():
             files.write_bytes(self.path / name, content)
         files.write_json(self.path / "config.json", self.config.to_dict())
-        shutil.rmtree(aside, ignore_errors=True)
+        if overwrite:
+            shutil.rmtree(aside, ignore_errors=True)
 
     def build_task(self, data_dir: str | Path | None = None) -> Task:
         """The task of the run, made sure to be that of its training."""

@@ -75,9 +75,12 @@ def test_mistakes_are_refused_without_torch(tmp_path):
         ["evaluate", "nowhere", "--splt", "test"],
         ["predict", "nowhere", "--csv", "series.csv"],
         ["generate", "nowhere"],
+        ["predict", "run", "--csv", "nothing.csv"],
         ["bench"],
         ["bench", "kernle"],
     ]
+    Path("run").mkdir()
+    Path("run/config.json").write_text('{"format": 2, "experiment": {}}')
     code = f"""
 import sys
 from longwave.cli.main import main

@@ -111,6 +111,15 @@ def test_overwriting_replaces_the_files_of_the_run_and_keeps_all_others(folder):
     assert {path.name for path in folder.path.iterdir()} == {"config.json", "notes.txt", "mine.csv"}
 
 
+def test_what_a_kill_left_of_an_overwritten_run_stays_until_it_is_overwritten_again(folder):
+    (folder.path / "config.json").rename(folder.path / "notes.json")
+    (folder.path / ".replaced").mkdir()
+    folder.write_config({})
+    assert (folder.path / ".replaced").exists()
+    folder.write_config({}, overwrite=True)
+    assert not (folder.path / ".replaced").exists()
+
+
 def test_what_is_no_run_is_never_overwritten(tmp_path):
     (tmp_path / "config.json").write_text('{"of": "another program"}')
     with pytest.raises(ValueError, match=r"config\.json: expected the config\.json of a run"):
