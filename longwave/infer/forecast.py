@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from longwave.data.series import read_csv
+from longwave.data.series import Series, read_csv
 from longwave.infer.base import PREDICTORS, Action, check_distinct
 from longwave.infer.table import write_csv
 from longwave.pictures.forecast import draw_continuation
 from longwave.pictures.style import check_path
-from longwave.tasks.base import call
 from longwave.tasks.forecasting import SETS, ForecastInput
+from longwave.tasks.forecasting import forecast as call_model
 from longwave.train.folder import RunFolder
 
 
@@ -49,10 +49,14 @@ def _forecast(folder: RunFolder, csv: Path) -> Continuation:
         raise ValueError(f"{folder.path}: expected a run of a forecast, got one of the kind {settings.kind}")
     inputs = ForecastInput.from_dict(folder.config.task["inputs"])
     time = settings.time if settings.csv is not None else SETS[settings.data].time
-    series = read_csv(csv, inputs.target, time, settings.multivariate, settings.fill, inputs.columns)
+    if time is None:
+        time = folder.config.task.get("time_column")  # the one that was found in training
+    series = read_csv(
+        csv, inputs.target, time, settings.multivariate, settings.fill, inputs.columns, settings.duplicates
+    )
     batch, future = inputs.continuation(series)
     with torch.no_grad():
-        y = call(folder.load_best(), batch)[:, -inputs.horizon :]
+        y = call_model(folder.load_best(), batch, settings.independent)[:, -inputs.horizon :]
     if not y.isfinite().all():
         raise ValueError(f"{csv}: the model has no finite answer; the values are too far from those of training")
     order = [series.columns.index(name) for name in inputs.columns]
@@ -63,8 +67,27 @@ def _forecast(folder: RunFolder, csv: Path) -> Continuation:
         known_times=None if series.times is None else series.times[-inputs.context :],
         values=inputs.restore(y[0].double().numpy()),
         times=future,
-        notes=tuple(series.notes),
+        notes=(*series.notes, *_unlike_training(series, inputs, folder.config.task.get("range"))),
     )
+
+
+def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Iterator[str]:
+    """A note for each column most of whose context lies outside the values of training.
+
+    Runs of longwave 0.1.0 did not store these; there it is outside of five deviations around the mean.
+    """
+    for k, name in enumerate(inputs.columns):
+        low, high = inputs.mean[k] - 5 * inputs.deviation[k], inputs.mean[k] + 5 * inputs.deviation[k]
+        if trained is not None:
+            low, high = trained[0][k], trained[1][k]
+        values = series.values[-inputs.context :, series.columns.index(name)]
+        outside = int(((values < low) | (values > high)).sum())
+        if 2 * outside > len(values):
+            yield (
+                f"column {name!r}: {outside} of the {len(values)} values of the context lie outside of those of "
+                f"training: they go from {values.min():.6g} to {values.max():.6g}, and in training from "
+                f"{low:.6g} to {high:.6g}; the forecast is not to be trusted"
+            )
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def test_a_run_of_a_forecast_shows_its_own_options(printed, capsys):
 
 def test_a_forecast_has_its_digits_its_notes_and_files_of_its_own(capsys):
     write_series()
-    settings = [*TRAIN, "--horizon", "1", "--fill", "linear", "--model.vocabulary", "5"]
+    settings = [*TRAIN, "--horizon", "1", "--fill", "linear", "--model.horizon", "5"]
     rows = [line.split(",") for line in Path("series.csv").read_text().splitlines()[1:]]
     body = [f"{date},{float(price) + 1e9:.4f}" for date, price in rows]
     name = 'a "strange", long $name$ that goes on and on'
