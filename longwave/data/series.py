@@ -408,7 +408,7 @@ def _series(
             notes.append(f"the times in column {table.time!r} are not used, and rows count as evenly spaced: {error}")
         else:
             if table.found:
-                notes.append(f"the times are those in column {table.time!r}, a row each {step_name(grid.step)}")
+                notes.append(f"column {table.time!r} was found to hold the times, {step_name(grid.step)} apart")
     values, missing_rows = table.values, 0
     if grid is not None and len(grid.times) > len(values):
         missing_rows = len(grid.times) - len(values)

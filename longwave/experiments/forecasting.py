@@ -37,8 +37,8 @@ def _hybrid(name: str, task: ForecastConfig) -> Experiment:
         name,
         task,
         ForecasterConfig(),
-        OptimConfig(lr=0.002, weight_decay=0.05, schedule="cosine", warmup=10),
-        LoopConfig(epochs=8, batch_size=50, validations=1, patience=4),
+        OptimConfig(lr=0.0005, ssm_lr=0.0005, weight_decay=0.05, schedule="cosine"),
+        LoopConfig(epochs=8, batch_size=50, validations=2, patience=6),
     )
 
 

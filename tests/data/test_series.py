@@ -69,7 +69,7 @@ def test_the_one_column_of_rising_times_is_found_and_said(prices, multivariate):
     np.testing.assert_array_equal(found.times, named.times)
     np.testing.assert_array_equal(found.values, named.values)
     assert (found.columns, found.step, found.time, named.time) == (named.columns, named.step, "date", "date")
-    assert found.notes == (*named.notes, "the times are those in column 'date', a row each 1 hour")
+    assert found.notes == (*named.notes, "column 'date' was found to hold the times, 1 hour apart")
 
 
 @pytest.mark.parametrize(
