@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from longwave.layers import MixerConfig, S4Config
+from longwave.layers.checks import without_autocast
 from longwave.models import pretrained
 from longwave.models.base import MODELS, ModelConfig, Shift, Spec
 from longwave.models.sequence import SequenceConfig, SequenceModel
@@ -150,8 +151,9 @@ class LinearMap(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, context, columns) -> (B, horizon, columns)."""
-        weight = self.W + self.change / x.shape[1]
-        return weight @ x + (self.b + self.offset)[:, None]
+        with without_autocast(x):  # half precision would lose more of the map than training gains
+            weight = self.W + self.change / x.shape[1]
+            return weight @ x.to(weight.dtype) + (self.b + self.offset)[:, None]
 
     W: Tensor
     b: Tensor

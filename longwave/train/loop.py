@@ -136,7 +136,7 @@ class Run:
 
     def _train(self) -> None:
         at = self.position
-        if at.step == 0 and self.experiment.model.prepare(self.model, self.task.spec):
+        if at.step == 0 and math.isinf(at.best) and self.experiment.model.prepare(self.model, self.task.spec):
             self._validate(self._first_loss())  # what the model starts from may be the best that there will be
         while not at.finished and at.epoch < self.config.epochs:
             started = time.perf_counter()

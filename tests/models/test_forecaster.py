@@ -15,7 +15,7 @@ from longwave.models.forecaster import window_shift
 from longwave.tasks.baselines import fit
 from longwave.tasks.forecasting import ForecastConfig, ForecastData, forecast, make_task
 from longwave.train.folder import RunFolder
-from longwave.train.loop import Run
+from longwave.train.loop import Interrupted, Run
 from longwave.train.optim import param_groups
 
 CONTEXT, HORIZON = 14, 6
@@ -162,6 +162,35 @@ def test_a_run_is_never_worse_on_validation_than_its_start_and_resumes_with_it(t
         if lr == 10:
             assert result["best_step"] == 0
             assert Run(run_folder, task, quiet=True).fit(resume=True)["test"] == result["test"]
+
+
+def test_a_run_stopped_before_its_first_step_goes_on_as_if_it_had_not(task, tmp_path, monkeypatch):
+    model = replace(TINY, shift="last").resolve(task.spec)
+    experiment = Experiment("made", ForecastConfig(), model, OptimConfig(), LoopConfig(epochs=1, batch_size=100))
+    lines = {}
+    for name in ("whole", "stopped"):
+        folder = RunFolder.create(tmp_path / name, experiment, task, None)
+        folder.write_config({})
+        if name == "stopped":
+            with monkeypatch.context() as patch:
+                patch.setattr(Run, "_step", _interrupt)
+                with pytest.raises(Interrupted):
+                    Run(folder, task, quiet=True).fit(resume=False)
+            assert [line["step"] for line in folder.metrics()] == [0]
+        Run(folder, task, quiet=True).fit(resume=name == "stopped")
+        lines[name] = [{k: v for k, v in line.items() if k != "seconds"} for line in folder.metrics()]
+    assert lines["whole"] == lines["stopped"]
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_the_linear_map_stays_in_single_precision_under_autocast(task):
+    model, batch = start(task, "last", n_layers=0), task.test.batch([0, 1])
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        y = model(batch["x"], time=batch["time"])[0]
+    torch.testing.assert_close(y.double(), fit("nlinear", task)(batch["x"]), rtol=0, atol=5e-6)
 
 
 def test_auto_takes_the_shift_that_the_task_chooses():
