@@ -7,6 +7,8 @@ What is accepted, what is dropped with a note, and what is refused:
     missing cell               refused, or interpolated with fill="linear"; missing: empty, NA, N/A, NaN, null, None
     missing rows               the same: rows are missing where the time jumps by a multiple of the step
     times                      must rise by one step, of seconds or of months (always the same day, or always the last)
+    repeated times             refused, or the first or last row kept, or their mean taken, with `duplicates`
+    no time column named       the one column is used whose cells are times that rise, with a note; time="none": none is
 
 A message names the line of the file (the header is line 1) or the row of the data frame (the first is row 0).
 """
@@ -20,10 +22,10 @@ import zlib
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +36,8 @@ from longwave.registry import nearest
 Floats = NDArray[np.float64]
 Times = NDArray[np.datetime64]
 Fill = Literal["linear"] | None
+Duplicates = Literal["error", "first", "last", "mean"]
+NO_TIME = "none"  # as the name of the time column: there is none, and none is looked for
 
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
 DATE_FORMATS = ("%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d.%m.%Y", "%Y-%m", "%Y")  # tried in this order, after ISO 8601
@@ -54,6 +58,7 @@ class Series:
     step: np.timedelta64 | None = None  # from row to row: in seconds, or in months
     source: str = "array"
     notes: tuple[str, ...] = ()
+    time: str | None = None  # the column that the times come from
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.shape[1] != len(self.columns):
@@ -82,15 +87,17 @@ def read_csv(
     multivariate: bool = False,
     fill: Fill = None,
     columns: Collection[str] | None = None,
+    duplicates: Duplicates = "error",
 ) -> Series:
     """The series in a CSV file (or its gzip) with a header: the target alone, or every column of numbers.
 
     The separator is a comma, or a semicolon or tab if the header has no comma. `target` may be left out if one column
-    alone holds numbers; if multivariate, it is then the last one. With `columns`, all others are ignored.
+    alone holds numbers; if multivariate, it is then the last one. Without `time`, the one column of rising times is
+    used if there is one; "none" uses none. With `columns`, all others are ignored.
     """
     with open_csv(path) as (text, source):
         table = _read_table(text, source, target, time, multivariate, columns)
-    return _series(table, target, multivariate, fill)
+    return _series(table, target, multivariate, fill, duplicates)
 
 
 @contextmanager
@@ -141,16 +148,18 @@ def from_frame(
     multivariate: bool = False,
     fill: Fill = None,
     columns: Collection[str] | None = None,
+    duplicates: Duplicates = "error",
 ) -> Series:
     """The series in a data frame of pandas or polars, by the rules of `read_csv`.
 
-    Without `time`, an index of dates gives the times, if the frame has one.
+    Without `time`, an index of dates gives the times, if the frame has one, else the one column of rising times.
     """
     names = [str(name) for name in frame.columns]
     source = "data frame"
     if len(frame) == 0:
         raise ValueError(f"{source}: expected rows of numbers, got none")
-    wanted = _wanted(names, target, time, multivariate, source, columns)
+    time_column = _time_column(names, time)
+    wanted = _wanted(names, target, time_column, multivariate, source, columns)
     values = np.full((len(frame), len(wanted)), np.nan)
     bad: dict[int, tuple[int, str]] = {}
     for place, column in enumerate(wanted):
@@ -162,17 +171,24 @@ def from_frame(
         else:
             for row, cell in enumerate(cells.tolist()):
                 _put_cell(values[row], place, cell, row, bad)
-    times: Any = None
-    if time is not None:
-        times = np.asarray(frame[frame.columns[names.index(time)]].to_numpy())
-    elif hasattr(frame, "index") and hasattr(frame.index, "to_numpy"):
-        index = np.asarray(frame.index.to_numpy())
-        if index.dtype.kind == "M" or isinstance(index[0], datetime):
-            times = index
-    if times is not None and times.dtype.kind != "M":
-        times = [cell.isoformat() if isinstance(cell, datetime) else str(cell) for cell in times.tolist()]
-    used = [names[column] for column in wanted]
-    return _series(_Table(source, used, values, bad, times, lambda row: f"row {row}"), target, multivariate, fill)
+    table = _Table(source, [names[column] for column in wanted], values, bad, None, lambda row: f"row {row}")
+    index = np.asarray(frame.index.to_numpy()) if hasattr(getattr(frame, "index", None), "to_numpy") else None
+    if time_column is not None:
+        cells = np.asarray(frame[frame.columns[names.index(time_column)]].to_numpy())
+        table = replace(table, times=_time_cells(cells), time=time_column)
+    elif time is None and index is not None and (index.dtype.kind == "M" or isinstance(index[0], datetime)):
+        table = replace(table, times=_time_cells(index))
+    elif time is None:
+        others = {name: np.asarray(frame[column].to_numpy()) for name, column in zip(names, frame.columns, strict=True)}
+        table = _with_found_times(
+            table,
+            {
+                name: _time_cells(cells)
+                for name, cells in others.items()
+                if name != target and cells.dtype.kind in "OMUT"
+            },
+        )
+    return _series(table, target, multivariate, fill, duplicates)
 
 
 def read(
@@ -182,13 +198,14 @@ def read(
     multivariate: bool = False,
     fill: Fill = None,
     columns: Collection[str] | None = None,
+    duplicates: Duplicates = "error",
 ) -> Series:
     """The series in a CSV file, given by its path, or in a data frame, whose index may have the times instead."""
     if isinstance(source, (str, os.PathLike)):
-        return read_csv(source, target, time, multivariate, fill, columns)
+        return read_csv(source, target, time, multivariate, fill, columns, duplicates)
     if hasattr(source, "index") and time not in [str(name) for name in source.columns]:
         time = None
-    return from_frame(source, target, time, multivariate, fill, columns)
+    return from_frame(source, target, time, multivariate, fill, columns, duplicates)
 
 
 def write_csv(path: str | os.PathLike[str], series: Series, time: str = "time") -> None:
@@ -218,6 +235,20 @@ def in_months(step: np.timedelta64) -> bool:
     return np.datetime_data(step.dtype)[0] == "M"
 
 
+def season(step: np.timedelta64 | None) -> int:
+    """Rows in a season: a day if rows are less than a day apart, a week of days, a year of weeks or months; else 1."""
+    if step is None:
+        return 1
+    count = int(step.astype(np.int64))
+    if in_months(step):
+        return 12 // count if 12 % count == 0 else 1
+    if count == DAY:
+        return 7
+    if count == 7 * DAY:
+        return 52
+    return DAY // count if DAY % count == 0 else 1
+
+
 # Reading cells
 
 
@@ -229,6 +260,9 @@ class _Table:
     bad: dict[int, tuple[int, str]]  # by column: the first cell that is neither a number nor missing, with its row
     times: Any  # None, strings, or datetime64
     label: Callable[[int], str]  # what messages call a row
+    time: str | None = None  # the column of the times
+    found: bool = False  # whether it was found, not named: then what is wrong with it is a note
+    notes: tuple[str, ...] = ()
 
     def where(self, row: int) -> str:
         return f"{self.source}, {self.label(row)}"
@@ -248,10 +282,11 @@ def _read_table(
             f"{source}: expected a header with the names of the columns, got {header[:60]!r}; "
             "put a first line such as date,price"
         )
-    wanted = _wanted(names, target, time, multivariate, source, columns)
-    time_column = None if time is None else names.index(time)
+    named = _time_column(names, time)
+    wanted = _wanted(names, target, named, multivariate, source, columns)
+    time_columns: list[int] | None = None if named is None else [names.index(named)]  # or those that may be it
     numbers, line_numbers = array("d"), array("q")
-    times: list[str] = []
+    times: list[list[str]] = []
     bad: dict[int, tuple[int, str]] = {}
     for row, (line, cells) in enumerate(rows):
         if len(cells) != len(names):
@@ -264,13 +299,61 @@ def _read_table(
                 _put_cell(slow, place, cells[column], row, bad)
             numbers.extend(slow)
         line_numbers.append(line)
-        if time_column is not None:
-            times.append(cells[time_column].strip())
+        if time_columns is None:
+            may_be = [k for k, name in enumerate(names) if time is None and name != target and names.count(name) == 1]
+            time_columns = [k for k in may_be if _is_time(cells[k].strip())]
+        times.append([cells[column].strip() for column in time_columns])
     if not line_numbers:
         raise ValueError(f"{source}: expected rows of numbers below the header, got none")
     values = np.array(numbers, dtype=np.float64).reshape(len(line_numbers), len(wanted))
     used = [names[column] for column in wanted]
-    return _Table(source, used, values, bad, None if time is None else times, lambda row: f"line {line_numbers[row]}")
+    table = _Table(source, used, values, bad, None, lambda row: f"line {line_numbers[row]}")
+    by_column = {names[k]: [row[place] for row in times] for place, k in enumerate(time_columns or ())}
+    if named is not None:
+        return replace(table, times=by_column[named], time=named)
+    return _with_found_times(table, by_column)
+
+
+def _time_column(names: list[str], time: str | None) -> str | None:
+    """The time column, if it is named and not switched off; a column may be called none."""
+    return None if time == NO_TIME and NO_TIME not in names else time
+
+
+def _time_cells(cells: NDArray[Any]) -> Any:
+    """Cells of a data frame as datetime64 or as text."""
+    if cells.dtype.kind == "M":
+        return cells
+    return [cell.isoformat() if isinstance(cell, datetime) else str(cell) for cell in cells.tolist()]
+
+
+def _with_found_times(table: _Table, columns: dict[str, Any]) -> _Table:
+    """The table with the times of the one column of rising times, if there is one; two of them are refused."""
+    rising, notes = [], []
+    for name, cells in columns.items():
+        readings = _readings(cells)
+        if any(_rises(times) for times in readings):
+            rising.append(name)
+        elif readings and len(cells) > 1:
+            notes.append(f"column {name!r} holds times that do not rise, and is not used as the time column")
+    if len(rising) > 1:
+        raise ValueError(
+            f"{table.source}: time: the columns {' and '.join(map(repr, rising[:2]))} both hold rising times; name one "
+            f"of them as the time column, or {NO_TIME!r} for no times"
+        )
+    if not rising:
+        return replace(table, notes=(*table.notes, *notes))
+    keep = [place for place, name in enumerate(table.names) if name != rising[0]]
+    bad = {new: table.bad[old] for new, old in enumerate(keep) if old in table.bad}
+    return replace(
+        table,
+        names=[table.names[place] for place in keep],
+        values=table.values[:, keep],
+        bad=bad,
+        times=columns[rising[0]],
+        time=rising[0],
+        found=True,
+        notes=(*table.notes, *notes),
+    )
 
 
 def _wanted(
@@ -331,28 +414,36 @@ def _is_value(cell: str) -> bool:
 # From cells to a series
 
 
-def _series(table: _Table, target: str | None, multivariate: bool, fill: Fill) -> Series:
+def _series(
+    table: _Table, target: str | None, multivariate: bool, fill: Fill, duplicates: Duplicates = "error"
+) -> Series:
     if fill not in (None, "linear"):
         raise ValueError(f"fill: expected None or 'linear', got {fill!r}")
-    notes: list[str] = []
+    if duplicates not in ("error", "first", "last", "mean"):
+        raise ValueError(f"duplicates: expected 'error', 'first', 'last' or 'mean', got {duplicates!r}")
+    notes: list[str] = list(table.notes)
     table = _without_text(table, target, notes)
     if target is None:
         if len(table.names) > 1 and not multivariate:
             raise ValueError(f"{table.source}: target: not given; expected one of {', '.join(table.names)}")
         target = table.names[-1]
-    values, times, step, missing_rows = table.values, None, None, 0
+    grid: _Grid | None = None
     if table.times is not None:
-        times = _read_times(table.times, table.where)
-        if len(times) < 2:
-            raise ValueError(f"{table.source}: time: expected at least 2 rows, to know the step between them, got 1")
-        _check_rising(times, table.where)
-        step, positions = _spacing(times)
-        missing_rows = _check_spacing(times, step, positions, table.where, fill)
-        if missing_rows:
-            notes.append(f"{missing_rows} missing rows were interpolated")
-            whole = np.full((positions[-1] + 1, values.shape[1]), np.nan)
-            whole[positions] = values
-            values, times = whole, _times_at(times, step, np.arange(len(whole)))
+        try:
+            table, grid = _on_grid(table, fill, duplicates, notes)
+        except ValueError as error:
+            if not table.found:
+                raise
+            notes.append(f"the times in column {table.time!r} are not used, and rows count as evenly spaced: {error}")
+        else:
+            if table.found:
+                notes.append(f"column {table.time!r} was found to hold the times, {step_name(grid.step)} apart")
+    values, missing_rows = table.values, 0
+    if grid is not None and len(grid.times) > len(values):
+        missing_rows = len(grid.times) - len(values)
+        notes.append(f"{missing_rows} missing rows were interpolated")
+        values = np.full((len(grid.times), values.shape[1]), np.nan)
+        values[grid.positions] = table.values
     cells = int(np.isnan(table.values).sum())
     if cells and fill is None:
         row, column = (int(i[0]) for i in np.nonzero(np.isnan(table.values)))
@@ -365,7 +456,52 @@ def _series(table: _Table, target: str | None, multivariate: bool, fill: Fill) -
     if cells or missing_rows:
         values = _interpolate(values)
     columns = tuple(table.names)
-    return Series(values, columns, columns.index(target), times, step, table.source, tuple(notes))
+    if grid is None:
+        return Series(values, columns, columns.index(target), source=table.source, notes=tuple(notes))
+    place = columns.index(target)
+    return Series(values, columns, place, grid.times, grid.step, table.source, tuple(notes), table.time)
+
+
+class _Grid(NamedTuple):
+    """Evenly spaced times, and where the rows of a table stand among them."""
+
+    times: Times
+    step: np.timedelta64
+    positions: NDArray[np.int64]
+
+
+def _on_grid(table: _Table, fill: Fill, duplicates: Duplicates, notes: list[str]) -> tuple[_Table, _Grid]:
+    """The table with one row for each time, and its times, missing ones put in if they are to be filled."""
+    times = _read_times(table.times, table.where)
+    if len(times) < 2:
+        raise ValueError(f"{table.source}: time: expected at least 2 rows, to know the step between them, got 1")
+    _check_rising(times, table.where, repeats=duplicates != "error")
+    table, times = _without_repeats(table, times, duplicates, notes)
+    if len(times) < 2:
+        raise ValueError(f"{table.source}: time: expected at least 2 different times, got 1")
+    step, positions = _spacing(times)
+    if _check_spacing(times, step, positions, table.where, fill):
+        times = _times_at(times, step, np.arange(positions[-1] + 1))
+    return table, _Grid(times, step, positions)
+
+
+def _without_repeats(table: _Table, times: Times, duplicates: Duplicates, notes: list[str]) -> tuple[_Table, Times]:
+    """One row for each time: the first or the last of those that have it, or their mean, without missing cells."""
+    begins = np.flatnonzero(np.concatenate([[True], times[1:] != times[:-1]]))
+    repeated = len(times) - len(begins)
+    if not repeated:
+        return table, times
+    rows = begins if duplicates == "first" else np.append(begins[1:], len(times)) - 1
+    values = table.values[rows]
+    if duplicates == "mean":
+        known = ~np.isnan(table.values)
+        counts = np.add.reduceat(known, begins, axis=0, dtype=np.int64)
+        sums = np.add.reduceat(np.where(known, table.values, 0), begins, axis=0)
+        values = np.where(counts > 0, sums / counts.clip(1), np.nan)
+    kept = "their mean was taken" if duplicates == "mean" else f"the {duplicates} of each was kept"
+    notes.append(f"{repeated} rows have the time of the row before: {kept}")
+    label = table.label
+    return replace(table, values=values, times=times[rows], label=lambda row: label(int(rows[row]))), times[rows]
 
 
 def _without_text(table: _Table, target: str | None, notes: list[str]) -> _Table:
@@ -393,7 +529,7 @@ def _without_text(table: _Table, target: str | None, notes: list[str]) -> _Table
     if not keep:
         raise ValueError(f"{table.source}: expected a column of numbers, got none in {', '.join(table.names)}")
     names = [table.names[column] for column in keep]
-    return _Table(table.source, names, table.values[:, keep], {}, table.times, table.label)
+    return replace(table, names=names, values=table.values[:, keep], bad={})
 
 
 def _interpolate(values: Floats) -> Floats:
@@ -413,14 +549,40 @@ def _read_times(cells: Any, where: Callable[[int], str]) -> Times:
         if np.isnat(cells).any():
             raise ValueError(f"{where(int(np.argmax(np.isnat(cells))))}: the time is missing")
         return cells.astype("datetime64[s]")
-    forms = [form for form in (None, *_formats(cells[0])) if _parse(cells[:1], form) is not None]
-    readings = [times for form in forms if (times := _parse(cells, form)) is not None]
+    forms = _forms(cells[0])
+    readings = _readings(cells)
     if not readings:
         fits = [any(_parse([cell], form) is not None for form in forms) for cell in cells]
         row = fits.index(False) if False in fits else 0
         raise ValueError(f"{where(row)}: expected a time such as {TIME_EXAMPLES}, got {cells[row][:40]!r}")
     # 1/2/2020 may be a day in January or in February: the reading that is evenly spaced is the right one.
     return next((times for times in readings if _is_even(times)), readings[0])
+
+
+def _forms(cell: str) -> list[str | None]:
+    """The formats that a cell can be read by; None stands for ISO 8601."""
+    return [form for form in (None, *_formats(cell)) if _parse([cell], form) is not None]
+
+
+def _readings(cells: Any) -> list[Times]:
+    """The ways to read all cells as times; none if one of them is no time."""
+    if isinstance(cells, np.ndarray):
+        return [] if np.isnat(cells).any() else [cells.astype("datetime64[s]")]
+    return [times for form in _forms(cells[0]) if (times := _parse(cells, form)) is not None]
+
+
+def _rises(times: Times) -> bool:
+    """Whether times go on, though some may be repeated."""
+    return len(times) > 1 and bool((times[1:] >= times[:-1]).all()) and bool(times[-1] > times[0])
+
+
+def _is_time(cell: str) -> bool:
+    """Whether a cell is a time and no number, as years and 20240131 are."""
+    try:
+        float(cell)
+    except ValueError:
+        return bool(_forms(cell))
+    return False
 
 
 def _formats(cell: str) -> list[str]:
@@ -483,15 +645,16 @@ def _off_step(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) 
     return int(np.argmax(off)) + 1 if off.any() else None
 
 
-def _check_rising(times: Times, where: Callable[[int], str]) -> None:
-    falls = np.diff(times.astype(np.int64)) <= 0
+def _check_rising(times: Times, where: Callable[[int], str], repeats: bool) -> None:
+    falls = np.diff(times.astype(np.int64)) < (0 if repeats else 1)
     if not falls.any():
         return
     row = int(np.argmax(falls)) + 1
     if times[row] == times[row - 1]:
         raise ValueError(
             f"{where(row)}: the time {_show(times[row])} is that of the row before too; expected one row for "
-            "each time (times are read to the second, and clocks that are set back repeat an hour: use UTC)"
+            "each time (times are read to the second, and clocks that are set back repeat an hour: use UTC), or "
+            "duplicates='first', 'last' or 'mean'"
         )
     raise ValueError(
         f"{where(row)}: the time {_show(times[row])} comes after {_show(times[row - 1])}; "
@@ -521,7 +684,7 @@ def _check_spacing(
     expected = _times_at(times, step, positions[row - 1 : row] + 1)[0]
     raise ValueError(
         f"{where(row)}: expected {_show(expected)}, {step_name(step)} after the row before, got {_show(times[row])}; "
-        f"{cure}, or leave out the time column: rows are then taken to be evenly spaced"
+        f"{cure}, or have no time column (time='none'): rows are then taken to be evenly spaced"
     )
 
 

@@ -35,7 +35,7 @@ class OnDevice:
     """Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
-def predict(model: Any, batch: Batch) -> Tensor:
+def predict(model: Any, batch: Batch, call: Callable[[Any, Batch], Tensor] = call) -> Tensor:
     """The output of a model for a batch: computed where the model is, and then on the CPU."""
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     with torch.no_grad():

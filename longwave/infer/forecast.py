@@ -1,16 +1,18 @@
 """Forecasts of new data: the rows that follow a series."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longwave.data.series import read
+from longwave.data.series import Series, read
 from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, predict
 from longwave.infer.table import write_csv
 from longwave.pictures.forecast import draw_continuation
 from longwave.pictures.style import check_path
 from longwave.tasks.forecasting import SETS, ForecastInput
+from longwave.tasks.forecasting import forecast as call_model
 from longwave.train.folder import RunFolder
 
 
@@ -47,9 +49,12 @@ def _forecast(folder: RunFolder, new: Any, device: str) -> Continuation:
         raise ValueError(f"{folder.path}: expected a run of a forecast, got one of the kind {settings.kind}")
     inputs = ForecastInput.from_dict(folder.config.task["inputs"])
     time = settings.time if settings.csv is not None else SETS[settings.data].time
-    series = read(new, inputs.target, time, settings.multivariate, settings.fill, inputs.columns)
+    if time is None:
+        time = folder.config.task.get("time_column")  # the one that was found in training
+    series = read(new, inputs.target, time, settings.multivariate, settings.fill, inputs.columns, settings.duplicates)
     batch, future = inputs.continuation(series)
-    y = predict(folder.load_best(device), batch)[:, -inputs.horizon :]
+    call = functools.partial(call_model, independent=settings.independent)
+    y = predict(folder.load_best(device), batch, call)[:, -inputs.horizon :]
     if not y.isfinite().all():
         raise ValueError(
             f"{series.source}: the model has no finite answer; the values are too far from those of training"
@@ -62,9 +67,28 @@ def _forecast(folder: RunFolder, new: Any, device: str) -> Continuation:
         known_times=None if series.times is None else series.times[-inputs.context :],
         values=inputs.restore(y[0].double().numpy()),
         times=future,
-        notes=tuple(series.notes),
+        notes=(*series.notes, *_unlike_training(series, inputs, folder.config.task.get("range"))),
         time=time,
     )
+
+
+def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Iterator[str]:
+    """A note for each column most of whose context lies outside the values of training.
+
+    Runs of longwave 0.1.0 did not store these; there it is outside of five deviations around the mean.
+    """
+    for k, name in enumerate(inputs.columns):
+        low, high = inputs.mean[k] - 5 * inputs.deviation[k], inputs.mean[k] + 5 * inputs.deviation[k]
+        if trained is not None:
+            low, high = trained[0][k], trained[1][k]
+        values = series.values[-inputs.context :, series.columns.index(name)]
+        outside = int(((values < low) | (values > high)).sum())
+        if 2 * outside > len(values):
+            yield (
+                f"column {name!r}: {outside} of the {len(values)} values of the context lie outside of those of "
+                f"training: they go from {values.min():.6g} to {values.max():.6g}, and in training from "
+                f"{low:.6g} to {high:.6g}; the forecast is not to be trusted"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Deep models: an encoder, a stack of residual blocks, a decoder; and a 2-D network to compare them with."""
 
-from longwave.models.base import MODELS, Model, ModelConfig, Spec
+from longwave.models.base import MODELS, LinearSolution, Model, ModelConfig, Shift, Spec
+from longwave.models.forecaster import Forecaster, ForecasterConfig
 from longwave.models.pretrained import load_model
 from longwave.models.recurrence import Recurrence
 from longwave.models.resnet import ResNet, ResNetConfig
@@ -8,6 +9,9 @@ from longwave.models.sequence import SequenceConfig, SequenceModel
 
 __all__ = [
     "MODELS",
+    "Forecaster",
+    "ForecasterConfig",
+    "LinearSolution",
     "Model",
     "ModelConfig",
     "Recurrence",
@@ -15,6 +19,7 @@ __all__ = [
     "ResNetConfig",
     "SequenceConfig",
     "SequenceModel",
+    "Shift",
     "Spec",
     "load_model",
 ]

@@ -1,14 +1,27 @@
 """What a model is: a module with settings, found by their kind, that fits what a task needs."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from torch import Tensor
 
 from longwave.registry import Registry
 from longwave.settings import Settings
+
+Shift = Literal["none", "last", "mean"]  # what is subtracted from a window: nothing, its last known value, its mean
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSolution:
+    """A linear forecast that was solved, not trained: weight (context - shift) + bias + shift, for each column."""
+
+    shift: Shift
+    weight: Tensor  # (horizon, context), float64
+    bias: Tensor  # (horizon,), float64
+    error: float  # mean squared error on the validation set
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,8 @@ class Spec:
     image_size: tuple[int, int] | None = None  # height and width, if the sequence is an image row by row
     decoders: tuple[str, ...] = ()  # those of a sequence model whose output the task understands
     is_causal: bool = False  # whether a step must not see those after it
+    # The linear solution of a given shift, or (None) of the shift that the validation set chooses; None: there is none.
+    linear: Callable[[Shift | None], LinearSolution] | None = None
 
 
 class Model(Protocol):
@@ -62,6 +77,10 @@ class ModelConfig(Settings):
     @abstractmethod
     def label(self) -> str:
         """What tables call such a model."""
+
+    def prepare(self, model: Any, spec: Spec) -> bool:
+        """Start a new model from what the task knows in closed form; whether there was anything to start from."""
+        return False
 
     @property
     def streams(self) -> bool:

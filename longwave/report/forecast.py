@@ -6,8 +6,7 @@ import torch
 
 from longwave.pictures.forecast import draw_windows
 from longwave.report.base import REPORTS, Section, image
-from longwave.tasks.base import call
-from longwave.tasks.forecasting import ForecastTask
+from longwave.tasks.forecasting import ForecastTask, forecast
 
 
 @REPORTS.register("forecast")
@@ -16,7 +15,7 @@ def report(model: Any, task: ForecastTask) -> list[Section]:
     count = min(4, len(task.test))
     batch = task.test.batch([round(i * (len(task.test) - 1) / max(1, count - 1)) for i in range(count)])
     with torch.no_grad():
-        y = call(model, batch)[:, -task.horizon :]
+        y = forecast(model, batch, task.independent)[:, -task.horizon :]
     lines = [
         torch.from_numpy(task.inputs.restore(values.double().numpy()))[..., task.data.series.target]
         for values in (batch["x"][:, : task.context], batch["y"], y)

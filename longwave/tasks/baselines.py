@@ -5,8 +5,11 @@ are those of Zeng et al., "Are Transformers Effective for Time Series Forecastin
 columns. They were published as trained by stochastic gradient descent. Here they are solved: ridge regression over all
 windows of the training set, with the penalty that does best on the validation set. So they have no seed, and their
 scores are close to the published ones, not equal to them.
+
+`linear_solutions` solves the same for each shift of the windows: where a `Forecaster` starts.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.data.series import DAY, in_months
+from longwave.data.series import season
+from longwave.models import LinearSolution, Shift
+from longwave.models.forecaster import window_shift
 from longwave.registry import nearest
 from longwave.tasks.base import Baselines, Scores, Sums, add_up, batches
 from longwave.tasks.forecasting import ForecastTask, ForecastWindows
@@ -23,6 +28,8 @@ from longwave.tasks.forecasting import ForecastTask, ForecastWindows
 Matrix = NDArray[np.float64]
 PENALTIES = np.logspace(-8, 2, 41)  # relative to the mean variance of a feature
 TREND_ROWS = 25  # DLinear's moving average
+SHIFTS: tuple[Shift, ...] = ("none", "last", "mean")
+MOST_WINDOWS = 2000  # of the validation set, that a shift is chosen by
 LONGEST = 4096  # context and horizon of a linear model that is solved within some minutes
 
 
@@ -33,6 +40,8 @@ class Forecast:
     weight: Matrix  # (horizon, context)
     bias: Matrix  # (horizon,)
     penalty: float | None = None  # what the validation set chose, if fitted
+    error: float | None = None  # the mean squared error there
+    shifted_weight: Matrix | None = None  # of the context after the shift, which is then added again
 
     def __call__(self, x: Tensor) -> Tensor:
         """x (B, context or more, columns) -> (B, horizon, columns) in float64; what follows the context is not used."""
@@ -62,13 +71,65 @@ def seasonal_naive(task: ForecastTask) -> Forecast:
 
 def nlinear(task: ForecastTask) -> Forecast:
     """A linear map of the context, after the last value is subtracted from it; the value is then added again."""
-    features = np.eye(task.context)
-    features[:, -1] -= 1
-    return _ridge(task, features, _last_value(task))
+    return _shifted_ridge(task, "last", np.eye(task.context))
 
 
 def dlinear(task: ForecastTask) -> Forecast:
-    """One linear map of the trend (a moving average, the ends repeated) and one of what remains.
+    """One linear map of the trend (a moving average, the ends repeated) and one of what remains."""
+    return _shifted_ridge(task, "none", _trend_and_rest(task))
+
+
+def linear_solutions(task: ForecastTask) -> dict[Shift, LinearSolution]:
+    """For each shift of the windows, the ridge regression that does best on the validation set, in the order of SHIFTS.
+
+    Without a shift there are two: of the values (as NLinear has it), and of trend and rest (DLinear).
+    """
+    solutions: dict[Shift, LinearSolution] = {}
+    for shift in SHIFTS:
+        found = [_shifted_ridge(task, shift, np.eye(task.context))]
+        if shift == "none":
+            found.append(dlinear(task))
+        best = min(found, key=lambda forecast: forecast.error or 0.0)
+        assert best.shifted_weight is not None
+        weight, bias = torch.from_numpy(best.shifted_weight), torch.from_numpy(best.bias)
+        solutions[shift] = LinearSolution(shift, weight, bias, best.error or 0.0)
+    return solutions
+
+
+def choose_shift(task: ForecastTask, solutions: dict[Shift, LinearSolution]) -> Shift:
+    """The shift by the last value, unless another one is better on the validation set beyond doubt.
+
+    Neighbouring windows share nearly all of their rows, so that a validation set has few independent ones: differences
+    of some percent may be chance. A series whose level drifts punishes the wrong choice more than one that keeps it. So
+    the others must have a lead of two standard errors, over blocks of windows as long as the horizon, at least four.
+    """
+    stride = -(-len(task.valid) // MOST_WINDOWS)
+    some = range(0, len(task.valid), stride)
+    errors: dict[Shift, list[Tensor]] = {shift: [] for shift in solutions}
+    for start in range(0, len(some), 64):
+        batch = task.valid.batch(some[start : start + 64])
+        known = batch["x"][:, : task.context].double()
+        for shift, solution in solutions.items():
+            level = window_shift(known, shift)
+            y = solution.weight @ (known - level) + solution.bias[:, None] + level
+            errors[shift].append((y - batch["y"]).square().mean((1, 2)))
+    blocks = len(task.valid) // task.horizon
+    if blocks < 4:
+        return "last"
+    means = {
+        shift: np.array([b.mean() for b in np.array_split(torch.cat(e).numpy(), blocks)]) for shift, e in errors.items()
+    }
+    chosen: Shift = "last"
+    for shift in SHIFTS:
+        lead = means["last"] - means[shift]
+        doubt = 2 * lead.std(ddof=1) / math.sqrt(blocks)
+        if lead.mean() > doubt and means[shift].mean() < means[chosen].mean():
+            chosen = shift
+    return chosen
+
+
+def _trend_and_rest(task: ForecastTask) -> Matrix:
+    """DLinear's features of a context.
 
     For a ridge, features S x are all one to those R x with R^T R = S^T S; so S = [trend; rest], of twice the context's
     size, can be replaced by a triangle of the context's size.
@@ -77,8 +138,7 @@ def dlinear(task: ForecastTask) -> Forecast:
     trend = np.zeros((task.context, task.context))
     np.add.at(trend, (np.arange(task.context)[:, None], around.clip(0, task.context - 1)), 1 / TREND_ROWS)
     rest = np.eye(task.context) - trend
-    features = np.asarray(np.linalg.cholesky(trend.T @ trend + rest.T @ rest).T, dtype=np.float64)
-    return _ridge(task, features, np.zeros((task.horizon, task.context)))
+    return np.asarray(np.linalg.cholesky(trend.T @ trend + rest.T @ rest).T, dtype=np.float64)
 
 
 BASELINES: dict[str, Callable[[ForecastTask], Forecast]] = {
@@ -113,10 +173,15 @@ def left_out(task: ForecastTask) -> dict[str, str]:
     absent = {}
     if task.context < season(task.data.series.step):
         absent["seasonal-naive"] = "the context is shorter than a season"
-    if task.context + task.horizon > LONGEST:
+    if not solvable(task):
         # Their time grows as the third power of the length of a window.
         absent |= dict.fromkeys(("nlinear", "dlinear"), f"windows of more than {LONGEST:,} rows would take too long")
     return absent
+
+
+def solvable(task: ForecastTask) -> bool:
+    """Whether the windows are short enough for linear models to be solved."""
+    return task.context + task.horizon <= LONGEST
 
 
 def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: ForecastWindows) -> Scores:
@@ -126,20 +191,6 @@ def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: 
     for batch in batches(windows, size):
         sums = add_up(sums, task.outcome(lambda x, **_: (forecast(x), None), batch).scores)
     return {score: float(total) / count for score, (total, count) in sums.items()}
-
-
-def season(step: np.timedelta64 | None) -> int:
-    """Rows in a season: a day if rows are less than a day apart, a week of days, a year of weeks or months; else 1."""
-    if step is None:
-        return 1
-    count = int(step.astype(np.int64))
-    if in_months(step):
-        return 12 // count if 12 % count == 0 else 1
-    if count == DAY:
-        return 7
-    if count == 7 * DAY:
-        return 52
-    return DAY // count if DAY % count == 0 else 1
 
 
 def moments(windows: ForecastWindows) -> tuple[Matrix, Matrix]:
@@ -163,14 +214,17 @@ def moments(windows: ForecastWindows) -> tuple[Matrix, Matrix]:
     return mean, products / count - np.outer(mean, mean)
 
 
-def _ridge(task: ForecastTask, features: Matrix, shift: Matrix) -> Forecast:
-    """The least squares fit of horizon - shift context to features context, over the training set.
+def _shifted_ridge(task: ForecastTask, shift: Shift, features: Matrix) -> Forecast:
+    """The least squares fit of horizon - s to features (context - s), s the shift, over the training set.
 
     The validation error of every penalty follows from the moments of the validation set and one eigenbasis: with
     W = Q diag(d) G, d = 1 / (eigenvalues + penalty), it is a quadratic form in d.
     """
-    mean_x, mean_z, A, B = _regression(task.train, features, shift)
-    valid_x, valid_z, A_valid, B_valid = _regression(task.valid, features, shift)
+    level = _level(task.context, shift)
+    unshifted = features - features.sum(axis=1, keepdims=True) * level  # features (I - 1 level^T)
+    shifts = np.tile(level, (task.horizon, 1))
+    mean_x, mean_z, A, B, _ = _regression(task.every_train_window, unshifted, shifts)
+    valid_x, valid_z, A_valid, B_valid, variance = _regression(task.valid, unshifted, shifts)
     eigenvalues, Q = np.linalg.eigh(A)
     eigenvalues = eigenvalues.clip(0)
     unit = eigenvalues.mean() or 1.0  # a constant series has no variance at all
@@ -184,23 +238,40 @@ def _ridge(task: ForecastTask, features: Matrix, shift: Matrix) -> Forecast:
         error = d @ quadratic @ d - 2 * d @ linear + np.square(moved_z - (d * moved_x) @ G).sum()
         if error < best:
             best, W, penalty = error, Q @ (d[:, None] * G), candidate
-    return Forecast(W.T @ features + shift, mean_z - W.T @ mean_x, penalty)
+    return Forecast(
+        W.T @ unshifted + shifts,
+        mean_z - W.T @ mean_x,
+        penalty,
+        max(0.0, float(best + variance)) / task.horizon,
+        W.T @ features,
+    )
 
 
-def _regression(windows: ForecastWindows, features: Matrix, shift: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-    """Means and covariances of x = features context and z = horizon - shift context: x, z, (x, x), (x, z)."""
+def _regression(
+    windows: ForecastWindows, features: Matrix, shift: Matrix
+) -> tuple[Matrix, Matrix, Matrix, Matrix, float]:
+    """Moments of x = features context and z = horizon - shift context: x, z, (x, x), (x, z), trace (z, z)."""
     mean, covariance = moments(windows)
     past, future = slice(0, windows.context), slice(windows.context, None)
-    mixed = features @ (covariance[past, future] - covariance[past, past] @ shift.T)
+    mixed = covariance[past, future] - covariance[past, past] @ shift.T
+    variance = np.trace(covariance[future, future]) - np.sum(shift.T * (covariance[past, future] + mixed))
     return (
         features @ mean[past],
         mean[future] - shift @ mean[past],
         features @ covariance[past, past] @ features.T,
-        mixed,
+        features @ mixed,
+        float(variance),
     )
 
 
+def _level(context: int, shift: Shift) -> Matrix:
+    """The weights of the context that give the shift of a window."""
+    if shift == "mean":
+        return np.full(context, 1 / context)
+    level = np.zeros(context)
+    level[-1] = shift == "last"
+    return level
+
+
 def _last_value(task: ForecastTask) -> Matrix:
-    weight = np.zeros((task.horizon, task.context))
-    weight[:, -1] = 1
-    return weight
+    return np.tile(_level(task.context, "last"), (task.horizon, 1))

@@ -10,6 +10,7 @@ the rows before, even if they belong to the split before.
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -19,15 +20,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.data import catalogue
-from longwave.data.series import Series, Times, from_frame, in_months, read_csv, step_name, write_csv
+from longwave.data.series import (
+    Duplicates,
+    Series,
+    Times,
+    from_frame,
+    in_months,
+    read_csv,
+    season,
+    step_name,
+    write_csv,
+)
 from longwave.data.statistics import deviation_or_one, digest, mean_and_deviation, standardised
-from longwave.models import Spec
+from longwave.models import LinearSolution, Shift, Spec
 from longwave.registry import nearest
 from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Task, TaskConfig, TaskInput, call
 
 Features = Literal["S", "M"]  # univariate: the target alone; multivariate: all columns in, all columns out
 CONTEXT = 384  # the authors' default
 MONTH = 30 * 24  # hours, as Informer counts
+SHORT_CONTEXT, LONG_CONTEXT = 336, 720  # where a context that is chosen from the data lies, if there are enough rows
+ROWS_AT_ONCE = 2048  # that a model is given in one call, where each column is a row of its own
 
 
 @dataclass(frozen=True)
@@ -97,7 +110,7 @@ def load(
     name: str,
     features: Features = "S",
     horizon: int = 720,
-    context: int = CONTEXT,
+    context: int | None = CONTEXT,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> "ForecastTask":
     """A public data set as a task; its file is looked for in `data_dir`, else $LONGWAVE_DATA, else the user's cache.
@@ -116,8 +129,12 @@ def load(
     return make_task(data, context, horizon, name=label, paper=PAPER.get((name, features, horizon)))
 
 
-def custom(series: Series, horizon: int, context: int = CONTEXT, name: str = "forecast") -> "ForecastTask":
+def custom(series: Series, horizon: int, context: int | None = CONTEXT, name: str = "forecast") -> "ForecastTask":
     """A custom series as a task: 70 % of the rows to train, 10 % to validate, 20 % to test."""
+    data = ForecastData(name, series, share_borders(len(series)), series.source)
+    if context is None:
+        check_sizes(1, horizon)
+        context = choose_context(data.borders[0], horizon, season(series.step))
     check_sizes(context, horizon)
     needed = needed_rows(context, horizon)
     if len(series) < needed:
@@ -125,7 +142,17 @@ def custom(series: Series, horizon: int, context: int = CONTEXT, name: str = "fo
             f"{series.source}: {len(series)} rows are too few to split 70/10/20 for a context of {context} and a "
             f"horizon of {horizon}: expected at least {needed}; shorten the context or the horizon, or give more rows"
         )
-    return make_task(ForecastData(name, series, share_borders(len(series)), series.source), context, horizon)
+    return make_task(data, context, horizon)
+
+
+def choose_context(rows: int, horizon: int, period: int) -> int:
+    """A context for a training set of so many rows and a season of `period` rows.
+
+    Whole seasons: up to 336 rows or up to seven seasons, whichever is more, but at most 720 rows, and at most a third
+    of what the horizon leaves of the training set, so that there are windows enough to learn from.
+    """
+    longest = min(max(SHORT_CONTEXT, 7 * period), LONG_CONTEXT, max(1, (rows - horizon) // 3))
+    return longest - longest % period if longest >= period else longest
 
 
 def share_borders(rows: int) -> tuple[int, int, int]:
@@ -252,7 +279,10 @@ class ForecastInput(TaskInput):
 
 @dataclass(frozen=True, eq=False)
 class ForecastWindows:
-    """The windows of one split, at stride 1: window i forecasts the rows from first + i on."""
+    """The windows of one split: window i forecasts the rows from first + offset + i stride on.
+
+    If `single`, example i is one column of window i // columns: a series of its own.
+    """
 
     values: Tensor  # (rows, columns) of the whole series, standardised
     time: Tensor  # (rows, time_size)
@@ -260,9 +290,13 @@ class ForecastWindows:
     end: int  # the row after the last to forecast
     context: int
     horizon: int
+    stride: int = 1
+    offset: int = 0  # below the stride; the number of windows does not depend on it
+    single: bool = False
 
     def __len__(self) -> int:
-        return self.end - self.first - self.horizon + 1
+        windows = self.end - self.first - self.horizon + 1
+        return windows // self.stride * (self.values.shape[1] if self.single else 1)
 
     def batch(self, indices: Sequence[int]) -> Batch:
         """x (B, context + horizon, columns), zero in the horizon; y (B, horizon, columns); time, if there are times."""
@@ -270,8 +304,9 @@ class ForecastWindows:
         if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(self):
             raise IndexError(f"indices: expected 0 to {len(self) - 1}, got {int(index.min())} to {int(index.max())}")
         steps = torch.arange(-self.context, self.horizon)
-        rows = (index + self.first)[:, None] + steps
-        x = self.values[rows]
+        columns = self.values.shape[1] if self.single else 1
+        rows = (index // columns * self.stride + self.first + self.offset)[:, None] + steps
+        x = self.values[rows, (index % columns)[:, None]].unsqueeze(-1) if self.single else self.values[rows]
         y = x[:, self.context :].clone()
         x[:, self.context :] = 0
         return {"x": x, "y": y, "time": self.time[rows]} if self.time.shape[1] else {"x": x, "y": y}
@@ -289,12 +324,15 @@ class ForecastTask(Task):
     data: ForecastData
     inputs: ForecastInput
     time_features: bool = True  # whether models see them
+    independent: bool = False  # whether each column is a series of its own to the model, which sees no other
     goal: str = "mse"
 
     @property
     def spec(self) -> Spec:
-        """All columns in and out, and the steps to forecast."""
-        columns = len(self.inputs.columns)
+        """All columns in and out, or one if they are independent, and the steps to forecast."""
+        from longwave.tasks.baselines import solvable
+
+        columns = 1 if self.independent else len(self.inputs.columns)
         return Spec(
             input_size=columns,
             output_size=columns,
@@ -302,11 +340,34 @@ class ForecastTask(Task):
             horizon=self.horizon,
             length=self.context + self.horizon,
             decoders=("forecast", "sequence"),
+            linear=self.linear if solvable(self) else None,
         )
+
+    def linear(self, shift: Shift | None) -> LinearSolution:
+        """The linear forecast of a given shift of the windows, or of the shift that the validation set chooses."""
+        from longwave.tasks.baselines import choose_shift
+
+        solutions = self._linear_solutions
+        return solutions[choose_shift(self, solutions) if shift is None else shift]
+
+    @cached_property
+    def _linear_solutions(self) -> dict[Shift, LinearSolution]:
+        from longwave.tasks.baselines import linear_solutions
+
+        return linear_solutions(self)
+
+    @property
+    def every_train_window(self) -> ForecastWindows:
+        """The training set at stride 1, all columns together."""
+        return replace(self.train, stride=1, offset=0, single=False)
+
+    def train_at(self, epoch: int, seed: int) -> ForecastWindows:
+        """The training set of an epoch; with a stride, each epoch begins at another row, and so sees other windows."""
+        return replace(self.train, offset=epoch % self.train.stride)
 
     def outcome(self, model: Any, batch: Batch) -> Outcome:
         """Squared errors; MSE and MAE on the standardised values, over all horizons and columns."""
-        error = self._error(call(model, batch), batch)
+        error = self._error(forecast(model, batch, self.independent), batch)
         squares, count = error.square().sum(), error.numel()
         return Outcome(squares, {"mse": (squares.detach(), count), "mae": (error.detach().abs().sum(), count)})
 
@@ -327,7 +388,13 @@ class ForecastTask(Task):
 
     def describe(self) -> dict[str, Any]:
         """Facts for the run's config and report."""
-        return super().describe() | {"rows": len(self.data.series), "borders": list(self.data.borders)}
+        series, train = self.data.series, self.data.series.values[: self.data.borders[0]]
+        return super().describe() | {
+            "rows": len(series),
+            "borders": list(self.data.borders),
+            "time_column": series.time,
+            "range": [train.min(axis=0).tolist(), train.max(axis=0).tolist()],
+        }
 
     def _error(self, output: Tensor, batch: Batch) -> Tensor:
         y = batch["y"]
@@ -339,15 +406,40 @@ class ForecastTask(Task):
         return forecast - y
 
 
+def forecast(model: Any, batch: Batch, independent: bool) -> Tensor:
+    """The output of a model for the windows of a batch; if `independent`, each column is a row of its own to it.
+
+    Many columns are given to it some at a time, since they take as much memory as so many windows.
+    """
+    x = batch["x"]
+    count, length, columns = x.shape
+    if not independent or columns == 1:
+        return call(model, batch)
+    size, outputs = max(1, ROWS_AT_ONCE // max(1, count)), []
+    for some in x.split(size, dim=2):
+        rows = {"x": some.transpose(1, 2).reshape(-1, length, 1)}
+        if "time" in batch:
+            rows["time"] = batch["time"].repeat_interleave(some.shape[2], dim=0)
+        y = call(model, rows)
+        outputs.append(y.reshape(count, some.shape[2], -1).transpose(1, 2))
+    return torch.cat(outputs, dim=2)
+
+
 def make_task(
-    data: ForecastData, context: int, horizon: int, name: str | None = None, paper: dict[str, float] | None = None
+    data: ForecastData,
+    context: int | None,
+    horizon: int,
+    name: str | None = None,
+    paper: dict[str, float] | None = None,
 ) -> ForecastTask:
     """The task of forecasting `horizon` rows of the data from `context` rows."""
     from longwave.tasks.baselines import left_out
 
-    check_sizes(context, horizon)
     series = data.series
     train, valid, test = data.borders
+    if context is None:
+        context = choose_context(train, horizon, season(series.step))
+    check_sizes(context, horizon)
     if len(series) < test:
         raise ValueError(f"{series.source}: expected at least {test} rows, got {len(series)}; the file may be cut off")
     inputs = ForecastInput.of(data, context, horizon)
@@ -392,8 +484,12 @@ class ForecastConfig(TaskConfig):
     """All columns in, all columns out; else the target column alone."""
     horizon: int = 720
     """Steps to forecast."""
-    context: int = 336
-    """Known steps before the forecast."""
+    context: int | None = 336
+    """Known steps before the forecast; None: chosen from the number of rows and the season."""
+    independent: bool = False
+    """Each column is a series of its own to the model, which is one for all; else it sees all columns together."""
+    epoch_windows: int | None = None
+    """At most so many training windows an epoch, a column of independent ones counting as one; None: all of them."""
     time_features: bool = True
     """Add features of the time (hour, day of the week ...) to the input."""
     csv: Path | None = None
@@ -401,22 +497,44 @@ class ForecastConfig(TaskConfig):
     target: str | None = None
     """The column to forecast (with csv)."""
     time: str | None = None
-    """The column with the time stamps (with csv)."""
+    """The column with the time stamps (with csv): by default the one that holds rising times; none: there is none."""
     fill: Literal["linear"] | None = None
     """Interpolate missing values of a custom series; without it they are refused."""
+    duplicates: Duplicates = "error"
+    """Of rows of a custom series with the same time, keep the first or last, or average them; else they are refused."""
+
+    @classmethod
+    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """A time column was once used only if it was named."""
+        unnamed = values.get("csv") is not None and values.get("time") is None and "duplicates" not in values
+        return {**values, "time": "none"} if unnamed else values
 
     def build(self, data_dir: Path | None = None) -> ForecastTask:
         """The task with its series."""
+        if self.epoch_windows is not None and self.epoch_windows < 1:
+            raise ValueError(f"epoch_windows: expected a number from 1 on, or None, got {self.epoch_windows}")
         if self.csv is not None:
-            series = read_csv(self.csv, self.target, self.time, self.multivariate, self.fill)
+            series = read_csv(
+                self.csv, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates
+            )
             task = custom(series, self.horizon, self.context)
         else:
-            given = [f"--{name}" for name in ("target", "time", "fill") if getattr(self, name) is not None]
+            asked = {"target": self.target, "time": self.time, "fill": self.fill}
+            asked["duplicates"] = None if self.duplicates == "error" else self.duplicates
+            given = [f"--{name}" for name, value in asked.items() if value is not None]
             if self.data == "own" or given:
                 raise ValueError(f"forecast: expected --csv FILE{f' with {given[0]}' if given else ''}, got none")
             features: Features = "M" if self.multivariate else "S"
             task = load(self.data, features, self.horizon, self.context, data_dir)
-        return replace(task, time_features=self.time_features)
+        train = replace(task.train, single=self.independent)
+        if self.epoch_windows is not None:
+            windows = len(task.train)
+            stride = -(-len(train) // self.epoch_windows)
+            train = replace(train, stride=min(stride, windows))
+        notes = task.notes
+        if self.context is None:
+            notes = (*notes, f"a context of {task.context} rows was chosen from the rows and the season there are")
+        return replace(task, train=train, notes=notes, time_features=self.time_features, independent=self.independent)
 
     def on_frame(self, frame: Any, folder: Path) -> tuple["ForecastConfig", tuple[str, ...]]:
         """The settings for a data frame, or for the path of a CSV file, and notes on how it was read.
@@ -425,7 +543,7 @@ class ForecastConfig(TaskConfig):
         """
         if isinstance(frame, (str, os.PathLike)):
             return replace(self, data="own", csv=Path(frame)), ()
-        series = from_frame(frame, self.target, self.time, self.multivariate, self.fill)
+        series = from_frame(frame, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates)
         custom(series, self.horizon, self.context)  # which refuses what cannot be trained on before anything is written
         time = None if series.times is None else (self.time or _free_name("time", series.columns))
         folder.mkdir(parents=True, exist_ok=True)

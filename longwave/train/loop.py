@@ -140,6 +140,8 @@ class Run:
 
     def _train(self) -> None:
         at = self.position
+        if at.step == 0 and math.isinf(at.best) and self.experiment.model.prepare(self.model, self.task.spec):
+            self._validate(self._first_loss())  # what the model starts from may be the best that there will be
         while not at.finished and at.epoch < self.epochs:
             started = time.perf_counter()
             split = self.task.train_at(at.epoch, self.config.seed)
@@ -168,6 +170,14 @@ class Run:
             at.seconds += time.perf_counter() - started
             at.epoch, at.batch = at.epoch + 1, 0
         at.finished = True
+
+    def _first_loss(self) -> float:
+        """The loss of the first batch, before any step; nothing is drawn at random."""
+        self.module.eval()
+        batch, is_ours = next(self._load(self.task.train_at(0, self.config.seed), self._order(0)[:1]))
+        with torch.no_grad():
+            loss = float(self.module(batch).loss) if is_ours else 0.0
+        return self._sum_over_processes(loss) / self._sum_over_processes(float(self.task.count(batch) * is_ours))
 
     def _step(self, batch: Batch, is_ours: bool = True) -> float:
         """One optimiser step; a batch that is not ours counts nothing, but takes part in what all processes do.

@@ -170,7 +170,7 @@ def test_nothing_is_a_mistake(capsys):
         (["train", "forecast", "--horizon", "4"], "forecast: expected --csv FILE, got none"),
         (["train", "etth1-24-small", "--task.target", "OT"], "forecast: expected --csv FILE with --target, got none"),
         (
-            ["train", *FORECAST, "--model.decoder", "last", "--model.window", "none"],
+            ["train", *FORECAST, "--model.kind", "SequenceModel", "--model.decoder", "last"],
             "decoder: this task needs forecast or sequence, got last",
         ),
         (["train", *FORECAST, "--seeds", "0", "4294967296"], "seed: expected a number below 2^32"),

@@ -1,6 +1,7 @@
 """Reading a series: what is accepted, what is filled in, and what each refusal says."""
 
 import gzip
+import re
 
 import numpy as np
 import pytest
@@ -55,11 +56,105 @@ def test_of_some_columns_alone_others_may_hold_anything(tmp_path):
 
 
 def test_without_a_time_column_there_are_no_times_and_the_note_points_to_one(prices):
-    series = read_csv(prices, "price", multivariate=True)
+    series = read_csv(prices, "price", "none", multivariate=True)
     assert series.times is None
     assert series.step is None
     assert series.future(3) is None
     assert "name it as the time column" in series.notes[0]
+
+
+@pytest.mark.parametrize("multivariate", [True, False])
+def test_the_one_column_of_rising_times_is_found_and_said(prices, multivariate):
+    named = read_csv(prices, "price", "date", multivariate)
+    found = read_csv(prices, "price", multivariate=multivariate)
+    np.testing.assert_array_equal(found.times, named.times)
+    np.testing.assert_array_equal(found.values, named.values)
+    assert (found.columns, found.step, found.time, named.time) == (named.columns, named.step, "date", "date")
+    assert found.notes == (*named.notes, "column 'date' was found to hold the times, 1 hour apart")
+
+
+@pytest.mark.parametrize(
+    ("cells", "note"),
+    [
+        (["1990", "1991", "1992"], None),  # numbers may be years, and may be anything
+        (["20240101", "20240102", "20240103"], None),
+        (["2024-01-01", "soon", "2024-01-03"], None),
+        (["2024-01-01", "", "2024-01-03"], None),
+        (["a", "b", "c"], None),
+        (["2024-01-03", "2024-01-02", "2024-01-01"], "column 'day' holds times that do not rise"),
+        (["2024-01-01", "2024-01-01", "2024-01-01"], "column 'day' holds times that do not rise"),
+        (
+            ["2024-01-04", "2024-01-05", "2024-01-08"],
+            r"the times in column 'day' are not used, and rows count as evenly spaced: .*line 4: expected 2024-01-06",
+        ),
+        (["2024-01-01", "2024-01-01", "2024-01-02"], "the times in column 'day' are not used.*duplicates='first'"),
+    ],
+)
+def test_what_is_no_time_column_is_not_found_and_a_doubtful_one_is_said(tmp_path, cells, note):
+    rows = [(cell, k) for k, cell in enumerate(cells)]
+    series = read_csv(write(tmp_path / "a.csv", "day,price", rows), "price")
+    assert series.times is None
+    assert series.time is None
+    assert len(series.notes) == (note is not None)
+    if note is not None:
+        assert re.search(note, series.notes[0])
+
+
+def test_of_two_columns_of_rising_times_one_must_be_named(tmp_path):
+    rows = [(time, time.replace("2020", "2021"), k) for k, time in enumerate(HOURLY)]
+    path = write(tmp_path / "a.csv", "begin,end,price", rows)
+    with pytest.raises(
+        ValueError, match="time: the columns 'begin' and 'end' both hold rising times; name one of them"
+    ):
+        read_csv(path, "price")
+    assert read_csv(path, "price", "end").times[0] == np.datetime64("2021-01-01T00:00:00")
+    assert read_csv(path, "price", "none").times is None
+
+
+def test_an_index_without_a_name_can_hold_the_times(tmp_path):
+    path = write(tmp_path / "a.csv", ",price", list(zip(HOURLY, range(48), strict=True)))
+    assert read_csv(path).step == np.timedelta64(1, "h")
+
+
+def test_a_time_column_may_be_called_none(tmp_path):
+    path = write(tmp_path / "a.csv", "none,price", list(zip(HOURLY, range(48), strict=True)))
+    assert read_csv(path, "price", "none").time == "none"
+
+
+@pytest.mark.parametrize(
+    ("duplicates", "values", "note"),
+    [
+        ("first", [0, 1, 4, 5], "the first of each was kept"),
+        ("last", [0, 3, 4, 6], "the last of each was kept"),
+        ("mean", [0, 2, 4, 5.5], "their mean was taken"),
+    ],
+)
+@pytest.mark.parametrize("time", ["date", None])
+def test_rows_of_one_time_become_one_row(tmp_path, duplicates, values, note, time):
+    times = [HOURLY[k] for k in (0, 1, 1, 1, 2, 3, 3)]
+    path = with_times(tmp_path, times, [0, 1, 2, 3, 4, 5, 6])
+    with pytest.raises(ValueError, match=r"line 4: the time .* is that of the row before too.*duplicates='first'"):
+        read_csv(path, "price", "date")
+    series = read_csv(path, "price", time, duplicates=duplicates)
+    np.testing.assert_array_equal(series.values[:, 0], values)
+    np.testing.assert_array_equal(series.times, np.array(HOURLY[:4], "datetime64[s]"))
+    assert series.notes[0] == f"3 rows have the time of the row before: {note}"
+
+
+def test_after_duplicates_gaps_and_missing_cells_are_filled_and_named_by_their_lines(tmp_path):
+    times = [HOURLY[k] for k in (0, 1, 1, 2, 4)]
+    path = with_times(tmp_path, times, [0, "", 3, 5, 9])
+    np.testing.assert_array_equal(
+        read_csv(path, "price", "date", fill="linear", duplicates="mean").values[:, 0], [0, 3, 5, 7, 9]
+    )
+    with pytest.raises(ValueError, match="line 6: expected 2020-01-01 03:00:00"):
+        read_csv(path, "price", "date", duplicates="last")
+    with pytest.raises(ValueError, match="line 5: the time 2020-01-01 01:00:00 comes after 2020-01-01 02:00:00; sort"):
+        read_csv(with_times(tmp_path, [HOURLY[k] for k in (0, 1, 2, 1)]), "price", "date", duplicates="last")
+    with pytest.raises(ValueError, match="time: expected at least 2 different times, got 1"):
+        read_csv(with_times(tmp_path, [HOURLY[0]] * 3), "price", "date", duplicates="last")
+    with pytest.raises(ValueError, match="duplicates: expected 'error', 'first', 'last' or 'mean', got 'all'"):
+        read_csv(path, "price", "date", duplicates="all")
 
 
 def test_gzip_reads_as_the_file_in_it_whatever_its_name(prices, tmp_path):
@@ -265,9 +360,13 @@ def test_wrong_cells_of_a_data_frame_are_refused_by_row():
 
 def test_an_index_of_numbers_and_a_column_of_dates_are_no_data():
     frame = Frame(index=[0, 1], day=np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), price=[1, 2])
-    series = from_frame(frame, "price", multivariate=True)
-    assert series.columns == ("price",)
-    assert series.times is None
+    for time, day in ((None, "day"), ("none", None)):
+        series = from_frame(frame, "price", time, multivariate=True)
+        assert series.columns == ("price",)
+        assert series.time == day
+        assert (series.times is None) == (day is None)
+    text = Frame(day=["2020-01-01", "2020-01-02"], price=[1, 2])
+    assert from_frame(text, "price", multivariate=True).time == "day"
 
 
 def test_a_series_of_unfit_parts_is_refused():

@@ -70,7 +70,7 @@ def test_settings_of_format_1_are_still_read(name):
     """
     content = json.loads(dumps(EXPERIMENTS[name]))
     content["loop"]["tensorboard"] = content["loop"].pop("tracker") is not None
-    if "mixer" in content["model"]:
+    if content["model"]["kind"] == "SequenceModel":
         mixer = content["model"].pop("mixer")
         others = {"heads": 4, "d_attention": None, "rotary": True, "features": 256}
         content["model"] |= {**others, **mixer, "mixer": mixer["kind"], "kind": "SequenceModel"}
@@ -149,7 +149,7 @@ def test_every_kind_of_task_is_reported_and_used(kind):
 
 def test_every_experiment_is_listed():
     """By its name, by one of its family with the horizons between braces, or among those for custom data."""
-    listed = set()
+    listed: set[str] = set()
     for family in FAMILIES.values():
         for names, _ in family.rows:
             head, _, rest = names.partition("{")

@@ -1,6 +1,8 @@
 """Forecasts of new rows with a trained run."""
 
 import csv
+import json
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -56,6 +58,37 @@ def test_values_too_far_from_those_of_training_are_refused(run):
         Path("new.csv").write_text("\n".join([*lines[:-1], f"{lines[-1].split(',')[0]},{value}"]) + "\n")
         with pytest.raises(ValueError, match=message):
             forecast(run, Path("new.csv"))
+
+
+def test_data_far_from_that_of_training_is_forecast_with_a_note(run):
+    """Prices in training go from -1 to about 2; here they are a thousand times that."""
+    head, *rows = Path("series.csv").read_text().splitlines()
+    cells = [row.split(",") for row in rows]
+    for factor, is_noted in ((1, False), (1000, True)):
+        lines = [f"{stamp},{factor * float(price) + (factor > 1) * 5000}" for stamp, price in cells]
+        Path("new.csv").write_text("\n".join([head, *lines]) + "\n")
+        notes = forecast(run, Path("new.csv")).notes
+        assert len(notes) == is_noted
+        if is_noted:
+            assert re.match(
+                r"column 'price': 24 of the 24 values of the context lie outside of those of training: they go from "
+                r"\d+\.?\d* to \d+\.?\d*, and in training from -0\.\d+ to 2\.\d+; the forecast is not to be trusted",
+                notes[0],
+            )
+
+
+def test_a_run_that_stored_no_range_goes_by_five_deviations(run):
+    path = run / "config.json"
+    config = json.loads(path.read_text())
+    del config["task"]["range"]
+    path.write_text(json.dumps(config))
+    assert forecast(run, Path("series.csv")).notes == ()
+    mean, deviation = config["task"]["inputs"]["mean"][0], config["task"]["inputs"]["deviation"][0]
+    rows = Path("series.csv").read_text().splitlines()
+    for away, is_noted in ((4.9, False), (5.1, True)):
+        lines = [f"{row.split(',')[0]},{mean + away * deviation}" for row in rows[1:]]
+        Path("new.csv").write_text("\n".join([rows[0], *lines]) + "\n")
+        assert len(forecast(run, Path("new.csv")).notes) == is_noted
 
 
 def test_a_run_of_another_kind_is_refused(trained_runs):

@@ -1,14 +1,17 @@
 """Baselines: each against a slow computation from its definition."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from longwave.data.series import Series
+from longwave.models import LinearSolution
+from longwave.models.forecaster import window_shift
 from longwave.tasks import baselines
-from longwave.tasks.baselines import BASELINES, evaluate, fit, moments, scores, season, table
+from longwave.tasks.baselines import BASELINES, evaluate, fit, linear_solutions, moments, scores, season, table
 from longwave.tasks.forecasting import ForecastData, custom, load, make_task
 
 CONTEXT, HORIZON = 48, 30
@@ -188,3 +191,79 @@ def test_nlinear_on_real_sets_gives_the_documented_error(name, horizon, mse):
     except FileNotFoundError:
         pytest.skip(f"{name} is not in LONGWAVE_DATA")
     assert scores("nlinear", task)["test"]["mse"] == pytest.approx(mse, abs=1e-4)
+
+
+# Where a Forecaster starts
+
+
+def shifted_series(kind, rows=1500):
+    """A series for which one shift of the windows is right, with noise around it."""
+    generator = np.random.default_rng(1)
+    noise = generator.normal(size=rows)
+    if kind == "none":  # it returns to one level
+        values = noise.copy()
+        for k in range(1, rows):
+            values[k] += 0.5 * values[k - 1]
+    elif kind == "last":  # a random walk
+        values = noise.cumsum()
+    else:  # levels that change now and then, seen through noise
+        values = noise + np.repeat(generator.normal(scale=4, size=rows // 100 + 1), 100)[:rows]
+    return Series(values[:, None], ("a",), 0)
+
+
+@pytest.mark.parametrize("kind", ["none", "last", "mean"])
+def test_the_shift_that_suits_a_series_is_chosen_on_the_validation_set(kind):
+    """With a penalty that is large, the shift alone decides; else a linear map could learn each of them."""
+    task = make_task(ForecastData("a", shifted_series(kind), (1000, 1250, 1500), ""), 8, 3)
+    target = task.valid.batch(range(len(task.valid)))
+    errors = {}
+    for shift in baselines.SHIFTS:
+        level = window_shift(target["x"][:, :8], shift)
+        errors[shift] = float((level - target["y"]).square().mean())
+    assert min(errors, key=errors.get) == kind
+    zero = {shift: LinearSolution(shift, torch.zeros(3, 8).double(), torch.zeros(3).double(), 0) for shift in errors}
+    assert baselines.choose_shift(task, zero) == kind
+
+
+def test_a_lead_that_may_be_chance_does_not_change_the_shift():
+    """Of two solutions that differ by noise alone, the last value's is kept, whichever is ahead."""
+    task = make_task(ForecastData("a", shifted_series("last"), (1000, 1250, 1500), ""), 8, 3)
+    known = linear_solutions(task)
+    slightly = replace(known["last"], shift="mean", weight=known["last"].weight * (1 + 1e-3))
+    level = {"last": known["last"], "mean": slightly}
+    assert baselines.choose_shift(task, {"none": known["none"], **level}) == "last"
+    few = replace(task, horizon=3, valid=replace(task.valid, end=task.valid.first + 11))  # 9 windows: 3 blocks
+    far = replace(known["last"], bias=known["last"].bias + 100)
+    assert baselines.choose_shift(few, {**known, "last": far}) == "last"
+    assert baselines.choose_shift(task, {**known, "last": far}) != "last"
+
+
+@pytest.mark.parametrize("shift", ["none", "last", "mean"])
+def test_the_error_of_a_solution_is_that_on_the_validation_set(task, shift):
+    solution = linear_solutions(task)[shift]
+
+    def forecast(x):
+        known = x[:, : task.context].double()
+        level = window_shift(known, shift)
+        return solution.weight @ (known - level) + solution.bias[:, None] + level
+
+    assert solution.error == pytest.approx(evaluate(forecast, task, task.valid)["mse"], rel=1e-9)
+
+
+def test_solutions_are_no_worse_than_the_baselines_and_those_of_the_last_value_are_nlinear(task):
+    solutions = linear_solutions(task)
+    assert solutions["last"].error == fit("nlinear", task).error
+    np.testing.assert_array_equal(solutions["last"].bias, fit("nlinear", task).bias)
+    assert solutions["none"].error <= fit("dlinear", task).error
+
+
+def test_the_stride_of_the_training_windows_does_not_change_the_baselines(task):
+    strided = replace(task, train=replace(task.train, stride=7, offset=2, single=True))
+    for name in ("nlinear", "dlinear"):
+        np.testing.assert_array_equal(fit(name, strided).weight, fit(name, task).weight)
+
+
+def test_windows_too_long_to_be_solved_offer_no_solution(task, monkeypatch):
+    assert task.spec.linear is not None
+    monkeypatch.setattr(baselines, "LONGEST", task.context + task.horizon - 1)
+    assert task.spec.linear is None

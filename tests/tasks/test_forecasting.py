@@ -16,8 +16,10 @@ from longwave.tasks.forecasting import (
     HORIZONS,
     PAPER,
     SETS,
+    ForecastConfig,
     ForecastData,
     ForecastInput,
+    choose_context,
     custom,
     load,
     make_task,
@@ -271,6 +273,115 @@ def test_a_series_unlike_the_one_of_training_is_refused(task):
     ):
         with pytest.raises(ValueError, match=message):
             task.inputs.continuation(other)
+
+
+# Training windows: a stride, columns by themselves, a chosen context
+
+
+def test_with_a_stride_the_epochs_see_every_window_in_turn(task):
+    strided = replace(task, train=replace(task.train, stride=5))
+    assert len(strided.train) == 49 // 5
+    seen = []
+    for epoch in range(5):
+        split = strided.train_at(epoch, seed=0)
+        assert len(split) == len(strided.train)
+        rows = split.batch(range(len(split)))["y"]
+        for i, y in enumerate(rows):
+            index = epoch + 5 * i
+            torch.testing.assert_close(y, task.train.batch([index])["y"][0], rtol=0, atol=0)
+            seen.append(index)
+    assert sorted(seen) == list(range(45))
+    assert strided.train_at(5, seed=0).offset == 0
+
+
+def test_single_columns_are_those_of_the_windows(task):
+    single = replace(task.train, single=True, stride=2, offset=1)
+    assert len(single) == 49 // 2 * 3
+    batch = single.batch(range(len(single)))
+    assert batch["x"].shape == (72, CONTEXT + HORIZON, 1)
+    for index in range(len(single)):
+        window = task.train.batch([1 + index // 3 * 2])
+        column = index % 3
+        torch.testing.assert_close(batch["x"][index], window["x"][0, :, column : column + 1], rtol=0, atol=0)
+        torch.testing.assert_close(batch["y"][index], window["y"][0, :, column : column + 1], rtol=0, atol=0)
+        torch.testing.assert_close(batch["time"][index], window["time"][0], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("multivariate", "epoch_windows", "stride", "examples"),
+    [(False, None, 1, 672), (False, 672, 1, 672), (False, 671, 2, 336), (True, 500, 3, 448), (True, 1, 672, 2)],
+)
+def test_the_stride_keeps_an_epoch_within_its_windows(tmp_path, multivariate, epoch_windows, stride, examples):
+    (tmp_path / "a.csv").write_text("a,b\n" + "\n".join(f"{k % 7},{k % 5}" for k in range(1000)))
+    settings = ForecastConfig(
+        "own", multivariate, 5, 24, independent=True, epoch_windows=epoch_windows, csv=tmp_path / "a.csv", target="a"
+    )
+    task = settings.build()
+    assert (task.train.stride, len(task.train)) == (stride, examples)
+    assert task.valid.stride == task.test.stride == 1
+    assert task.spec.input_size == task.spec.output_size == 1
+    assert task.test.batch([0])["x"].shape[2] == 1 + multivariate
+
+
+def test_scores_of_independent_columns_are_those_of_all_columns(task):
+    """A model that repeats the last value scores the same, column by column or all at once."""
+
+    def model(x, time=None, lengths=None):
+        assert len(time) == len(x)
+        return x[:, CONTEXT - 1 : CONTEXT].expand(-1, HORIZON, -1), None
+
+    batch = task.test.batch(range(len(task.test)))
+    together, apart = (replace(task, independent=flag).outcome(model, batch).scores for flag in (False, True))
+    for name, (total, count) in together.items():
+        torch.testing.assert_close(apart[name][0], total)
+        assert apart[name][1] == count
+
+
+@pytest.mark.parametrize(
+    ("rows", "horizon", "period", "context"),
+    [
+        (8640, 720, 24, 336),  # two weeks of hours
+        (34_560, 96, 96, 672),  # a week of quarter-hours
+        (100_000, 60, 1440, 720),  # less than a day of minutes
+        (5000, 30, 7, 336),  # 48 weeks of days
+        (5000, 30, 1, 336),
+        (676, 24, 24, 216),  # a third of 652, in whole days
+        (50, 24, 24, 8),  # no day fits
+        (7, 1, 1, 2),
+        (2, 1, 1, 1),
+    ],
+)
+def test_the_context_is_chosen_from_rows_and_season(rows, horizon, period, context):
+    assert choose_context(rows, horizon, period) == context
+
+
+def test_a_chosen_context_is_that_of_the_task_and_is_said(tmp_path):
+    rows = (f"{np.datetime64('2020-01-01T00:00:00') + np.timedelta64(k, 'h')},{k % 24}" for k in range(966))
+    (tmp_path / "a.csv").write_text("date,a\n" + "\n".join(rows))
+    task = ForecastConfig("own", horizon=24, context=None, csv=tmp_path / "a.csv", target="a").build()
+    assert task.context == task.inputs.context == 216
+    assert task.notes[-1] == "a context of 216 rows was chosen from the rows and the season there are"
+    assert task.describe()["time_column"] == "date"
+    assert task.describe()["range"] == [[0.0], [23.0]]
+    with pytest.raises(ValueError, match="epoch_windows: expected a number from 1 on, or None, got 0"):
+        ForecastConfig(epoch_windows=0).build()
+    with pytest.raises(ValueError, match="expected --csv FILE with --duplicates, got none"):
+        ForecastConfig(duplicates="mean").build()
+
+
+@pytest.mark.parametrize("horizon", [1, 7, 30])
+def test_a_chosen_context_leaves_windows_wherever_the_horizon_does(horizon):
+    task = custom(make_series(10 * horizon + 2), horizon, None)
+    assert min(len(task.train), len(task.valid), len(task.test)) >= 1
+
+
+def test_old_settings_without_a_time_column_have_none(tmp_path):
+    """A time column was once used only if it was named."""
+    old = {"csv": str(tmp_path / "a.csv"), "time": None, "target": "a"}
+    assert ForecastConfig.from_dict(old).time == "none"
+    assert ForecastConfig.from_dict(old | {"duplicates": "error"}).time is None
+    assert ForecastConfig.from_dict(old | {"time": "date"}).time == "date"
+    assert ForecastConfig.from_dict({"data": "etth1", "time": None}).time is None
 
 
 # Custom series

@@ -1,0 +1,183 @@
+"""A forecast in two parts: a linear map of the window, solved before training, and a deep model that corrects it.
+
+A linear map is hard to beat on many series, and training a deep model to equal it takes longer than solving it. Here
+the map is given to begin with, and the deep model, whose last layer starts at zero, learns what it leaves over. So a
+new model is the linear one, and the best weights on the validation set are never worse there.
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from longwave.layers import MixerConfig, S4Config
+from longwave.layers.checks import without_autocast
+from longwave.models import pretrained
+from longwave.models.base import MODELS, ModelConfig, Shift, Spec
+from longwave.models.sequence import SequenceConfig, SequenceModel
+
+
+@MODELS.register("Forecaster")
+@dataclass(frozen=True)
+class ForecasterConfig(ModelConfig):
+    """A linear map from the window to the horizon, started from its closed form, and a deep model beside it."""
+
+    shift: Literal["auto", "none", "last", "mean"] = "auto"
+    """Subtract nothing, the last value or the mean from each window; auto: what does best on the validation set."""
+    d_model: int = 32
+    """Features of every layer of the deep model."""
+    n_layers: int = 2
+    """Residual blocks of the deep model; 0 leaves the linear map alone."""
+    mixer: MixerConfig = field(default_factory=S4Config)
+    """What mixes the steps of a sequence in each block."""
+    dropout: float = 0.2
+    """Dropout probability."""
+    tie_dropout: bool = True
+    """One dropout mask for all steps of a row."""
+    input_size: int = 1
+    """Columns of the series (set by the task)."""
+    time_size: int = 0
+    """Features of time beside the input (set by the task)."""
+    context: int = 1
+    """Known steps before the forecast (set by the task)."""
+    horizon: int = 1
+    """Steps to forecast (set by the task)."""
+
+    def build(self) -> "Forecaster":
+        """A new model with these settings; its linear map forecasts the shift until `prepare` starts it."""
+        return Forecaster(self)
+
+    def resolve(self, spec: Spec) -> Self:
+        """The settings with the sizes that a task decides, and the shift that does best on its validation set."""
+        if not spec.horizon or spec.length is None or spec.input_size != spec.output_size:
+            raise ValueError("model: a Forecaster needs a task that forecasts the columns that it sees, in windows")
+        shift: Any = self.shift
+        if shift == "auto":
+            shift = "last" if spec.linear is None else spec.linear(None).shift
+        return replace(
+            self,
+            shift=shift,
+            mixer=self.mixer.for_length(spec.length),
+            input_size=spec.input_size,
+            time_size=spec.time_size,
+            context=spec.length - spec.horizon,
+            horizon=spec.horizon,
+        )
+
+    def prepare(self, model: Any, spec: Spec) -> bool:
+        """Start the linear map of a new model from the task's solution for the shift."""
+        if spec.linear is not None and self.shift != "auto":
+            solution = spec.linear(self.shift)
+            model.linear.start(solution.weight, solution.bias)
+        return True
+
+    @property
+    def label(self) -> str:
+        """What tables call such a model."""
+        return f"linear + {self.mixer.label}" if self.n_layers else "linear"
+
+
+class Forecaster(nn.Module):
+    """y, None = model(x), from windows x (B, context + horizon, columns) to forecasts y (B, horizon, columns).
+
+    Of x the context alone is read.
+    With s the shift of a window, y = s + l + correction(context - s, l), where l = W (context - s) + b is the linear
+    forecast. The deep model sees the context and behind it l, and so has the forecast that it is to correct in place.
+    """
+
+    def __init__(self, config: ForecasterConfig) -> None:
+        super().__init__()
+        if config.shift not in ("none", "last", "mean"):
+            raise ValueError(f"shift: expected none, last or mean, got {config.shift!r}; a task chooses for auto")
+        for name in ("context", "horizon"):
+            if getattr(config, name) < 1:
+                raise ValueError(f"{name}: expected at least 1 step, got {getattr(config, name)}")
+        self.config = config
+        self.linear = LinearMap(config.context, config.horizon)
+        self.correction: SequenceModel | None = None
+        if config.n_layers:
+            self.correction = SequenceModel(_deep(config))
+            nn.init.zeros_(self.correction.decoder.linear.weight)
+            nn.init.zeros_(self.correction.decoder.linear.bias)
+
+    def forward(
+        self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """The forecast (B, horizon, columns)."""
+        for name, value in (("state", state), ("lengths", lengths)):
+            if value is not None:
+                raise ValueError(f"{name}: a Forecaster takes whole windows of one length")
+        config = self.config
+        expected = (config.context + config.horizon, config.input_size)
+        if x.ndim != 3 or x.shape[1:] != expected:
+            raise ValueError(f"x: expected (B, {expected[0]}, {expected[1]}), got {tuple(x.shape)}")
+        known = x[:, : config.context]
+        shift = window_shift(known, config.shift)
+        known = known - shift
+        y = self.linear(known)
+        if self.correction is not None:
+            y = y + self.correction(torch.cat((known, y.to(known.dtype)), dim=1), time=time)[0]
+        return y + shift, None
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors into `folder`, each atomically."""
+        pretrained.save_model(self, folder)
+
+
+class LinearMap(nn.Module):
+    """y = (W + change / context) x + b + offset along the steps: W and b are where it started, the rest is trained.
+
+    Weight decay pulls the change to zero, and so the map to its start. As the change is divided by the context, a step
+    of Adam with learning rate lr moves y by at most lr times the mean size of x; a map of hundreds of inputs would else
+    be lost in the first steps.
+    """
+
+    def __init__(self, context: int, horizon: int) -> None:
+        super().__init__()
+        self.register_buffer("W", torch.zeros(horizon, context))
+        self.register_buffer("b", torch.zeros(horizon))
+        self.change = nn.Parameter(torch.zeros(horizon, context))
+        self.offset = nn.Parameter(torch.zeros(horizon))
+
+    def start(self, weight: Tensor, bias: Tensor) -> None:
+        """Take a map as the start; nothing is changed of it yet."""
+        with torch.no_grad():
+            self.W.copy_(weight)
+            self.b.copy_(bias)
+            self.change.zero_()
+            self.offset.zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, context, columns) -> (B, horizon, columns)."""
+        with without_autocast(x):  # half precision would lose more of the map than training gains
+            weight = self.W + self.change / x.shape[1]
+            return weight @ x.to(weight.dtype) + (self.b + self.offset)[:, None]
+
+    W: Tensor
+    b: Tensor
+
+
+def window_shift(known: Tensor, shift: Shift | str) -> Tensor:
+    """What is subtracted from the known part (B, context, columns) of a window: (B, 1, columns)."""
+    if shift == "mean":
+        return known.mean(1, keepdim=True)
+    last = known[:, -1:]
+    return last if shift == "last" else torch.zeros_like(last)
+
+
+def _deep(config: ForecasterConfig) -> SequenceConfig:
+    """The deep model beside the linear map."""
+    return SequenceConfig(
+        d_model=config.d_model,
+        n_layers=config.n_layers,
+        mixer=config.mixer,
+        dropout=config.dropout,
+        tie_dropout=config.tie_dropout,
+        decoder="forecast",
+        input_size=config.input_size,
+        time_size=config.time_size,
+        output_size=config.input_size,
+        horizon=config.horizon,
+    )
