@@ -1,6 +1,7 @@
 """Runs from beginning to end: train, score, compare with baselines, report. What the commands and Python users call."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,12 +48,36 @@ def classify(
 
     The arrays are written to data.npz in the folder of the run, so that it can be resumed and scored again.
     """
+    return _start_on_arrays("classify", x, y, folder, split, experiment, quiet)
+
+
+def regress(
+    x: Any,
+    y: Any,
+    folder: Path,
+    split: Any = None,
+    experiment: Experiment | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    quiet: bool = False,
+) -> Finished:
+    """Train a model that predicts numbers on arrays: x as for `classify`, y (n,) or (n, targets), NaN if not known.
+
+    `names` are those of the targets. The arrays are written to data.npz in the folder of the run.
+    """
+    return _start_on_arrays("regress", x, y, folder, split, experiment, quiet, names=names)
+
+
+def _start_on_arrays(
+    kind: str, x: Any, y: Any, folder: Path, split: Any, experiment: Experiment | None, quiet: bool, **more: Any
+) -> Finished:
     check_new(folder)
-    experiment = experiment or EXPERIMENTS.find("classify")
-    on_arrays = getattr(experiment.task, "on_arrays", None)
-    if on_arrays is None:
-        raise ValueError(f"experiment: expected one for custom sequences, such as classify, got {experiment.name}")
-    return start(dataclasses.replace(experiment, task=on_arrays(x, y, split, folder)), folder, quiet=quiet)
+    experiment = experiment or EXPERIMENTS.find(kind)
+    settings: Any = experiment.task
+    if settings.kind != kind:
+        raise ValueError(f"experiment: expected one for custom sequences, such as {kind}, got {experiment.name}")
+    task = settings.on_arrays(x, y, split, folder, **more)
+    return start(dataclasses.replace(experiment, task=task), folder, quiet=quiet)
 
 
 def resume(folder: Path, *, quiet: bool = False) -> Finished:

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.infer.classification import probabilities
-from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, marker, short
+from longwave.pictures.lines import show_lines
+from longwave.pictures.style import BLUE, ORANGE, as_drawn, short
 from longwave.report.base import REPORTS, Section, image, table
+from longwave.report.sequences import in_units, unpadded
 from longwave.tasks.base import Batch, Split, batches, call
 from longwave.tasks.classification import ClassificationTask
 
 SHOWN_CLASSES = 20  # a matrix of more is no picture
 PATH_STEPS = 32  # points on the way from the average example, at which the gradient is taken
-LINES = (BLUE, ORANGE, GREY, "#38a169")
 BINS = 200  # stretches that the attribution along a long sequence is added up over
 
 
@@ -167,7 +168,7 @@ def draw_examples(task: ClassificationTask, split: Split, predictions: Predictio
         if _is_image(task):
             _show_image(axes, task, batch["x"][k])
         else:
-            _show_lines(axes, task, _row(batch, k))
+            show_lines(axes, in_units(task.inputs, unpadded(batch, k)))
         axes.set_title(predictions.caption(index, width=18 if _is_image(task) else 80), fontsize=9)
     return figure
 
@@ -194,8 +195,8 @@ def draw_attribution(task: Any, split: Split, predictions: Predictions, indices:
     figure = Figure(figsize=(10, 1.7 * len(indices)), layout="constrained")
     panels = figure.subplots(len(indices), 1, squeeze=False)[:, 0]
     for k, (axes, index) in enumerate(zip(panels, indices, strict=True)):
-        x = _row(batch, k)
-        _show_lines(axes, task, x, ("black", "0.45", "0.65", "0.8"))
+        x = unpadded(batch, k)
+        show_lines(axes, in_units(task.inputs, x), ("black", "0.45", "0.65", "0.8"))
         edges = np.unique(np.linspace(0, len(x), min(BINS, len(x)) + 1).astype(int))
         sums = np.add.reduceat(shares[k, : len(x)].sum(-1).double().numpy(), edges[:-1]) / np.diff(edges)
         bound = np.abs(sums).max() or 1.0
@@ -222,28 +223,10 @@ def _show_image(axes: Any, task: Any, x: Tensor) -> None:
     axes.set_yticks([])
 
 
-def _show_lines(axes: Any, task: ClassificationTask, x: Tensor, colours: tuple[str, ...] = LINES) -> None:
-    """The first channels of a sequence, as many as there are colours, in the units of the data."""
-    values = x.double().numpy() * np.array(task.inputs.deviation) + np.array(task.inputs.mean)
-    for channel, colour in zip(range(values.shape[1]), colours, strict=False):
-        axes.plot(values[:, channel], color=colour, linewidth=1, marker=marker(values))
-    if values.shape[1] > len(colours):
-        text = f"{len(colours)} of {values.shape[1]} channels"
-        axes.text(0.995, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.3")
-    axes.margins(x=0.01)
-    axes.xaxis.get_major_locator().set_params(integer=True)  # steps
-    axes.tick_params(labelsize=8)
-
-
 def _attribution_colours() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("attribution", [ORANGE, "white", BLUE])
-
-
-def _row(batch: Batch, k: int) -> Tensor:
-    """Sequence k of a batch without its padding."""
-    return batch["x"][k] if "lengths" not in batch else batch["x"][k, : int(batch["lengths"][k])]
 
 
 def _valid(batch: Batch) -> Tensor:

@@ -75,10 +75,15 @@ def _scores(result: dict[str, Any]) -> str:
     lines = [f"<tr><th>model</th>{head}</tr>"]
     for name, values, kind in rows:
         cells = "".join(
-            f'<td class="n">{values[s]:.4f}</td>' if s in values else '<td class="n">-</td>' for s in scores
+            f'<td class="n">{_number(values[s])}</td>' if s in values else '<td class="n">-</td>' for s in scores
         )
         lines.append(f'<tr class="{kind}"><td>{html.escape(name)}</td>{cells}</tr>')
     return f"<table>{''.join(lines)}</table>"
+
+
+def _number(value: float) -> str:
+    """Four digits behind the point, or four that count where these would all be 0: errors in small units."""
+    return f"{value:.4g}" if 0 < abs(value) < 0.001 else f"{value:.4f}"
 
 
 def _curves(metrics: list[dict[str, Any]], goal: str) -> Any:

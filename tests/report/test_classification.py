@@ -86,7 +86,7 @@ def test_every_example_of_a_split_is_predicted_whatever_the_batches(waves):
     task, model = waves
     found, again = (predict(model, task, task.train, size) for size in (100, 3))
     np.testing.assert_allclose(found.probabilities, again.probabilities, atol=1e-6)
-    assert found.labels.tolist() == task.train.labels.tolist()
+    assert found.labels.tolist() == task.train.rows["y"].tolist()
 
 
 # Attribution
@@ -171,7 +171,7 @@ def test_a_report_has_three_sections_and_none_needs_a_mistake(waves, monkeypatch
     sections = {section.title: section.content for section in report(model, task)}
     assert list(sections) == ["Confusion matrix", "Misclassified examples", "Attribution"]
     assert 'alt="attribution of each step"' in sections["Attribution"]
-    labels = task.test.labels
+    labels = task.test.rows["y"]
     monkeypatch.setattr(classification, "image", lambda draw, alt: "")
     right = predictions(labels.tolist(), labels.tolist(), task.inputs.classes)
     monkeypatch.setattr(classification, "predict", lambda *_: right)
