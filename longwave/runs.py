@@ -68,6 +68,17 @@ def regress(
     return _start_on_arrays("regress", x, y, folder, split, experiment, quiet, names=names)
 
 
+def tag(
+    x: Any, y: Any, folder: Path, split: Any = None, experiment: Experiment | None = None, *, quiet: bool = False
+) -> Finished:
+    """Train a model that labels each step on arrays: x as for `classify`, y (n, length) or a list of arrays (length,).
+
+    A label that is not known is "", NaN or, among numbers, -1. The arrays are written to data.npz in the folder of the
+    run.
+    """
+    return _start_on_arrays("tag", x, y, folder, split, experiment, quiet)
+
+
 def _start_on_arrays(
     kind: str, x: Any, y: Any, folder: Path, split: Any, experiment: Experiment | None, quiet: bool, **more: Any
 ) -> Finished:

@@ -20,11 +20,11 @@ from longwave.tasks.sequences import (
     SequenceSplit,
     SequenceTaskConfig,
     channel_statistics,
+    check_classes,
     draw_splits,
     given_splits,
+    note_rare_class,
 )
-
-RARE = 10  # a class this many times rarer than the commonest is worth a note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,16 +122,10 @@ def custom(
         splits = _draw_splits(labels, classes, split_seed, sequences.source)
     else:
         splits = given_splits(sequences, labels, np.arange(len(labels)), split_seed, notes)
-        _check_classes(splits, labels, classes, sequences.source, notes)
     counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
-    largest, smallest = int(counts["train"].max()), int(counts["train"].min())
-    if largest >= RARE * smallest:
-        rare, common = classes[int(counts["train"].argmin())], classes[int(counts["train"].argmax())]
-        treatment = "they count alike" if balance else "--balance makes them count alike"
-        notes.append(
-            f"class {rare!r} has {smallest:,} examples to train on and {common!r} has {largest:,}: look at the recall "
-            f"of each class, not at the accuracy alone; {treatment}"
-        )
+    if sequences.splits is not None:
+        check_classes(counts, classes, sequences.source, "", notes)
+    note_rare_class(counts["train"], classes, "examples", balance, notes)
     mean, deviation = channel_statistics(sequences, splits["train"], notes)
     inputs = ClassifierInput(classes=classes, mean=mean, deviation=deviation, length=sequences.length)
     values, starts, lengths = inputs.standardise(sequences.values), sequences.starts, sequences.lengths
@@ -201,18 +195,3 @@ def _draw_splits(labels: Index, classes: tuple[str, ...], seed: int, source: str
                 "train, valid and test (split)"
             )
     return draw_splits(labels, np.arange(len(labels)), seed)
-
-
-def _check_classes(
-    splits: dict[str, Index], labels: Index, classes: tuple[str, ...], source: str, notes: list[str]
-) -> None:
-    """Refuse a class that is not in the training set; note one that is in no other."""
-    for k, name in enumerate(classes):
-        here = [split for split, index in splits.items() if (labels[index] == k).any()]
-        if "train" not in here:
-            raise ValueError(
-                f"{source}: split: class {name!r} is in {' and '.join(here)}, and not in train; it cannot be learnt: "
-                "move some of it to train, or leave it out"
-            )
-        if missing := [split for split in ("valid", "test") if split not in here]:
-            notes.append(f"class {name!r} is not in {' and '.join(missing)}")

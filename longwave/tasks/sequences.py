@@ -19,6 +19,7 @@ from longwave.tasks.base import Batch, Task, TaskConfig, TaskInput
 
 Index = NDArray[np.int64]
 SHARE = 10  # one in so many sequences is for validation, and one for the test
+RARE = 10  # a class this many times rarer than the commonest is worth a note
 NO_TAG = -100  # what a batch has for a step without a label, and behind the end of a row
 ARRAYS = "data.npz"  # in the folder of a run on arrays: what it was trained on
 
@@ -121,6 +122,33 @@ def plain_splits(sequences: Sequences, members: Index, seed: int, notes: list[st
             f"got {len(members)}"
         )
     return draw_splits(alike, members, seed)
+
+
+def check_classes(
+    counts: Mapping[str, Index], classes: Sequence[str], source: str, cure: str, notes: list[str]
+) -> None:
+    """Refuse a class that the training set has none of; note one that the validation or the test set has none of."""
+    for k, name in enumerate(classes):
+        here = [split for split, count in counts.items() if count[k]]
+        if "train" not in here:
+            raise ValueError(
+                f"{source}: split: class {name!r} is in {' and '.join(here)}, and not in train; it cannot be learnt: "
+                f"move some of it to train, or leave it out{cure}"
+            )
+        if missing := [split for split in ("valid", "test") if split not in here]:
+            notes.append(f"class {name!r} is not in {' and '.join(missing)}")
+
+
+def note_rare_class(counts: Index, classes: Sequence[str], what: str, balance: bool, notes: list[str]) -> None:
+    """Note a class of the training set that is much rarer than the commonest."""
+    largest, smallest = int(counts.max()), int(counts.min())
+    if largest >= RARE * smallest:
+        rare, common = classes[int(counts.argmin())], classes[int(counts.argmax())]
+        treatment = "they count alike" if balance else "--balance makes them count alike"
+        notes.append(
+            f"class {rare!r} has {smallest:,} {what} to train on and {common!r} has {largest:,}: look at the recall of "
+            f"each class, not at the accuracy alone; {treatment}"
+        )
 
 
 def channel_statistics(

@@ -20,6 +20,7 @@ from longwave.tasks.classification import ClassifyConfig
 from longwave.tasks.forecasting import ForecastConfig
 from longwave.tasks.images import ImageConfig
 from longwave.tasks.regression import RegressConfig
+from longwave.tasks.tagging import TagConfig
 from longwave.tasks.text import TextConfig
 from longwave.train.folder import RunFolder
 
@@ -43,6 +44,7 @@ def custom_tasks(folder):
     (folder / "my.txt").write_text("abc abd abe. " * 100)
     np.savez(folder / "my.npz", x=np.random.default_rng(0).standard_normal((30, 6)), y=["<b>", "c"] * 15)
     np.savez(folder / "numbers.npz", x=np.zeros((30, 6)), y=np.arange(60.0).reshape(30, 2), names=["<b>", "c"])
+    np.savez(folder / "tags.npz", x=np.zeros((30, 6)), y=[["<b>", "c", ""] * 2] * 30)
     hours = np.datetime64("2024-01-01T00") + np.arange(100)
     rows = (f"{hour},{k % 24}" for k, hour in enumerate(hours))
     (folder / "my.csv").write_text("date,price\n" + "\n".join(rows) + "\n")
@@ -52,6 +54,7 @@ def custom_tasks(folder):
         "images": ImageConfig("smnist"),
         "classify": ClassifyConfig(npz=folder / "my.npz"),
         "regress": RegressConfig(npz=folder / "numbers.npz"),
+        "tag": TagConfig(npz=folder / "tags.npz"),
         "text": TextConfig(file=folder / "my.txt", length=20),
         "density": TASKS["density"](),
     }
@@ -81,6 +84,7 @@ TITLES = {
     "images": ["Confusion matrix", "Misclassified examples", "Attribution"],
     "classify": ["Confusion matrix", "Misclassified examples", "Attribution"],
     "regress": ["Predicted against true", "Residuals", "Worst examples"],
+    "tag": ["Confusion matrix", "Precision and recall", "Tagged sequences"],
     "text": ["A sample"],
     "density": ["Samples"],
 }

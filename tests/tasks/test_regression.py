@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from constant_model import answering, mean_loss, scores
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longwave.data.sequences import from_arrays, save_npz
@@ -103,6 +103,7 @@ def test_targets_are_needed_to_train():
 # Units
 
 
+@settings(max_examples=25)
 @given(seed=st.integers(0, 1000), size=st.floats(1e-6, 1e6), shift=st.floats(-1e3, 1e3))
 def test_targets_come_back_in_their_units(seed, size, shift):
     generator = np.random.default_rng(seed)
@@ -163,6 +164,7 @@ def test_several_targets_have_their_own_errors_unless_they_are_many():
     assert list(reported(task, torch.zeros(4, 7), task.test.batch(range(4)))) == ["mse", "r2"]
 
 
+@settings(max_examples=25)
 @given(seed=st.integers(0, 1000))
 def test_what_stands_where_a_target_is_missing_changes_nothing(seed):
     task = patchy()
@@ -180,6 +182,7 @@ def test_what_stands_where_a_target_is_missing_changes_nothing(seed):
     assert task.count(batch) == int(batch["known"].sum()) < 24
 
 
+@settings(max_examples=25)
 @given(cuts=st.lists(st.integers(1, 29), max_size=4))
 def test_loss_and_scores_of_parts_add_up_to_those_of_the_whole(cuts):
     """With unequal numbers of known targets, and a part where one of them is never known."""
