@@ -59,7 +59,8 @@ def _name(cell: Any, where: str) -> str:
     if isinstance(cell, float) and math.isfinite(cell):
         if not cell.is_integer():
             raise ValueError(
-                f"{where}: expected a class, a name or a whole number, got {cell}; a quantity is not a class"
+                f"{where}: expected a class, a name or a whole number, got {cell}; a quantity is not a class: "
+                "longwave train regress predicts such numbers"
             )
         cell = int(cell)
     name = "" if cell is None else str(cell).strip()

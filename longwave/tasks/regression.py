@@ -28,6 +28,7 @@ from longwave.tasks.sequences import (
 )
 
 SHOWN_TARGETS = 6  # with more of them, scores are those of all targets together
+ROUND = str.maketrans("[]", "()")  # names of scores go to terminals, where square brackets are styles
 BATCH = 256  # sequences of a batch when baselines are scored
 
 
@@ -99,7 +100,7 @@ class RegressionTask(Task):
             for k, name in enumerate(self.inputs.targets):
                 if math.isnan(means[f"error_{k}"]):
                     continue  # none of its values is known
-                ending = f"_{name}" if len(r2) > 1 else ""
+                ending = f"_{name.translate(ROUND)}" if len(r2) > 1 else ""
                 unit = self.inputs.target_deviation[k]
                 scores[f"mae{ending}"] = means[f"error_{k}"] * unit
                 scores[f"rmse{ending}"] = math.sqrt(means[f"square_{k}"]) * unit

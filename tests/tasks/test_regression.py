@@ -11,6 +11,7 @@ import torch
 from constant_model import answering, mean_loss, scores
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import assert_resumes_to_the_bit
 
 from longwave.data.sequences import from_arrays, save_npz
 from longwave.tasks.base import add_up, batches
@@ -201,6 +202,17 @@ def test_loss_and_scores_of_parts_add_up_to_those_of_the_whole(cuts):
     assert {name: n for name, (_, n) in sums.items()} == {name: n for name, (_, n) in whole.items()}
     for name, (total, _) in whole.items():
         torch.testing.assert_close(sums[name][0], total)
+
+
+def test_names_of_targets_do_not_become_styles_of_a_terminal():
+    y = np.random.default_rng(0).standard_normal((20, 2))
+    task = custom(from_arrays(np.zeros((20, 3)), y, answer="targets", names=["flux [/s]", "b"]))
+    assert "mae_flux (/s)" in reported(task, torch.zeros(2, 2), task.test.batch(range(2)))
+    assert task.inputs.targets[0] == "flux [/s]"
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_bit(tmp_path):
+    assert_resumes_to_the_bit(tmp_path, patchy())
 
 
 # Baselines

@@ -4,6 +4,7 @@ import functools
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from constant_model import answering, mean_loss
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import make_experiment, make_run
+from tiny import assert_resumes_to_the_bit, make_experiment, make_run
 
 from longwave.data.random import shuffled
 from longwave.data.sequences import from_arrays, save_npz
@@ -153,7 +154,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole_though_rows_have_unequal
     for accumulate in (1, 3):
         experiment = make_experiment(model={"decoder": "sequence", "dropout": 0.0}, optim={"accumulate": accumulate})
         folder = tmp_path / str(accumulate)
-        run = make_run(folder, _resolved(experiment, task), task, quiet=True)
+        run = make_run(folder, replace(experiment, model=experiment.model.resolve(task.spec)), task, quiet=True)
         run.optimizer.step = run.optimizer.zero_grad = lambda: None
         loss = run._step(task.train.batch(range(10)))
         gradients.append(torch.cat([p.grad.flatten() for p in run.model.parameters() if p.grad is not None]))
@@ -162,9 +163,8 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole_though_rows_have_unequal
     assert gradients[0].abs().max() > 1e-3
 
 
-def _resolved(experiment, task):
-    object.__setattr__(experiment, "model", experiment.model.resolve(task.spec))
-    return experiment
+def test_a_run_that_was_stopped_goes_on_to_the_bit(tmp_path):
+    assert_resumes_to_the_bit(tmp_path, ragged(), decoder="sequence")
 
 
 # Loss and scores
