@@ -1,7 +1,7 @@
 """Runs from beginning to end: train, score, compare with baselines, report. What the commands and Python users call."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -93,15 +93,65 @@ def classify(
 
     The arrays are written to data.npz in the folder of the run, so that it can be resumed and scored again.
     """
+    return _start_on_arrays("classify", x, y, folder, split, experiment, quiet, device)
+
+
+def regress(
+    x: Any,
+    y: Any,
+    folder: str | Path,
+    split: Any = None,
+    experiment: Experiment | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    quiet: bool = False,
+    device: str = "auto",
+) -> Finished:
+    """Train a model that predicts numbers on arrays: x as for `classify`, y (n,) or (n, targets), NaN if not known.
+
+    `names` are those of the targets. The arrays are written to data.npz in the folder of the run.
+    """
+    return _start_on_arrays("regress", x, y, folder, split, experiment, quiet, device, names=names)
+
+
+def tag(
+    x: Any,
+    y: Any,
+    folder: str | Path,
+    split: Any = None,
+    experiment: Experiment | None = None,
+    *,
+    quiet: bool = False,
+    device: str = "auto",
+) -> Finished:
+    """Train a model that labels each step on arrays: x as for `classify`, y (n, length) or a list of arrays (length,).
+
+    A label that is not known is "", NaN or, among numbers, -1. The arrays are written to data.npz in the folder of the
+    run.
+    """
+    return _start_on_arrays("tag", x, y, folder, split, experiment, quiet, device)
+
+
+def _start_on_arrays(
+    kind: str,
+    x: Any,
+    y: Any,
+    folder: str | Path,
+    split: Any,
+    experiment: Experiment | None,
+    quiet: bool,
+    device: str,
+    **more: Any,
+) -> Finished:
     folder = Path(folder)
     check_new(folder)
-    experiment = experiment or EXPERIMENTS.find("classify")
-    on_arrays = getattr(experiment.task, "on_arrays", None)
-    if on_arrays is None:
-        raise ValueError(f"experiment: expected one for custom sequences, such as classify, got {experiment.name}")
+    experiment = experiment or EXPERIMENTS.find(kind)
+    settings: Any = experiment.task
+    if settings.kind != kind:
+        raise ValueError(f"experiment: expected one for custom sequences, such as {kind}, got {experiment.name}")
     find_device(device)
-    settings = on_arrays(x, y, split, folder)
-    return start(dataclasses.replace(experiment, task=settings), folder, quiet=quiet, device=device)
+    task = settings.on_arrays(x, y, split, folder, **more)
+    return start(dataclasses.replace(experiment, task=task), folder, quiet=quiet, device=device)
 
 
 def forecast(
@@ -187,7 +237,7 @@ def notes_on(result: dict[str, Any], task: Task) -> list[str]:
     if known:
         best = min(known, key=lambda name: sign * known[name])
         if sign * known[best] < sign * result["test"][goal]:
-            figures = f"{goal.replace('_', ' ')} {known[best]:.4f} on the test set against {result['test'][goal]:.4f}"
+            figures = f"{goal.replace('_', ' ')} {known[best]:.4g} on the test set against {result['test'][goal]:.4g}"
             notes.append(f"the baseline {best} is better than this run: {figures}")
     return notes
 

@@ -101,7 +101,7 @@ def test_a_better_baseline_is_named_and_an_equal_one_is_not(higher, scores, bett
     notes = notes_on(RESULT | {"baselines": baselines}, make_task(higher_is_better=higher))
     assert len(notes) == (better is not None)
     if better is not None:
-        figures = f"mse {scores[better]:.4f} on the test set against 0.5000"
+        figures = f"mse {scores[better]} on the test set against 0.5"
         assert notes[0] == f"the baseline {better} is better than this run: {figures}"
 
 

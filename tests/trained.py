@@ -49,6 +49,42 @@ def write_slopes() -> None:
     sequences.save_npz("my.npz", sequences.from_arrays(*slopes(40)))
 
 
+def lines(count, seed=0):
+    """Noisy lines of unequal length, and their height in the middle and at the end; some of these are not known."""
+    generator = np.random.default_rng(seed)
+    x, y = [], []
+    for k in range(count):
+        length = int(generator.integers(8, 15))
+        level, rise = generator.standard_normal(2)
+        x.append(level + rise * np.linspace(-1, 1, length) + 0.02 * generator.standard_normal(length))
+        y.append([100 + 10 * level, np.nan if k % 5 == 0 else (level + rise) / 1000])
+    return x, np.array(y)
+
+
+def write_lines() -> None:
+    """lines.npz: lines with two numbers each."""
+    x, y = lines(60)
+    given = sequences.from_arrays(x, y, answer="targets", names=["level", "end"])
+    sequences.save_npz("lines.npz", given)
+
+
+def switches(count, seed=0):
+    """Noisy sequences of unequal length that are up or down for some steps each; some steps have no label."""
+    generator = np.random.default_rng(seed)
+    x, y = [], []
+    for _ in range(count):
+        length = int(generator.integers(12, 25))
+        is_up = (np.arange(length) + int(generator.integers(10))) // 5 % 2 == 1
+        x.append(np.where(is_up, 3.0, 1.0) + 0.5 * generator.standard_normal(length))
+        y.append(np.where(np.arange(length) % 7 == 3, "", np.where(is_up, "up", "down")))
+    return x, y
+
+
+def write_switches() -> None:
+    """switches.npz: sequences with a label at most of their steps."""
+    sequences.save_npz("switches.npz", sequences.from_arrays(*switches(40), answer="tags"))
+
+
 class Recipe(NamedTuple):
     """How to come to a run."""
 
@@ -66,6 +102,14 @@ RECIPES = {
     "classify": Recipe(
         write_slopes,
         ("classify", "--npz", "my.npz", *TINY, "--loop.epochs", "6", "--loop.batch-size", "8", *FAST),
+    ),
+    "regress": Recipe(
+        write_lines,
+        ("regress", "--npz", "lines.npz", *TINY, "--loop.epochs", "10", "--loop.batch-size", "8", *FAST),
+    ),
+    "tag": Recipe(
+        write_switches,
+        ("tag", "--npz", "switches.npz", *TINY, "--loop.epochs", "6", "--loop.batch-size", "8", *FAST),
     ),
     "images": Recipe(
         lambda: write_mnist(Path("data"), train=30, test=10),

@@ -111,7 +111,7 @@ def _offered(settings: Any) -> Any:
     """The settings in a class of their own, in which those that the task decides are no options."""
     import tyro
 
-    types, values, fields = get_type_hints(type(settings)), {}, []
+    types, values, fields = get_type_hints(type(settings), include_extras=True), {}, []
     for one in dataclasses.fields(settings):
         value, annotation = getattr(settings, one.name), types[one.name]
         if dataclasses.is_dataclass(value):

@@ -43,20 +43,26 @@ def print_notes(notes: Sequence[str]) -> None:
 
 def print_scores(name: str, result: dict[str, Any]) -> None:
     """Scores on the test set: the run, the baselines, the paper."""
+    from rich.markup import escape
     from rich.table import Table
+
+    from longwave.report.base import score_text
 
     scores = list(result["test"])
     table = Table(title=f"{name}: test set", title_justify="left")
     table.add_column("model")
-    for score in scores:
-        table.add_column(score.upper().replace("_", " "), justify="right")
-    table.add_row(
-        f"{result.get('model', 'S4')} (this run)", *(f"{result['test'][s]:.4f}" for s in scores), style="bold"
-    )
-    for baseline, parts in result.get("baselines", {}).items():
-        table.add_row(baseline, *(f"{parts['test'][s]:.4f}" if s in parts["test"] else "-" for s in scores))
+    for score in scores:  # which may have the name of a column of the user's, brackets and all
+        table.add_column(escape(score.upper().replace("_", " ")), justify="right")
+
+    def add(model: str, values: dict[str, float], style: str | None = None) -> None:
+        cells = (score_text(values[score]) if score in values else "-" for score in scores)
+        table.add_row(escape(model), *cells, style=style)
+
+    add(f"{result.get('model', 'S4')} (this run)", result["test"], "bold")
+    for baseline, splits in result.get("baselines", {}).items():
+        add(baseline, splits["test"])
     if result.get("paper"):
-        table.add_row("S4 (the paper)", *(f"{result['paper'][s]:.4g}" if s in result["paper"] else "-" for s in scores))
+        add("S4 (the paper)", result["paper"])
     print_table(table)
     trained = f"{result['steps']} steps in {result['seconds'] / 60:.1f} minutes, best at step {result['best_step']}"
     print(f"{result['parameters']:,} parameters, {trained}")

@@ -1,9 +1,14 @@
-"""Reading labelled sequences: an .npz file, a CSV file with one row per sequence, arrays, a data frame.
+"""Reading sequences and what is known of them: an .npz file, a CSV file with a row per sequence, arrays, a data frame.
 
 In an .npz file, which holds plain arrays only (nothing is unpickled):
 
     x        (n, length, channels) or (n, length) numbers
-    y        (n,) labels: names or whole numbers
+    y        what is known of them, one of:
+                 labels   (n,) names or whole numbers
+                 targets  (n,) or (n, targets) numbers, NaN where one is missing
+                 tags     (n, length), or (total,) beside lengths: names or whole numbers, one for each step; "", NaN
+                          or, among numbers, -1 where one is missing
+    names    (targets,) optional: what targets are called
     split    (n,) optional: "train", "valid" or "test"
     lengths  (n,) if the sequences differ in length; x is then (total, channels) or (total,), one after the other
 
@@ -20,11 +25,10 @@ Messages count examples and steps from 0, and lines of a file from 1.
 
 import math
 import os
-import re
 import zipfile
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,30 +37,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.data import files
+from longwave.data.answers import (
+    Answer,
+    as_array,
+    default_names,
+    read_label,
+    read_labels,
+    read_split,
+    read_splits,
+    read_tags,
+    read_target,
+    read_targets,
+)
 from longwave.data.series import MISSING, number, open_csv, read_header
 from longwave.registry import nearest
 
-SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
-KEYS = ("x", "y", "split", "part", "lengths")  # part: as split was once called
+KEYS = ("x", "y", "names", "split", "part", "lengths")  # part: as split was once called
 
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Sequences one after the other, with their labels and splits if they are known."""
+    """Sequences one after the other, with their splits and what is known of them: labels, targets or tags."""
 
     values: NDArray[Any]  # (total, channels) real and finite
     lengths: NDArray[np.int64]  # (n,)
     labels: tuple[str, ...] | None = None  # (n,)
     splits: tuple[str, ...] | None = None  # (n,): train, valid or test
     source: str = "arrays"
+    targets: NDArray[np.float64] | None = None  # (n, targets), NaN where one is missing
+    target_names: tuple[str, ...] = ()  # (targets,)
+    tags: NDArray[np.str_] | None = None  # (total,), "" where one is missing
+    names: tuple[str, ...] | None = None  # (n,) of the sequences, if the file has some
+    columns: tuple[str, ...] | None = None  # (channels,) names, if the file has some
 
     def __post_init__(self) -> None:
         _check_values(self)
-        for name, given in (("y", self.labels), ("split", self.splits)):
+        for name, given in (("y", self.labels), ("y", self.targets), ("split", self.splits)):
             if given is not None and len(given) != len(self):
                 raise ValueError(
                     f"{self.source}: {name}: expected one for each of {len(self)} sequences, got {len(given)}"
                 )
+        if self.tags is not None and len(self.tags) != len(self.values):
+            raise ValueError(
+                f"{self.source}: y: expected one for each of {len(self.values):,} steps, got {len(self.tags):,}"
+            )
+        if self.targets is not None and len(self.target_names) != self.targets.shape[1]:
+            raise ValueError(
+                f"{self.source}: names: expected one for each of {self.targets.shape[1]} targets, got "
+                f"{len(self.target_names)}"
+            )
+        if len(set(self.target_names)) < len(self.target_names):
+            raise ValueError(f"{self.source}: names: expected each target once, got {', '.join(self.target_names)}")
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -77,8 +108,8 @@ class Sequences:
         return np.cumsum(self.lengths) - self.lengths
 
 
-def read_npz(path: str | os.PathLike[str], labelled: bool = True) -> Sequences:
-    """The sequences in an .npz file; without `labelled`, labels and splits are ignored."""
+def read_npz(path: str | os.PathLike[str], labelled: bool = True, answer: Answer = "labels") -> Sequences:
+    """The sequences in an .npz file; `answer` says what y is, and without `labelled`, y and splits are ignored."""
     path = Path(path).expanduser()
     try:
         with path.open("rb") as binary:  # numpy, given a path, would leave a damaged file open
@@ -106,40 +137,55 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True) -> Sequences:
                 f"{path}: {name}: is not in the file; expected x and y, got {', '.join(names) or 'nothing'}"
             )
     split = arrays.get("split", arrays.get("part"))
-    return _sequences(arrays["x"], arrays.get("lengths"), arrays.get("y"), split, str(path))
+    return _sequences(
+        arrays["x"], arrays.get("lengths"), arrays.get("y"), split, str(path), answer, arrays.get("names")
+    )
 
 
 def read_csv(
-    path: str | os.PathLike[str], label: str = "label", split: str | None = None, labelled: bool = True
+    path: str | os.PathLike[str],
+    label: str = "label",
+    split: str | None = None,
+    labelled: bool = True,
+    targets: Sequence[str] = (),
 ) -> Sequences:
     """The sequences in a CSV file (or its gzip) with a header: a column of labels, and the steps in all others.
 
-    `split` names a column that says train, valid or test. Columns without a name are not read. Without `labelled`,
-    labels and splits are ignored, and their columns may be absent.
+    `targets` are columns of numbers to be read instead of the labels. `split` names a column that says train, valid or
+    test. Columns without a name are not read. Without `labelled`, labels, targets and splits are ignored, and their
+    columns may be absent.
     """
     with open_csv(path) as (text, source):
         _, names, numbered = read_header(text, source)
         rows = ((f"{source}, line {line}", cells) for line, cells in numbered)
-        return _from_rows(names, rows, label, split, labelled, source)
+        return _from_rows(names, rows, label, targets, split, labelled, source)
 
 
-def from_frame(frame: Any, label: str = "label", split: str | None = None, labelled: bool = True) -> Sequences:
+def from_frame(
+    frame: Any, label: str = "label", split: str | None = None, labelled: bool = True, targets: Sequence[str] = ()
+) -> Sequences:
     """The sequences in a data frame of pandas or polars, one row each, by the rules of `read_csv`."""
     names = [str(name) for name in frame.columns]
     # By place where that can be: pandas lets several columns have one name.
     series = [frame.iloc[:, k] if hasattr(frame, "iloc") else frame[name] for k, name in enumerate(frame.columns)]
     columns = [_cells(np.asarray(column.to_numpy())) for column in series]
     rows = ((f"data frame, row {k}", list(cells)) for k, cells in enumerate(zip(*columns, strict=True)))
-    return _from_rows(names, rows, label, split, labelled, "data frame")
+    return _from_rows(names, rows, label, targets, split, labelled, "data frame")
 
 
-def from_arrays(x: Any, y: Any = None, split: Any = None) -> Sequences:
-    """The sequences in x: (n, length, channels), (n, length), or a list of arrays (length, channels) or (length,)."""
+def from_arrays(
+    x: Any, y: Any = None, split: Any = None, answer: Answer = "labels", names: Sequence[str] | None = None
+) -> Sequences:
+    """The sequences in x: (n, length, channels), (n, length), or a list of arrays (length, channels) or (length,).
+
+    `answer` says what y is: labels (n,), targets (n,) or (n, targets), of which `names` are the names, or tags, a label
+    at each step: (n, length), or a list of arrays (length,).
+    """
     if not isinstance(x, list | tuple):
-        x = _array(x, "x")
+        x = as_array(x, "x")
         if x.dtype.kind != "O":
-            return _sequences(x, None, y, split, "arrays")
-    arrays = [_array(sequence, f"x[{k}]") for k, sequence in enumerate(x)]
+            return _sequences(x, None, y, split, "arrays", answer, names)
+    arrays = [as_array(sequence, f"x[{k}]") for k, sequence in enumerate(x)]
     if not arrays:
         raise ValueError("x: expected sequences, got none")
     shapes = {array.shape[1:] if array.ndim else None for array in arrays}
@@ -147,7 +193,9 @@ def from_arrays(x: Any, y: Any = None, split: Any = None) -> Sequences:
         shown = ", ".join(sorted({str(array.shape) for array in arrays})[:3])
         raise ValueError(f"x: expected arrays (length, channels), all with the same channels, got {shown} ...")
     lengths = np.array([len(array) for array in arrays], np.int64)
-    return _sequences(np.concatenate(arrays), lengths, y, split, "arrays")
+    if answer == "tags" and y is not None:
+        y = _joined_tags(y, lengths)
+    return _sequences(np.concatenate(arrays), lengths, y, split, "arrays", answer, names)
 
 
 def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
@@ -160,17 +208,16 @@ def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
         arrays["x"] = sequences.values.reshape(len(sequences), sequences.length, sequences.channels)
     if sequences.labels is not None:
         arrays["y"] = np.array(sequences.labels)
+    if sequences.targets is not None:
+        arrays |= {"y": sequences.targets, "names": np.array(sequences.target_names)}
+    if sequences.tags is not None:
+        shape = (len(sequences), -1) if sequences.length is not None else (-1,)
+        arrays["y"] = sequences.tags.reshape(shape)
     if sequences.splits is not None:
         arrays["split"] = np.array(sequences.splits)
     path.parent.mkdir(parents=True, exist_ok=True)
     with files.atomic(path) as file:
         np.savez(file, **arrays)
-
-
-def class_names(labels: Iterable[str]) -> tuple[str, ...]:
-    """The different labels: by size if all are whole numbers, else by the alphabet."""
-    names = sorted(set(labels))
-    return tuple(sorted(names, key=int) if all(_is_whole(name) for name in names) else names)
 
 
 # From arrays
@@ -194,17 +241,15 @@ def _plain_array(file: Any, name: str, path: Path) -> NDArray[Any]:
     return values
 
 
-def _array(values: Any, name: str) -> NDArray[Any]:
-    """An array, a tensor, a series or a list as a numpy array."""
-    if np.ma.is_masked(values):
-        raise ValueError(f"{name}: expected numbers, got a masked array; fill in what is masked")
-    try:
-        return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{name}: expected an array of numbers ({error})") from error
-
-
-def _sequences(x: NDArray[Any], lengths: Any, y: Any, split: Any, source: str) -> Sequences:
+def _sequences(
+    x: NDArray[Any],
+    lengths: Any,
+    y: Any,
+    split: Any,
+    source: str,
+    answer: Answer,
+    names: Any,
+) -> Sequences:
     if x.dtype.kind not in "buif":
         raise ValueError(f"{source}: x: expected real numbers, got {x.dtype}")
     if lengths is None:
@@ -213,6 +258,7 @@ def _sequences(x: NDArray[Any], lengths: Any, y: Any, split: Any, source: str) -
                 f"{source}: x: expected (n, length, channels) or (n, length), none of them 0, got {x.shape}; sequences "
                 "of unequal length go one after the other, with an array `lengths`"
             )
+        steps: tuple[int, ...] = x.shape[:2]
         lengths = np.full(x.shape[0], x.shape[1])
         values = x.reshape(x.shape[0] * x.shape[1], -1)
     else:
@@ -232,13 +278,37 @@ def _sequences(x: NDArray[Any], lengths: Any, y: Any, split: Any, source: str) -
                 f"{source}: lengths: expected numbers that add up to the {len(values):,} steps of x, got a sum of "
                 f"{lengths.sum():,}"
             )
-    return Sequences(
-        values,
-        lengths.astype(np.int64),
-        None if y is None else _labels(y, source),
-        None if split is None else _splits(split, source),
-        source,
-    )
+        steps = (len(values),)
+    known: dict[str, Any] = {}
+    if y is not None and answer == "labels":
+        known["labels"] = read_labels(y, source)
+    elif y is not None and answer == "targets":
+        targets = read_targets(y, source)
+        known["targets"] = targets
+        known["target_names"] = (
+            default_names(targets.shape[1]) if names is None else tuple(str(name).strip() for name in names)
+        )
+    elif y is not None:
+        known["tags"] = _flat_tags(y, steps, source)
+    splits = None if split is None else read_splits(split, source)
+    return Sequences(values, lengths.astype(np.int64), splits=splits, source=source, **known)
+
+
+def _flat_tags(y: Any, steps: tuple[int, ...], source: str) -> NDArray[np.str_]:
+    """(total,) of y, which is to have the shape `steps`."""
+    tags = read_tags(y, source)
+    if tags.shape != steps:
+        shape = "(n, length)" if len(steps) == 2 else "(total,)"
+        raise ValueError(f"{source}: y: expected a label for each step of x, {shape} = {steps}, got shape {tags.shape}")
+    return tags.ravel()
+
+
+def _joined_tags(y: Any, lengths: NDArray[np.int64]) -> NDArray[np.str_]:
+    """(total,) of a list of tags for each sequence."""
+    if len(y) != len(lengths):
+        raise ValueError(f"y: expected labels for each of {len(lengths)} sequences, got {len(y)}")
+    rows = [_flat_tags(row, (int(length),), f"y[{k}]") for k, (row, length) in enumerate(zip(y, lengths, strict=True))]
+    return np.concatenate(rows)
 
 
 def _check_values(sequences: Sequences) -> None:
@@ -261,51 +331,6 @@ def _check_values(sequences: Sequences) -> None:
         )
 
 
-def _labels(y: Any, source: str) -> tuple[str, ...]:
-    cells = np.asarray(y)
-    if cells.ndim != 1:
-        raise ValueError(f"{source}: y: expected one label per sequence, (n,), got shape {cells.shape}")
-    if cells.dtype.kind == "c":
-        raise ValueError(f"{source}: y: expected names or whole numbers, got {cells.dtype}")
-    return tuple(_label(cell, f"{source}: y[{k}]") for k, cell in enumerate(cells.tolist()))
-
-
-def _label(cell: Any, where: str) -> str:
-    """A label as a name; whole numbers are the same in all their forms."""
-    if isinstance(cell, bytes):
-        cell = cell.decode("utf-8", "replace")
-    if isinstance(cell, str) and re.fullmatch(r"[-+]?\d+\.\d*", cell.strip()):
-        cell = float(cell)  # as a column of whole numbers is written that was read as one of floats
-    if isinstance(cell, float) and math.isfinite(cell):
-        if not cell.is_integer():
-            raise ValueError(
-                f"{where}: expected a class, a name or a whole number, got {cell}; a quantity is not a class"
-            )
-        cell = int(cell)
-    name = "" if cell is None else str(cell).strip()
-    if name.lower() in ("", "nan", "<na>", "nat"):
-        raise ValueError(f"{where}: the label is missing; expected a name or a whole number, or leave the sequence out")
-    return name
-
-
-def _splits(split: Any, source: str) -> tuple[str, ...]:
-    cells = np.asarray(split)
-    if cells.ndim != 1:
-        raise ValueError(f"{source}: split: expected one per sequence, (n,), got shape {cells.shape}")
-    return tuple(_split(cell, f"{source}: split[{k}]") for k, cell in enumerate(cells.tolist()))
-
-
-def _split(cell: Any, where: str) -> str:
-    name = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip().lower()
-    if name not in SPLITS:
-        raise ValueError(f"{where}: expected train, valid or test, got {name[:40]!r}")
-    return SPLITS[name]
-
-
-def _is_whole(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()
-
-
 # From rows
 
 
@@ -313,21 +338,24 @@ def _from_rows(
     names: list[str],
     rows: Iterable[tuple[str, Sequence[Any]]],
     label: str,
+    targets: Sequence[str],
     split: str | None,
     labelled: bool,
     source: str,
 ) -> Sequences:
-    for role, name in (("label", label), ("split", split)):
-        if labelled and name is not None and names.count(name) != 1:
-            if name in names:
-                raise ValueError(f"{source}: {role}: {names.count(name)} columns are named {name!r}; expected one")
-            raise ValueError(f"{source}: {role}: there is no column {name!r}; {nearest(name, filter(None, names))}")
-    steps = [k for k, name in enumerate(names) if name and name not in (label, split)]
+    role, wanted = ("target", tuple(targets)) if targets else ("label", (label,))
+    read_cell: Callable[[Any, str], Any] = read_target if targets else read_label
+    for column in wanted if labelled else ():
+        check_column(names, column, role, source)
+    if labelled and split is not None:
+        check_column(names, split, "split", source)
+    steps = [k for k, name in enumerate(names) if name and name not in (*wanted, split)]
     if not steps:
-        raise ValueError(f"{source}: expected columns of numbers beside {label!r}, one per step, got none")
+        beside = ", ".join(map(repr, wanted))
+        raise ValueError(f"{source}: expected columns of numbers beside {beside}, one per step, got none")
     values = array("d")
     lengths: list[int] = []
-    labels: list[str] = []
+    answers: list[list[Any]] = []
     splits: list[str] = []
     for where, row in rows:
         if len(row) == 1 and len(names) > 1 and isinstance(row[0], str) and not row[0].strip():
@@ -349,18 +377,31 @@ def _from_rows(
         values.extend(floats)
         lengths.append(len(floats))
         if labelled:
-            labels.append(_label(cells[names.index(label)], f"{where}, column {label!r}"))
+            answers.append([read_cell(cells[names.index(name)], f"{where}, column {name!r}") for name in wanted])
             if split is not None:
-                splits.append(_split(cells[names.index(split)], f"{where}, column {split!r}"))
+                splits.append(read_split(cells[names.index(split)], f"{where}, column {split!r}"))
     if not lengths:
         raise ValueError(f"{source}: expected rows below the header, one per sequence, got none")
+    known: dict[str, Any] = {}
+    if labelled and targets:
+        known = {"targets": np.array(answers, np.float64), "target_names": wanted}
+    elif labelled:
+        known = {"labels": tuple(name for (name,) in answers)}
     return Sequences(
         np.array(values, np.float64)[:, None],
         np.array(lengths, np.int64),
-        tuple(labels) if labelled else None,
-        tuple(splits) if labelled and split is not None else None,
-        source,
+        splits=tuple(splits) if labelled and split is not None else None,
+        source=source,
+        **known,
     )
+
+
+def check_column(names: list[str], name: str, role: str, source: str) -> None:
+    """Refuse a column that is not there, or more than once."""
+    if name not in names:
+        raise ValueError(f"{source}: {role}: there is no column {name!r}; {nearest(name, filter(None, names))}")
+    if names.count(name) > 1:
+        raise ValueError(f"{source}: {role}: {names.count(name)} columns are named {name!r}; expected one")
 
 
 def _cells(column: NDArray[Any]) -> list[Any]:
@@ -387,6 +428,6 @@ def _bad_cell(cells: Sequence[Any], names: list[str], where: str) -> str:
         if not finite:
             return (
                 f"{where}, column {name!r}: expected a number such as 1234.5, got {str(cell)[:40]!r}; a column that is "
-                "not a step must be named as the label or the split, or be removed from the file"
+                "not a step must be named as a label, a target or the split, or be removed from the file"
             )
     raise AssertionError("all cells are numbers")

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from longwave.data.sequences import Sequences, read_csv, read_npz
 from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, predict
+from longwave.infer.sequences import check_finite, check_kind, prepare
 from longwave.infer.table import write_csv
 from longwave.tasks.base import Split, batches
-from longwave.tasks.classification import ClassifierInput, SequenceSplit
+from longwave.tasks.classification import ClassifierInput
 from longwave.train.folder import RunFolder
 
 
@@ -50,25 +51,11 @@ def classify(folder: str | Path, sequences: Sequences, *, device: str = "auto") 
 
 
 def _classify(folder: RunFolder, sequences: Sequences, device: str) -> Labels:
-    experiment = folder.config.experiment
-    arrange = getattr(experiment.task, "arrange", None)
-    if arrange is None:
-        raise ValueError(f"{folder.path}: expected a run that classifies, got one of the kind {experiment.task.kind}")
+    check_kind(folder, ACTION, "classifies")
     inputs = ClassifierInput.from_dict(folder.config.task["inputs"])
-    if sequences.channels != inputs.channels:
-        raise ValueError(
-            f"{sequences.source}: expected {inputs.channels} channels, as in training, got {sequences.channels}"
-        )
-    values, notes = arrange(sequences, inputs)
-    unknown = np.zeros(len(sequences), np.int64)
-    split = SequenceSplit(values, sequences.starts, sequences.lengths, unknown, sequences.length is not None)
-    found = probabilities(folder.load_best(device), split, experiment.loop.eval_batch_size)
-    known = np.isfinite(found).all(axis=1)
-    if not known.all():
-        raise ValueError(
-            f"{sequences.source}: sequence {int(np.argmin(known))}: the model has no finite answer; its values are too "
-            "far from those of training"
-        )
+    split, notes = prepare(folder, sequences, inputs)
+    found = probabilities(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
+    check_finite(found, sequences.source)
     return Labels(inputs.classes, found, tuple(notes))
 
 
@@ -104,5 +91,6 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
     yield f"{len(labels.labels)} rows: {options.out}\n"
 
 
+ACTION = Action(Options, _predict)
 for kind in ("classify", "images"):
-    PREDICTORS.register(kind)(Action(Options, _predict))
+    PREDICTORS.register(kind)(ACTION)

@@ -38,3 +38,8 @@ def image(draw: Callable[[], Any], alt: str) -> str:
     draw().savefig(buffer, format="png", dpi=110)
     data = base64.b64encode(buffer.getvalue()).decode()
     return f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}">'
+
+
+def score_text(value: float) -> str:
+    """Four digits behind the point, or four that count where these would all be 0: errors in small units."""
+    return f"{value:.4g}" if 0 < abs(value) < 0.001 else f"{value:.4f}"

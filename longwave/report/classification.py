@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.infer.classification import probabilities
-from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, marker, short
-from longwave.report.base import REPORTS, Section, image, table
+from longwave.pictures.lines import show_lines
+from longwave.pictures.style import BLUE, ORANGE, as_drawn, short
+from longwave.report.base import REPORTS, Section, image
+from longwave.report.confusion import confusion
+from longwave.report.sequences import in_units, unpadded
 from longwave.tasks.base import Batch, Split, batches, call
 from longwave.tasks.classification import ClassificationTask
 
-SHOWN_CLASSES = 20  # a matrix of more is no picture
 PATH_STEPS = 32  # points on the way from the average example, at which the gradient is taken
-LINES = (BLUE, ORANGE, GREY, "#38a169")
 BINS = 200  # stretches that the attribution along a long sequence is added up over
 
 
@@ -98,58 +99,7 @@ def average_example(task: ClassificationTask, most: int = 1000) -> Tensor:
     return torch.zeros(1, 1, task.inputs.channels) if "lengths" in batch else batch["x"].mean(0, keepdim=True)
 
 
-# Tables
-
-
-def recalls(predictions: Predictions) -> list[tuple[int, int, float]]:
-    """Of each class that has examples: its number, how many, and its recall; the worst first."""
-    matrix = predictions.confusion
-    counts = matrix.sum(axis=1)
-    rows = [(k, int(n), float(matrix[k, k] / n)) for k, n in enumerate(counts) if n]
-    return sorted(rows, key=lambda row: row[2])
-
-
-def confused_pairs(predictions: Predictions, most: int = 20) -> list[tuple[str, str, int, float]]:
-    """Class, prediction, how often, and the share of the class; the commonest mistakes first."""
-    mistakes = predictions.confusion.copy()
-    counts = mistakes.sum(axis=1)
-    np.fill_diagonal(mistakes, 0)
-    order = np.argsort(-mistakes, axis=None, kind="stable")[:most]
-    pairs = [divmod(int(k), len(predictions.classes)) for k in order]
-    return [
-        (predictions.classes[i], predictions.classes[j], int(mistakes[i, j]), float(mistakes[i, j] / counts[i]))
-        for i, j in pairs
-        if mistakes[i, j]
-    ]
-
-
 # Pictures
-
-
-def draw_confusion(predictions: Predictions) -> Any:
-    """The confusion matrix; the shade of a cell is its share of the row's class."""
-    from matplotlib.figure import Figure
-
-    matrix, count = predictions.confusion, len(predictions.classes)
-    share = matrix / matrix.sum(axis=1, keepdims=True).clip(min=1)
-    side = 1.2 + 0.38 * max(count, 5)
-    figure = Figure(figsize=(side + 0.3, side), layout="constrained")
-    axes = figure.subplots()
-    # A root, so that the few mistakes of a good model are seen beside what is right.
-    axes.imshow(np.sqrt(share), cmap="Blues", vmin=0, vmax=1)
-    for i in range(count):
-        for j in range(count):
-            if matrix[i, j]:
-                colour = "white" if share[i, j] > 0.3 else "black"
-                axes.text(j, i, f"{matrix[i, j]:,}", ha="center", va="center", color=colour, fontsize=8)
-    names = [short(name) for name in predictions.classes]
-    slant: dict[str, Any] = (
-        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 3 else {}
-    )
-    axes.set_xticks(range(count), map(as_drawn, names), **slant)
-    axes.set_yticks(range(count), map(as_drawn, names))
-    axes.set(xlabel="predicted", ylabel="class")
-    return figure
 
 
 def draw_examples(task: ClassificationTask, split: Split, predictions: Predictions, indices: list[int]) -> Any:
@@ -167,7 +117,7 @@ def draw_examples(task: ClassificationTask, split: Split, predictions: Predictio
         if _is_image(task):
             _show_image(axes, task, batch["x"][k])
         else:
-            _show_lines(axes, task, _row(batch, k))
+            show_lines(axes, in_units(task.inputs, unpadded(batch, k)))
         axes.set_title(predictions.caption(index, width=18 if _is_image(task) else 80), fontsize=9)
     return figure
 
@@ -194,8 +144,8 @@ def draw_attribution(task: Any, split: Split, predictions: Predictions, indices:
     figure = Figure(figsize=(10, 1.7 * len(indices)), layout="constrained")
     panels = figure.subplots(len(indices), 1, squeeze=False)[:, 0]
     for k, (axes, index) in enumerate(zip(panels, indices, strict=True)):
-        x = _row(batch, k)
-        _show_lines(axes, task, x, ("black", "0.45", "0.65", "0.8"))
+        x = unpadded(batch, k)
+        show_lines(axes, in_units(task.inputs, x), ("black", "0.45", "0.65", "0.8"))
         edges = np.unique(np.linspace(0, len(x), min(BINS, len(x)) + 1).astype(int))
         sums = np.add.reduceat(shares[k, : len(x)].sum(-1).double().numpy(), edges[:-1]) / np.diff(edges)
         bound = np.abs(sums).max() or 1.0
@@ -222,28 +172,10 @@ def _show_image(axes: Any, task: Any, x: Tensor) -> None:
     axes.set_yticks([])
 
 
-def _show_lines(axes: Any, task: ClassificationTask, x: Tensor, colours: tuple[str, ...] = LINES) -> None:
-    """The first channels of a sequence, as many as there are colours, in the units of the data."""
-    values = x.double().numpy() * np.array(task.inputs.deviation) + np.array(task.inputs.mean)
-    for channel, colour in zip(range(values.shape[1]), colours, strict=False):
-        axes.plot(values[:, channel], color=colour, linewidth=1, marker=marker(values))
-    if values.shape[1] > len(colours):
-        text = f"{len(colours)} of {values.shape[1]} channels"
-        axes.text(0.995, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.3")
-    axes.margins(x=0.01)
-    axes.xaxis.get_major_locator().set_params(integer=True)  # steps
-    axes.tick_params(labelsize=8)
-
-
 def _attribution_colours() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("attribution", [ORANGE, "white", BLUE])
-
-
-def _row(batch: Batch, k: int) -> Tensor:
-    """Sequence k of a batch without its padding."""
-    return batch["x"][k] if "lengths" not in batch else batch["x"][k, : int(batch["lengths"][k])]
 
 
 def _valid(batch: Batch) -> Tensor:
@@ -276,23 +208,7 @@ def report(model: Any, task: ClassificationTask) -> list[Section]:
     )
     picture = image(lambda: draw_attribution(task, task.test, predictions, shown, shares), "attribution of each step")
     return [
-        Section("Confusion matrix", _confusion(predictions, task.counts["train"])),
+        Section("Confusion matrix", confusion(predictions, task.counts["train"])),
         Section("Misclassified examples", mistakes),
         Section("Attribution", text + picture),
     ]
-
-
-def _confusion(predictions: Predictions, trained: tuple[int, ...]) -> str:
-    found = recalls(predictions)
-    balanced = sum(recall for _, _, recall in found) / len(found)
-    listed = found[:SHOWN_CLASSES]
-    worst = f" The {len(listed)} worst:" if len(listed) < len(found) else ""
-    rows = [(predictions.classes[k], f"{trained[k]:,}", f"{count:,}", f"{recall:.1%}") for k, count, recall in listed]
-    recall_table = table(("class", "training set", "test set", "recall"), rows)
-    text = f"<p>The mean recall of the classes is {balanced:.4f}.{worst}</p>"
-    if len(predictions.classes) <= SHOWN_CLASSES:
-        picture = image(lambda: draw_confusion(predictions), "confusion matrix")
-        return f'<div class="pair"><div>{picture}</div><div>{text}{recall_table}</div></div>'
-    pairs = [(a, b, f"{n:,}", f"{share:.1%}") for a, b, n, share in confused_pairs(predictions)]
-    pair_table = table(("class", "predicted", "times", "of its class"), pairs) if pairs else "<p>No mistakes.</p>"
-    return f'<div class="pair"><div>{pair_table}</div><div>{text}{recall_table}</div></div>'

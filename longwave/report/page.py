@@ -8,7 +8,7 @@ from longwave.data import files
 from longwave.layers.s4 import S4
 from longwave.pictures.kernels import draw_kernels, draw_planes
 from longwave.pictures.style import BLUE, ORANGE
-from longwave.report.base import REPORTS, Section, image
+from longwave.report.base import REPORTS, Section, image, score_text
 from longwave.tasks.base import Task
 from longwave.train.folder import RunConfig, RunFolder
 
@@ -75,7 +75,7 @@ def _scores(result: dict[str, Any]) -> str:
     lines = [f"<tr><th>model</th>{head}</tr>"]
     for name, values, kind in rows:
         cells = "".join(
-            f'<td class="n">{values[s]:.4f}</td>' if s in values else '<td class="n">-</td>' for s in scores
+            f'<td class="n">{score_text(values[s])}</td>' if s in values else '<td class="n">-</td>' for s in scores
         )
         lines.append(f'<tr class="{kind}"><td>{html.escape(name)}</td>{cells}</tr>')
     notes = "".join(f"<p><strong>Note:</strong> {html.escape(note)}.</p>" for note in result.get("notes", ()))

@@ -91,7 +91,7 @@ def load(
         valid=splits["valid"],
         test=splits["test"],
         paper={} if paper is None else {"accuracy": paper},
-        inputs=ClassifierInput(chosen.classes, mean, deviation, height * width),
+        inputs=ClassifierInput(classes=chosen.classes, mean=mean, deviation=deviation, length=height * width),
         counts={split: tuple(np.bincount(own.labels, minlength=10).tolist()) for split, own in splits.items()},
         origin=str(path),
         size=(height, width),

@@ -26,7 +26,7 @@ def printed(trained_runs):
 
 
 def test_a_run_leaves_one_folder_with_a_page_that_needs_no_network(printed, tmp_path, capsys):
-    assert re.search(r"S4 \(this run\) +│ +\d+\.\d{4} │ +\d+\.\d{4} │", printed)
+    assert re.search(r"S4 \(this run\) +│ +[\d.e-]+ │ +[\d.e-]+ │", printed)
     assert re.search(r"repeat-last +│ +\d+\.\d{4} │ +\d+\.\d{4} │", printed)
     assert re.search(r"report: .*/run/report.html", printed)
     assert {path.name for path in Path("run").iterdir()} == {

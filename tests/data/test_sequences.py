@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from longwave.data import sequences
-from longwave.data.sequences import Sequences, class_names, from_arrays, from_frame, read_csv, read_npz, save_npz
+from longwave.data import answers
+from longwave.data.answers import class_names
+from longwave.data.sequences import Sequences, from_arrays, from_frame, read_csv, read_npz, save_npz
 
 LABELS = ["up", "down", "up", "down"]
 
@@ -288,4 +289,4 @@ def test_a_data_frame_reads_as_the_file_of_the_same_rows(tmp_path):
 
 
 def test_every_name_of_a_part_is_one_of_three():
-    assert set(sequences.SPLITS.values()) == {"train", "valid", "test"}
+    assert set(answers.SPLITS.values()) == {"train", "valid", "test"}

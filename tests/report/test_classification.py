@@ -11,14 +11,12 @@ from longwave.models import SequenceModel
 from longwave.report import classification
 from longwave.report.classification import (
     Predictions,
-    _confusion,
     attribution,
     average_example,
-    confused_pairs,
     predict,
-    recalls,
     report,
 )
+from longwave.report.confusion import confused_pairs, confusion, recalls
 from longwave.tasks import images
 from longwave.tasks.classification import custom
 
@@ -61,9 +59,9 @@ def test_the_most_confident_mistakes_come_first():
 
 def test_a_matrix_of_many_classes_is_a_list_of_the_commonest_mistakes():
     few, many = ([str(k) for k in range(count)] for count in (20, 21))
-    page = _confusion(predictions([0, 1], [1, 1], few), (5,) * 20)
+    page = confusion(predictions([0, 1], [1, 1], few), (5,) * 20)
     assert "<img" in page
-    page = _confusion(predictions([0] * 7 + [1], [1] * 7 + [1], many), (5,) * 21)
+    page = confusion(predictions([0] * 7 + [1], [1] * 7 + [1], many), (5,) * 21)
     assert "<img" not in page
     assert "<td>0</td><td>1</td>" in page.replace(' class="n"', "")
     assert "100.0%" in page
@@ -73,11 +71,11 @@ def test_long_names_stay_different_and_odd_ones_harmless():
     found = predictions([0, 1], [1, 1], ["left-hand-move-slow", "left-hand-move-fast", "a $5\n$6 note"])
     assert found.caption(0) == "left-ha…e-slow predicted as left-ha…e-fast, 90%"
     assert predictions([2], [2], found.classes).caption(0) == r"a \$5 \$6 note, 90%"
-    assert "No mistakes." in _confusion(predictions([0], [0], [*map(str, range(21))]), (5,) * 21)
+    assert "No mistakes." in confusion(predictions([0], [0], [*map(str, range(21))]), (5,) * 21)
 
 
 def test_names_are_escaped():
-    page = _confusion(predictions([0, 1], [1, 1], ["<b>", *map(str, range(20))]), (5,) * 21)
+    page = confusion(predictions([0, 1], [1, 1], ["<b>", *map(str, range(20))]), (5,) * 21)
     assert "<b>" not in page
     assert "&lt;b&gt;" in page
 
@@ -86,7 +84,7 @@ def test_every_example_of_a_split_is_predicted_whatever_the_batches(waves):
     task, model = waves
     found, again = (predict(model, task, task.train, size) for size in (100, 3))
     np.testing.assert_allclose(found.probabilities, again.probabilities, atol=1e-6)
-    assert found.labels.tolist() == task.train.labels.tolist()
+    assert found.labels.tolist() == task.train.rows["y"].tolist()
 
 
 # Attribution
@@ -171,7 +169,7 @@ def test_a_report_has_three_sections_and_none_needs_a_mistake(waves, monkeypatch
     sections = {section.title: section.content for section in report(model, task)}
     assert list(sections) == ["Confusion matrix", "Misclassified examples", "Attribution"]
     assert 'alt="attribution of each step"' in sections["Attribution"]
-    labels = task.test.labels
+    labels = task.test.rows["y"]
     monkeypatch.setattr(classification, "image", lambda draw, alt: "")
     right = predictions(labels.tolist(), labels.tolist(), task.inputs.classes)
     monkeypatch.setattr(classification, "predict", lambda *_: right)

@@ -19,6 +19,8 @@ from longwave.tasks.base import TASKS
 from longwave.tasks.classification import ClassifyConfig
 from longwave.tasks.forecasting import ForecastConfig
 from longwave.tasks.images import ImageConfig
+from longwave.tasks.regression import RegressConfig
+from longwave.tasks.tagging import TagConfig
 from longwave.tasks.text import TextConfig
 from longwave.train.folder import RunFolder
 
@@ -41,6 +43,8 @@ def custom_tasks(folder):
     """Small tasks by their kind, made of files in a folder."""
     (folder / "my.txt").write_text("abc abd abe. " * 100)
     np.savez(folder / "my.npz", x=np.random.default_rng(0).standard_normal((30, 6)), y=["<b>", "c"] * 15)
+    np.savez(folder / "numbers.npz", x=np.zeros((30, 6)), y=np.arange(60.0).reshape(30, 2), names=["<b>", "c"])
+    np.savez(folder / "tags.npz", x=np.zeros((30, 6)), y=[["<b>", "c", ""] * 2] * 30)
     hours = np.datetime64("2024-01-01T00") + np.arange(100)
     rows = (f"{hour},{k % 24}" for k, hour in enumerate(hours))
     (folder / "my.csv").write_text("date,price\n" + "\n".join(rows) + "\n")
@@ -49,6 +53,8 @@ def custom_tasks(folder):
         "forecast": ForecastConfig(csv=folder / "my.csv", target="price", time="date", horizon=3, context=10),
         "images": ImageConfig("smnist"),
         "classify": ClassifyConfig(npz=folder / "my.npz"),
+        "regress": RegressConfig(npz=folder / "numbers.npz"),
+        "tag": TagConfig(npz=folder / "tags.npz"),
         "text": TextConfig(file=folder / "my.txt", length=20),
         "density": TASKS["density"](),
     }
@@ -77,6 +83,8 @@ TITLES = {
     "forecast": ["Forecasts over truth"],
     "images": ["Confusion matrix", "Misclassified examples", "Attribution"],
     "classify": ["Confusion matrix", "Misclassified examples", "Attribution"],
+    "regress": ["Predicted against true", "Residuals", "Worst examples"],
+    "tag": ["Confusion matrix", "Precision and recall", "Tagged sequences"],
     "text": ["A sample"],
     "density": ["Samples"],
 }

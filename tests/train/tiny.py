@@ -166,6 +166,29 @@ def bits(value: Any) -> Any:
     return [bits(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def assert_resumes_to_the_bit(folder: Path, task: Task, **model: Any) -> None:
+    """A run of a task that is stopped after a step of the second epoch goes on as if it had not been."""
+    experiment = make_experiment(model=model, loop={"batch_size": 9})
+    experiment = dataclasses.replace(experiment, model=experiment.model.resolve(task.spec))
+    fit(make_run(folder / "never", experiment, task, quiet=True))
+    stopped = make_run(folder / "stopped", experiment, task, quiet=True)
+    step = stopped._step
+
+    def step_and_stop(*arguments: Any) -> float:
+        stopped._interrupted = stopped.position.step == 5
+        return step(*arguments)
+
+    stopped._step = step_and_stop  # type: ignore[method-assign]
+    try:
+        fit(stopped)
+    except Interrupted:
+        assert stopped.position.step == 6
+    else:
+        raise AssertionError("the run came to its end before it was stopped")
+    fit(make_run(folder / "stopped", experiment, task, quiet=True), resume=True)
+    assert trace(folder / "stopped") == trace(folder / "never")
+
+
 def damage(path: Path) -> None:
     """Turn one bit around."""
     data = bytearray(path.read_bytes())
