@@ -110,7 +110,10 @@ def own_folder(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def trained_runs(tmp_path_factory):
     """Tiny runs of every kind, trained when they are first asked for."""
-    return TrainedRuns(tmp_path_factory.mktemp("runs"))
+    base = tmp_path_factory.getbasetemp()
+    base = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "runs"
+    base.mkdir(exist_ok=True)
+    return TrainedRuns(base)
 
 
 @pytest.fixture

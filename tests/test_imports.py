@@ -1,6 +1,7 @@
 """What may import what. Read from the sources, so that an import inside a function counts as well."""
 
 import ast
+import functools
 import importlib
 import sys
 from pathlib import Path
@@ -55,6 +56,7 @@ def imports(source: str, module: str, is_package: bool) -> set[str]:
     return found
 
 
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     return imports(path.read_text(), module_name(path), path.name == "__init__.py")
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from command import call
+from filelock import FileLock
 from image_files import write_mnist
 from text_files import write_wikitext2
 
@@ -128,17 +129,18 @@ class TrainedRuns:
 
     def __init__(self, base: Path) -> None:
         self.base = base
-        self.printed: dict[str, str] = {}
 
     def fetch(self, name: str) -> str:
         """Put the run `run` and its data into the folder at hand; what was printed when it was trained."""
-        home, here = self.base / name, Path.cwd()
-        if name not in self.printed:
-            self.printed[name] = self._train(RECIPES[name], home)
+        home, here, printed = self.base / name, Path.cwd(), self.base / f"{name}.txt"
+        with FileLock(self.base / f"{name}.lock"):  # trained once, whatever the number of test processes
+            if not printed.exists():
+                shutil.rmtree(home, ignore_errors=True)  # what a failure left
+                printed.write_text(self._train(RECIPES[name], home))
         shutil.copytree(home, here, dirs_exist_ok=True)
         config = here / "run" / "config.json"
         config.write_text(config.read_text().replace(str(home), str(here)))
-        return self.printed[name]
+        return printed.read_text()
 
     def _train(self, recipe: Recipe, home: Path) -> str:
         home.mkdir()

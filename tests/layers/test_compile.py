@@ -110,7 +110,6 @@ attempt("several shapes", several)
 """
 
 AUTOCAST = """
-BACKEND = "aot_eager"
 layer = S4(4, 8)
 
 @torch.no_grad()

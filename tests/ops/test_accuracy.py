@@ -18,7 +18,7 @@ N = 64
 GRID = [0.001, 0.003, 0.01, 0.03, 0.1]
 LENGTHS = [1, 2, 3, 16, 127, 784, 1024, 4095, 16384]
 with_backend = settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
 )
 
 

@@ -44,14 +44,13 @@ def test_one_of_several_processes_cannot_choose_the_device_of_another(monkeypatc
         make_accelerator("cpu:0", "no")
 
 
-def test_a_prediction_is_computed_where_the_model_is(monkeypatch):
+def test_a_prediction_is_computed_where_the_model_is():
     seen = {}
 
     def call(model, batch):
         seen.update(batch)
         return torch.ones(2)
 
-    monkeypatch.setattr(base, "call", call)
-    found = base.predict(nn.Linear(1, 1, device="meta"), {"x": torch.zeros(2), "y": torch.zeros(2)})
+    found = base.predict(nn.Linear(1, 1, device="meta"), {"x": torch.zeros(2), "y": torch.zeros(2)}, call)
     assert {name: values.device.type for name, values in seen.items()} == {"x": "meta", "y": "meta"}
     assert torch.equal(found, torch.ones(2))
