@@ -230,7 +230,7 @@ def _finish(run: Run, task: Task, resume: bool) -> Finished:
 def notes_on(result: dict[str, Any], task: Task) -> list[str]:
     """What a reader of the scores should know: that the run was short, or that a baseline is better."""
     notes = []
-    if result["steps"] < FEW_STEPS:
+    if result["steps"] < FEW_STEPS and not result["stopped_early"]:  # one that stopped early had patience enough
         notes.append(f"the run took {result['steps']} steps, too few to judge the model by: give it more --loop.epochs")
     goal, sign = task.goal, -1 if task.higher_is_better else 1
     known = {name: scores["test"][goal] for name, scores in result["baselines"].items() if goal in scores["test"]}

@@ -89,7 +89,7 @@ def test_the_package_offers_what_trains_on_data_in_memory():
     assert (longwave.train_classifier, longwave.train_forecaster) == (runs.classify, runs.forecast)
 
 
-RESULT = {"steps": FEW_STEPS, "test": {"mse": 0.5}, "baselines": {}}
+RESULT = {"steps": FEW_STEPS, "stopped_early": False, "test": {"mse": 0.5}, "baselines": {}}
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,5 @@ def test_a_better_baseline_is_named_and_an_equal_one_is_not(higher, scores, bett
 def test_a_run_of_few_steps_is_said_to_be_too_short_to_be_judged():
     assert notes_on(RESULT, make_task()) == []
     (note,) = notes_on(RESULT | {"steps": FEW_STEPS - 1}, make_task())
+    assert notes_on(RESULT | {"steps": FEW_STEPS - 1, "stopped_early": True}, make_task()) == []
     assert note == f"the run took {FEW_STEPS - 1} steps, too few to judge the model by: give it more --loop.epochs"

@@ -349,6 +349,7 @@ class Run:
             "test": self.evaluate(self.task.test),
             "best_step": self.position.best_step,
             "steps": self.position.step,
+            "stopped_early": self.position.step < self.steps,
             "seconds": round(self.position.seconds, 1),
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "paper": self.task.paper,

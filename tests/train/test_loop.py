@@ -411,14 +411,15 @@ STILL = {"optim": {"lr": 1e-30, "ssm_lr": 0.0, "schedule": "constant"}}  # no we
 def test_patience_ends_a_run_that_gets_no_better(tmp_path):
     _, result = run(tmp_path, **STILL, loop={"epochs": 50, "patience": 3})
     assert [line["step"] for line in lines(tmp_path)] == [2, 4, 6, 8]
-    assert result["steps"] == 8
+    assert (result["steps"], result["stopped_early"]) == (8, True)
     assert result["best_step"] == 2
     _, again = run(tmp_path, resume=True, **STILL, loop={"epochs": 50, "patience": 3})
     assert again["steps"] == 8  # it stays at its end
 
 
 def test_without_patience_a_run_goes_on_to_its_last_epoch(tmp_path):
-    assert run(tmp_path, **STILL, loop={"epochs": 3})[1]["steps"] == 12
+    _, result = run(tmp_path, **STILL, loop={"epochs": 3})
+    assert (result["steps"], result["stopped_early"]) == (12, False)
 
 
 def test_a_plateau_lowers_the_learning_rate(tmp_path):
