@@ -14,6 +14,7 @@ from trained import TrainedRuns
 from longwave.data.catalogue import DATASETS
 from longwave.ops import BACKENDS
 from longwave.ops.cpu import library
+from longwave.tasks import sequence_baselines
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
@@ -105,6 +106,12 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("LONGWAVE_DATA", str(tmp_path / "data"))
     return tmp_path
+
+
+@pytest.fixture
+def _few_features(monkeypatch):
+    """Of the baseline on random convolutions, whose own tests have them all; a command does the same with any."""
+    monkeypatch.setattr(sequence_baselines, "FEATURES", 84)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(own_folder):
+def _own_folder(own_folder, _few_features):
     """Runs and data go to a folder of the test's own."""
 
 

@@ -38,7 +38,7 @@ def test_there_are_commands_for_every_kind():
     assert trained == ["forecast", "classify", "regress", "tag", "text"]
 
 
-@pytest.mark.usefixtures("own_folder")
+@pytest.mark.usefixtures("own_folder", "_few_features")
 def test_the_commands_of_the_page_run_in_their_order(monkeypatch, capsys):
     monkeypatch.setattr(Figure, "savefig", lambda _, target, **__: isinstance(target, io.BytesIO))
     write_files()

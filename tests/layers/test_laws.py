@@ -304,7 +304,7 @@ def test_a_layer_learns_to_remember(name):
     readout = torch.nn.Linear(H, H)
     optimiser = torch.optim.Adam(param_groups(torch.nn.Sequential(layer, readout), lr=0.02, ssm_lr=0.02))
     losses = []
-    for k in range(120):
+    for k in range(80):
         u = signal(8, 16, seed=1000 + k, dtype=torch.float32)
         loss = (readout(layer(u, need_state=False)[0])[:, 2:] - u[:, :-2]).square().mean()
         optimiser.zero_grad()
