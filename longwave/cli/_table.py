@@ -64,6 +64,6 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     if result.get("paper"):
         add("S4 (the paper)", result["paper"])
     print_table(table)
-    trained = f"{result['steps']} steps in {result['seconds'] / 60:.1f} minutes, best at step {result['best_step']}"
+    trained = f"{result['steps']} steps in {result['seconds'] / 60:.1f} minutes, weights of step {result['best_step']}"
     print(f"{result['parameters']:,} parameters, {trained}")
     print_notes([f"note: {note}" for note in result.get("notes", ())])
