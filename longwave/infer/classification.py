@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.data.sequences import Sequences, read_csv, read_npz
-from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, predict
-from longwave.infer.sequences import check_finite, check_kind, prepare
+from longwave.infer.base import PREDICTORS, Action, OnDevice, predict
+from longwave.infer.sequences import check_files, check_finite, check_kind, prepare, written
 from longwave.infer.table import write_csv
 from longwave.tasks.base import Split, batches
 from longwave.tasks.classification import ClassifierInput
@@ -75,9 +75,7 @@ class Options(OnDevice):
 
 
 def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
-    if (options.csv is None) == (options.npz is None):
-        raise ValueError(f"{folder.path} is a run that classifies: expected --npz FILE or --csv FILE")
-    check_distinct(csv=options.csv, npz=options.npz, out=options.out)
+    check_files(folder, options.npz, options.csv, options.out, "classifies")
     if options.npz is not None:
         new = read_npz(options.npz, labelled=False)
     else:
@@ -86,9 +84,7 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
         new = read_csv(options.csv, getattr(task, "label", "label"), getattr(task, "split", None), labelled=False)
     labels = _classify(folder, new, options.device)
     labels.write(options.out)
-    for note in labels.notes:
-        yield f"note: {note}\n"
-    yield f"{len(labels.labels)} rows: {options.out}\n"
+    yield from written(labels.notes, len(labels.labels), options.out)
 
 
 ACTION = Action(Options, _predict)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from longwave.data.sequences import Sequences
 from longwave.infer.base import PREDICTORS, Action, OnDevice, predict
-from longwave.infer.sequences import check_finite, check_kind, prepare, read_new
+from longwave.infer.sequences import check_finite, check_kind, prepare, read_new, written
 from longwave.infer.table import write_csv
 from longwave.tasks.base import Split, batches
 from longwave.tasks.regression import RegressionInput
@@ -68,9 +68,7 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
     new = read_new(folder, options.npz, options.csv, options.out, "predicts numbers")
     numbers = _regress(folder, new, options.device)
     numbers.write(options.out)
-    for note in numbers.notes:
-        yield f"note: {note}\n"
-    yield f"{len(numbers.values)} rows: {options.out}\n"
+    yield from written(numbers.notes, len(numbers.values), options.out)
 
 
 ACTION = Action(Options, _predict)

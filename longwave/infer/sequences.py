@@ -1,6 +1,7 @@
 """What predictions of new sequences have in common, whatever the kind of task."""
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,22 @@ def check_kind(folder: RunFolder, action: Action, does: str) -> None:
         raise ValueError(f"{folder.path}: expected a run that {does}, got one of the kind {kind}")
 
 
-def read_new(folder: RunFolder, npz: Path | None, csv: Path | None, out: Path, does: str) -> Sequences:
-    """The sequences in one of two files, read by the settings of the run."""
+def check_files(folder: RunFolder, npz: Path | None, csv: Path | None, out: Path, does: str) -> None:
+    """Refuse both files or neither, and one that would be written over."""
     if (csv is None) == (npz is None):
         raise ValueError(f"{folder.path} is a run that {does}: expected --npz FILE or --csv FILE")
     check_distinct(csv=csv, npz=npz, out=out)
+
+
+def written(notes: Sequence[str], rows: int, out: Path) -> Iterator[str]:
+    """What a command prints once the predictions are in their file."""
+    yield from (f"note: {note}\n" for note in notes)
+    yield f"{rows} rows: {out}\n"
+
+
+def read_new(folder: RunFolder, npz: Path | None, csv: Path | None, out: Path, does: str) -> Sequences:
+    """The sequences in one of two files, read by the settings of the run."""
+    check_files(folder, npz, csv, out, does)
     settings: Any = dataclasses.replace(folder.config.experiment.task, npz=npz, csv=csv)  # type: ignore[call-arg]
     sequences: Sequences = settings.read(labelled=False)
     return sequences

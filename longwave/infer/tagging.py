@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from longwave.data.sequences import Sequences, read_npz
 from longwave.data.steps import read_steps
-from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, predict
-from longwave.infer.sequences import check_finite, check_kind, prepare
+from longwave.infer.base import PREDICTORS, Action, OnDevice, predict
+from longwave.infer.sequences import check_files, check_finite, check_kind, prepare, written
 from longwave.infer.table import write_csv
 from longwave.tasks.base import batches
 from longwave.tasks.sequences import SequenceSplit
@@ -87,9 +87,7 @@ class Options(OnDevice):
 
 
 def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
-    if (options.csv is None) == (options.npz is None):
-        raise ValueError(f"{folder.path} is a run that tags: expected --npz FILE or --csv FILE")
-    check_distinct(csv=options.csv, npz=options.npz, out=options.out)
+    check_files(folder, options.npz, options.csv, options.out, "tags")
     if options.npz is not None:
         new = read_npz(options.npz, labelled=False)
     else:
@@ -99,9 +97,7 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
         new = read_steps(options.csv, task.sequence, task.label, task.split, labelled=False, columns=columns)
     tags = _tag(folder, new, options.device)
     tags.write(options.out)
-    for note in tags.notes:
-        yield f"note: {note}\n"
-    yield f"{sum(map(len, tags.probabilities))} rows: {options.out}\n"
+    yield from written(tags.notes, sum(map(len, tags.probabilities)), options.out)
 
 
 ACTION = Action(Options, _predict)

@@ -67,7 +67,7 @@ def _painted(tags: NDArray[np.int64], colours: list[Any]) -> NDArray[np.float64]
 
 
 def _colours(count: int) -> list[Any]:
-    """Colours that can be told apart, as far as there are so many."""
+    """Distinct colours, as far as there are so many."""
     import matplotlib
 
     if count <= 20:

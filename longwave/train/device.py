@@ -9,7 +9,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
-VARIABLE = "ACCELERATE_TORCH_DEVICE"  # by which accelerate is told of a device, as it has no argument for it
+VARIABLE = "ACCELERATE_TORCH_DEVICE"  # accelerate reads the device from it, as it has no argument for it
 
 
 def find_device(name: str) -> torch.device:
