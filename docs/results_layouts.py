@@ -40,6 +40,14 @@ def _ratio(metric: str, heading: str) -> list[Column]:
 
 _SCORES = [Column("S4 here", model="S4"), Column("S4, the paper", "paper", "S4")]
 _SCORES += [Column(model, model=model) for model in ("NLinear", "DLinear", "repeat-last")]
+_CLASSIFIERS = [
+    *_named("train", "test", "steps"),
+    *(Column(model, model=model) for model in ("S4 + random convolutions", "S4 alone", "random convolutions")),
+    *_named("MiniRocket", "1-NN (DTW)", "minutes"),
+]
+_HYBRID = [Column("linear + S4", model="linear + S4"), *(Column(m, model=m) for m in ("NLinear", "DLinear"))]
+_HYBRID += [Column("against the better", "against the better", "linear + S4")]
+_HYBRID += [Column("minutes a run", "minutes", "linear + S4"), Column("S4, the paper", "paper", "linear + S4")]
 _SPEED, _MEMORY = _ratio("speed over Transformer", "speed"), _ratio("memory over Transformer", "of the first")
 _STEP = [Column(f"{model}, ms", "value", model, "training step, ms") for model in ("LSSL", "S4")]
 _BYTES = [Column(f"{model}, MB", "value", model, "allocated, MB") for model in ("LSSL", "S4")]
@@ -56,6 +64,9 @@ _GENERATION = Layout(
 LAYOUTS = {
     "forecasting-etth1": Layout({"row": "ETTh1, univariate"}, _SCORES, best=True),
     "forecasting": Layout({"row": ""}, [*_named("seeds", model="S4"), *_SCORES], best=True),
+    "classification": Layout({"row": "set"}, _CLASSIFIERS),
+    "classification-means": Layout({"row": ""}, _CLASSIFIERS),
+    "forecasting-hybrid": Layout({"row": ""}, _HYBRID),
     "images": Layout(
         {"row": ""},
         [Column("test accuracy, %"), Column("the paper's S4", "paper"), *_named("epochs", "run")],

@@ -61,9 +61,10 @@ def start_seeds(
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     settings = experiment.task.with_absolute_paths()
     task = settings.build(data_dir)
-    task = dataclasses.replace(task, notes=(*notes, *task.notes))
+    task = task.judged() if experiment.model.has_judge else task
+    task = dataclasses.replace(task, notes=tuple(dict.fromkeys((*notes, *task.notes))))  # said once
     experiment = dataclasses.replace(experiment, task=settings, model=experiment.model.resolve(task.spec))
-    experiment = experiment.fitted(len(task.train), len(task.valid))
+    experiment = experiment.fitted(len(task.train), task.choosing)
     loops = [dataclasses.replace(experiment.loop, seed=seed) for seed in folders]
     seeded = [dataclasses.replace(experiment, loop=loop) for loop in loops]
     run_folders = [
@@ -163,7 +164,7 @@ def forecast(
     horizon: int | None = None,
     context: int | None = None,
     multivariate: bool | None = None,
-    fill: Literal["linear"] | None = None,
+    fill: Literal["linear", "mask"] | None = None,
     experiment: Experiment | None = None,
     quiet: bool = False,
     device: str = "auto",

@@ -16,6 +16,9 @@ from longwave.ops import BACKENDS
 from longwave.ops.cpu import library
 from longwave.tasks import sequence_baselines
 
+# Some virtual machines offer AMX and refuse its instructions: half precision in torch would end the process.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")

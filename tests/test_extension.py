@@ -16,6 +16,8 @@ from command import call
 from torch import Tensor, nn
 
 from longwave.data.catalogue import DATASETS, Dataset, File, Source, require
+from longwave.data.making import MAKERS, Maker
+from longwave.data.progress import Progress
 from longwave.data.statistics import digest
 from longwave.experiments import EXPERIMENTS, Experiment, LoopConfig, OptimConfig
 from longwave.infer.base import PREDICTORS, Action
@@ -37,6 +39,13 @@ LENGTH = 6
 def toy_set() -> Dataset:
     source = Source(("https://example.invalid/toy.txt",), "toy.txt", 1000, None)
     return Dataset("Toy numbers", "none", "toy.txt", (source,), (File("toy.txt"),))
+
+
+# A data set that is made: a file of zeros
+
+
+def toy_make(folder: Path, count: int, seed: int, progress: Progress) -> None:
+    (folder / "zeros.txt").write_text("0\n" * count)
 
 
 # A task: the sum of a sequence
@@ -192,6 +201,7 @@ def toy(tmp_path, monkeypatch):
     loop = LoopConfig(epochs=4, batch_size=4)
     registered = [
         (DATASETS, "toy-set", toy_set()),
+        (MAKERS, "toy-made", Maker("Toy zeros", "toy-made", ("zeros.txt",), count=3, seed=0, make=toy_make)),
         (TASKS, "toy-sum", SumConfig),
         (MIXERS, "toy-shift", ShiftConfig),
         (MODELS, "ToyLinear", LinearConfig),
@@ -286,3 +296,10 @@ def test_a_toy_initialisation_is_that_of_the_layer(toy):
     assert decay < torch.linalg.eigvals(hippo("legs", 8)[0]).real.max()
     assert layer.init == "toy"
     assert torch.isfinite(layer.kernel(32)).all()
+
+
+def test_a_toy_data_set_is_made_and_listed(toy, capsys):
+    assert call("data", "make", "toy-made") == 0
+    assert (toy / "toy-made" / "zeros.txt").read_text() == "0\n0\n0\n"
+    assert call("data", "list") == 0
+    assert "made: 3 of seed 0" in capsys.readouterr().out

@@ -16,6 +16,7 @@ from longwave.experiments import EXPERIMENTS
 from longwave.infer.forecast import forecast
 from longwave.layers import S4Config
 from longwave.runs import FEW_STEPS, notes_on
+from longwave.train.folder import RunFolder
 
 HOURS = np.datetime64("2024-01-01T00", "s") + np.arange(100) * np.timedelta64(3600, "s")
 PRICES = np.sin(np.arange(100)) * 50 + 1000
@@ -68,8 +69,26 @@ def test_a_file_stays_where_it_is_and_trains_as_the_frame_of_its_rows():
     assert forecast("frame", "my.csv").time == "date"
 
 
+def test_a_frame_with_gaps_is_kept_with_the_run_gaps_and_all(capsys):
+    prices, rows = PRICES.copy(), np.delete(np.arange(100), [40, 41])
+    prices[[3, 50, 85, 99]] = np.nan
+    frame = Frame(index=HOURS[rows], price=prices[rows])
+    finished = runs.forecast(frame, "run", **SIZES, fill="mask", experiment=small())
+    assert capsys.readouterr().err.count("6 of 100 values are missing") == 1
+    assert runs.evaluate("run") == finished.result["test"]
+    prices[[40, 41]] = np.nan
+    np.testing.assert_array_equal(RunFolder.open("run").build_task().data.series.given[:, 0], prices)
+    found = forecast("run", frame)
+    np.testing.assert_array_equal(found.known[:, 0], prices[-10:])
+    np.testing.assert_array_equal(forecast("run", "run/data.csv").values, found.values)
+    assert runs.resume("run", quiet=True).result["test"] == finished.result["test"]
+
+
 def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
     frame = Frame(price=PRICES)
+    late = np.where(np.arange(100) < 70, np.nan, PRICES)
+    with pytest.raises(ValueError, match="column 'price': none of its values in the training set, the first 70 rows"):
+        runs.forecast(Frame(price=late), "run", **SIZES, fill="mask")
     for changes, message in (
         ({"target": "prize"}, "data frame: target: there is no column 'prize'"),
         ({"horizon": 50}, "data frame: 100 rows are too few"),

@@ -16,11 +16,13 @@ from command import call
 from filelock import FileLock
 from image_files import write_mnist
 from text_files import write_wikitext2
+from token_files import write_reviews
 
 from longwave.data import sequences
 
 TINY = ("--model.d-model", "8", "--model.n-layers", "1", "--model.mixer.d-state", "4", "--loop.epochs", "1", "--quiet")
 START, ROWS, HORIZON, CONTEXT = datetime(2024, 1, 1), 150, 4, 24
+EMPTY_CELLS, ABSENT_ROWS = (3, 50, 51, 52, 130, ROWS - 2), (20, 21, 90)  # of the series with gaps
 KINDS = ("falling", "rising")
 
 
@@ -31,6 +33,14 @@ def write_series() -> None:
         writer.writerow(["date", "price"])
         for k in range(ROWS):
             writer.writerow([START + timedelta(hours=k), f"{math.sin(k / 12 * math.pi) + 0.01 * k:.4f}"])
+
+
+def write_gaps(cells=EMPTY_CELLS, rows=ABSENT_ROWS) -> None:
+    """series.csv with some cells empty and some rows left out."""
+    write_series()
+    head, *lines = Path("series.csv").read_text().splitlines()
+    kept = [f"{line.split(',')[0]}," if k in cells else line for k, line in enumerate(lines) if k not in rows]
+    Path("series.csv").write_text("\n".join([head, *kept]) + "\n")
 
 
 def slopes(count, channels=1, seed=0):
@@ -95,11 +105,10 @@ class Recipe(NamedTuple):
 
 FAST = ("--optim.lr", "0.03", "--optim.warmup", "0")
 SERIES = ("--csv", "series.csv", "--target", "price", "--time", "date")
+FORECAST = ("forecast", *SERIES, "--horizon", str(HORIZON), "--context", str(CONTEXT), "--loop.batch-size", "32", *TINY)
 RECIPES = {
-    "forecast": Recipe(
-        write_series,
-        ("forecast", *SERIES, "--horizon", str(HORIZON), "--context", str(CONTEXT), "--loop.batch-size", "32", *TINY),
-    ),
+    "forecast": Recipe(write_series, FORECAST),
+    "gaps": Recipe(write_gaps, (*FORECAST, "--fill", "mask")),
     "classify": Recipe(
         write_slopes,
         ("classify", "--npz", "my.npz", *TINY, "--loop.epochs", "6", "--loop.batch-size", "8", *FAST),
@@ -118,6 +127,10 @@ RECIPES = {
     ),
     "text": Recipe(
         lambda: Path("my.txt").write_text("abc abd abe. " * 200), ("text", "--file", "my.txt", "--length", "32", *TINY)
+    ),
+    "tokens": Recipe(
+        lambda: write_reviews(Path("data")),
+        ("lra-text-small", *TINY, "--loop.epochs", "3", "--task.length", "60", "--task.least-count", "2", *FAST),
     ),
     "words": Recipe(lambda: write_wikitext2(Path("data")), ("wikitext2-words-small", "--task.length", "8", *TINY)),
     "density": Recipe(lambda: write_mnist(Path("data"), train=10, test=8), ("mnist-density-small", *TINY)),

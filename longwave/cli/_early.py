@@ -5,7 +5,7 @@ from importlib.metadata import entry_points
 from itertools import zip_longest
 from pathlib import Path
 
-INPUTS = ("csv", "npz", "file")  # options that name a file to read
+INPUTS = ("csv", "npz", "file", "txt")  # options that name a file to read
 NAMES = Path(__file__).parent.parent / "experiments" / "names.txt"
 
 

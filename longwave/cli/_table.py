@@ -59,6 +59,8 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
         table.add_row(escape(model), *cells, style=style)
 
     add(f"{result.get('model', 'S4')} (this run)", result["test"], "bold")
+    for part, splits in result.get("parts", {}).items():
+        add(f"{part} (of this run)", splits["test"])
     for baseline, splits in result.get("baselines", {}).items():
         add(baseline, splits["test"])
     if result.get("paper"):

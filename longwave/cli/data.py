@@ -1,4 +1,4 @@
-"""`longwave data`: list, download and check data sets."""
+"""`longwave data`: list, download, make and check data sets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,18 @@ def main(arguments: list[str]) -> int | None:
     """Run `longwave data ...`."""
     from longwave.cli._group import run_group
 
-    commands: dict[str, Callable[..., Any]] = {"list": data_list, "get": data_get, "check": data_check}
-    result: int | None = run_group("data", "List, download and check public data sets.", commands, arguments)
+    commands: dict[str, Callable[..., Any]] = {
+        "list": data_list,
+        "get": data_get,
+        "make": data_make,
+        "check": data_check,
+    }
+    result: int | None = run_group("data", "List, download, make and check data sets.", commands, arguments)
     return result
 
 
 def data_list(data_dir: Path | None = None) -> None:
-    """List the data sets: contents, size of the download, licence, and whether they are on disk.
+    """List the data sets: those to download and those to make, and whether they are on disk.
 
     Example: longwave data list
 
@@ -36,7 +41,7 @@ def data_list(data_dir: Path | None = None) -> None:
     from rich.table import Table
 
     from longwave.cli._table import print_table
-    from longwave.data import catalogue
+    from longwave.data import catalogue, making
 
     folder = catalogue.data_dir(data_dir)
     caption = f"on disk: in {escape(str(folder))}; `longwave data check` verifies the files"
@@ -49,6 +54,20 @@ def data_list(data_dir: Path | None = None) -> None:
         cells = (dataset.title, _size(dataset.size), dataset.verified_by, dataset.licence, on_disk)
         table.add_row(name, *map(escape, cells))
     print_table(table)
+    table = Table("name", "contents", "examples", "on disk", title="Data sets that `longwave data make` makes")
+    for name, maker in making.MAKERS.items():
+        table.add_row(name, escape(maker.title), f"{maker.count:,}", _on_disk(name, folder))
+    print_table(table)
+
+
+def _on_disk(name: str, folder: Path) -> str:
+    """Whether a set that can be made is there, and which."""
+    from longwave.data import making
+
+    if not making.is_there(name, folder):
+        return "-"
+    found = making.made(name, folder)
+    return "as published" if found is None else f"made: {found.count:,} of seed {found.seed}"
 
 
 def data_get(name: Positional[Annotated[str, arg(metavar="NAME")]], data_dir: Path | None = None) -> None:
@@ -60,10 +79,37 @@ def data_get(name: Positional[Annotated[str, arg(metavar="NAME")]], data_dir: Pa
         name: The data set, as `longwave data list` names it.
         data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
-    from longwave.data import catalogue, fetch
+    from longwave.data import catalogue, fetch, making
 
+    if name in making.MAKERS:
+        raise ValueError(f"{name} is not downloaded, but made: longwave data make {name}")
     with _progress() as progress:
         path = fetch.get(name, catalogue.data_dir(data_dir), progress)
+    print(path)
+
+
+def data_make(
+    name: Positional[Annotated[str, arg(metavar="NAME")]],
+    count: int | None = None,
+    seed: int | None = None,
+    data_dir: Path | None = None,
+) -> None:
+    """Make a data set that is generated; one that exists already is kept.
+
+    Example: longwave data make listops
+
+    Args:
+        name: The data set, as `longwave data list` names it.
+        count: Examples to make (default: as many as the published set has).
+        seed: Another seed makes another set.
+        data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
+    """
+    from longwave.data import catalogue, making
+
+    if name in catalogue.DATASETS:
+        raise ValueError(f"{name} is not made, but downloaded: longwave data get {name}")
+    with _progress(in_bytes=False) as progress:
+        path = making.make(name, data_dir, count, seed, progress)
     print(path)
 
 
@@ -102,18 +148,27 @@ def data_check(
 
 
 @contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """A bar on stderr if that is a terminal, else nothing."""
+def _progress(in_bytes: bool = True) -> Iterator[Progress | None]:
+    """A bar of bytes or of examples on stderr if that is a terminal, else nothing."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
     from rich.progress import Progress as RichProgress
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with RichProgress(*columns, TransferSpeedColumn(), TimeRemainingColumn(), console=console, transient=True) as bars:
+    amounts: list[ProgressColumn] = [DownloadColumn(), TransferSpeedColumn()] if in_bytes else [MofNCompleteColumn()]
+    columns = (TextColumn("{task.description}"), BarColumn(), *amounts, TimeRemainingColumn())
+    with RichProgress(*columns, console=console, transient=True) as bars:
         yield _Bar(bars)
 
 

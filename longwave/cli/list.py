@@ -35,5 +35,5 @@ def list_experiments(all: bool = False) -> None:
         for row in family.rows:
             table.add_row(*row)
         print_table(table)
-    print("NAME-small is the same task on a CPU with few cores (not of scifar-original).")
+    print("NAME-small is the same task on a CPU with few cores (not of those that end in -original).")
     print("longwave show NAME prints every setting; longwave train NAME runs it.")

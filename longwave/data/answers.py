@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.data.series import MISSING, number
+from longwave.data.cells import MISSING, number
 
 Answer = Literal["labels", "targets", "tags"]  # a name for each sequence, numbers for each, a name at each step
 SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}

@@ -247,5 +247,10 @@ def by_hand(name: str, sources: list[Source], folder: Path) -> str:
 
 def get_command(name: str, folder: Path) -> str:
     """The command that downloads a data set to a folder."""
+    return command("get", name, folder)
+
+
+def command(verb: str, name: str, folder: Path) -> str:
+    """The command of `longwave data` that puts a data set into a folder."""
     elsewhere = "" if folder.absolute() == data_dir().absolute() else f" --data-dir {shlex.quote(str(folder))}"
-    return f"longwave data get {name}{elsewhere}"
+    return f"longwave data {verb} {name}{elsewhere}"

@@ -1,7 +1,9 @@
-"""Random orders that stay the same whatever the versions of numpy and torch."""
+"""Random orders and random bits that stay the same whatever the versions of numpy and torch."""
 
 import numpy as np
 from numpy.typing import NDArray
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the increment of SplitMix64
 
 
 def shuffled(count: int, seed: int) -> NDArray[np.int64]:
@@ -10,3 +12,10 @@ def shuffled(count: int, seed: int) -> NDArray[np.int64]:
     numpy guarantees the raw output of PCG64, but not the result of its `permutation`.
     """
     return np.argsort(np.random.PCG64(seed).random_raw(count), kind="stable")
+
+
+def mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """64 random bits for each state: the output function of SplitMix64, of whole numbers, so the same for ever."""
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # wraps, as it should
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))

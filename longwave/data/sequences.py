@@ -49,7 +49,7 @@ from longwave.data.answers import (
     read_target,
     read_targets,
 )
-from longwave.data.series import MISSING, number, open_csv, read_header
+from longwave.data.cells import MISSING, number, open_csv, read_header
 from longwave.registry import nearest
 
 KEYS = ("x", "y", "names", "split", "part", "lengths")  # part: as split was once called

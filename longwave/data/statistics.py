@@ -8,8 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def mean_and_deviation(values: NDArray[Any], source: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and deviation of each column of (rows, columns); the deviation of a constant column is exactly 0."""
+def mean_and_deviation(
+    values: NDArray[Any], source: str, known: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and deviation of each column of (rows, columns); the deviation of a constant column is exactly 0.
+
+    With `known` (rows, columns), of the values that are known: at least one in each column.
+    """
+    if known is not None:
+        columns = zip(values.T, known.T, strict=True)
+        means, deviations = zip(
+            *(mean_and_deviation(column[own, None], source) for column, own in columns), strict=True
+        )
+        return np.concatenate(means), np.concatenate(deviations)
     changes = values.max(axis=0) != values.min(axis=0)  # rounding must not give a constant column a deviation
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)

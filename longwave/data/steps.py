@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from longwave.data.answers import read_split, read_tag
+from longwave.data.cells import number, open_csv, read_header
 from longwave.data.sequences import Sequences, check_column
-from longwave.data.series import number, open_csv, read_header
 
 
 def read_steps(

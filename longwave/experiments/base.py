@@ -8,10 +8,9 @@ from typing import Any, Literal, NamedTuple
 from longwave.models import ModelConfig, SequenceConfig
 from longwave.registry import Registry
 from longwave.settings import Settings, check_least
-from longwave.tasks.base import TaskConfig
+from longwave.tasks.base import FEW_EXAMPLES, TaskConfig
 
-MOST_VALIDATIONS = 60  # of a run on a small set
-FEW_EXAMPLES = 100  # a score of so few moves by chance more than from one validation to the next
+MOST_VALIDATIONS = 10  # of a run on a small set
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,8 @@ class OptimConfig(Settings):
     """Learning rate of dt, if it differs."""
     weight_decay: float = 0.0
     """Weight decay (never on dt, Lambda, P and B)."""
+    decay_norms: bool = True
+    """Weight decay also on norms, and on the biases of the blocks."""
     schedule: Literal["cosine", "plateau", "constant"] = "cosine"
     """Cosine decay to 0 over all steps, decay when the validation score stops improving, or neither."""
     warmup: int = 0
@@ -57,6 +58,8 @@ class LoopConfig(Settings):
     """Examples of a step, over all processes."""
     eval_batch_size: int = 200
     """Examples of a batch in evaluation; it does not change the scores."""
+    bucket: int = 0
+    """Batches whose examples are sorted by length together, so that little is padded; 0: none are sorted."""
     least_steps: int = 0
     """Steps of the optimiser at least, where no epochs are given: a small training set is passed over more often."""
     minutes: float | None = None
@@ -77,7 +80,7 @@ class LoopConfig(Settings):
     def __post_init__(self) -> None:
         if self.epochs is not None:
             check_least(self, epochs=1)
-        check_least(self, batch_size=1, eval_batch_size=1, least_steps=0, patience=0, workers=0, seed=0)
+        check_least(self, batch_size=1, eval_batch_size=1, bucket=0, least_steps=0, patience=0, workers=0, seed=0)
         for name in ("validations", "minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -91,15 +94,17 @@ class LoopConfig(Settings):
         """The settings for training and validation sets of that many examples.
 
         Where no epochs are given, a small set is passed over more often. A batch is then a quarter of it at most, since
-        a gradient of the whole set has no noise to learn with, and there are no more than MOST_VALIDATIONS, since on a
-        tiny set they take longer than the steps between them.
+        a gradient of the whole set has no noise to learn with, and smaller still if the last one would else be tiny.
+        There are no more than MOST_VALIDATIONS, since on a tiny set they take longer than the steps between them.
         """
         if self.keep == "auto":
             return replace(self, keep="last" if validated < FEW_EXAMPLES else "best").fitted(examples, validated)
         if self.epochs is not None:
             return self
         batch_size = min(self.batch_size, max(4, math.ceil(examples / 4)))
-        epochs = max(10, math.ceil(self.least_steps / max(1, math.ceil(examples / batch_size))))
+        batches = max(1, math.ceil(examples / batch_size))
+        batch_size = min(batch_size, max(1, math.ceil(examples / batches)))
+        epochs = max(10, math.ceil(self.least_steps / batches))
         fewer = self.validations if epochs * self.validations <= MOST_VALIDATIONS else MOST_VALIDATIONS / epochs
         return replace(self, batch_size=batch_size, epochs=epochs, validations=fewer if fewer < 1 else int(fewer))
 

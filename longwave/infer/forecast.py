@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from longwave.data.series import Series, read
 from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, predict
 from longwave.infer.table import write_csv
@@ -22,7 +24,7 @@ class Continuation:
 
     columns: tuple[str, ...]
     target: str
-    known: Any  # (context, columns), the rows before
+    known: Any  # (context, columns), the rows before; NaN where a value is missing
     known_times: Any  # datetime64 or None
     values: Any
     times: Any
@@ -53,6 +55,7 @@ def _forecast(folder: RunFolder, new: Any, device: str) -> Continuation:
         time = folder.config.task.get("time_column")  # the one that was found in training
     series = read(new, inputs.target, time, settings.multivariate, settings.fill, inputs.columns, settings.duplicates)
     batch, future = inputs.continuation(series)
+    gaps = tuple(_gaps_in_context(series, inputs))
     call = functools.partial(call_model, independent=settings.independent)
     y = predict(folder.load_best(device), batch, call)[:, -inputs.horizon :]
     if not y.isfinite().all():
@@ -63,13 +66,31 @@ def _forecast(folder: RunFolder, new: Any, device: str) -> Continuation:
     return Continuation(
         columns=inputs.columns,
         target=inputs.target,
-        known=series.values[-inputs.context :, order],
+        known=series.given[-inputs.context :, order],
         known_times=None if series.times is None else series.times[-inputs.context :],
         values=inputs.restore(y[0].double().numpy()),
         times=future,
-        notes=(*series.notes, *_unlike_training(series, inputs, folder.config.task.get("range"))),
+        notes=(*series.notes, *gaps, *_unlike_training(series, inputs, folder.config.task.get("range"))),
         time=time,
     )
+
+
+def _gaps_in_context(series: Series, inputs: ForecastInput) -> Iterator[str]:
+    """Notes on what is missing from the context; a target of which nothing is known there is refused."""
+    if series.known is None:
+        return
+    rows = inputs.context
+    counts = dict(zip(series.columns, series.known[-rows:].sum(axis=0).tolist(), strict=True))
+    if not counts[inputs.target]:
+        raise ValueError(
+            f"{series.source}: column {inputs.target!r}: none of its last {rows} values, the context of a forecast, is "
+            "known; expected one at least; give rows that end where it is known"
+        )
+    if missing := sum(rows - counts[name] for name in inputs.columns):
+        yield f"{missing} of the {rows * len(inputs.columns)} values of the context are missing"
+    for name in inputs.columns:
+        if not counts[name]:
+            yield f"column {name!r} has no known value in the context; its forecast is not to be trusted"
 
 
 def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Iterator[str]:
@@ -81,7 +102,8 @@ def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Ite
         low, high = inputs.mean[k] - 5 * inputs.deviation[k], inputs.mean[k] + 5 * inputs.deviation[k]
         if trained is not None:
             low, high = trained[0][k], trained[1][k]
-        values = series.values[-inputs.context :, series.columns.index(name)]
+        values = series.given[-inputs.context :, series.columns.index(name)]
+        values = values[~np.isnan(values)]
         outside = int(((values < low) | (values > high)).sum())
         if 2 * outside > len(values):
             yield (

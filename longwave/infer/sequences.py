@@ -13,6 +13,8 @@ from longwave.infer.base import PREDICTORS, Action, check_distinct
 from longwave.tasks.sequences import SequenceInput, SequenceSplit
 from longwave.train.folder import RunFolder
 
+FAR = 50  # standard deviations from the mean of the training set
+
 
 def check_kind(folder: RunFolder, action: Action, does: str) -> None:
     """Refuse a run whose kind of task has registered another way to predict."""
@@ -50,6 +52,13 @@ def prepare(folder: RunFolder, sequences: Sequences, inputs: SequenceInput) -> t
         )
     settings: Any = folder.config.experiment.task
     values, notes = settings.arrange(sequences, inputs)
+    outside = np.abs(values).max(axis=1) > FAR
+    if outside.any():
+        first = int(np.searchsorted(sequences.starts, np.argmax(outside), side="right")) - 1
+        notes.append(
+            f"sequence {first} has values of more than {FAR} standard deviations from the mean of the training set: "
+            "is it in the same units?"
+        )
     same_length = sequences.length is not None
     return SequenceSplit(values, sequences.starts, sequences.lengths, same_length), notes
 

@@ -1,6 +1,7 @@
 """Deep models: an encoder, a stack of residual blocks, a decoder; and a 2-D network to compare them with."""
 
 from longwave.models.base import MODELS, LinearSolution, Model, ModelConfig, Shift, Spec
+from longwave.models.classifier import Classifier, ClassifierConfig
 from longwave.models.forecaster import Forecaster, ForecasterConfig
 from longwave.models.pretrained import load_model
 from longwave.models.recurrence import Recurrence
@@ -9,6 +10,8 @@ from longwave.models.sequence import SequenceConfig, SequenceModel
 
 __all__ = [
     "MODELS",
+    "Classifier",
+    "ClassifierConfig",
     "Forecaster",
     "ForecasterConfig",
     "LinearSolution",

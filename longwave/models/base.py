@@ -1,7 +1,7 @@
 """What a model is: a module with settings, found by their kind, that fits what a task needs."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -16,12 +16,11 @@ Shift = Literal["none", "last", "mean"]  # what is subtracted from a window: not
 
 @dataclass(frozen=True, eq=False)
 class LinearSolution:
-    """A linear forecast that was solved, not trained: weight (context - shift) + bias + shift, for each column."""
+    """A linear forecast that was solved, not trained: weight context + bias, for each column by itself."""
 
-    shift: Shift
     weight: Tensor  # (horizon, context), float64
     bias: Tensor  # (horizon,), float64
-    error: float  # mean squared error on the validation set
+    reversion: float = 0.0  # the share of the solution without a shift
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,15 @@ class Spec:
     time_size: int = 0  # features of time beside the input
     horizon: int = 0  # steps to forecast
     length: int | None = None  # steps of every sequence; None: they differ
+    longest: int = 1  # steps of the longest training sequence, for models that start from examples
     image_size: tuple[int, int] | None = None  # height and width, if the sequence is an image row by row
     decoders: tuple[str, ...] = ()  # those of a sequence model whose output the task understands
     is_causal: bool = False  # whether a step must not see those after it
-    # The linear solution of a given shift, or (None) of the shift that the validation set chooses; None: there is none.
-    linear: Callable[[Shift | None], LinearSolution] | None = None
+    # The linear solution of a shift, of which the given share (None: as the validation set suggests) has no shift.
+    linear: Callable[[Shift, float | None], LinearSolution] | None = None
+    # Training examples to solve a classifier from: x, y, and what else a batch has; None: there are none.
+    examples: Callable[[], dict[str, Tensor]] | None = None
+    needs_judge: bool = False  # whether the validation examples are among those to train on
 
 
 class Model(Protocol):
@@ -80,6 +83,18 @@ class ModelConfig(Settings):
 
     def prepare(self, model: Any, spec: Spec) -> bool:
         """Start a new model from what the task knows in closed form; whether there was anything to start from."""
+        return False
+
+    def calibrate(self, model: Any, batches: Iterator[dict[str, Tensor]]) -> None:
+        """Decide what a model decides by the validation set alone, before each validation, from batches of it."""
+        return
+
+    @property
+    def has_judge(self) -> bool:
+        """Whether the model can bring a second one, trained without some examples, which is validated in its place.
+
+        Then the model itself can be trained on all of them.
+        """
         return False
 
     @property

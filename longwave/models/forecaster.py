@@ -2,7 +2,8 @@
 
 A linear map is hard to beat on many series, and training a deep model to equal it takes longer than solving it. Here
 the map is given to begin with, and the deep model, whose last layer starts at zero, learns what it leaves over. So a
-new model is the linear one, and the best weights on the validation set are never worse there.
+new model is the linear one. What it learns from one stretch of a series may not hold in the next, and the mean of the
+trained model and its start is then safer than either.
 """
 
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,11 @@ class ForecasterConfig(ModelConfig):
     """A linear map from the window to the horizon, started from its closed form, and a deep model beside it."""
 
     shift: Literal["auto", "none", "last", "mean"] = "auto"
-    """Subtract nothing, the last value or the mean from each window; auto: what does best on the validation set."""
+    """Subtract nothing, the last value or the mean from each window; auto: the last, and a reversion to the mean."""
+    reversion: float = 0.0
+    """Share of the linear start that is solved without a shift (shift auto takes it from the validation set)."""
+    trust: float = 1.0
+    """Share of the trained model in a forecast, once trained; the rest is the linear start."""
     d_model: int = 32
     """Features of every layer of the deep model."""
     n_layers: int = 2
@@ -50,15 +55,16 @@ class ForecasterConfig(ModelConfig):
         return Forecaster(self)
 
     def resolve(self, spec: Spec) -> Self:
-        """The settings with the sizes that a task decides, and the shift that does best on its validation set."""
+        """The settings with the sizes that a task decides, and the reversion that its validation set suggests."""
         if not spec.horizon or spec.length is None or spec.input_size != spec.output_size:
             raise ValueError("model: a Forecaster needs a task that forecasts the columns that it sees, in windows")
-        shift: Any = self.shift
+        shift, reversion = self.shift, self.reversion
         if shift == "auto":
-            shift = "last" if spec.linear is None else spec.linear(None).shift
+            shift, reversion = "last", 0.0 if spec.linear is None else spec.linear("last", None).reversion
         return replace(
             self,
             shift=shift,
+            reversion=reversion,
             mixer=self.mixer.for_length(spec.length),
             input_size=spec.input_size,
             time_size=spec.time_size,
@@ -67,9 +73,9 @@ class ForecasterConfig(ModelConfig):
         )
 
     def prepare(self, model: Any, spec: Spec) -> bool:
-        """Start the linear map of a new model from the task's solution for the shift."""
+        """Start the linear map of a new model from the task's solution for the shift and the reversion."""
         if spec.linear is not None and self.shift != "auto":
-            solution = spec.linear(self.shift)
+            solution = spec.linear(self.shift, self.reversion)
             model.linear.start(solution.weight, solution.bias)
         return True
 
@@ -83,14 +89,18 @@ class Forecaster(nn.Module):
     """y, None = model(x), from windows x (B, context + horizon, columns) to forecasts y (B, horizon, columns).
 
     Of x the context alone is read.
-    With s the shift of a window, y = s + l + correction(context - s, l), where l = W (context - s) + b is the linear
-    forecast. The deep model sees the context and behind it l, and so has the forecast that it is to correct in place.
+    y = l + correction(context - s, l - s), where l is the linear forecast and s the shift of the window. The deep model
+    sees the context and behind it l, both shifted, and so has the forecast that it is to correct in place. Out of
+    training, y is the mean of this and of the linear start, in the shares trust and 1 - trust.
     """
 
     def __init__(self, config: ForecasterConfig) -> None:
         super().__init__()
         if config.shift not in ("none", "last", "mean"):
             raise ValueError(f"shift: expected none, last or mean, got {config.shift!r}; a task chooses for auto")
+        for name in ("reversion", "trust"):
+            if not 0 <= getattr(config, name) <= 1:
+                raise ValueError(f"{name}: expected a share from 0 to 1, got {getattr(config, name)}")
         for name in ("context", "horizon"):
             if getattr(config, name) < 1:
                 raise ValueError(f"{name}: expected at least 1 step, got {getattr(config, name)}")
@@ -115,11 +125,11 @@ class Forecaster(nn.Module):
             raise ValueError(f"x: expected (B, {expected[0]}, {expected[1]}), got {tuple(x.shape)}")
         known = x[:, : config.context]
         shift = window_shift(known, config.shift)
-        known = known - shift
-        y = self.linear(known)
+        start, learnt = self.linear(known, shift)
         if self.correction is not None:
-            y = y + self.correction(torch.cat((known, y.to(known.dtype)), dim=1), time=time)[0]
-        return y + shift, None
+            seen = torch.cat((known, (start + learnt).to(known.dtype)), dim=1) - shift
+            learnt = learnt + self.correction(seen, time=time)[0]
+        return start + (learnt if self.training else config.trust * learnt), None
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`, each atomically."""
@@ -127,36 +137,52 @@ class Forecaster(nn.Module):
 
 
 class LinearMap(nn.Module):
-    """y = (W + change / context) x + b + offset along the steps: W and b are where it started, the rest is trained.
+    """y = (W + change / context) (x - s) + level s + b + offset along the steps, s the shift of the window.
 
-    Weight decay pulls the change to zero, and so the map to its start. As the change is divided by the context, a step
-    of Adam with learning rate lr moves y by at most lr times the mean size of x; a map of hundreds of inputs would else
-    be lost in the first steps.
+    W, level and b are where it started, the rest is trained. The level has the sums of the rows of W: so the start is
+    y = W x + b, and a step that follows the shift has the level 1. Weight decay pulls the change to zero, and so the
+    map to its start. As the change is divided by the context, a step of Adam with learning rate lr moves y by at most
+    lr times the mean size of x - s; a map of hundreds of inputs would else be lost in the first steps.
     """
 
     def __init__(self, context: int, horizon: int) -> None:
         super().__init__()
         self.register_buffer("W", torch.zeros(horizon, context))
+        self.register_buffer("level", torch.ones(horizon))
         self.register_buffer("b", torch.zeros(horizon))
         self.change = nn.Parameter(torch.zeros(horizon, context))
         self.offset = nn.Parameter(torch.zeros(horizon))
+        self.register_load_state_dict_pre_hook(_level_of_old_weights)
 
     def start(self, weight: Tensor, bias: Tensor) -> None:
-        """Take a map as the start; nothing is changed of it yet."""
+        """Take the map weight x + bias as the start; nothing is changed of it yet."""
         with torch.no_grad():
             self.W.copy_(weight)
+            self.level.copy_(weight.sum(1))
             self.b.copy_(bias)
             self.change.zero_()
             self.offset.zero_()
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B, context, columns) -> (B, horizon, columns)."""
+    def forward(self, x: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+        """x (B, context, columns), shift (B, 1, columns) -> the start's forecast and what training adds to it.
+
+        Both are (B, horizon, columns).
+        """
         with without_autocast(x):  # half precision would lose more of the map than training gains
-            weight = self.W + self.change / x.shape[1]
-            return weight @ x.to(weight.dtype) + (self.b + self.offset)[:, None]
+            shift = shift.to(self.W.dtype)
+            x = x.to(self.W.dtype) - shift
+            start = self.W @ x + self.level[:, None] * shift + self.b[:, None]
+            return start, (self.change / x.shape[1]) @ x + self.offset[:, None]
 
     W: Tensor
+    level: Tensor
     b: Tensor
+
+
+def _level_of_old_weights(module: nn.Module, weights: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Maps once always followed the shift, and did not store so."""
+    if f"{prefix}level" not in weights and f"{prefix}b" in weights:
+        weights[f"{prefix}level"] = torch.ones_like(weights[f"{prefix}b"])
 
 
 def window_shift(known: Tensor, shift: Shift | str) -> Tensor:

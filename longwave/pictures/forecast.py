@@ -7,28 +7,33 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, marker, short
+from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, lone_points, short
 
 
 def draw_windows(windows: Sequence[tuple[Tensor, ...]], context_shown: int, column: str = "") -> Any:
-    """A figure of (known, truth, forecast), each (steps,) of the column of that name, one panel a window."""
+    """A figure of (known, truth, forecast), each (steps,) of the column of that name, one panel a window.
+
+    What is NaN is a gap in its line.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 2.1 * len(windows)), layout="constrained")
     for k, (known, truth, forecast) in enumerate(windows):
         axes = figure.add_subplot(len(windows), 1, k + 1)
         known = known[-context_shown:]
-        after = torch.arange(len(truth)) + 1
-        axes.plot(torch.arange(-len(known) + 1, 1), known, color=GREY, linewidth=1, label="known")
-        axes.plot(torch.arange(len(truth) + 1), torch.cat((known[-1:], truth)), color=BLUE, linewidth=1, label="truth")
-        axes.plot(after, forecast, color=ORANGE, linewidth=1.4, label="forecast", marker=marker(forecast))
+        joint = torch.where(truth[:1].isnan(), torch.nan, known[-1:])  # the truth goes on from what is known
+        truth = torch.cat((joint, truth))
+        before, after = torch.arange(-len(known) + 1, 1), torch.arange(len(truth))
+        axes.plot(before, known, color=GREY, linewidth=1, label="known", **lone_points(known))
+        axes.plot(after, truth, color=BLUE, linewidth=1, label="truth", **lone_points(truth))
+        axes.plot(after[1:], forecast, color=ORANGE, linewidth=1.4, label="forecast", **lone_points(forecast))
         axes.axvline(0.5, color="0.8", linewidth=0.8, zorder=0)
         axes.set_ylabel(as_drawn(short(column, 24)))
         axes.margins(x=0.01)
         if k == 0:
             axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
         if k == len(windows) - 1:
-            axes.set_xlabel("steps from the last known value")
+            axes.set_xlabel("steps from the last row that is given")
     return figure
 
 
@@ -45,13 +50,13 @@ def draw_continuation(forecast: Any, path: str | Path) -> None:
     for place, k in enumerate(columns):
         axes = figure.add_subplot(len(columns), 1, place + 1)
         known, values = forecast.known[:, k], forecast.values[:, k]
-        axes.plot(before, known, color=GREY, linewidth=1, label="known", marker=marker(known))
-        axes.plot(after, values, color=ORANGE, linewidth=1.4, label="forecast", marker=marker(values))
+        axes.plot(before, known, color=GREY, linewidth=1, label="known", **lone_points(known))
+        axes.plot(after, values, color=ORANGE, linewidth=1.4, label="forecast", **lone_points(values))
         axes.set_ylabel(as_drawn(short(forecast.columns[k], 24)))
         axes.margins(x=0.01)
         if place == 0:
             axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
     if not with_times:
-        axes.set_xlabel("steps from the last known value")
+        axes.set_xlabel("steps from the last row that is given")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)

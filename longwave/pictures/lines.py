@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.pictures.style import BLUE, GREY, ORANGE, marker
+from longwave.pictures.style import BLUE, GREY, ORANGE, lone_points
 
 LINES = (BLUE, ORANGE, GREY, "#38a169")
 
@@ -13,7 +13,7 @@ LINES = (BLUE, ORANGE, GREY, "#38a169")
 def show_lines(axes: Any, values: NDArray[np.float64], colours: tuple[str, ...] = LINES) -> None:
     """The first channels of a sequence (length, channels), as many as there are colours."""
     for channel, colour in zip(range(values.shape[1]), colours, strict=False):
-        axes.plot(values[:, channel], color=colour, linewidth=1, marker=marker(values))
+        axes.plot(values[:, channel], color=colour, linewidth=1, **lone_points(values[:, channel]))
     if values.shape[1] > len(colours):
         text = f"{len(colours)} of {values.shape[1]} channels"
         axes.text(0.995, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.3")

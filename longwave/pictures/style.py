@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 BLUE, ORANGE, GREY = "#2b6cb0", "#dd6b20", "#4a5568"
 
 
@@ -21,9 +23,12 @@ def check_path(path: str | Path, option: str = "picture") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def marker(values: Any) -> str | None:
-    """For a line: one through a single point is not seen without."""
-    return "o" if len(values) == 1 else None
+def lone_points(values: Any) -> dict[str, Any]:
+    """Options of a line by which points without a neighbour are seen: a single one, or one between gaps (NaN)."""
+    is_there = np.isfinite(np.asarray(values, dtype=np.float64))
+    has_neighbour = np.append(False, is_there[:-1]) | np.append(is_there[1:], False)
+    alone = np.flatnonzero(is_there & ~has_neighbour).tolist()
+    return {"marker": "o", "markersize": 4, "markevery": alone} if alone else {}
 
 
 def short(name: str, most: int = 14) -> str:

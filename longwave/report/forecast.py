@@ -13,14 +13,20 @@ from longwave.tasks.forecasting import ForecastTask, forecast
 def report(model: Any, task: ForecastTask) -> list[Section]:
     """Some windows of the test set, from its beginning to its end, in the units of the data."""
     count = min(4, len(task.test))
-    batch = task.test.batch([round(i * (len(task.test) - 1) / max(1, count - 1)) for i in range(count)])
+    indices = [round(i * (len(task.test) - 1) / max(1, count - 1)) for i in range(count)]
+    batch = task.test.batch(indices)
     with torch.no_grad():
         y = forecast(model, batch, task.independent)[:, -task.horizon :]
-    lines = [
-        torch.from_numpy(task.inputs.restore(values.double().numpy()))[..., task.data.series.target]
+    target = task.data.series.target
+    past, truth, found = (
+        torch.from_numpy(task.inputs.restore(values.double().numpy()))[..., target]
         for values in (batch["x"][:, : task.context], batch["y"], y)
-    ]
-    windows = list(zip(*lines, strict=True))  # known, truth and forecast of each window
+    )
+    if task.test.known is not None:
+        is_gap = ~task.test.known[task.test.rows(indices), target]
+        past[is_gap[:, : task.context]] = torch.nan
+        truth[is_gap[:, task.context :]] = torch.nan
+    windows = list(zip(past, truth, found, strict=True))
     shown = min(task.context, max(task.horizon, 48))
     picture = image(lambda: draw_windows(windows, shown, task.inputs.target), "forecasts of test windows")
     return [Section("Forecasts over truth", picture)]

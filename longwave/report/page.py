@@ -52,7 +52,8 @@ def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, An
 
 def _kernels(model: Any, task: Task) -> list[Section]:
     """The kernels of the first and of the last S4 layer, if there are any."""
-    layers = [layer for layer in model.modules() if isinstance(layer, S4)]
+    deep = getattr(model, "model", model)  # without what else a classifier has: its judge
+    layers = [layer for layer in deep.modules() if isinstance(layer, S4)]
     if not layers:
         return []
     shown = {"first layer": layers[0]} | ({"last layer": layers[-1]} if len(layers) > 1 else {})
@@ -68,7 +69,8 @@ def _kernels(model: Any, task: Task) -> list[Section]:
 def _scores(result: dict[str, Any]) -> str:
     scores = list(result["test"])
     rows = [(f"{result.get('model', 'S4')}, this run", result["test"], "own")]
-    rows += [(name, parts["test"], "") for name, parts in result.get("baselines", {}).items()]
+    rows += [(f"{name} (of this run)", splits["test"], "") for name, splits in result.get("parts", {}).items()]
+    rows += [(name, splits["test"], "") for name, splits in result.get("baselines", {}).items()]
     if result.get("paper"):
         rows.append(("S4, the paper", result["paper"], ""))
     head = "".join(f'<th class="n">{html.escape(score.upper().replace("_", " "))}</th>' for score in scores)

@@ -85,8 +85,12 @@ def dplr(
     """Lambda, P, B, V with A = V (diag(Lambda) - P P^*) V^*: the half of each that has Im(Lambda) > 0.
 
     The other half is the complex conjugate, so V_full = [V, conj(V)] is N x N and unitary, and B_full = V_full^* B.
+    They are on torch's default device, as new tensors are.
     """
-    Lambda, P, B, V = (t.clone() for t in _diagonalise(name, N, tuple(sorted(parameters.items()))))
+    with torch.device("cpu"):  # what is kept for later calls must have numbers, also where the default device is meta
+        kept = _diagonalise(name, N, tuple(sorted(parameters.items())))
+    device = torch.empty(0).device
+    Lambda, P, B, V = (t.to(device, copy=True) for t in kept)
     return Lambda, P, B, V
 
 

@@ -6,7 +6,9 @@ names that models and training know:
     x         (B, L, input_size) floats, or (B, L) whole numbers for tokens
     time      (B, L, time_size) optional: features of the time of each step
     lengths   (B,) optional: how many steps of each row count
+    held      (B,) optional: whether the row is kept from the judge of the model (see `Task.judged`)
     y         the target, as the task's own loss expects it
+    known     optional, of the shape of y: where the target is known; the loss leaves out the rest
 """
 
 from abc import ABC, abstractmethod
@@ -25,6 +27,7 @@ from longwave.settings import Settings
 Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, int]]  # scores by name, each as a sum and a count, so that batches add up exactly
 Scores = dict[str, float]
+FEW_EXAMPLES = 100  # a score of so few moves by chance more than from one validation to the next
 Baselines = dict[str, dict[str, Scores]]  # by name, then by split ("valid", "test")
 
 
@@ -116,6 +119,19 @@ class Task(ABC):
         """The training set as an epoch sees it; what is drawn for an example must follow from epoch, seed and index."""
         return self.train
 
+    def judged(self) -> "Task":
+        """The task for a model that brings a judge, a second model that is validated in its place.
+
+        The validation set is then a part of the training set, and batches of both say which rows are `held`: the judge
+        is not trained on them. A task whose validation set is large enough, or was given, stays as it is.
+        """
+        return self
+
+    @property
+    def choosing(self) -> int:
+        """How many validation examples there are to choose the best weights by."""
+        return len(self.valid)
+
     def baselines(self) -> Baselines:
         """Scores of simple methods, which a model has to beat."""
         return {}
@@ -143,7 +159,8 @@ class Task(ABC):
 
 def call(model: Any, batch: Batch) -> Tensor:
     """The output of a model for a batch, in float32 at least."""
-    output: Tensor = model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"))[0]
+    held = {"held": batch["held"]} if "held" in batch else {}
+    output: Tensor = model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"), **held)[0]
     return output.to(torch.promote_types(output.dtype, torch.float32))
 
 

@@ -6,10 +6,9 @@ columns. They were published as trained by stochastic gradient descent. Here the
 windows of the training set, with the penalty that does best on the validation set. So they have no seed, and their
 scores are close to the published ones, not equal to them.
 
-`linear_solutions` solves the same for each shift of the windows: where a `Forecaster` starts.
+`linear_solution` solves the same for each shift of the windows, and mixes two of them: where a `Forecaster` starts.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,9 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.data.series import season
+from longwave.data.times import season
 from longwave.models import LinearSolution, Shift
-from longwave.models.forecaster import window_shift
 from longwave.registry import nearest
 from longwave.tasks.base import Baselines, Scores, Sums, add_up, batches
 from longwave.tasks.forecasting import ForecastTask, ForecastWindows
@@ -28,8 +26,9 @@ from longwave.tasks.forecasting import ForecastTask, ForecastWindows
 Matrix = NDArray[np.float64]
 PENALTIES = np.logspace(-8, 2, 41)  # relative to the mean variance of a feature
 TREND_ROWS = 25  # DLinear's moving average
-SHIFTS: tuple[Shift, ...] = ("none", "last", "mean")
-MOST_WINDOWS = 2000  # of the validation set, that a shift is chosen by
+USUAL_REVERSION, DOUBT = 0.1, 0.2  # what is believed of a series before it is seen: a mean and a standard deviation
+FEWEST_BLOCKS = 4  # of a validation set that is asked
+MOST_WINDOWS = 2000  # of it, that are looked at
 LONGEST = 4096  # context and horizon of a linear model that is solved within some minutes
 
 
@@ -41,7 +40,6 @@ class Forecast:
     bias: Matrix  # (horizon,)
     penalty: float | None = None  # what the validation set chose, if fitted
     error: float | None = None  # the mean squared error there
-    shifted_weight: Matrix | None = None  # of the context after the shift, which is then added again
 
     def __call__(self, x: Tensor) -> Tensor:
         """x (B, context or more, columns) -> (B, horizon, columns) in float64; what follows the context is not used."""
@@ -79,53 +77,59 @@ def dlinear(task: ForecastTask) -> Forecast:
     return _shifted_ridge(task, "none", _trend_and_rest(task))
 
 
-def linear_solutions(task: ForecastTask) -> dict[Shift, LinearSolution]:
-    """For each shift of the windows, the ridge regression that does best on the validation set, in the order of SHIFTS.
+def linear_solution(task: ForecastTask, shift: Shift, reversion: float | None = 0.0) -> LinearSolution:
+    """The ridge regression of shifted windows, and in the share `reversion` that of windows as they are.
 
-    Without a shift there are two: of the values (as NLinear has it), and of trend and rest (DLinear).
+    None: the share that the validation set suggests. Windows as they are have two solutions, of the values and of trend
+    and rest (DLinear); the better on the validation set counts.
     """
-    solutions: dict[Shift, LinearSolution] = {}
-    for shift in SHIFTS:
-        found = [_shifted_ridge(task, shift, np.eye(task.context))]
-        if shift == "none":
-            found.append(dlinear(task))
-        best = min(found, key=lambda forecast: forecast.error or 0.0)
-        assert best.shifted_weight is not None
-        weight, bias = torch.from_numpy(best.shifted_weight), torch.from_numpy(best.bias)
-        solutions[shift] = LinearSolution(shift, weight, bias, best.error or 0.0)
-    return solutions
+    shifted = _unshifted(task) if shift == "none" else _shifted_ridge(task, shift, np.eye(task.context))
+    if reversion == 0 or shift == "none":
+        return LinearSolution(torch.from_numpy(shifted.weight), torch.from_numpy(shifted.bias))
+    free = _unshifted(task)
+    if reversion is None:
+        reversion = suggested_reversion(task, shifted, free)
+    mixed = [(1 - reversion) * a + reversion * b for a, b in ((shifted.weight, free.weight), (shifted.bias, free.bias))]
+    return LinearSolution(torch.from_numpy(mixed[0]), torch.from_numpy(mixed[1]), reversion)
 
 
-def choose_shift(task: ForecastTask, solutions: dict[Shift, LinearSolution]) -> Shift:
-    """The shift by the last value, unless another one is better on the validation set beyond doubt.
+def suggested_reversion(task: ForecastTask, shifted: Forecast, free: Forecast) -> float:
+    """The share of the second forecast in a mean of the two: what the validation set has best, as far as it can tell.
 
-    Neighbouring windows share nearly all of their rows, so that a validation set has few independent ones: differences
-    of some percent may be chance. A series whose level drifts punishes the wrong choice more than one that keeps it. So
-    the others must have a lead of two standard errors, over blocks of windows as long as the horizon, at least four.
+    A forecast from shifted windows follows the level of a series, one from windows as they are returns to the level of
+    the training set. Which is better can turn with the season, and the mean of both is safer than either. The best
+    share on the validation set is a slope, that of the first one's error on the difference of the two; its standard
+    error is over blocks as long as the horizon, since neighbouring windows share nearly all of their rows. It is
+    averaged with the usual share, each weighted by its certainty; if there are few blocks, the usual one is taken.
     """
-    stride = -(-len(task.valid) // MOST_WINDOWS)
-    some = range(0, len(task.valid), stride)
-    errors: dict[Shift, list[Tensor]] = {shift: [] for shift in solutions}
-    for start in range(0, len(some), 64):
-        batch = task.valid.batch(some[start : start + 64])
-        known = batch["x"][:, : task.context].double()
-        for shift, solution in solutions.items():
-            level = window_shift(known, shift)
-            y = solution.weight @ (known - level) + solution.bias[:, None] + level
-            errors[shift].append((y - batch["y"]).square().mean((1, 2)))
-    blocks = len(task.valid) // task.horizon
-    if blocks < 4:
-        return "last"
-    means = {
-        shift: np.array([b.mean() for b in np.array_split(torch.cat(e).numpy(), blocks)]) for shift, e in errors.items()
-    }
-    chosen: Shift = "last"
-    for shift in SHIFTS:
-        lead = means["last"] - means[shift]
-        doubt = 2 * lead.std(ddof=1) / math.sqrt(blocks)
-        if lead.mean() > doubt and means[shift].mean() < means[chosen].mean():
-            chosen = shift
-    return chosen
+    windows = len(task.valid)
+    blocks = windows // task.horizon
+    if blocks < FEWEST_BLOCKS:
+        return USUAL_REVERSION
+    stride = -(-windows // MOST_WINDOWS)
+    products, squares = [], []
+    for some in torch.arange(0, windows, stride).split(64):
+        batch = task.valid.batch(some.tolist())
+        first = shifted(batch["x"])
+        change = (free(batch["x"]) - first) * batch.get("known", torch.ones(()))  # nothing where nothing is known
+        products.append(((batch["y"] - first) * change).sum((1, 2)))
+        squares.append(change.square().sum((1, 2)))
+    xy, xx = (
+        np.array([block.sum() for block in np.array_split(torch.cat(parts).numpy(), blocks)])
+        for parts in (products, squares)
+    )
+    if not xx.sum() > 0:
+        return USUAL_REVERSION  # the two are the same
+    best = xy.sum() / xx.sum()
+    variance = np.square(xy - best * xx).sum() * blocks / (blocks - 1) / xx.sum() ** 2
+    trust = DOUBT**2 / (DOUBT**2 + variance)
+    return float(np.clip(USUAL_REVERSION + trust * (best - USUAL_REVERSION), 0, 1))
+
+
+def _unshifted(task: ForecastTask) -> Forecast:
+    """The better on the validation set of the solution of the values and of DLinear's."""
+    found = (_shifted_ridge(task, "none", np.eye(task.context)), dlinear(task))
+    return min(found, key=lambda forecast: forecast.error or 0.0)
 
 
 def _trend_and_rest(task: ForecastTask) -> Matrix:
@@ -243,7 +247,6 @@ def _shifted_ridge(task: ForecastTask, shift: Shift, features: Matrix) -> Foreca
         mean_z - W.T @ mean_x,
         penalty,
         max(0.0, float(best + variance)) / task.horizon,
-        W.T @ features,
     )
 
 

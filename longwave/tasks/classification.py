@@ -1,6 +1,6 @@
 """Classification: cross-entropy and accuracy, and the splits of custom sequences, drawn class by class."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from longwave.data.sequences import Sequences, read_csv
 from longwave.data.statistics import digest
 from longwave.models import Spec
 from longwave.tasks import sequence_baselines
-from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, call
+from longwave.tasks.base import FEW_EXAMPLES, TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, TaskInput, call
 from longwave.tasks.sequences import (
     Index,
     SequenceInput,
@@ -24,46 +24,49 @@ from longwave.tasks.sequences import (
     check_classes,
     draw_splits,
     given_splits,
+    held_out,
     note_rare_class,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierInput(SequenceInput):
-    """What a trained classifier must know of its data."""
+class LabelInput(TaskInput):
+    """What every trained classifier must know of its data."""
 
     classes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassificationTask(Task):
-    """Classify sequences; an output has a logit for each class. A batch may have a weight for each row, (B,)."""
+class ClassifierInput(SequenceInput, LabelInput):
+    """What a trained classifier of sequences of numbers must know of its data."""
 
-    inputs: ClassifierInput
+
+@dataclass(frozen=True, kw_only=True)
+class LabelTask(Task):
+    """Classify anything; an output has a logit for each class. A batch may have a weight for each row, (B,)."""
+
+    inputs: LabelInput
     counts: dict[str, tuple[int, ...]]  # examples of each class, by split
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
+    smoothing: float = 0.0  # share of the target that the training loss spreads over all classes
     digest: str = ""  # of the data, as it was read
     goal: str = "accuracy"
     higher_is_better: bool = True
 
-    @property
-    def spec(self) -> Spec:
-        """Channels in, a logit for each class out."""
-        return Spec(
-            input_size=self.inputs.channels,
-            output_size=len(self.inputs.classes),
-            length=self.inputs.length,
-            decoders=("mean", "last"),
-        )
-
     def outcome(self, model: Any, batch: Batch) -> Outcome:
-        """The cross-entropy of each row, weighted or not; accuracy, the cross-entropy without weights, mean recall."""
+        """The cross-entropy of each row, weighted or not; accuracy, the cross-entropy without weights, mean recall.
+
+        In training, an output may be of a model and its judge, (B, 2, classes): the loss is then the mean of theirs.
+        """
         output = call(model, batch)
-        y = self._labels(output, batch)
-        losses = nn.functional.cross_entropy(output, y, reduction="none")
-        plain = losses.detach().sum()
-        if self.weights is not None:
-            losses = losses * torch.tensor(self.weights, device=output.device, dtype=output.dtype)[y]
+        if output.ndim == 3:
+            output, judge = output.unbind(1)
+            y = self._labels(output, batch)
+            losses = (self._losses(output, y) + self._losses(judge, y) * ~batch["held"]) / 2
+        else:
+            y = self._labels(output, batch)
+            losses = self._losses(output, y)
+        plain = nn.functional.cross_entropy(output.detach(), y, reduction="sum")
         right = output.argmax(-1) == y
         scores: Sums = {"accuracy": (right.sum(), len(y)), "loss": (plain, len(y))}
         if "weight" in batch:
@@ -92,6 +95,13 @@ class ClassificationTask(Task):
                 scores[split]["balanced_accuracy"] = float(accuracy > 0) / int((counts > 0).sum())
         return scores
 
+    def _losses(self, output: Tensor, y: Tensor) -> Tensor:
+        """The cross-entropy of each row as training has it: smoothed and weighted, if it is to be."""
+        losses = nn.functional.cross_entropy(output, y, reduction="none", label_smoothing=self.smoothing)
+        if self.weights is None:
+            return losses
+        return losses * torch.tensor(self.weights, device=output.device, dtype=output.dtype)[y]
+
     def _labels(self, output: Tensor, batch: Batch) -> Tensor:
         expected = (len(batch["y"]), len(self.inputs.classes))
         if output.shape != expected:
@@ -99,12 +109,93 @@ class ClassificationTask(Task):
         return batch["y"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClassificationTask(LabelTask):
+    """Classify sequences of numbers."""
+
+    inputs: ClassifierInput
+
+    @property
+    def spec(self) -> Spec:
+        """Channels in, a logit for each class out."""
+        return Spec(
+            input_size=self.inputs.channels,
+            output_size=len(self.inputs.classes),
+            length=self.inputs.length,
+            decoders=("mean", "last"),
+        )
+
+
 # Custom sequences
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceTask(ClassificationTask):
-    """Custom sequences: few enough for baselines that look at each of them."""
+    """Custom sequences: few enough for baselines, and a start of the model, that look at each of them."""
+
+    train: SequenceSplit
+    valid: SequenceSplit
+    test: SequenceSplit
+    valid_was_given: bool = False  # not drawn from the training set
+
+    @property
+    def spec(self) -> Spec:
+        """Channels in, a logit for each class out; training examples to start from."""
+        longest = int(self.train.lengths.max())
+        rows = sum(map(len, (self.train, self.valid, self.test)))
+        examples = self._examples if sequence_baselines.are_few(rows, longest * self.inputs.channels) else None
+        return replace(super().spec, longest=longest, examples=examples, needs_judge=self.is_judged)
+
+    def _examples(self) -> Batch:
+        """Those that the random convolutions of a model start from."""
+        return self.train.batch(sequence_baselines.some(self.train))
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the validation set is a part of the training set."""
+        return "held" in self.train.rows
+
+    @property
+    def choosing(self) -> int:
+        """None, if those of a judge would choose the weights of the model."""
+        return 0 if self.is_judged else len(self.valid)
+
+    def judged(self) -> "SequenceTask":
+        """With all sequences to train on, if the validation set was drawn and is too small to judge by.
+
+        A third of each class is then held from the judge, up to about a hundred sequences, and validates it.
+        """
+        if self.valid_was_given or len(self.valid) >= FEW_EXAMPLES:
+            return self
+        both = self.train.joined(self.valid)
+        labels = both.rows["y"]
+        held = held_out(labels, FEW_EXAMPLES)
+        if not held.any():
+            return self
+        valid = both.chosen(held)
+        counts = {"train": self._counts(labels), "valid": self._counts(labels[held]), "test": self.counts["test"]}
+        note = (
+            f"{len(self.valid)} validation sequences are too few to judge by: the model is trained on all "
+            f"{len(both)}, and what is validated is a second one, trained without {len(valid)} of them"
+        )
+        return replace(
+            self,
+            train=self._weighed(both, {"held": held}),
+            valid=self._weighed(valid, {"held": held[held]}),
+            counts=counts,
+            weights=None if self.weights is None else _class_weights(np.array(counts["train"])),
+            notes=(*self.notes, note),
+        )
+
+    def _counts(self, labels: Index) -> tuple[int, ...]:
+        return tuple(np.bincount(labels, minlength=len(self.inputs.classes)).tolist())
+
+    def _weighed(self, split: SequenceSplit, more: dict[str, NDArray[Any]]) -> SequenceSplit:
+        """The split with more in each row, and with the weights of its own classes, if there are weights."""
+        rows = {**split.rows, **more}
+        if self.weights is not None:
+            rows["weight"] = _row_weights(rows["y"])
+        return replace(split, rows=rows)
 
     def baselines(self) -> Baselines:
         """The class prior, the nearest neighbour, and ridge regression on random convolutions."""
@@ -113,6 +204,9 @@ class SequenceTask(ClassificationTask):
         rows = sum(map(len, splits.values()))
         for classifier in sequence_baselines.fitted(self.train, rows, len(self.inputs.classes)):
             labels = {name: sequence_baselines.predicted(classifier, split) for name, split in splits.items()}
+            if self.is_judged:  # the classifier was fitted to the validation sequences, too
+                held = torch.from_numpy(self.train.rows["held"])
+                labels["valid"] = classifier.labels[held], classifier.left_out()[held]
             found[classifier.name] = {name: self._accuracies(*pair) for name, pair in labels.items()}
         return found
 
@@ -125,13 +219,18 @@ class SequenceTask(ClassificationTask):
 
 
 def custom(
-    sequences: Sequences, balance: bool = False, split_seed: int = 0, name: str = "classify"
-) -> ClassificationTask:
+    sequences: Sequences,
+    balance: bool = False,
+    split_seed: int = 0,
+    name: str = "classify",
+    smoothing: float = 0.0,
+) -> SequenceTask:
     """Custom labelled sequences as a task.
 
     Splits that come with the sequences are kept; else 80 % of each class are drawn to train, 10 % to validate and 10 %
     to test. Channels are standardised by the training set. `balance` weighs each class in the training loss by the
     inverse of its share, so that all count alike, and has the mean recall of the classes choose the weights.
+    `smoothing` is the share of the target that the training loss spreads over all classes.
     """
     if sequences.labels is None:
         raise ValueError(f"{sequences.source}: y: expected a label for each sequence, got none")
@@ -156,9 +255,8 @@ def custom(
     def examples(index: Index) -> SequenceSplit:
         own = labels[index]
         rows: dict[str, NDArray[Any]] = {"y": own}
-        if balance:  # mean 1, and the same sum for each class
-            counts = np.bincount(own, minlength=len(classes))
-            rows["weight"] = len(own) / ((counts > 0).sum() * counts[own])
+        if balance:
+            rows["weight"] = _row_weights(own)
         return SequenceSplit(values, starts[index], lengths[index], sequences.length is not None, rows)
 
     return SequenceTask(
@@ -168,12 +266,25 @@ def custom(
         test=examples(splits["test"]),
         inputs=inputs,
         counts={split: tuple(count.tolist()) for split, count in counts.items()},
-        weights=tuple((counts["train"].sum() / (len(classes) * counts["train"])).tolist()) if balance else None,
+        weights=_class_weights(counts["train"]) if balance else None,
+        smoothing=smoothing,
         origin=sequences.source,
         notes=tuple(notes),
         digest=digest(sequences.values, sequences.lengths, labels),
         goal="balanced_accuracy" if balance else "accuracy",
+        valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
     )
+
+
+def _row_weights(labels: Index) -> NDArray[np.float64]:
+    """A weight for each label, of mean 1 and with the same sum for each class."""
+    counts = np.bincount(labels)
+    return np.asarray(len(labels) / ((counts > 0).sum() * counts[labels]), np.float64)
+
+
+def _class_weights(counts: Index) -> tuple[float, ...]:
+    """The inverse of each class' share, in units of that of equal shares."""
+    return tuple((counts.sum() / (len(counts) * counts)).tolist())
 
 
 @TASKS.register("classify")
@@ -193,6 +304,13 @@ class ClassifyConfig(SequenceTaskConfig):
     """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10 of each class."""
     balance: bool = False
     """Have all classes count alike, however many examples they have: in the loss, and when weights are chosen."""
+    smoothing: float = 0.0
+    """Share of the target that the training loss spreads over all classes, against overconfidence."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing: expected a share from 0 on and below 1, got {self.smoothing}")
 
     @classmethod
     def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -203,9 +321,9 @@ class ClassifyConfig(SequenceTaskConfig):
         """The sequences in a CSV file."""
         return read_csv(path, self.label, self.split, labelled)
 
-    def on(self, sequences: Sequences) -> ClassificationTask:
+    def on(self, sequences: Sequences) -> SequenceTask:
         """The task on these sequences."""
-        return custom(sequences, self.balance, self.split_seed)
+        return custom(sequences, self.balance, self.split_seed, smoothing=self.smoothing)
 
 
 def _draw_splits(labels: Index, classes: tuple[str, ...], seed: int, source: str) -> dict[str, Index]:

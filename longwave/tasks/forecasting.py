@@ -8,9 +8,8 @@ the rows before, even if they belong to the split before.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -20,18 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.data import catalogue
-from longwave.data.series import (
-    Duplicates,
-    Series,
-    Times,
-    from_frame,
-    in_months,
-    read_csv,
-    season,
-    step_name,
-    write_csv,
-)
+from longwave.data.gaps import Fill
+from longwave.data.series import Duplicates, Series, from_frame, read_csv, write_csv
 from longwave.data.statistics import deviation_or_one, digest, mean_and_deviation, standardised
+from longwave.data.times import Times, in_months, season, step_name
 from longwave.models import LinearSolution, Shift, Spec
 from longwave.registry import nearest
 from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Task, TaskConfig, TaskInput, call
@@ -221,8 +212,15 @@ class ForecastInput(TaskInput):
     @classmethod
     def of(cls, data: ForecastData, context: int, horizon: int) -> Self:
         """The mean and deviation of the training set, and what else there is to know."""
-        series, train = data.series, data.series.values[: data.borders[0]]
-        mean, deviation = mean_and_deviation(train, series.source)
+        series, rows = data.series, data.borders[0]
+        known = None if series.known is None else series.known[:rows]
+        if known is not None and not known.any(axis=0).all():
+            raise ValueError(
+                f"{series.source}: column {series.columns[int(np.argmin(known.any(axis=0)))]!r}: none of its values in "
+                f"the training set, the first {rows} rows, is known, so that it cannot be learnt; leave the column "
+                "out, or give rows where it is known"
+            )
+        mean, deviation = mean_and_deviation(series.values[:rows], series.source, known)
         return cls(
             columns=series.columns,
             target=series.columns[series.target],
@@ -293,23 +291,49 @@ class ForecastWindows:
     stride: int = 1
     offset: int = 0  # below the stride; the number of windows does not depend on it
     single: bool = False
+    known: Tensor | None = None  # (rows, columns): where values are known; None: everywhere
 
     def __len__(self) -> int:
         windows = self.end - self.first - self.horizon + 1
         return windows // self.stride * (self.values.shape[1] if self.single else 1)
 
-    def batch(self, indices: Sequence[int]) -> Batch:
-        """x (B, context + horizon, columns), zero in the horizon; y (B, horizon, columns); time, if there are times."""
+    def rows(self, indices: Sequence[int]) -> Tensor:
+        """The rows of the series that the windows of examples have: (B, context + horizon)."""
         index = torch.as_tensor(indices, dtype=torch.long)
         if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(self):
             raise IndexError(f"indices: expected 0 to {len(self) - 1}, got {int(index.min())} to {int(index.max())}")
         steps = torch.arange(-self.context, self.horizon)
         columns = self.values.shape[1] if self.single else 1
-        rows = (index // columns * self.stride + self.first + self.offset)[:, None] + steps
-        x = self.values[rows, (index % columns)[:, None]].unsqueeze(-1) if self.single else self.values[rows]
+        return (index // columns * self.stride + self.first + self.offset)[:, None] + steps
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """x (B, context + horizon, columns), zero in the horizon; y (B, horizon, columns); time, if there are times.
+
+        If the series has gaps, known (B, horizon, columns): which values of y count. A value does if it is known, and
+        one of its column in the context too: without, there is nothing to forecast it from.
+        """
+        rows = self.rows(indices)
+        column = torch.as_tensor(indices, dtype=torch.long)[:, None] % self.values.shape[1]
+        x = self.values[rows, column].unsqueeze(-1) if self.single else self.values[rows]
         y = x[:, self.context :].clone()
         x[:, self.context :] = 0
-        return {"x": x, "y": y, "time": self.time[rows]} if self.time.shape[1] else {"x": x, "y": y}
+        batch = {"x": x, "y": y, "time": self.time[rows]} if self.time.shape[1] else {"x": x, "y": y}
+        if self.known is not None:
+            known = self.known[rows, column].unsqueeze(-1) if self.single else self.known[rows]
+            batch["known"] = known[:, self.context :] & known[:, : self.context].any(1, keepdim=True)
+        return batch
+
+    def has_targets(self) -> bool:
+        """Whether any value of any window counts."""
+        if self.known is None:
+            return True
+        counts = self.known[self.first - self.context : self.end].long().cumsum(0)
+        counts = torch.cat((torch.zeros_like(counts[:1]), counts))  # known values before each row
+        start, now, end = (
+            counts[shift : len(counts) - self.context - self.horizon + shift]
+            for shift in (0, self.context, self.context + self.horizon)
+        )
+        return bool(((now > start) & (end > now)).any())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,18 +367,14 @@ class ForecastTask(Task):
             linear=self.linear if solvable(self) else None,
         )
 
-    def linear(self, shift: Shift | None) -> LinearSolution:
-        """The linear forecast of a given shift of the windows, or of the shift that the validation set chooses."""
-        from longwave.tasks.baselines import choose_shift
+    def linear(self, shift: Shift, reversion: float | None = 0.0) -> LinearSolution:
+        """The linear forecast of a shift of the windows, mixed with the one without a shift.
 
-        solutions = self._linear_solutions
-        return solutions[choose_shift(self, solutions) if shift is None else shift]
+        The reversion is the latter's share; None: what the validation set suggests.
+        """
+        from longwave.tasks.baselines import linear_solution
 
-    @cached_property
-    def _linear_solutions(self) -> dict[Shift, LinearSolution]:
-        from longwave.tasks.baselines import linear_solutions
-
-        return linear_solutions(self)
+        return linear_solution(self, shift, reversion)
 
     @property
     def every_train_window(self) -> ForecastWindows:
@@ -366,14 +386,14 @@ class ForecastTask(Task):
         return replace(self.train, offset=epoch % self.train.stride)
 
     def outcome(self, model: Any, batch: Batch) -> Outcome:
-        """Squared errors; MSE and MAE on the standardised values, over all horizons and columns."""
+        """Squared errors; MSE and MAE on the standardised values, over all horizons and columns, as far as known."""
         error = self._error(forecast(model, batch, self.independent), batch)
-        squares, count = error.square().sum(), error.numel()
+        squares, count = error.square().sum(), self.count(batch)
         return Outcome(squares, {"mse": (squares.detach(), count), "mae": (error.detach().abs().sum(), count)})
 
     def count(self, batch: Batch) -> int:
-        """Values to forecast."""
-        return batch["y"].numel()
+        """Known values to forecast."""
+        return int(batch["known"].sum()) if "known" in batch else batch["y"].numel()
 
     def baselines(self) -> Baselines:
         """Repeat-last, seasonal-naive, NLinear and DLinear, as far as context and horizon allow."""
@@ -384,7 +404,9 @@ class ForecastTask(Task):
     @property
     def fingerprint(self) -> dict[str, Any]:
         """What the model must know of its input, and a digest of the rows."""
-        return {"inputs": self.inputs.to_dict(), "digest": digest(self.data.series.values[: self.data.borders[2]])}
+        series, rows = self.data.series, self.data.borders[2]
+        gaps = () if series.known is None else (series.known[:rows],)
+        return {"inputs": self.inputs.to_dict(), "digest": digest(series.values[:rows], *gaps)}
 
     def describe(self) -> dict[str, Any]:
         """Facts for the run's config and report."""
@@ -403,7 +425,8 @@ class ForecastTask(Task):
             raise ValueError(
                 f"output: expected {tuple(y.shape)}, or longer with the forecast last, got {tuple(output.shape)}"
             )
-        return forecast - y
+        error = forecast - y
+        return torch.where(batch["known"], error, 0) if "known" in batch else error
 
 
 def forecast(model: Any, batch: Batch, independent: bool) -> Tensor:
@@ -446,14 +469,20 @@ def make_task(
     values = torch.from_numpy(inputs.standardise(series.values[:test]).astype(np.float32))
     times = None if series.times is None else series.times[:test]
     time = torch.from_numpy(inputs.time(times, test))
+    known = None if series.known is None else torch.from_numpy(series.known[:test])
     splits: dict[str, Any] = {}
     for split, first, end in (("train", context, train), ("valid", train, valid), ("test", valid, test)):
-        splits[split] = ForecastWindows(values, time, first, end, context, horizon)
+        splits[split] = ForecastWindows(values, time, first, end, context, horizon, known=known)
         if len(splits[split]) < 1:
             rows = f"{end} rows, and a context of {context}" if split == "train" else f"{end - first} rows"
             raise ValueError(
                 f"{data.name}: the {split} split has {rows}: too few for a horizon of {horizon}; expected at least "
                 f"{horizon} rows to forecast; shorten the context or the horizon"
+            )
+        if not splits[split].has_targets():
+            raise ValueError(
+                f"{series.source}: the {split} split, rows {first} to {end - 1}, has nothing to forecast: expected a "
+                f"known value, and another of its column in the {context} rows of context; give rows with smaller gaps"
             )
     task = ForecastTask(
         name=name or f"{data.name}-{horizon}",
@@ -467,7 +496,16 @@ def make_task(
         **splits,
     )
     absent = [f"no {name} among the baselines: {reason}" for name, reason in left_out(task).items()]
-    return replace(task, notes=(*task.notes, *absent))
+    return replace(task, notes=(*task.notes, *_unscored(task), *absent))
+
+
+def _unscored(task: ForecastTask) -> Iterator[str]:
+    """A note for each column of which nothing is known where a model is judged."""
+    for k, name in enumerate(task.inputs.columns):
+        parts = {"valid": task.valid, "test": task.test}
+        empty = [part for part, w in parts.items() if w.known is not None and not w.known[w.first : w.end, k].any()]
+        if empty:
+            yield f"column {name!r} has no known value in {' and '.join(empty)}, and is not scored there"
 
 
 FRAME = "data.csv"  # in the folder of a run on a data frame: what it was trained on
@@ -498,8 +536,8 @@ class ForecastConfig(TaskConfig):
     """The column to forecast (with csv)."""
     time: str | None = None
     """The column with the time stamps (with csv): by default the one that holds rising times; none: there is none."""
-    fill: Literal["linear"] | None = None
-    """Interpolate missing values of a custom series; without it they are refused."""
+    fill: Fill = None
+    """Missing values of a custom series: linear interpolates them; mask keeps them as gaps; without it, refused."""
     duplicates: Duplicates = "error"
     """Of rows of a custom series with the same time, keep the first or last, or average them; else they are refused."""
 

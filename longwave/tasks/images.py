@@ -18,7 +18,7 @@ from torch import Tensor
 
 from longwave.data import catalogue
 from longwave.data.images import read_cifar10, read_mnist
-from longwave.data.random import shuffled
+from longwave.data.random import GOLDEN, mixed, shuffled
 from longwave.data.sequences import Sequences
 from longwave.data.statistics import deviation_or_one
 from longwave.models import Spec
@@ -180,10 +180,7 @@ def random_bits(seed: int, epoch: int, index: NDArray[np.int64]) -> NDArray[np.u
     """64 random bits for each index: the output function of SplitMix64, applied to seed, epoch and index in turn."""
     state = np.zeros(len(index), np.uint64)
     for part in (np.uint64(seed % 2**64), np.uint64(epoch), index.astype(np.uint64)):
-        state = state + part + np.uint64(0x9E3779B97F4A7C15)  # wraps, as it should
-        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        state = state ^ (state >> np.uint64(31))
+        state = mixed(state + part + GOLDEN)  # wraps, as it should
     return state
 
 

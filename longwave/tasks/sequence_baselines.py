@@ -1,11 +1,8 @@
 """Baselines of classification: the nearest neighbour, and ridge regression on random convolutions.
 
-Both take seconds on small sets, and are hard to beat there. The convolutions are those of MiniRocket (Dempster, Schmidt
-and Webb, 2021): kernels of nine weights, three of them 2 and six of them -1, at many dilations; a feature is the share
-of the steps at which the output is above a bias.
+Both take seconds on small sets, and are hard to beat there.
 """
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +12,7 @@ import torch
 from torch import Tensor
 
 from longwave.data.random import shuffled
+from longwave.models.convolutions import RandomConvolutions, fit_ridge
 from longwave.tasks.base import Batch, Split, batches
 
 MOST_EXAMPLES = 2000  # to fit to; of more, some are drawn
@@ -23,8 +21,6 @@ MOST_COMPARISONS = 40_000_000_000  # of random convolutions, about a minute; bey
 FEATURES = 5040
 PAIRS = 2000  # that are aligned together
 BAND = 0.1  # of the length, by which two sequences may be shifted against each other
-KERNELS = [torch.tensor(taps) for taps in itertools.combinations(range(9), 3)]  # where the weight is 2
-PENALTIES = torch.logspace(-3, 3, 13, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -34,13 +30,6 @@ class Sequences:
     x: Tensor
     lengths: Tensor
     labels: Tensor
-
-    @classmethod
-    def of(cls, split: Split, most: int | None = None) -> "Sequences":
-        """All of a split, or at most so many that are drawn from it."""
-        count = len(split)
-        chosen = range(count) if most is None or count <= most else np.sort(shuffled(count, 0)[:most]).tolist()
-        return cls.of_batch(split.batch(chosen))
 
     @classmethod
     def of_batch(cls, batch: Batch) -> "Sequences":
@@ -81,13 +70,18 @@ class NearestNeighbour:
 
     def __call__(self, sequences: Sequences) -> Tensor:
         """The labels of sequences."""
-        new = sequences.stretched(self.length)
+        return self.labels[self._distances(sequences.stretched(self.length)).argmin(1)]
+
+    def left_out(self) -> Tensor:
+        """The label of each training sequence by the nearest of the others; its own if there is no other."""
+        return self.labels[self._distances(self.known).fill_diagonal_(math.inf).argmin(1)]
+
+    def _distances(self, new: Tensor) -> Tensor:
+        """(n, known)."""
         if self.is_aligned:
             together = max(1, PAIRS // len(self.known))
-            distances = torch.cat([dtw(rows, self.known, self.band) for rows in new.split(together)])
-        else:
-            distances = torch.cdist(new.flatten(1), self.known.flatten(1))
-        return self.labels[distances.argmin(1)]
+            return torch.cat([dtw(rows, self.known, self.band) for rows in new.split(together)])
+        return torch.cdist(new.flatten(1), self.known.flatten(1))
 
 
 def dtw(some: Tensor, others: Tensor, band: int) -> Tensor:
@@ -118,102 +112,43 @@ def dtw(some: Tensor, others: Tensor, band: int) -> Tensor:
 # Ridge regression on random convolutions
 
 
-class RandomConvolutions:
-    """Features of sequences, (n, FEATURES): the biases are quantiles of what the training sequences give."""
-
-    def __init__(self, train: Sequences, seed: int = 0) -> None:
-        longest = int(train.lengths.max())
-        most = max(1, (longest - 1) // 8)  # the largest dilation, with which a kernel spans the sequence
-        count = min(most, 12)
-        self.dilations = sorted({round(most ** (k / max(1, count - 1))) for k in range(count)})
-        generator = torch.Generator().manual_seed(seed)
-        channels = train.x.shape[2]
-        # Each kernel sees some of the channels, each dilation and kernel others.
-        self.channels = torch.rand(len(self.dilations), len(KERNELS), channels, generator=generator)
-        keep = torch.rand(len(self.dilations), len(KERNELS), 1, generator=generator)
-        self.channels = (self.channels <= keep) | (self.channels == self.channels.amin(-1, keepdim=True))
-        per_pair = max(1, FEATURES // (len(KERNELS) * len(self.dilations)))
-        golden = (1 + 5**0.5) / 2
-        shares = torch.arange(1, len(self.dilations) * len(KERNELS) * per_pair + 1) * golden % 1
-        shares = shares.view(len(self.dilations), len(KERNELS), per_pair)
-        examples = torch.randint(len(train), (len(self.dilations), len(KERNELS)), generator=generator)
-        self.biases = torch.zeros_like(shares)
-        for (d, k), output in self._outputs(train.x):
-            example = int(examples[d, k])
-            self.biases[d, k] = output[example, : train.lengths[example]].quantile(shares[d, k])
-
-    def __call__(self, sequences: Sequences) -> Tensor:
-        """The features of some sequences."""
-        features = torch.empty(len(sequences), *self.biases.shape)
-        inside = (torch.arange(sequences.x.shape[1]) < sequences.lengths.unsqueeze(1)).float()
-        inside /= inside.sum(1, keepdim=True)
-        for (d, k), output in self._outputs(sequences.x):
-            for b, bias in enumerate(self.biases[d, k]):
-                features[:, d, k, b] = ((output > bias) * inside).sum(1)
-        return features.flatten(1)
-
-    def _outputs(self, x: Tensor) -> Iterator[tuple[tuple[int, int], Tensor]]:
-        """The output (n, L) of each dilation and kernel: a sum over its channels, with zeros around the sequence."""
-        L = x.shape[1]
-        for d, dilation in enumerate(self.dilations):
-            padded = torch.nn.functional.pad(x, (0, 0, 4 * dilation, 4 * dilation))
-            taps = torch.stack([padded[:, t * dilation : t * dilation + L] for t in range(9)])  # (9, n, L, channels)
-            total = taps.sum(0)
-            for k, kernel in enumerate(KERNELS):
-                output = 3 * taps[kernel].sum(0) - total
-                chosen = self.channels[d, k]
-                yield (d, k), output[..., 0] if len(chosen) == 1 else output[..., chosen].sum(-1)
-
-
-class Ridge:
-    """Ridge regression to one target a class, (n, features) to scores (n, classes).
-
-    The penalty is the one with the smallest squared error when each example is left out in turn, which has a closed
-    form in the eigenvalues of the Gram matrix.
-    """
-
-    def __init__(self, features: Tensor, targets: Tensor) -> None:
-        x = features.double()
-        self.mean, self.deviation = x.mean(0), x.std(0, correction=0)
-        self.deviation[self.deviation < 1e-8] = 1.0
-        self.known, self.offset = (x - self.mean) / self.deviation, targets.mean(0)
-        values, vectors = torch.linalg.eigh(self.known @ self.known.T)
-        turned = vectors.T @ (targets - self.offset)
-        best = math.inf
-        for penalty in PENALTIES * self.known.shape[1]:
-            inverse = 1 / (values.clamp(min=0) + penalty)
-            weights = vectors @ (inverse.unsqueeze(1) * turned)
-            left_out = weights / (vectors.square() @ inverse).unsqueeze(1)
-            error = float(left_out.square().mean())
-            if error < best:
-                best, self.weights = error, weights
-
-    def __call__(self, features: Tensor) -> Tensor:
-        """Scores of the classes."""
-        x = (features.double() - self.mean) / self.deviation
-        return x @ (self.known.T @ self.weights) + self.offset
-
-
 class ConvolutionClassifier:
     """Ridge regression on random convolutions."""
 
     name = "random convolutions"
 
     def __init__(self, train: Sequences, classes: int) -> None:
-        self.convolutions = RandomConvolutions(train)
+        self.convolutions = RandomConvolutions(train.x.shape[2], int(train.lengths.max()), FEATURES)
+        self.convolutions.start(train.x, train.lengths)
+        self.labels = train.labels
         targets = 2 * torch.nn.functional.one_hot(train.labels, classes).double() - 1
-        self.ridge = Ridge(self.convolutions(train), targets)
+        self.ridge = fit_ridge(self.convolutions(train.x, train.lengths), targets)
 
     def __call__(self, sequences: Sequences) -> Tensor:
         """The labels of sequences."""
-        return self.ridge(self.convolutions(sequences)).argmax(1)
+        return self.ridge(self.convolutions(sequences.x, sequences.lengths)).argmax(1)
+
+    def left_out(self) -> Tensor:
+        """The label of each training sequence by a fit without it."""
+        return self.ridge.left_out.argmax(1)
+
+
+def some(split: Split) -> list[int]:
+    """The examples of a split to fit to: all of them, or as many as are drawn."""
+    count = len(split)
+    return list(range(count)) if count <= MOST_EXAMPLES else np.sort(shuffled(count, 0)[:MOST_EXAMPLES]).tolist()
+
+
+def are_few(rows: int, numbers: int) -> bool:
+    """Whether the convolutions of so many sequences, each of so many numbers, take about a minute at most."""
+    return rows * numbers * FEATURES <= MOST_COMPARISONS
 
 
 def fitted(train: Split, rows: int, classes: int) -> Iterator[NearestNeighbour | ConvolutionClassifier]:
     """The baselines that can classify `rows` sequences in about a minute, fitted to a training set."""
-    known = Sequences.of(train, MOST_EXAMPLES)
+    known = Sequences.of_batch(train.batch(some(train)))
     yield NearestNeighbour(known, rows)
-    if (rows + len(known)) * known.x[0].numel() * FEATURES <= MOST_COMPARISONS:
+    if are_few(rows + len(known), known.x[0].numel()):
         yield ConvolutionClassifier(known, classes)
 
 

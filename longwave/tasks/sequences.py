@@ -56,6 +56,20 @@ class SequenceSplit:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def joined(self, other: "SequenceSplit") -> "SequenceSplit":
+        """The sequences of both; tags are of all sequences anyway."""
+        return replace(
+            self,
+            starts=np.concatenate([self.starts, other.starts]),
+            lengths=np.concatenate([self.lengths, other.lengths]),
+            rows={name: np.concatenate([values, other.rows[name]]) for name, values in self.rows.items()},
+        )
+
+    def chosen(self, index: Any) -> "SequenceSplit":
+        """Some of the sequences."""
+        rows = {name: values[index] for name, values in self.rows.items()}
+        return replace(self, starts=self.starts[index], lengths=self.lengths[index], rows=rows)
+
     def batch(self, indices: Sequence[int]) -> Batch:
         """x (B, longest of the batch, channels), zero behind the end of a row; lengths (B,), if they differ; what there
         is of each sequence under its name, and tags as y (B, longest of the batch).
@@ -89,6 +103,20 @@ def draw_splits(groups: Index, members: Index, seed: int) -> dict[str, Index]:
         splits["test"].append(own[held : 2 * held])
         splits["train"].append(own[2 * held :])
     return {split: np.sort(np.concatenate(chosen)) for split, chosen in splits.items()}
+
+
+def held_out(groups: Index, most: int) -> NDArray[np.bool_]:
+    """(n,): a third of each group of some sequences, but about `most` in all; of each group at least one is not held.
+
+    The same for the same groups.
+    """
+    order = shuffled(len(groups), 0)
+    share = min(1 / 3, most / len(groups))
+    held = np.zeros(len(groups), bool)
+    for group in np.unique(groups):
+        own = order[groups[order] == group]
+        held[own[: min(len(own) - 1, max(1, round(share * len(own))))]] = True
+    return held
 
 
 def given_splits(sequences: Sequences, groups: Index, members: Index, seed: int, notes: list[str]) -> dict[str, Index]:

@@ -113,6 +113,7 @@ class RunFolder:
         """The task of the run, made sure to be that of its training."""
         settings = self.config.experiment.task.in_folder(self.path)
         task = settings.build(self.config.data_dir if data_dir is None else Path(data_dir))
+        task = task.judged() if self.config.experiment.model.has_judge else task
         before, now = (json.loads(json.dumps(facts)) for facts in (self.config.task, task.describe()))
         for name in ("examples", *task.fingerprint):
             if before.get(name) and not _is_close(before[name], now[name]):

@@ -15,19 +15,23 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate import DistributedType
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from longwave import ops
+from longwave.data.random import shuffled
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task
 from longwave.train import checkpoint, trackers
 from longwave.train.device import find_device, make_accelerator
 from longwave.train.display import Display
 from longwave.train.folder import RunFolder
 from longwave.train.optim import param_groups
+from longwave.train.order import epoch_batches, evaluation_batches
 
+MOST_CALIBRATING = 500  # validation examples that a model is calibrated by
 PROBE = 10  # steps that are timed before the others are fitted to the minutes
 
 
@@ -76,7 +80,7 @@ class Run:
     def __init__(self, folder: RunFolder, task: Task, *, quiet: bool = False, device: str = "auto") -> None:
         self.folder, self.task = folder, task
         self.experiment = experiment = folder.config.experiment
-        self.config = experiment.loop.fitted(len(task.train), len(task.valid))
+        self.config = experiment.loop.fitted(len(task.train), task.choosing)
         assert self.config.epochs is not None
         self.epochs = self.config.epochs
         precision = experiment.optim.precision
@@ -96,7 +100,9 @@ class Run:
         torch.manual_seed(self.config.seed)  # the same weights in every process
         self.model: Any = experiment.model.build()
         optim = experiment.optim
-        groups = param_groups(self.model, optim.lr, optim.weight_decay, optim.ssm_lr, optim.dt_lr)
+        groups = param_groups(
+            self.model, optim.lr, optim.weight_decay, optim.ssm_lr, optim.dt_lr, decay_norms=optim.decay_norms
+        )
         optimizer = torch.optim.AdamW(groups)
         self.base_rates = [group["lr"] for group in optimizer.param_groups]
         self.module, self.optimizer = self.accelerator.prepare(ModelOnTask(self.model, task), optimizer)
@@ -106,6 +112,7 @@ class Run:
         for part, split in (("training", task.train), ("validation", task.valid), ("test", task.test)):
             if not len(split):
                 raise TrainingError(f"task {task.name}: the {part} set is empty")
+            self._lengths(split)  # which refuses a bucket where there are none
         self.display = Display(quiet or not self.main, self.batches, self.epochs, task.goal)
         self._interrupted = False
 
@@ -177,7 +184,8 @@ class Run:
         batch, is_ours = next(self._load(self.task.train_at(0, self.config.seed), self._order(0)[:1]))
         with torch.no_grad():
             loss = float(self.module(batch).loss) if is_ours else 0.0
-        return self._sum_over_processes(loss) / self._sum_over_processes(float(self.task.count(batch) * is_ours))
+        terms = self._sum_over_processes(float(self.task.count(batch) * is_ours))
+        return self._sum_over_processes(loss) / max(1.0, terms)
 
     def _step(self, batch: Batch, is_ours: bool = True) -> float:
         """One optimiser step; a batch that is not ours counts nothing, but takes part in what all processes do.
@@ -260,11 +268,22 @@ class Run:
     # Data
 
     def _order(self, epoch: int) -> list[list[int]]:
-        """The batches of an epoch: a permutation that follows from seed and epoch alone."""
-        generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + epoch)
-        order = torch.randperm(len(self.task.train), generator=generator).tolist()
-        size = self.config.batch_size
-        return [order[i : i + size] for i in range(0, len(order), size)]
+        """The batches of an epoch, which follow from seed and epoch alone."""
+        config, train = self.config, self.task.train
+        lengths = self._lengths(train)
+        return epoch_batches(len(train), config.batch_size, config.seed, epoch, lengths, config.bucket)
+
+    def _lengths(self, split: Split) -> list[int] | None:
+        """The lengths of the examples of a split, if batches are to have rows of similar length."""
+        if not self.config.bucket:
+            return None
+        lengths = getattr(split, "lengths", None)
+        if lengths is None:
+            raise ValueError(
+                f"loop.bucket: the examples of {self.task.name} have no lengths of their own; expected 0, got "
+                f"{self.config.bucket}"
+            )
+        return [int(length) for length in lengths]
 
     def _load(self, split: Split, batches: list[list[int]]) -> Iterator[tuple[Batch, bool]]:
         """This process' rows of each batch, on the device, and whether they are its own.
@@ -288,17 +307,25 @@ class Run:
         for batch, whole in zip(loaded, batches, strict=True):
             yield {name: values.to(self.accelerator.device) for name, values in batch.items()}, rank < len(whole)
 
+    def _some_of(self, split: Split) -> Iterator[Batch]:
+        """Batches of a split, the same in all processes; of a large one, of some rows that are drawn once for all."""
+        rows = np.sort(shuffled(len(split), 0)[:MOST_CALIBRATING]).tolist()
+        size = self.config.eval_batch_size
+        for start in range(0, len(rows), size):
+            batch = split.batch(rows[start : start + size])
+            yield {name: values.to(self.accelerator.device) for name, values in batch.items()}
+
     # Scores
 
-    def evaluate(self, split: Split) -> Scores:
-        """Exact scores over a whole split, whatever the batches and processes."""
-        size = self.config.eval_batch_size
-        indices = list(range(len(split)))
+    def evaluate(self, split: Split, part: Any = None) -> Scores:
+        """Exact scores over a whole split, whatever the batches and processes; of the model, or of a part of it."""
+        batches = evaluation_batches(len(split), self.config.eval_batch_size, self._lengths(split))
         sums: dict[str, Tensor] = {}
         self.module.eval()
         with torch.no_grad():
-            for batch, is_ours in self._load(split, [indices[i : i + size] for i in range(0, len(indices), size)]):
-                for name, (total, count) in self.module(batch).scores.items():
+            for batch, is_ours in self._load(split, batches):
+                found = self.module(batch) if part is None else self.task.outcome(part, batch)
+                for name, (total, count) in found.scores.items():
                     pair = torch.stack((total.double(), total.new_full((), count, dtype=torch.float64))) * is_ours
                     sums[name] = sums[name] + pair if name in sums else pair
         names = list(sums)
@@ -309,6 +336,8 @@ class Run:
     def _validate(self, loss: float) -> None:
         at, goal = self.position, self.task.goal
         self.display.validating()
+        self.module.eval()
+        self.experiment.model.calibrate(self.model, self._some_of(self.task.valid))
         scores = self.evaluate(self.task.valid)
         value = -scores[goal] if self.task.higher_is_better else scores[goal]
         if not math.isfinite(value):
@@ -343,10 +372,15 @@ class Run:
         self.accelerator.wait_for_everyone()
         self.model.load_state_dict(self.folder.load_best().state_dict())
         self.display.testing()
+        parts: dict[str, Any] = getattr(self.model, "parts", {})
         return {
             "model": self.experiment.model.label,
             "valid": self.evaluate(self.task.valid),
             "test": self.evaluate(self.task.test),
+            "parts": {
+                name: {"valid": self.evaluate(self.task.valid, part), "test": self.evaluate(self.task.test, part)}
+                for name, part in parts.items()
+            },
             "best_step": self.position.best_step,
             "steps": self.position.step,
             "stopped_early": self.position.step < self.steps,

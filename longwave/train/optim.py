@@ -4,16 +4,26 @@ from typing import Any
 
 from torch import nn
 
+from longwave.layers.block import Block, MaskedBatchNorm
 from longwave.layers.rates import ssm_parameters
+
+NORMS = (nn.LayerNorm, MaskedBatchNorm)
 
 
 def param_groups(
-    module: nn.Module, lr: float, weight_decay: float = 0.0, ssm_lr: float = 1e-3, dt_lr: float | None = None
+    module: nn.Module,
+    lr: float,
+    weight_decay: float = 0.0,
+    ssm_lr: float = 1e-3,
+    dt_lr: float | None = None,
+    *,
+    decay_norms: bool = True,
 ) -> list[dict[str, Any]]:
     """Groups for an optimiser: torch.optim.AdamW(longwave.param_groups(model, lr=0.01, weight_decay=0.05)).
 
     dt, Lambda, P and B of every S4 layer, and dt, A and B of every LSSL, train at `ssm_lr` (dt at `dt_lr`, if given)
-    without weight decay; all else, C and D included, at `lr` with `weight_decay`. Frozen parameters are left out.
+    without weight decay; all else, C and D included, at `lr` with `weight_decay`. Frozen parameters are left out. With
+    `decay_norms` False, norms and the biases of blocks are not decayed either, as in the authors' later code.
     """
     for name, value in (("lr", lr), ("weight_decay", weight_decay), ("ssm_lr", ssm_lr), ("dt_lr", dt_lr)):
         if value is not None and not 0 <= value < float("inf"):
@@ -23,13 +33,25 @@ def param_groups(
     for layer in module.modules():
         for name, parameter in ssm_parameters(layer).items():
             (dt if name == "log_dt" else ssm)[id(parameter)] = parameter
-    rest = {id(p): p for p in module.parameters() if id(p) not in ssm and id(p) not in dt}
+    norms = {} if decay_norms else _norms_and_biases(module)
+    apart = {*ssm, *dt, *norms}
+    rest = {id(p): p for p in module.parameters() if id(p) not in apart}
     groups = [
         {"params": _trainable(rest), "lr": lr, "weight_decay": weight_decay, "name": "rest"},
         {"params": _trainable(ssm), "lr": ssm_lr, "weight_decay": 0.0, "name": "ssm"},
         {"params": _trainable(dt), "lr": ssm_lr if dt_lr is None else dt_lr, "weight_decay": 0.0, "name": "dt"},
+        {"params": _trainable(norms), "lr": lr, "weight_decay": 0.0, "name": "norms"},
     ]
     return [group for group in groups if group["params"]]
+
+
+def _norms_and_biases(module: nn.Module) -> dict[int, nn.Parameter]:
+    """The parameters of all norms, and the biases within blocks: those of encoder and decoder are not among them."""
+    found = [p for layer in module.modules() if isinstance(layer, NORMS) for p in layer.parameters()]
+    for block in module.modules():
+        if isinstance(block, Block):
+            found += [p for name, p in block.named_parameters() if name.rpartition(".")[2] == "bias"]
+    return {id(p): p for p in found}
 
 
 def _trainable(parameters: dict[int, nn.Parameter]) -> list[nn.Parameter]:

@@ -19,6 +19,8 @@ from longwave.experiments import EXPERIMENTS
 from longwave.infer.classification import classify
 from longwave.layers import S4Config
 
+PLAIN = ["--npz", "good.npz", "--model.kind", "SequenceModel"]
+
 
 @pytest.fixture
 def printed(trained_runs):
@@ -40,7 +42,8 @@ def small_classifier():
 
 
 def test_custom_sequences_are_trained_scored_and_reported(printed, capsys):
-    assert re.search(r"S4 \(this run\) +│ +\d\.\d{4} │ +\d\.\d{4} │", printed)
+    for model in (r"S4 \+ random convolutions \(this run\)", r"S4 alone \(of this run\)"):
+        assert re.search(model + r" +│ +\d\.\d{4} │ +\d\.\d{4} │", printed)
     assert re.search(r"class prior +│ +0\.5000 │ +0\.6931 │", printed)
     result = json.loads(Path("run/result.json").read_text())
     assert result["test"]["accuracy"] > 0.8
@@ -48,6 +51,7 @@ def test_custom_sequences_are_trained_scored_and_reported(printed, capsys):
     assert capsys.readouterr().out == "".join(f"test {k} {v:.6f}\n" for k, v in result["test"].items())
     config = json.loads(Path("run/config.json").read_text())
     assert config["task"]["inputs"]["classes"] == list(KINDS)
+    assert "trained on all 36, and what is validated is a second one, trained without 12" in config["task"]["notes"][-1]
     page = Path("run/report.html").read_text()
     for title in ("Confusion matrix", "Misclassified examples", "Attribution", "Learned kernels"):
         assert f"<h2>{title}</h2>" in page
@@ -196,8 +200,10 @@ def test_a_rare_class_is_noted_before_training(capsys):
         (["--npz", "one.npz", "--ballance"], "--balance"),
         (["--npz", "good.npz", "--model.n-layers", "0"], "n_layers: expected a whole number, at least 1, got 0"),
         (["--npz", "good.npz", "--model.d-model", "-4"], "d_model: expected a whole number, at least 1, got -4"),
-        (["--npz", "good.npz", "--model.feed-forward", "-1"], "feed_forward: expected a width, or 0 for none, got -1"),
-        (["--npz", "good.npz", "--model.decoder", "sequence"], "decoder: this task needs mean or last, got sequence"),
+        ([*PLAIN, "--model.feed-forward", "-1"], "feed_forward: expected a width, or 0 for none, got -1"),
+        ([*PLAIN, "--model.decoder", "sequence"], "decoder: this task needs mean or last, got sequence"),
+        (["--npz", "good.npz", "--model.convolutions", "-1"], "convolutions: expected a number from 0 on, got -1"),
+        (["--npz", "good.npz", "--smoothing", "1"], "smoothing: expected a share from 0 on and below 1, got 1.0"),
         (["--npz", "good.npz", "--split-seed", "-1"], "split_seed: expected a number from 0 on, got -1"),
         (["--npz", "good.npz", "--loop.seed", "99999999999"], "seed: expected a number below 2^32"),
         (["--npz", "good.npz", "--optim.plateau-factor", "nan"], "plateau_factor: expected a number above 0"),

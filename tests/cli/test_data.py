@@ -1,4 +1,4 @@
-"""`longwave data`: list, get, check."""
+"""`longwave data`: list, get, make, check."""
 
 import re
 import socket
@@ -8,6 +8,7 @@ from tiny_set import CHECKS, pack_tar, register, register_archive
 
 from longwave.cli import main as cli
 from longwave.data.catalogue import DATASETS, Source
+from longwave.data.making import MAKERS
 
 
 @pytest.fixture
@@ -86,3 +87,63 @@ def test_without_network_the_error_says_what_to_put_where_and_the_exit_code_is_2
     assert f"to {folder / 'downloads' / 'tiny.tar.gz'}" in message
     assert str(folder / "tiny" / "a.txt") in message
     assert f"longwave data get tiny --data-dir {folder}" in message
+
+
+# Sets that are made
+
+
+@pytest.fixture
+def run(folder, capsys):
+    """A command of `longwave data` on a folder: its exit code, and what it printed."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as exit_:
+            cli.main(["data", *arguments, "--data-dir", str(folder)])
+        return exit_.value.code, capsys.readouterr()
+
+    return run
+
+
+def test_make_prints_the_path_and_list_shows_how_many_there_are(run, folder):
+    def shown():
+        (line,) = (line for line in run("list")[1].out.splitlines() if " listops " in line)
+        return line
+
+    assert re.search(r"100,000 .* - ", shown())
+    code, output = run("make", "listops", "--count", "20", "--seed", "4")
+    assert not code
+    assert output.out == f"{folder / 'listops-1000'}\n"
+    assert "made: 20 of seed 4" in shown()
+    code, output = run("make", "listops")
+    assert code == 2
+    assert "has 20 examples of seed 4, and was to have 100,000 of seed 0; move it away" in output.err
+    (folder / "listops-1000" / "made.json").unlink()
+    assert "as published" in shown()
+
+
+def test_list_names_every_set_that_can_be_made(run):
+    shown = run("list")[1].out
+    assert all(f" {name} " in shown and maker.title in shown for name, maker in MAKERS.items())
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["get", "listops"], "listops is not downloaded, but made: longwave data make listops"),
+        (["make", "mnist"], "mnist is not made, but downloaded: longwave data get mnist"),
+        (["make", "listopps"], "did you mean 'listops'?"),
+        (["make", "listops", "--count", "2"], "count: expected at least 3 trees"),
+    ],
+)
+def test_what_cannot_be_made_or_downloaded_is_refused_with_the_right_command(run, command, message):
+    code, output = run(*command)
+    assert code == 2
+    assert message in output.err
+
+
+def test_training_without_the_data_names_the_command_that_brings_it(capsys):
+    for name, command in (("lra-listops", "longwave data make listops"), ("lra-text", "longwave data get imdb")):
+        with pytest.raises(SystemExit) as exit_:
+            cli.main(["train", name])
+        assert exit_.value.code == 2
+        assert f"Run `{command}`" in capsys.readouterr().err

@@ -6,15 +6,9 @@ import re
 import numpy as np
 import pytest
 from frame import Frame
+from series_files import HOURLY, with_times, write
 
-from longwave.data.series import Series, from_frame, read, read_csv, step_name, write_csv
-
-HOURLY = [f"2020-01-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in range(48)]
-
-
-def write(path, header, rows):
-    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8")
-    return path
+from longwave.data.series import Series, from_frame, read, read_csv, write_csv
 
 
 @pytest.fixture
@@ -22,11 +16,6 @@ def prices(tmp_path):
     """48 hours of two columns of numbers and one of text."""
     rows = [(time, i / 4, "up" if i % 2 else "down", 100 - i) for i, time in enumerate(HOURLY)]
     return write(tmp_path / "prices.csv", "date,price,mood,volume", rows)
-
-
-def with_times(folder, times, values=None):
-    rows = zip(times, values or range(len(times)), strict=True)
-    return write(folder / "times.csv", "date,price", rows)
 
 
 def test_univariate_reads_the_target_alone(prices):
@@ -186,88 +175,6 @@ def test_the_target_may_be_left_out_if_one_column_holds_numbers(prices, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("times", "step", "following"),
-    [
-        (["2020-02-28", "2020-02-29", "2020-03-01"], "1 day", ["2020-03-02", "2020-03-03"]),
-        (["1/31/2010 22:00", "1/31/2010 23:00", "2/1/2010 0:00"], "1 hour", ["2010-02-01T01", "2010-02-01T02"]),
-        (["30/1/2010", "31/1/2010", "1/2/2010"], "1 day", ["2010-02-02", "2010-02-03"]),
-        (["1/1/2010", "2/1/2010", "3/1/2010", "4/1/2010"], "1 month", ["2010-05-01", "2010-06-01"]),
-        (["01.02.2020 00:00", "01.02.2020 00:15"], "15 minutes", ["2020-02-01T00:30", "2020-02-01T00:45"]),
-        (["2020-01-31", "2020-02-29", "2020-03-31"], "1 month", ["2020-04-30", "2020-05-31"]),
-        (["2019-10", "2020-01", "2020-04"], "3 months", ["2020-07-01", "2020-10-01"]),
-        (["2022-11-30 06:00", "2022-12-30 06:00", "2023-01-30 06:00"], "1 month", ["2023-02-28T06", "2023-03-30T06"]),
-        (["2022-07-31", "2022-08-31"], "1 month", ["2022-09-30", "2022-10-31"]),
-        (["2022-07-01", "2022-08-01"], "1 month", ["2022-09-01", "2022-10-01"]),
-        (["1987", "1988", "1989"], "1 year", ["1990-01-01", "1991-01-01"]),
-        (
-            ["2020-01-01T00:00:00+01:00", "2020-01-01T00:00:30+01:00"],
-            "30 seconds",
-            ["2019-12-31T23:01", "2019-12-31T23:01:30"],
-        ),
-        (["2020-01-01 00:00:00", "2020-01-08 00:00:00"], "7 days", ["2020-01-15", "2020-01-22"]),
-    ],
-)
-def test_times_are_read_in_common_forms_and_go_on_after_the_last_row(tmp_path, times, step, following):
-    series = read_csv(with_times(tmp_path, times), "price", "date")
-    assert step_name(series.step) == step
-    np.testing.assert_array_equal(series.future(2), np.array(following, "datetime64[s]"))
-
-
-@pytest.mark.parametrize("cell", ["", "NA", "n/a", "NaN", " null "])
-def test_a_missing_cell_is_refused_by_name_or_interpolated(tmp_path, cell):
-    path = with_times(tmp_path, HOURLY[:5], [0, cell, 20, cell, cell])
-    with pytest.raises(
-        ValueError, match=r"line 3, column 'price': the cell is missing, and 2 more are; .*fill='linear'"
-    ):
-        read_csv(path, "price", "date")
-    series = read_csv(path, "price", "date", fill="linear")
-    np.testing.assert_array_equal(series.values[:, 0], [0, 10, 20, 20, 20])
-    assert series.notes == ("3 missing cells were interpolated",)
-
-
-def test_missing_rows_are_refused_by_name_or_interpolated(tmp_path):
-    path = with_times(tmp_path, HOURLY[:3] + HOURLY[5:8], [0, 1, 2, 8, 9, 10])
-    with pytest.raises(
-        ValueError,
-        match=r"line 5: expected 2020-01-01 03:00:00, 1 hour after the row before, got 2020-01-01 05:00:00; "
-        r"2 rows are missing: add them, or interpolate with fill='linear'",
-    ):
-        read_csv(path, "price", "date")
-    series = read_csv(path, "price", "date", fill="linear")
-    np.testing.assert_array_equal(series.values[:, 0], [0, 1, 2, 4, 6, 8, 9, 10])
-    np.testing.assert_array_equal(series.times, np.array(HOURLY[:8], "datetime64[s]"))
-    assert series.notes == ("2 missing rows were interpolated",)
-
-
-def test_a_missing_month_can_be_interpolated(tmp_path):
-    path = with_times(tmp_path, ["2020-01-31", "2020-02-29", "2020-04-30"], [1, 2, 4])
-    series = read_csv(path, "price", "date", fill="linear")
-    np.testing.assert_array_equal(series.values[:, 0], [1, 2, 3, 4])
-    assert str(series.times[2]) == "2020-03-31T00:00:00"
-
-
-@pytest.mark.parametrize(
-    ("times", "message"),
-    [
-        ([*HOURLY[:3], HOURLY[2], HOURLY[3]], r"line 5: the time 2020-01-01 02:00:00 is that of the row before too"),
-        ([*HOURLY[:3], HOURLY[1]], r"line 5: the time 2020-01-01 01:00:00 comes after 2020-01-01 02:00:00; sort"),
-        (
-            [*HOURLY[:3], "2020-01-01 03:10:00", *HOURLY[4:6]],
-            r"line 5: expected 2020-01-01 03:00:00, .*correct the times",
-        ),
-        ([*HOURLY[:3], "2120-01-01 03:00:00"], r"line 5: expected 2020-01-01 03:00:00, .*correct the times"),
-        ([*HOURLY[:3], "soon"], r"line 5: expected a time such as 2016-07-01 13:00:00, .* got 'soon'"),
-        (["12345678901", "12345678902"], r"line 2: expected a time such as"),
-        ([HOURLY[0], ""], r"line 3: expected a time such as .* got ''"),
-        (HOURLY[:1], r"time: expected at least 2 rows"),
-    ],
-)
-def test_wrong_times_are_refused_by_line(tmp_path, times, message):
-    with pytest.raises(ValueError, match=message):
-        read_csv(with_times(tmp_path, times), "price", "date", fill=None)
-
-
-@pytest.mark.parametrize(
     ("text", "options", "message"),
     [
         ("", {}, "the file is empty; expected a header"),
@@ -295,7 +202,7 @@ def test_wrong_times_are_refused_by_line(tmp_path, times, message):
         ("date,price\na,\nb,\n", {}, "target: expected numbers in column 'price', got nothing"),
         ("a,b\nx,y\n", {"target": None}, "expected a column of numbers, got none in a, b"),
         ("price,other\n1,2\n2,x\n", {"multivariate": True}, "line 3, column 'other': expected a number, got 'x'"),
-        ("price\n1\n2\n", {"fill": "zero"}, "fill: expected None or 'linear', got 'zero'"),
+        ("price\n1\n2\n", {"fill": "zero"}, "fill: expected None, 'linear' or 'mask', got 'zero'"),
         ("price\n1\n1_5\n", {}, "line 3, column 'price': expected a number, got '1_5'"),
         ("price\n1\n\u0661\n", {}, "line 3, column 'price': expected a number, got '\u0661'"),
     ],
@@ -378,3 +285,6 @@ def test_a_series_of_unfit_parts_is_refused():
         Series(np.zeros((3, 1)), ("a",), 1)
     with pytest.raises(ValueError, match="times"):
         Series(np.zeros((3, 1)), ("a",), 0, times=np.zeros(2, "datetime64[s]"), step=np.timedelta64(1, "s"))
+    for known in (np.ones(3, bool), np.ones((3, 1))):
+        with pytest.raises(ValueError, match=r"known: expected True or False for each of \(3, 1\) values, got"):
+            Series(np.zeros((3, 1)), ("a",), 0, known=known)

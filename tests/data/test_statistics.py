@@ -21,6 +21,15 @@ def test_a_constant_column_has_deviation_0_and_is_divided_by_1():
     assert deviation_or_one(deviation) == (1.0,)
 
 
+def test_of_known_values_alone_the_others_may_be_anything():
+    rng = np.random.default_rng(0)
+    values, known = rng.normal(size=(50, 3)), rng.random((50, 3)) < 0.5
+    mean, deviation = mean_and_deviation(np.where(known, values, 1e9), "here", known)
+    for k in range(3):
+        assert mean[k] == pytest.approx(values[known[:, k], k].mean(), rel=1e-12)
+        assert deviation[k] == pytest.approx(values[known[:, k], k].std(), rel=1e-12)
+
+
 def test_values_that_overflow_are_refused():
     with pytest.raises(ValueError, match="here: values up to 1e\\+200 are too large to be standardised"):
         mean_and_deviation(np.array([[1e200], [-1e200]]), "here")

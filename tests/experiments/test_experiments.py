@@ -14,7 +14,7 @@ from longwave.cli import _early
 from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig, OptimConfig
 from longwave.infer.base import GENERATORS, PREDICTORS
 from longwave.layers import MIXERS, S4Config
-from longwave.models import ResNetConfig, SequenceConfig
+from longwave.models import ResNetConfig, SequenceConfig, Spec
 from longwave.report.base import REPORTS
 from longwave.settings import dumps
 from longwave.tasks.base import TASKS
@@ -114,8 +114,9 @@ def test_a_small_training_set_is_passed_over_more_often():
     )
     fitted = small.fitted(20, 5)
     assert (fitted.loop.batch_size, fitted.loop.epochs, fitted.optim.warmup) == (5, 250, 100)
-    assert fitted.loop.validations == pytest.approx(60 / 250)
+    assert fitted.loop.validations == pytest.approx(10 / 250)
     assert fitted.fitted(20, 5) == fitted
+    assert [small.fitted(count, 5).loop.batch_size for count in (1, 151, 200, 201)] == [1, 38, 50, 41]
     large = small.fitted(32_000, 5).loop
     assert (large.batch_size, large.epochs, large.validations) == (50, 10, 1)
     given = dataclasses.replace(small, loop=LoopConfig(epochs=3, least_steps=1000)).fitted(20, 5)
@@ -199,6 +200,42 @@ def test_a_small_image_model_streams_and_takes_less_than_a_megabyte(name):
     assert sum(p.numel() for p in model.parameters()) * 4 < 1e6
     state = model.eval().initial_state(1)
     model.step(torch.zeros(1, 1), state)
+
+
+# The Long Range Arena
+
+
+@pytest.mark.parametrize(
+    ("name", "vocabulary", "classes", "layers", "width", "prenorm", "rate", "decay", "batch", "epochs", "warmup"),
+    [
+        ("lra-listops", 18, 10, 6, 256, False, 0.01, 0.05, 32, 40, 12_000),
+        ("lra-text", 134, 2, 6, 256, True, 0.01, 0.05, 16, 32, 5_000),
+        ("lra-listops-original", 18, 10, 6, 128, False, 0.01, 0.01, 100, 50, 0),
+        ("lra-text-original", 134, 2, 4, 64, True, 0.001, 0.0, 50, 20, 0),
+    ],
+)
+def test_the_paper_s_settings_of_the_long_range_arena_are_those_of_its_tables(
+    name, vocabulary, classes, layers, width, prenorm, rate, decay, batch, epochs, warmup
+):
+    """With as many parameters as the sizes say, counted without memory."""
+    e = EXPERIMENTS.find(name)
+    updated = not name.endswith("original")
+    states = 4 if updated else 64
+    assert (e.model.n_layers, e.model.d_model, e.model.norm, e.model.prenorm) == (layers, width, "batch", prenorm)
+    assert (e.model.glu, e.model.mixer.bidirectional, e.model.mixer.d_state) == (updated, updated, states)
+    assert (e.model.dropout, e.model.decoder) == (0.0, "mean")
+    assert (e.optim.lr, e.optim.weight_decay, e.optim.warmup, e.optim.ssm_lr) == (rate, decay, warmup, 0.001)
+    assert (e.optim.schedule, e.optim.decay_norms) == (("cosine", False) if updated else ("plateau", True))
+    assert (e.loop.batch_size, e.loop.epochs) == (batch, epochs)
+    spec = Spec(input_size=1, output_size=classes, vocabulary=vocabulary, decoders=("mean", "last"))
+    with torch.device("meta"):
+        model = e.model.resolve(spec).build()
+    half, copies = states // 2, 1 if updated else width  # complex numbers of a state; distinct Lambda, P and B
+    ssm = width + copies * half * 6 + width * half * 2 * (2 if updated else 1) + width  # dt; Lambda, P, B; C; D
+    linear = (width + 1) * width * (2 if updated else 1)
+    expected = layers * (ssm + linear + 2 * width) + 2 * width * prenorm
+    expected += vocabulary * width + (width + 1) * classes
+    assert sum(p.numel() for p in model.parameters()) == expected
 
 
 # Text and images to generate

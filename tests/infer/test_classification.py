@@ -10,6 +10,7 @@ from trained import KINDS, slopes
 from longwave.data import sequences
 from longwave.experiments import EXPERIMENTS
 from longwave.infer.classification import Labels, classify
+from longwave.infer.sequences import check_finite
 from longwave.models import load_model
 
 
@@ -32,9 +33,11 @@ def test_sequences_unlike_those_of_training_are_refused(run):
     with pytest.raises(ValueError, match="expected 1 channels, as in training, got 2"):
         classify(run, sequences.from_arrays(np.zeros((3, 8, 2))))
     x, _ = slopes(10)
-    x[7][3] = 1e30
-    with pytest.raises(ValueError, match="sequence 7: the model has no finite answer; its values are too far"):
-        classify(run, sequences.from_arrays(x))
+    x[7][3] = 1e4
+    (note,) = classify(run, sequences.from_arrays(x)).notes
+    assert note.startswith("sequence 7 has values of more than 50 standard deviations from the mean of the training")
+    with pytest.raises(ValueError, match="new: sequence 1: the model has no finite answer; its values are too far"):
+        check_finite(np.array([[0.5, 0.5], [np.nan, np.nan]]), "new")
 
 
 def test_a_run_of_another_kind_is_refused(trained_runs):

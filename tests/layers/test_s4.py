@@ -812,3 +812,13 @@ def test_the_printed_layer_shows_its_settings():
     assert "d_model=6, d_state=16, init='legt', bidirectional=True, length=32, n_ssm=2" in repr(
         S4(6, 16, init="legt", bidirectional=True, length=32, n_ssm=2)
     )
+
+
+@pytest.mark.parametrize("length", [None, 64])
+def test_a_layer_is_built_on_the_default_device_whatever_was_built_before(length):
+    """An initialisation is kept for later layers; from the meta device it would be kept without numbers."""
+    with torch.device("meta"):
+        layer = S4(4, 14, length=length)
+    assert all(p.is_meta for p in layer.parameters())
+    layer = S4(4, 14, length=length)
+    assert all(p.device.type == "cpu" and p.isfinite().all() for p in layer.parameters())

@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from longwave.data.series import Series
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.layers import S4Config
 from longwave.models import Forecaster, ForecasterConfig, LinearSolution, SequenceConfig, Spec, load_model
 from longwave.models.forecaster import window_shift
-from longwave.tasks.baselines import fit
+from longwave.tasks.baselines import Forecast, evaluate, fit
 from longwave.tasks.forecasting import ForecastConfig, ForecastData, forecast, make_task
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Interrupted, Run
@@ -38,6 +39,7 @@ def make(shift="last", **settings):
 
 def trained(model):
     """A model whose every weight has moved."""
+    torch.manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -59,12 +61,45 @@ def test_a_new_run_starts_at_the_linear_baseline(task, shift, name):
     with torch.no_grad():
         y = model(batch["x"], time=batch["time"])[0]
     solution, baseline = task.linear(shift), fit(name, task)
-    assert solution.error <= baseline.error
-    if solution.error == baseline.error:
+    if torch.equal(solution.weight, torch.from_numpy(baseline.weight)):
         torch.testing.assert_close(y.double(), baseline(batch["x"]), rtol=0, atol=5e-6)
-    level = window_shift(batch["x"][:, :CONTEXT].double(), shift)
-    expected = solution.weight @ (batch["x"][:, :CONTEXT] - level) + solution.bias[:, None] + level
+    else:
+        assert shift == "none"
+    expected = solution.weight @ batch["x"][:, :CONTEXT].double() + solution.bias[:, None]
     torch.testing.assert_close(y.double(), expected, rtol=0, atol=5e-6)
+
+
+@pytest.mark.parametrize("shift", ["last", "mean"])
+def test_a_start_with_reversion_is_the_mean_of_two_solutions(task, shift):
+    model, batch = start(task, shift, reversion=0.3), task.test.batch(range(len(task.test)))
+    with torch.no_grad():
+        y, one, two = (m(batch["x"], time=batch["time"])[0] for m in (model, start(task, shift), start(task, "none")))
+    torch.testing.assert_close(y, 0.7 * one + 0.3 * two, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", [0, 1])
+def test_a_trained_forecast_is_the_mean_of_the_start_and_of_what_was_trained(task, layers):
+    """In the shares of `trust`; while it trains, the whole counts."""
+    batch = task.test.batch(range(9))
+    none, some, whole = (
+        trained(start(task, "last", trust=trust, n_layers=layers, dropout=0.0)) for trust in (0, 0.3, 1)
+    )
+    with torch.no_grad():
+        y = [m(batch["x"], time=batch["time"])[0] for m in (none, some, whole)]
+        y.append(some.train()(batch["x"], time=batch["time"])[0])
+    torch.testing.assert_close(y[1], 0.7 * y[0] + 0.3 * y[2], rtol=0, atol=1e-5)
+    torch.testing.assert_close(y[3], y[2], rtol=0, atol=1e-5)
+    torch.testing.assert_close(y[0].double(), fit("nlinear", task)(batch["x"]), rtol=0, atol=5e-6)
+    assert (y[2] - y[0]).abs().max() > 0.1
+
+
+def test_weights_from_before_there_was_a_level_follow_the_shift(tmp_path):
+    model, x = trained(make("last")), torch.randn(3, CONTEXT + HORIZON, 1)
+    model.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    assert weights.pop("linear.level").tolist() == [1] * HORIZON
+    save_file(weights, tmp_path / "model.safetensors")
+    torch.testing.assert_close(load_model(tmp_path).eval()(x)[0], model(x)[0], rtol=0, atol=0)
 
 
 def test_linear_map_and_last_layer_are_trained_from_the_first_step_and_the_rest_from_the_second(task):
@@ -144,7 +179,8 @@ def test_how_many_columns_are_computed_at_once_does_not_matter(task, rows, monke
     torch.testing.assert_close(forecast(model, batch, independent=True), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_run_is_never_worse_on_validation_than_its_start_and_resumes_with_it(task, tmp_path):
+def test_a_run_is_scored_at_its_start_and_resumes_with_it(task, tmp_path):
+    """Of the best weights the start is one: a run that only made it worse ends with it."""
     task = replace(task, independent=True, train=replace(task.train, single=True))
     for lr, folder in ((10.0, tmp_path / "wild"), (0.001, tmp_path / "tame")):
         model = replace(TINY, shift="auto").resolve(task.spec)
@@ -156,9 +192,12 @@ def test_a_run_is_never_worse_on_validation_than_its_start_and_resumes_with_it(t
         result = Run(run_folder, task, quiet=True).fit(resume=False)
         first, *_ = run_folder.metrics()
         assert first["step"] == 0
-        assert first["valid_mse"] == pytest.approx(task.linear(None).error, rel=1e-4)
+        solution = task.linear("last", None)
+        linear = Forecast(solution.weight.numpy(), solution.bias.numpy())
+        assert first["valid_mse"] == pytest.approx(evaluate(linear, task, task.valid)["mse"], rel=1e-4)
         assert result["valid"]["mse"] <= first["valid_mse"] * (1 + 1e-6)
-        assert json.loads((folder / "config.json").read_text())["experiment"]["model"]["shift"] == model.shift != "auto"
+        stored = json.loads((folder / "config.json").read_text())["experiment"]["model"]
+        assert (stored["shift"], stored["reversion"]) == ("last", solution.reversion)
         if lr == 10:
             assert result["best_step"] == 0
             assert Run(run_folder, task, quiet=True).fit(resume=True)["test"] == result["test"]
@@ -193,12 +232,20 @@ def test_the_linear_map_stays_in_single_precision_under_autocast(task):
     torch.testing.assert_close(y.double(), fit("nlinear", task)(batch["x"]), rtol=0, atol=5e-6)
 
 
-def test_auto_takes_the_shift_that_the_task_chooses():
-    chosen = LinearSolution("mean", torch.zeros(HORIZON, CONTEXT), torch.zeros(HORIZON), 0.0)
-    spec = Spec(1, 1, horizon=HORIZON, length=CONTEXT + HORIZON, linear=lambda shift: chosen)
-    assert replace(TINY, shift="auto").resolve(spec).shift == "mean"
-    assert replace(TINY, shift="none").resolve(spec).shift == "none"
-    assert replace(TINY, shift="auto").resolve(replace(spec, linear=None)).shift == "last"
+def test_auto_takes_the_reversion_that_the_task_suggests():
+    def linear(shift, reversion):
+        share = 0.25 if reversion is None else reversion
+        return LinearSolution(torch.zeros(HORIZON, CONTEXT), torch.zeros(HORIZON), share)
+
+    spec = Spec(1, 1, horizon=HORIZON, length=CONTEXT + HORIZON, linear=linear)
+    for shift, given, expected in (
+        ("auto", 0.0, ("last", 0.25)),
+        ("none", 0.0, ("none", 0.0)),
+        ("last", 0.5, ("last", 0.5)),
+    ):
+        found = replace(TINY, shift=shift, reversion=given).resolve(spec)
+        assert (found.shift, found.reversion) == expected
+    assert replace(TINY, shift="auto").resolve(replace(spec, linear=None)).reversion == 0
 
 
 def test_unfit_tasks_settings_and_inputs_are_refused():
@@ -209,6 +256,9 @@ def test_unfit_tasks_settings_and_inputs_are_refused():
             TINY.resolve(spec)
     with pytest.raises(ValueError, match="shift: expected none, last or mean, got 'auto'"):
         TINY.build()
+    for name in ("reversion", "trust"):
+        with pytest.raises(ValueError, match=f"{name}: expected a share from 0 to 1, got 1.5"):
+            make(**{name: 1.5})
     with pytest.raises(ValueError, match="context: expected at least 1 step, got 0"):
         make(context=0)
     model, x = make(), torch.zeros(2, CONTEXT + HORIZON, 1)

@@ -21,6 +21,15 @@ def test_a_window_shows_the_end_of_what_is_known_and_the_forecast_over_the_truth
     assert lines["forecast"].get_ydata().tolist() == [0, 1, 2]
 
 
+def test_a_gap_stays_a_gap():
+    gap = torch.nan
+    known, truth = torch.tensor([1, gap, 3, 4]), torch.tensor([gap, 6, gap])
+    lines = {line.get_label(): line for line in draw_windows([(known, truth, torch.ones(3))], 4).axes[0].lines}
+    np.testing.assert_array_equal(lines["known"].get_ydata(), known)
+    np.testing.assert_array_equal(lines["truth"].get_ydata(), [gap, gap, 6, gap])
+    assert lines["truth"].get_markevery() == [2]
+
+
 @pytest.mark.parametrize("with_times", [True, False])
 def test_a_continuation_shows_at_most_eight_columns_and_is_written_as_a_picture(with_times, tmp_path):
     hours = np.datetime64("2024-01-01T00") + np.arange(7)

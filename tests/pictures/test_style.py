@@ -2,7 +2,7 @@
 
 import pytest
 
-from longwave.pictures.style import as_drawn, check_path, marker, short
+from longwave.pictures.style import as_drawn, check_path, lone_points, short
 
 
 def test_a_file_that_can_be_no_picture_is_refused_and_a_missing_folder_is_made(tmp_path):
@@ -21,6 +21,13 @@ def test_long_names_are_cut_in_the_middle():
     assert len(short("x" * 99, 24)) == 24
 
 
-def test_dollars_stay_dollars_and_a_single_point_is_seen():
+def test_dollars_stay_dollars():
     assert as_drawn("$5") == r"\$5"
-    assert (marker([1]), marker([1, 2])) == ("o", None)
+
+
+def test_points_without_a_neighbour_are_seen():
+    gap = float("nan")
+    for values, alone in (([1], [0]), ([1, gap, 3, 4, gap, 5], [0, 5]), ([gap, 2, gap], [1])):
+        assert lone_points(values)["markevery"] == alone
+    for values in ([1, 2], [gap, gap], [1, 2, gap, 3, 4]):
+        assert lone_points(values) == {}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from constant_model import answering
 
 from longwave.report import forecast
@@ -27,3 +28,21 @@ def test_windows_are_drawn_in_the_units_of_the_data(multivariate, tmp_path, monk
         np.testing.assert_allclose(known, prices[first - 10 : first], rtol=1e-6)
         np.testing.assert_allclose(true, prices[first : first + 3], rtol=1e-6)
         np.testing.assert_allclose(guess, true)
+
+
+def test_what_is_not_known_is_drawn_as_a_gap(tmp_path, monkeypatch):
+    prices = 1000 + 50 * np.sin(np.arange(100))
+    is_missing = np.isin(np.arange(100), [70, 75, 81, 82, 99])
+    cells = ["" if missing else repr(float(price)) for price, missing in zip(prices, is_missing, strict=True)]
+    (tmp_path / "my.csv").write_text("price,k\n" + "".join(f"{cell},{k}\n" for k, cell in enumerate(cells)))
+    task = ForecastConfig(csv=tmp_path / "my.csv", target="price", horizon=3, context=10, fill="mask").build()
+    drawn = []
+    monkeypatch.setattr(forecast, "draw_windows", lambda *arguments: drawn.append(arguments))
+    monkeypatch.setattr(forecast, "image", lambda draw, alt: draw() or alt)
+    forecast.report(answering(torch.zeros(4, 3, 1)), task)
+    ((windows, *_),) = drawn
+    expected = np.where(is_missing, np.nan, prices)
+    for (known, true, guess), first in zip(windows, (80, 86, 91, 97), strict=True):
+        np.testing.assert_allclose(known, expected[first - 10 : first], rtol=1e-6)
+        np.testing.assert_allclose(true, expected[first : first + 3], rtol=1e-6)
+        assert guess.isfinite().all()

@@ -10,6 +10,7 @@ import torch
 from image_files import write_mnist
 from matplotlib.figure import Figure
 from mixer_settings import sequence_config
+from token_files import write_reviews
 
 from longwave.experiments import EXPERIMENTS
 from longwave.report import classification, density, text
@@ -22,6 +23,7 @@ from longwave.tasks.images import ImageConfig
 from longwave.tasks.regression import RegressConfig
 from longwave.tasks.tagging import TagConfig
 from longwave.tasks.text import TextConfig
+from longwave.tasks.tokens import TokensConfig
 from longwave.train.folder import RunFolder
 
 SIZES = {"parameters": 12, "steps": 3, "seconds": 6.0}
@@ -49,6 +51,7 @@ def custom_tasks(folder):
     rows = (f"{hour},{k % 24}" for k, hour in enumerate(hours))
     (folder / "my.csv").write_text("date,price\n" + "\n".join(rows) + "\n")
     write_mnist(folder, train=20, test=6)
+    write_reviews(folder)
     return {
         "forecast": ForecastConfig(csv=folder / "my.csv", target="price", time="date", horizon=3, context=10),
         "images": ImageConfig("smnist"),
@@ -56,6 +59,7 @@ def custom_tasks(folder):
         "regress": RegressConfig(npz=folder / "numbers.npz"),
         "tag": TagConfig(npz=folder / "tags.npz"),
         "text": TextConfig(file=folder / "my.txt", length=20),
+        "tokens": TokensConfig("imdb", length=60),
         "density": TASKS["density"](),
     }
 
@@ -86,6 +90,7 @@ TITLES = {
     "regress": ["Predicted against true", "Residuals", "Worst examples"],
     "tag": ["Confusion matrix", "Precision and recall", "Tagged sequences"],
     "text": ["A sample"],
+    "tokens": ["Confusion matrix", "Texts and attribution"],
     "density": ["Samples"],
 }
 

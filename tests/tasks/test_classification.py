@@ -1,5 +1,6 @@
 """Classification: splits, batches, loss and scores of custom sequences."""
 
+import dataclasses
 import json
 import math
 
@@ -241,3 +242,71 @@ def test_arrays_beside_a_run_are_found_wherever_its_folder_is(tmp_path):
     assert config.in_folder(tmp_path / "moved").build().fingerprint == expected.fingerprint
     own = ClassifyConfig(npz=tmp_path / "mine.npz")
     assert own.in_folder(tmp_path / "moved") is own
+
+
+def judged(count=60, **settings):
+    x, y = np.random.default_rng(0).normal(size=(count, 8)), [str(k % 3) for k in range(count)]
+    return custom(from_arrays(x, y, **settings)).judged()
+
+
+def test_a_small_set_is_trained_on_whole_and_a_third_validates_a_judge():
+    before, task = custom(from_arrays(np.zeros((60, 8)) + np.arange(8), [str(k % 3) for k in range(60)])), judged()
+    assert len(task.train) == len(before.train) + len(before.valid)
+    assert len(task.test) == len(before.test)
+    assert task.counts["valid"] == (6, 6, 6)
+    assert task.counts["train"] == (18, 18, 18)
+    held = task.train.rows["held"]
+    assert held.sum() == len(task.valid) == 18
+    rows = task.train.batch(np.flatnonzero(held))
+    valid = task.valid.batch(range(18))
+    assert torch.equal(rows["x"], valid["x"])
+    assert valid["held"].all()
+    assert "held" not in task.test.batch(range(2))
+    assert task.choosing == 0
+    assert "trained on all 54, and what is validated is a second one, trained without 18 of them" in task.notes[-1]
+
+
+def test_a_validation_set_that_was_given_or_is_large_stays_as_it_is():
+    split = ["train"] * 40 + ["valid"] * 10 + ["test"] * 10
+    for task in (judged(split=split), judged(count=3000)):
+        assert not task.is_judged
+        assert task.choosing == len(task.valid)
+
+
+def test_a_class_of_one_sequence_is_kept_for_training():
+    split = ["train"] * 20 + ["test"] * 4
+    labels = ["a"] * 10 + ["b"] * 9 + ["c"] + ["a", "b", "a", "c"]
+    task = custom(from_arrays(np.random.default_rng(0).normal(size=(24, 8)), labels, split=split)).judged()
+    assert task.counts["train"] == (10, 9, 1)
+    assert task.counts["valid"] == (3, 3, 0)
+
+
+def test_balanced_classes_weigh_the_same_after_a_judge_was_added():
+    labels = ["a"] * 40 + ["b"] * 10
+    task = custom(from_arrays(np.random.default_rng(0).normal(size=(50, 8)), labels), balance=True).judged()
+    for split in (task.train, task.valid):
+        weight, y = split.rows["weight"], split.rows["y"]
+        assert weight[y == 0].sum() == pytest.approx(weight[y == 1].sum())
+        assert weight.mean() == pytest.approx(1)
+    assert task.weights == pytest.approx((40 / 64, 40 / 16))
+
+
+def test_baselines_do_not_know_the_sequences_that_validate_them():
+    """Labels at random: a neighbour that is itself would be right every time."""
+    x = np.random.default_rng(1).normal(size=(90, 12))
+    task = custom(from_arrays(x, [str(k * 7 % 11 % 2) for k in range(90)])).judged()
+    found = task.baselines()
+    assert found["1-NN (DTW)"]["valid"]["accuracy"] < 0.8
+    assert found["random convolutions"]["valid"]["accuracy"] < 0.8
+
+
+def test_smoothing_is_in_the_loss_and_not_in_the_scores():
+    plain = custom(from_arrays(np.zeros((30, 4)) + np.arange(4), [str(k % 3) for k in range(30)]))
+    smooth = dataclasses.replace(plain, smoothing=0.2)
+    batch, logits = plain.train.batch(range(6)), torch.randn(6, 3)
+    one, other = (task.outcome(lambda x, **_: (logits, None), batch) for task in (plain, smooth))
+    uniform = -logits.log_softmax(-1).mean(-1).sum()
+    torch.testing.assert_close(other.loss, 0.8 * one.loss + 0.2 * uniform)
+    assert one.scores["loss"][0] == other.scores["loss"][0]
+    with pytest.raises(ValueError, match="smoothing: expected a share from 0 on and below 1, got 1"):
+        ClassifyConfig(smoothing=1.0)

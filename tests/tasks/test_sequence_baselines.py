@@ -13,8 +13,6 @@ from longwave.tasks.sequence_baselines import (
     BAND,
     ConvolutionClassifier,
     NearestNeighbour,
-    RandomConvolutions,
-    Ridge,
     Sequences,
     dtw,
     fitted,
@@ -71,56 +69,6 @@ def test_sequences_of_other_lengths_are_stretched():
     assert short.stretched(1).shape == (1, 1, 1)
 
 
-def test_convolutions_are_those_of_the_definition():
-    """Each output by an explicit kernel: weights 2 at three of nine taps, else -1."""
-    data = sequences(5, 30, 1)
-    convolutions = RandomConvolutions(sequences(4, 30, seed=9))
-    assert convolutions.dilations[0] == 1
-    features = convolutions(data).unflatten(1, convolutions.biases.shape)
-    for d, k in ((0, 0), (len(convolutions.dilations) - 1, 83), (0, 40)):
-        weight = torch.full((1, 1, 9), -1.0)
-        weight[0, 0, sequence_baselines.KERNELS[k]] = 2.0
-        dilation = convolutions.dilations[d]
-        output = torch.nn.functional.conv1d(data.x.mT, weight, padding=4 * dilation, dilation=dilation)[:, 0]
-        for b, bias in enumerate(convolutions.biases[d, k]):
-            torch.testing.assert_close(features[:, d, k, b], (output > bias).float().mean(1))
-
-
-def test_padding_changes_no_feature():
-    data = sequences(4, 30, 2, lengths=[30, 12, 7, 21])
-    convolutions = RandomConvolutions(sequences(4, 30, 2, seed=9))  # of others: a bias may be one of the outputs
-    alone = Sequences(data.x[1:2, :12], data.lengths[1:2], data.labels[1:2])
-    torch.testing.assert_close(convolutions(data)[1], convolutions(alone)[0])
-
-
-@pytest.mark.parametrize("L", [1, 2, 9])
-def test_short_sequences_have_features(L):
-    data = sequences(4, L)
-    assert torch.isfinite(RandomConvolutions(data)(data)).all()
-
-
-def test_the_penalty_is_the_one_with_the_least_error_when_each_example_is_left_out():
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(12, 5, generator=generator, dtype=torch.float64)
-    y = x[:, :1] + 0.5 * torch.randn(12, 1, generator=generator, dtype=torch.float64)
-    z = (x - x.mean(0)) / x.std(0, correction=0)
-    centred = y - y.mean(0)
-    errors, weights = [], []
-    for penalty in sequence_baselines.PENALTIES * 5:
-
-        def solve(keep, penalty=penalty):
-            gram = z[keep].T @ z[keep] + penalty * torch.eye(5, dtype=torch.float64)
-            return torch.linalg.solve(gram, z[keep].T @ centred[keep])
-
-        left_out = [centred[i] - z[i] @ solve([j for j in range(12) if j != i]) for i in range(12)]
-        errors.append(float(torch.stack(left_out).square().mean()))
-        weights.append(solve(list(range(12))))
-    ridge = Ridge(x, y)
-    best = weights[int(np.argmin(errors))]
-    torch.testing.assert_close(ridge(x), z @ best + y.mean(0))
-    assert 0 < int(np.argmin(errors)) < len(errors) - 1  # else any rule would have found it
-
-
 def test_frequencies_are_told_apart_by_convolutions_and_not_by_the_prior():
     time = np.arange(60)
     generator = np.random.default_rng(0)
@@ -142,7 +90,7 @@ def test_of_many_examples_some_are_drawn_and_what_would_take_too_long_is_left_ou
     task = custom(from_arrays(np.random.default_rng(0).normal(size=(40, 10)), [str(k % 2) for k in range(40)]))
     monkeypatch.setattr(sequence_baselines, "MOST_EXAMPLES", 8)
     nearest, convolutions = fitted(task.train, 5, 2)
-    assert len(nearest.labels) == len(convolutions.ridge.known) == 8
+    assert len(nearest.labels) == len(convolutions.labels) == 8
     monkeypatch.setattr(sequence_baselines, "MOST_COMPARISONS", 100)
     assert [type(classifier) for classifier in fitted(task.train, 5, 2)] == [NearestNeighbour]
 

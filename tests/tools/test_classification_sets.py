@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from dense import ROOT
 
+from longwave import runs
 from longwave.data.sequences import read_npz
 from longwave.experiments import EXPERIMENTS, LoopConfig
 
@@ -44,7 +45,7 @@ def test_sets_are_trained_once_and_put_side_by_side(tool, tmp_path, capsys, monk
         "classify",
         tool.replace(small, model=tool.replace(small.model, d_model=4, n_layers=1), loop=LoopConfig(epochs=1)),
     )
-    monkeypatch.setattr(tool.runs, "write_report", lambda *_: None)
+    monkeypatch.setattr(runs, "write_report", lambda *_: None)
     write_set(tmp_path, "Alpha")
     write_set(tmp_path, "Beta", lengths=(12, 7))
     write_set(tmp_path, "Zeta")
@@ -55,7 +56,7 @@ def test_sets_are_trained_once_and_put_side_by_side(tool, tmp_path, capsys, monk
     assert read_npz(out / "Beta.npz").length is None
     results = [json.loads((out / f"Alpha-seed{seed}" / "result.json").read_text()) for seed in (0, 1)]
     expected = sum(result["test"]["accuracy"] for result in results) / 2
-    assert f"S4 {expected:.4f}  class prior 0.5000  1-NN" in lines[0]
-    monkeypatch.setattr(tool.runs, "start", None)  # what is there is not trained again
+    assert f"S4 + random convolutions {expected:.4f}  S4 alone" in lines[0]
+    monkeypatch.setattr(runs, "start", None)  # what is there is not trained again
     tool.main(["--out", str(out), "--data", str(tmp_path), "--sets", "Alpha"])
     assert capsys.readouterr().out.startswith("Alpha")

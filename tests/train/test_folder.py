@@ -9,6 +9,7 @@ import pytest
 
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import MIXERS
+from longwave.models import SequenceConfig
 from longwave.tasks.classification import ClassifyConfig
 from longwave.train.folder import FORMAT, RunConfig, RunFolder, check_new
 
@@ -23,7 +24,9 @@ def save(path, change=0.0, count=30):
 def folder(tmp_path):
     """A run on custom sequences that was begun and not trained."""
     save(tmp_path / "my.npz")
-    experiment = dataclasses.replace(EXPERIMENTS["classify"], task=ClassifyConfig(npz=tmp_path / "my.npz"))
+    experiment = dataclasses.replace(
+        EXPERIMENTS["classify"], task=ClassifyConfig(npz=tmp_path / "my.npz"), model=SequenceConfig()
+    )
     made = RunFolder.create(tmp_path / "run", experiment, experiment.task.build(), tmp_path / "data")
     made.write_config({"notes.txt": b"kept"})
     return made
@@ -45,7 +48,9 @@ def test_what_config_json_says_comes_back(folder):
 
 def test_nothing_is_written_before_the_config(tmp_path):
     save(tmp_path / "my.npz")
-    experiment = dataclasses.replace(EXPERIMENTS["classify"], task=ClassifyConfig(npz=tmp_path / "my.npz"))
+    experiment = dataclasses.replace(
+        EXPERIMENTS["classify"], task=ClassifyConfig(npz=tmp_path / "my.npz"), model=SequenceConfig()
+    )
     RunFolder.create(tmp_path / "run", experiment, experiment.task.build(), None)
     assert not (tmp_path / "run").exists()
 

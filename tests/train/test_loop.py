@@ -632,6 +632,7 @@ def test_an_empty_part_is_refused_before_training(part, name, tmp_path):
         (LoopConfig, "epochs", 1),
         (LoopConfig, "batch_size", 1),
         (LoopConfig, "eval_batch_size", 1),
+        (LoopConfig, "bucket", 0),
         (LoopConfig, "least_steps", 0),
         (LoopConfig, "patience", 0),
         (LoopConfig, "workers", 0),

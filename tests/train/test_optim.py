@@ -2,10 +2,12 @@ import math
 
 import pytest
 import torch
+from mixer_settings import sequence_config
 from torch import nn
 
 from longwave import S4, param_groups
 from longwave.layers import LSSL
+from longwave.models import SequenceModel
 
 SSM = {"Lambda_re", "Lambda_im", "P", "B"}
 
@@ -66,6 +68,22 @@ def test_an_lssl_is_grouped_as_an_s4_is():
     groups = by_name(param_groups(layer, lr=0.01))
     found = {name: names(layer, group) for name, group in groups.items()}
     assert found == {"ssm": {"A", "B"}, "dt": {"log_dt"}, "rest": {"C", "D"}}
+
+
+def test_norms_and_biases_of_blocks_may_go_without_decay():
+    """Those of encoder and decoder are decayed all the same, as are C, D and all matrices."""
+    for norm in ("layer", "batch"):
+        model = SequenceModel(sequence_config(d_model=4, n_layers=2, norm=norm, feed_forward=8))
+        plain = by_name(param_groups(model, lr=0.01, weight_decay=0.05))
+        groups = by_name(param_groups(model, lr=0.01, weight_decay=0.05, decay_norms=False))
+        apart = names(model, groups["norms"])
+        of_a_block = {f"{part}.bias" for part in ("linear", "feed_forward.0", "feed_forward.3")}
+        of_a_block |= {f"{part}.{kind}" for part in ("norm", "feed_forward_norm") for kind in ("weight", "bias")}
+        assert apart == {f"blocks.{k}.{name}" for k in range(2) for name in of_a_block} | {"norm.weight", "norm.bias"}
+        assert (groups["norms"]["lr"], groups["norms"]["weight_decay"]) == (0.01, 0.0)
+        assert names(model, groups["rest"]) | apart == names(model, plain["rest"])
+        assert not names(model, groups["rest"]) & apart
+        assert "norms" not in plain
 
 
 def test_frozen_parameters_are_left_out():

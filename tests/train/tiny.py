@@ -23,7 +23,7 @@ from torch import Tensor
 
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.layers import S4Config
-from longwave.models import SequenceConfig, SequenceModel, Spec
+from longwave.models import ModelConfig, SequenceConfig, Spec, load_model
 from longwave.tasks.base import Batch, Outcome, Sums, Task, TaskConfig, call
 from longwave.train import checkpoint
 from longwave.train.display import Display
@@ -141,7 +141,7 @@ def trace(folder: Path) -> dict[str, Any]:
     assert note is None, note
     for measured in ("seconds", "validating"):
         content["position"].pop(measured)
-    best = SequenceModel.from_pretrained(folder / "best").state_dict()
+    best = load_model(folder / "best").state_dict()
     result = json.loads((folder / "result.json").read_text())
     result.pop("seconds")
     return {
@@ -166,10 +166,15 @@ def bits(value: Any) -> Any:
     return [bits(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def assert_resumes_to_the_bit(folder: Path, task: Task, **model: Any) -> None:
-    """A run of a task that is stopped after a step of the second epoch goes on as if it had not been."""
-    experiment = make_experiment(model=model, loop={"batch_size": 9})
-    experiment = dataclasses.replace(experiment, model=experiment.model.resolve(task.spec))
+def assert_resumes_to_the_bit(
+    folder: Path, task: Task, *, kind: ModelConfig | None = None, bucket: int = 0, **model: Any
+) -> None:
+    """A run of a task that is stopped after a step of the second epoch goes on as if it had not been.
+
+    The model is a tiny sequence model with some settings, or one of another kind.
+    """
+    experiment = make_experiment(model=model, loop={"batch_size": 9, "bucket": bucket})
+    experiment = dataclasses.replace(experiment, model=(kind or experiment.model).resolve(task.spec))
     fit(make_run(folder / "never", experiment, task, quiet=True))
     stopped = make_run(folder / "stopped", experiment, task, quiet=True)
     step = stopped._step

@@ -1,0 +1,130 @@
+"""Data sets that are generated on this machine: what can be made, whether it is here, and making it.
+
+One call registers a set, `MAKERS.register(name)(Maker(...))`; the modules of `longwave.data.makers` do so. A set is
+made in a folder of another name, which is renamed at the end: what has its name is complete. A file beside its files
+says how many examples it has and by which seed, so that a small set is not mistaken for the whole one. Files that were
+published, and were put there by hand, serve as well.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from longwave.data import files
+from longwave.data.catalogue import MissingData, command, data_dir
+from longwave.data.progress import Progress, Silent
+from longwave.registry import Registry
+
+MADE = "made.json"  # beside the files of a set that was made
+
+
+@dataclass(frozen=True)
+class Maker:
+    """How to make a data set.
+
+    `make(folder, count, seed, progress)` writes the files into a folder that exists. The folder has what an interrupted
+    call with the same count and seed left, and nothing else; the files must follow from count and seed alone.
+    """
+
+    title: str
+    path: str  # the folder of the set, below the data folder
+    files: tuple[str, ...]  # in that folder: what a reader needs
+    count: int  # examples of the whole set
+    seed: int
+    make: Callable[[Path, int, int, Progress], None]
+
+
+MAKERS: Registry[Maker] = Registry("data set to make", "longwave.data.makers")
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a set was made."""
+
+    name: str
+    count: int
+    seed: int
+
+    def note(self) -> str | None:
+        """What is to be known of the set where scores are shown; nothing, if it is the whole one."""
+        whole = MAKERS.find(self.name)
+        if (self.count, self.seed) == (whole.count, whole.seed):
+            return None
+        return (
+            f"{self.name} was made with {self.count:,} examples and seed {self.seed}; the whole set has "
+            f"{whole.count:,} and seed {whole.seed}"
+        )
+
+
+def make(
+    name: str,
+    folder: str | Path | None = None,
+    count: int | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Make a data set below a data folder, unless it is there; the path to its files.
+
+    A set with another count or seed, or one that was published, is never overwritten. A call that was interrupted goes
+    on if the maker can, and else starts again.
+    """
+    maker, where = MAKERS.find(name), data_dir(folder).absolute()
+    wanted = Made(name, maker.count if count is None else count, maker.seed if seed is None else seed)
+    for setting, value, least in (("count", wanted.count, 1), ("seed", wanted.seed, 0)):
+        if value < least:
+            raise ValueError(f"{setting}: expected a number from {least} on, got {value}")
+    target = where / maker.path
+    if target.exists():
+        found = made(name, where)
+        if found == wanted:
+            return target
+        has = "files that longwave did not make" if found is None else f"{found.count:,} examples of seed {found.seed}"
+        raise ValueError(
+            f"{target} has {has}, and was to have {wanted.count:,} of seed {wanted.seed}; move it away, or name "
+            "another data folder with --data-dir"
+        )
+    part = target.with_name(f".{target.name}.part")
+    if part.exists() and _read(part) != wanted:
+        shutil.rmtree(part)
+    part.mkdir(parents=True, exist_ok=True)
+    files.write_json(part / MADE, asdict(wanted))
+    maker.make(part, wanted.count, wanted.seed, progress or Silent())
+    part.rename(target)
+    files.sync_folder(target.parent)
+    return target
+
+
+def is_there(name: str, folder: str | Path | None = None) -> bool:
+    """Whether a set is in the data folder, made or published."""
+    maker = MAKERS.find(name)
+    return all((data_dir(folder) / maker.path / file).exists() for file in maker.files)
+
+
+def made(name: str, folder: str | Path | None = None) -> Made | None:
+    """How the set in the data folder was made; None if it was not, or is not there."""
+    return _read(data_dir(folder) / MAKERS.find(name).path)
+
+
+def require(name: str, folder: str | Path | None = None) -> Path:
+    """The path to the files of a set, for readers; MissingData if it is absent."""
+    maker, where = MAKERS.find(name), data_dir(folder)
+    if is_there(name, where):
+        return where / maker.path
+    missing = [file for file in maker.files if not (where / maker.path / file).exists()]
+    raise MissingData(
+        f"data set {name!r} is not there: {where / maker.path} has no {', '.join(missing)}\n"
+        f"Run `{command('make', name, where)}`, or put the published files there.\n"
+        "Another data folder can be named with --data-dir or LONGWAVE_DATA."
+    )
+
+
+def _read(folder: Path) -> Made | None:
+    path = folder / MADE
+    if not path.exists():
+        return None
+    try:
+        return Made(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"{path}: expected how the set was made, as longwave wrote it, got {error}") from error

@@ -1,0 +1,245 @@
+"""Classes in two ways: ridge regression on random convolutions, solved before training, and a deep model beside it.
+
+On small sets the two are about equally good, and wrong about different sequences; what both of them say is better than
+either. The deep model is trained as if it were alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from longwave.layers import MixerConfig, S4Config
+from longwave.layers.checks import without_autocast
+from longwave.models import pretrained
+from longwave.models.base import MODELS, ModelConfig, Spec
+from longwave.models.convolutions import RandomConvolutions, fit_ridge
+from longwave.models.sequence import SequenceConfig, SequenceModel
+from longwave.settings import check_least, set_by_task
+
+TEMPERATURES = torch.logspace(-2, 1, 61, dtype=torch.float64)
+SHARES = torch.linspace(0, 1, 21, dtype=torch.float64)  # that the ridge regression can have in the answer
+DOUBT = 2.0  # how much likelier, in nats, one of the two alone must make the validation set than halves
+
+
+@MODELS.register("Classifier")
+@dataclass(frozen=True)
+class ClassifierConfig(ModelConfig):
+    """Ridge regression on random convolutions, solved before training, and a deep model beside it."""
+
+    convolutions: int = 5040
+    """Features by random convolutions for the ridge regression; 0 leaves the deep model alone."""
+    d_model: int = 64
+    """Features of every layer of the deep model."""
+    n_layers: int = 3
+    """Residual blocks of the deep model."""
+    mixer: MixerConfig = field(
+        default_factory=lambda: S4Config(d_state=16, bidirectional=True, dt_min=0.01, dt_max=1.0)
+    )
+    """What mixes the steps of a sequence in each block."""
+    norm: Literal["layer", "batch"] = "batch"
+    """Norm of each block."""
+    dropout: float = 0.1
+    """Dropout probability."""
+    tie_dropout: bool = True
+    """One dropout mask for all steps of a row."""
+    input_size: int = set_by_task(1)
+    """Channels of the input (set by the task)."""
+    output_size: int = set_by_task(2)
+    """Classes (set by the task)."""
+    longest: int = set_by_task(1)
+    """Steps of the longest training sequence (set by the task)."""
+    judge: bool = set_by_task(False)
+    """Whether a second model is trained without some examples, to be validated on them (set by the task)."""
+
+    def __post_init__(self) -> None:
+        check_least(self, convolutions=0)
+
+    def build(self) -> "Classifier":
+        """A new model with these settings; its ridge regression gives all classes alike until `prepare` solves it."""
+        return Classifier(self)
+
+    def resolve(self, spec: Spec) -> Self:
+        """The settings with the sizes that a task decides; without examples to start from, without convolutions."""
+        if "mean" not in spec.decoders:
+            raise ValueError("model: a Classifier needs a task with classes of whole sequences")
+        return replace(
+            self,
+            convolutions=0 if spec.examples is None else self.convolutions,
+            mixer=self.mixer.for_length(spec.length),
+            input_size=spec.input_size,
+            output_size=spec.output_size,
+            longest=spec.longest,
+            judge=spec.needs_judge,
+        )
+
+    def prepare(self, model: Any, spec: Spec) -> bool:
+        """Solve the ridge regression of a new model."""
+        if spec.examples is not None and self.convolutions:
+            model.start(**spec.examples())
+        return False
+
+    def calibrate(self, model: Any, batches: Iterator[dict[str, Tensor]]) -> None:
+        """Decide how much the ridge regression counts beside the deep model."""
+        if self.convolutions:
+            model.choose_share(batches)
+
+    @property
+    def has_judge(self) -> bool:
+        """A small training set is too good to be split: so yes."""
+        return True
+
+    @property
+    def label(self) -> str:
+        """What tables call such a model."""
+        return f"{self.mixer.label} + random convolutions" if self.convolutions else self.mixer.label
+
+
+class Classifier(nn.Module):
+    """y, None = model(x), from sequences x (B, L, channels) to y (B, classes).
+
+    In training, y are the logits of the deep model, and (B, 2, classes) with those of the judge, if there is one. Else
+    they are the logarithms of probabilities: a weighted mean of the deep model's and the ridge regression's.
+
+    A row that is `held` was kept from the judge, and from a second ridge regression. The two answer for it, unless the
+    model is in training: so training examples can be used to validate.
+    """
+
+    def __init__(self, config: ClassifierConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.model = SequenceModel(_deep(config))
+        self.judge = SequenceModel(_deep(config)) if config.judge else None
+        self.convolutions: RandomConvolutions | None = None
+        if config.convolutions:
+            self.convolutions = RandomConvolutions(config.input_size, config.longest, config.convolutions)
+            solutions = 1 + config.judge  # by all training examples, and without those that are held
+            self.register_buffer("weight", torch.zeros(solutions, self.convolutions.count, config.output_size))
+            self.register_buffer("offset", torch.zeros(solutions, config.output_size))
+            self.register_buffer("share", torch.tensor(0.5))  # of the ridge regression
+
+    def start(
+        self,
+        x: Tensor,
+        y: Tensor,
+        lengths: Tensor | None = None,
+        held: Tensor | None = None,
+        weight: Tensor | None = None,
+    ) -> None:
+        """Solve the ridge regression for training examples x (n, L, channels) of the classes y (n,).
+
+        With weights, all classes are to count alike: then a class' share is taken out of its probability.
+        """
+        assert self.convolutions is not None
+        lengths = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
+        convolutions = RandomConvolutions(self.config.input_size, self.config.longest, self.config.convolutions)
+        convolutions.start(x, lengths)
+        features = convolutions(x, lengths)
+        self.convolutions.load_state_dict(convolutions.state_dict())
+        everything = torch.ones(len(x), dtype=torch.bool)
+        for k, kept in enumerate((everything, everything if held is None else ~held)[: len(self.weight)]):
+            slope, offset = _solve(features[kept], y[kept], self.config.output_size)
+            if weight is not None:
+                offset = offset - y[kept].bincount(minlength=len(offset)).clamp(min=1).log()
+            self.weight[k].copy_(slope)
+            self.offset[k].copy_(offset)
+
+    def forward(
+        self,
+        x: Tensor,
+        state: Any = None,
+        *,
+        time: Tensor | None = None,
+        lengths: Tensor | None = None,
+        held: Tensor | None = None,
+    ) -> tuple[Tensor, None]:
+        """The output (B, classes), or in training with a judge (B, 2, classes)."""
+        for name, value in (("state", state), ("time", time)):
+            if value is not None:
+                raise ValueError(f"{name}: a Classifier takes whole sequences without features of time")
+        if self.training:
+            y = self.model(x, lengths=lengths)[0]
+            if self.judge is not None and held is not None:
+                y = torch.stack((y, self.judge(x, lengths=lengths)[0]), 1)
+            return y, None
+        deep = self.deep(x, lengths=lengths, held=held)[0]
+        if self.convolutions is None:
+            return deep, None
+        return torch.lerp(deep, self.ridge(x, lengths, held).to(deep), self.share.to(deep)), None
+
+    def deep(
+        self, x: Tensor, *, time: Tensor | None = None, lengths: Tensor | None = None, held: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """What the deep model alone says: the logarithms of probabilities (B, classes)."""
+        y = self.model(x, lengths=lengths)[0]
+        if held is not None and self.judge is not None:
+            y = torch.where(held.unsqueeze(1), self.judge(x, lengths=lengths)[0], y)
+        return y.log_softmax(-1), None
+
+    def ridge(self, x: Tensor, lengths: Tensor | None = None, held: Tensor | None = None) -> Tensor:
+        """What the ridge regression alone says: the logarithms of probabilities (B, classes)."""
+        assert self.convolutions is not None
+        with without_autocast(x):  # a sum of thousands of features wants single precision
+            features = self.convolutions(x, lengths).to(self.weight)
+            scores = features @ self.weight[0] + self.offset[0]
+            if held is not None:
+                scores = torch.where(held.unsqueeze(1), features @ self.weight[-1] + self.offset[-1], scores)
+            return scores.log_softmax(-1)
+
+    @torch.no_grad()
+    def choose_share(self, batches: Iterator[dict[str, Tensor]]) -> None:
+        """Set the share that makes the validation set likeliest, and keep near to a half where that is in doubt."""
+        losses = DOUBT * (2 * SHARES - 1).square()
+        for batch in batches:
+            lengths, held = batch.get("lengths"), batch.get("held")
+            deep = self.deep(batch["x"], lengths=lengths, held=held)[0].double()
+            ridge = self.ridge(batch["x"], lengths, held).double()
+            weight = batch.get("weight", torch.ones_like(batch["y"], dtype=torch.float64))
+            for k, share in enumerate(SHARES.tolist()):
+                each = nn.functional.cross_entropy(deep.lerp(ridge, share), batch["y"], reduction="none")
+                losses[k] += float((each * weight).sum())
+        self.share.fill_(float(SHARES[losses.argmin()]))
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What is scored beside the whole, by the name that tables have for it."""
+        return {f"{self.config.mixer.label} alone": self.deep} if self.convolutions is not None else {}
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors into `folder`, each atomically."""
+        pretrained.save_model(self, folder)
+
+    weight: Tensor
+    offset: Tensor
+    share: Tensor
+
+
+def _solve(features: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """The ridge regression whose scores, as logits, are likeliest for the examples that are left out in turn.
+
+    As if there was one more example for each class, which is of any class: else a few examples that are all right when
+    left out would make it certain of everything.
+    """
+    targets = 2 * nn.functional.one_hot(y, classes).double() - 1
+    ridge = fit_ridge(features, targets)
+    unsure = classes / (len(y) + classes)
+    losses = [nn.functional.cross_entropy(ridge.left_out / t, y, label_smoothing=unsure) for t in TEMPERATURES.tolist()]
+    temperature = TEMPERATURES[int(torch.stack(losses).argmin())]
+    return ridge.weight / temperature, ridge.offset / temperature
+
+
+def _deep(config: ClassifierConfig) -> SequenceConfig:
+    """A deep model beside the ridge regression."""
+    return SequenceConfig(
+        d_model=config.d_model,
+        n_layers=config.n_layers,
+        mixer=config.mixer,
+        norm=config.norm,
+        dropout=config.dropout,
+        tie_dropout=config.tie_dropout,
+        input_size=config.input_size,
+        output_size=config.output_size,
+    )
