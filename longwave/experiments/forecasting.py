@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
 from longwave.models import ForecasterConfig, SequenceConfig
-from longwave.tasks.forecasting import HORIZONS, ForecastConfig
+from longwave.tasks.forecast_sets import HORIZONS
+from longwave.tasks.forecasting import ForecastConfig
 
-HYBRID = ForecastConfig(context=None, independent=True, epoch_windows=6400, time_features=False)  # 128 steps an epoch
+# 128 steps an epoch
+HYBRID = ForecastConfig(context=None, independent=True, epoch_windows=6400, time_features=False, yearly="auto")
 
 
 def _paper(data: str, horizon: int, multivariate: bool) -> Experiment:

@@ -13,7 +13,8 @@ from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, pr
 from longwave.infer.table import write_csv
 from longwave.pictures.forecast import draw_continuation
 from longwave.pictures.style import check_path
-from longwave.tasks.forecasting import SETS, ForecastInput
+from longwave.tasks.forecast_sets import SETS
+from longwave.tasks.forecast_windows import ForecastInput
 from longwave.tasks.forecasting import forecast as call_model
 from longwave.train.folder import RunFolder
 
@@ -56,8 +57,8 @@ def _forecast(folder: RunFolder, new: Any, device: str) -> Continuation:
     series = read(new, inputs.target, time, settings.multivariate, settings.fill, inputs.columns, settings.duplicates)
     batch, future = inputs.continuation(series)
     gaps = tuple(_gaps_in_context(series, inputs))
-    call = functools.partial(call_model, independent=settings.independent)
-    y = predict(folder.load_best(device), batch, call)[:, -inputs.horizon :]
+    call = functools.partial(call_model, independent=settings.independent, horizon=inputs.horizon)
+    y = predict(folder.load_best(device), batch, call)
     if not y.isfinite().all():
         raise ValueError(
             f"{series.source}: the model has no finite answer; the values are too far from those of training"

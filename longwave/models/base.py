@@ -12,6 +12,7 @@ from longwave.registry import Registry
 from longwave.settings import Settings
 
 Shift = Literal["none", "last", "mean"]  # what is subtracted from a window: nothing, its last known value, its mean
+StartShift = Shift | Literal["auto"]  # for a linear start; auto: the mean of several solutions
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class Spec:
     decoders: tuple[str, ...] = ()  # those of a sequence model whose output the task understands
     is_causal: bool = False  # whether a step must not see those after it
     # The linear solution of a shift, of which the given share (None: as the validation set suggests) has no shift.
-    linear: Callable[[Shift, float | None], LinearSolution] | None = None
+    linear: Callable[[StartShift, float | None], LinearSolution] | None = None
     # Training examples to solve a classifier from: x, y, and what else a batch has; None: there are none.
     examples: Callable[[], dict[str, Tensor]] | None = None
     needs_judge: bool = False  # whether the validation examples are among those to train on

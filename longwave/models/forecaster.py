@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from longwave.layers import MixerConfig, S4Config
 from longwave.layers.checks import without_autocast
 from longwave.models import pretrained
-from longwave.models.base import MODELS, ModelConfig, Shift, Spec
+from longwave.models.base import MODELS, ModelConfig, Spec, StartShift
 from longwave.models.sequence import SequenceConfig, SequenceModel
 
 
@@ -26,9 +26,9 @@ class ForecasterConfig(ModelConfig):
     """A linear map from the window to the horizon, started from its closed form, and a deep model beside it."""
 
     shift: Literal["auto", "none", "last", "mean"] = "auto"
-    """Subtract nothing, the last value or the mean from each window; auto: the last, and a reversion to the mean."""
-    reversion: float = 0.0
-    """Share of the linear start that is solved without a shift (shift auto takes it from the validation set)."""
+    """Subtract nothing, the last value or the mean from each window; auto: start from a mean of several solutions."""
+    reversion: float | None = None
+    """Share of the linear start that is solved without a shift; None: with shift auto by the validation set, else 0."""
     trust: float = 1.0
     """Share of the trained model in a forecast, once trained; the rest is the linear start."""
     d_model: int = 32
@@ -58,12 +58,12 @@ class ForecasterConfig(ModelConfig):
         """The settings with the sizes that a task decides, and the reversion that its validation set suggests."""
         if not spec.horizon or spec.length is None or spec.input_size != spec.output_size:
             raise ValueError("model: a Forecaster needs a task that forecasts the columns that it sees, in windows")
-        shift, reversion = self.shift, self.reversion
-        if shift == "auto":
-            shift, reversion = "last", 0.0 if spec.linear is None else spec.linear("last", None).reversion
+        reversion = self.reversion
+        if reversion is None:
+            ask = spec.linear if self.shift == "auto" else None
+            reversion = 0.0 if ask is None else ask("auto", None).reversion
         return replace(
             self,
-            shift=shift,
             reversion=reversion,
             mixer=self.mixer.for_length(spec.length),
             input_size=spec.input_size,
@@ -74,7 +74,7 @@ class ForecasterConfig(ModelConfig):
 
     def prepare(self, model: Any, spec: Spec) -> bool:
         """Start the linear map of a new model from the task's solution for the shift and the reversion."""
-        if spec.linear is not None and self.shift != "auto":
+        if spec.linear is not None:
             solution = spec.linear(self.shift, self.reversion)
             model.linear.start(solution.weight, solution.bias)
         return True
@@ -96,10 +96,10 @@ class Forecaster(nn.Module):
 
     def __init__(self, config: ForecasterConfig) -> None:
         super().__init__()
-        if config.shift not in ("none", "last", "mean"):
-            raise ValueError(f"shift: expected none, last or mean, got {config.shift!r}; a task chooses for auto")
+        if config.shift not in ("auto", "none", "last", "mean"):
+            raise ValueError(f"shift: expected auto, none, last or mean, got {config.shift!r}")
         for name in ("reversion", "trust"):
-            if not 0 <= getattr(config, name) <= 1:
+            if not 0 <= (getattr(config, name) or 0) <= 1:
                 raise ValueError(f"{name}: expected a share from 0 to 1, got {getattr(config, name)}")
         for name in ("context", "horizon"):
             if getattr(config, name) < 1:
@@ -185,12 +185,12 @@ def _level_of_old_weights(module: nn.Module, weights: dict[str, Tensor], prefix:
         weights[f"{prefix}level"] = torch.ones_like(weights[f"{prefix}b"])
 
 
-def window_shift(known: Tensor, shift: Shift | str) -> Tensor:
-    """What is subtracted from the known part (B, context, columns) of a window: (B, 1, columns)."""
+def window_shift(known: Tensor, shift: StartShift) -> Tensor:
+    """What is subtracted from the known part (B, context, columns) of a window: (B, 1, columns); auto: the last."""
     if shift == "mean":
         return known.mean(1, keepdim=True)
     last = known[:, -1:]
-    return last if shift == "last" else torch.zeros_like(last)
+    return torch.zeros_like(last) if shift == "none" else last
 
 
 def _deep(config: ForecasterConfig) -> SequenceConfig:

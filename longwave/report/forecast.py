@@ -16,14 +16,15 @@ def report(model: Any, task: ForecastTask) -> list[Section]:
     indices = [round(i * (len(task.test) - 1) / max(1, count - 1)) for i in range(count)]
     batch = task.test.batch(indices)
     with torch.no_grad():
-        y = forecast(model, batch, task.independent)[:, -task.horizon :]
+        y = forecast(model, batch, task.independent, task.horizon)
+    rows = task.test.rows(indices)
     target = task.data.series.target
     past, truth, found = (
         torch.from_numpy(task.inputs.restore(values.double().numpy()))[..., target]
-        for values in (batch["x"][:, : task.context], batch["y"], y)
+        for values in (task.test.values[rows[:, : task.context]], batch["y"], y)
     )
     if task.test.known is not None:
-        is_gap = ~task.test.known[task.test.rows(indices), target]
+        is_gap = ~task.test.known[rows, target]
         past[is_gap[:, : task.context]] = torch.nan
         truth[is_gap[:, task.context :]] = torch.nan
     windows = list(zip(past, truth, found, strict=True))

@@ -4,9 +4,8 @@ Each is an affine map of the context, forecast = weight context + bias, the same
 are those of Zeng et al., "Are Transformers Effective for Time Series Forecasting?" (2023), with weights shared by the
 columns. They were published as trained by stochastic gradient descent. Here they are solved: ridge regression over all
 windows of the training set, with the penalty that does best on the validation set. So they have no seed, and their
-scores are close to the published ones, not equal to them.
-
-`linear_solution` solves the same for each shift of the windows, and mixes two of them: where a `Forecaster` starts.
+scores are close to the published ones, not equal to them. They are solved and scored on the values themselves, also
+where a task subtracts the usual course of the year for its model.
 """
 
 from collections.abc import Callable
@@ -18,17 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.data.times import season
-from longwave.models import LinearSolution, Shift
+from longwave.models import Shift
 from longwave.registry import nearest
 from longwave.tasks.base import Baselines, Scores, Sums, add_up, batches
-from longwave.tasks.forecasting import ForecastTask, ForecastWindows
+from longwave.tasks.forecast_windows import ForecastWindows
+from longwave.tasks.forecasting import ForecastTask
 
 Matrix = NDArray[np.float64]
 PENALTIES = np.logspace(-8, 2, 41)  # relative to the mean variance of a feature
 TREND_ROWS = 25  # DLinear's moving average
-USUAL_REVERSION, DOUBT = 0.1, 0.2  # what is believed of a series before it is seen: a mean and a standard deviation
-FEWEST_BLOCKS = 4  # of a validation set that is asked
-MOST_WINDOWS = 2000  # of it, that are looked at
 LONGEST = 4096  # context and horizon of a linear model that is solved within some minutes
 
 
@@ -69,79 +66,24 @@ def seasonal_naive(task: ForecastTask) -> Forecast:
 
 def nlinear(task: ForecastTask) -> Forecast:
     """A linear map of the context, after the last value is subtracted from it; the value is then added again."""
-    return _shifted_ridge(task, "last", np.eye(task.context))
+    return ridge(Problem.of(task), "last", np.eye(task.context))
 
 
 def dlinear(task: ForecastTask) -> Forecast:
     """One linear map of the trend (a moving average, the ends repeated) and one of what remains."""
-    return _shifted_ridge(task, "none", _trend_and_rest(task))
+    return ridge(Problem.of(task), "none", trend_and_rest(task.context))
 
 
-def linear_solution(task: ForecastTask, shift: Shift, reversion: float | None = 0.0) -> LinearSolution:
-    """The ridge regression of shifted windows, and in the share `reversion` that of windows as they are.
-
-    None: the share that the validation set suggests. Windows as they are have two solutions, of the values and of trend
-    and rest (DLinear); the better on the validation set counts.
-    """
-    shifted = _unshifted(task) if shift == "none" else _shifted_ridge(task, shift, np.eye(task.context))
-    if reversion == 0 or shift == "none":
-        return LinearSolution(torch.from_numpy(shifted.weight), torch.from_numpy(shifted.bias))
-    free = _unshifted(task)
-    if reversion is None:
-        reversion = suggested_reversion(task, shifted, free)
-    mixed = [(1 - reversion) * a + reversion * b for a, b in ((shifted.weight, free.weight), (shifted.bias, free.bias))]
-    return LinearSolution(torch.from_numpy(mixed[0]), torch.from_numpy(mixed[1]), reversion)
-
-
-def suggested_reversion(task: ForecastTask, shifted: Forecast, free: Forecast) -> float:
-    """The share of the second forecast in a mean of the two: what the validation set has best, as far as it can tell.
-
-    A forecast from shifted windows follows the level of a series, one from windows as they are returns to the level of
-    the training set. Which is better can turn with the season, and the mean of both is safer than either. The best
-    share on the validation set is a slope, that of the first one's error on the difference of the two; its standard
-    error is over blocks as long as the horizon, since neighbouring windows share nearly all of their rows. It is
-    averaged with the usual share, each weighted by its certainty; if there are few blocks, the usual one is taken.
-    """
-    windows = len(task.valid)
-    blocks = windows // task.horizon
-    if blocks < FEWEST_BLOCKS:
-        return USUAL_REVERSION
-    stride = -(-windows // MOST_WINDOWS)
-    products, squares = [], []
-    for some in torch.arange(0, windows, stride).split(64):
-        batch = task.valid.batch(some.tolist())
-        first = shifted(batch["x"])
-        change = (free(batch["x"]) - first) * batch.get("known", torch.ones(()))  # nothing where nothing is known
-        products.append(((batch["y"] - first) * change).sum((1, 2)))
-        squares.append(change.square().sum((1, 2)))
-    xy, xx = (
-        np.array([block.sum() for block in np.array_split(torch.cat(parts).numpy(), blocks)])
-        for parts in (products, squares)
-    )
-    if not xx.sum() > 0:
-        return USUAL_REVERSION  # the two are the same
-    best = xy.sum() / xx.sum()
-    variance = np.square(xy - best * xx).sum() * blocks / (blocks - 1) / xx.sum() ** 2
-    trust = DOUBT**2 / (DOUBT**2 + variance)
-    return float(np.clip(USUAL_REVERSION + trust * (best - USUAL_REVERSION), 0, 1))
-
-
-def _unshifted(task: ForecastTask) -> Forecast:
-    """The better on the validation set of the solution of the values and of DLinear's."""
-    found = (_shifted_ridge(task, "none", np.eye(task.context)), dlinear(task))
-    return min(found, key=lambda forecast: forecast.error or 0.0)
-
-
-def _trend_and_rest(task: ForecastTask) -> Matrix:
+def trend_and_rest(context: int) -> Matrix:
     """DLinear's features of a context.
 
     For a ridge, features S x are all one to those R x with R^T R = S^T S; so S = [trend; rest], of twice the context's
     size, can be replaced by a triangle of the context's size.
     """
-    around = np.arange(task.context)[:, None] + np.arange(TREND_ROWS) - TREND_ROWS // 2
-    trend = np.zeros((task.context, task.context))
-    np.add.at(trend, (np.arange(task.context)[:, None], around.clip(0, task.context - 1)), 1 / TREND_ROWS)
-    rest = np.eye(task.context) - trend
+    around = np.arange(context)[:, None] + np.arange(TREND_ROWS) - TREND_ROWS // 2
+    trend = np.zeros((context, context))
+    np.add.at(trend, (np.arange(context)[:, None], around.clip(0, context - 1)), 1 / TREND_ROWS)
+    rest = np.eye(context) - trend
     return np.asarray(np.linalg.cholesky(trend.T @ trend + rest.T @ rest).T, dtype=np.float64)
 
 
@@ -157,12 +99,12 @@ def fit(name: str, task: ForecastTask) -> Forecast:
     """The named baseline, ready to forecast."""
     if name not in BASELINES:
         raise ValueError(f"name: there is no baseline {name!r}; {nearest(name, BASELINES)}")
-    return BASELINES[name](task)
+    return BASELINES[name](task.plain)
 
 
 def scores(name: str, task: ForecastTask) -> dict[str, Scores]:
     """{"valid": {"mse": ..., "mae": ...}, "test": {...}} of the named baseline, over every window of the split."""
-    forecast = fit(name, task)
+    forecast, task = fit(name, task), task.plain
     return {part: evaluate(forecast, task, windows) for part, windows in (("valid", task.valid), ("test", task.test))}
 
 
@@ -218,17 +160,32 @@ def moments(windows: ForecastWindows) -> tuple[Matrix, Matrix]:
     return mean, products / count - np.outer(mean, mean)
 
 
-def _shifted_ridge(task: ForecastTask, shift: Shift, features: Matrix) -> Forecast:
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is known of windows when a linear map of them is solved: sizes, and the moments of two splits."""
+
+    context: int
+    horizon: int
+    train: tuple[Matrix, Matrix]
+    valid: tuple[Matrix, Matrix]
+
+    @classmethod
+    def of(cls, task: ForecastTask) -> "Problem":
+        """The problem of a task: fitted to the training set, the penalty chosen on the validation set."""
+        return cls(task.context, task.horizon, moments(task.every_train_window), moments(task.valid))
+
+
+def ridge(problem: Problem, shift: Shift, features: Matrix) -> Forecast:
     """The least squares fit of horizon - s to features (context - s), s the shift, over the training set.
 
     The validation error of every penalty follows from the moments of the validation set and one eigenbasis: with
     W = Q diag(d) G, d = 1 / (eigenvalues + penalty), it is a quadratic form in d.
     """
-    level = _level(task.context, shift)
+    level = _level(problem.context, shift)
     unshifted = features - features.sum(axis=1, keepdims=True) * level  # features (I - 1 level^T)
-    shifts = np.tile(level, (task.horizon, 1))
-    mean_x, mean_z, A, B, _ = _regression(task.every_train_window, unshifted, shifts)
-    valid_x, valid_z, A_valid, B_valid, variance = _regression(task.valid, unshifted, shifts)
+    shifts = np.tile(level, (problem.horizon, 1))
+    mean_x, mean_z, A, B, _ = _regression(problem.train, unshifted, shifts)
+    valid_x, valid_z, A_valid, B_valid, variance = _regression(problem.valid, unshifted, shifts)
     eigenvalues, Q = np.linalg.eigh(A)
     eigenvalues = eigenvalues.clip(0)
     unit = eigenvalues.mean() or 1.0  # a constant series has no variance at all
@@ -246,16 +203,17 @@ def _shifted_ridge(task: ForecastTask, shift: Shift, features: Matrix) -> Foreca
         W.T @ unshifted + shifts,
         mean_z - W.T @ mean_x,
         penalty,
-        max(0.0, float(best + variance)) / task.horizon,
+        max(0.0, float(best + variance)) / problem.horizon,
     )
 
 
 def _regression(
-    windows: ForecastWindows, features: Matrix, shift: Matrix
+    windows: tuple[Matrix, Matrix], features: Matrix, shift: Matrix
 ) -> tuple[Matrix, Matrix, Matrix, Matrix, float]:
     """Moments of x = features context and z = horizon - shift context: x, z, (x, x), (x, z), trace (z, z)."""
-    mean, covariance = moments(windows)
-    past, future = slice(0, windows.context), slice(windows.context, None)
+    mean, covariance = windows
+    context = features.shape[1]
+    past, future = slice(0, context), slice(context, None)
     mixed = covariance[past, future] - covariance[past, past] @ shift.T
     variance = np.trace(covariance[future, future]) - np.sum(shift.T * (covariance[past, future] + mixed))
     return (

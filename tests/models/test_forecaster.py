@@ -14,7 +14,8 @@ from longwave.layers import S4Config
 from longwave.models import Forecaster, ForecasterConfig, LinearSolution, SequenceConfig, Spec, load_model
 from longwave.models.forecaster import window_shift
 from longwave.tasks.baselines import Forecast, evaluate, fit
-from longwave.tasks.forecasting import ForecastConfig, ForecastData, forecast, make_task
+from longwave.tasks.forecast_windows import ForecastData
+from longwave.tasks.forecasting import ForecastConfig, forecast, make_task
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Interrupted, Run
 from longwave.train.optim import param_groups
@@ -159,7 +160,7 @@ def test_independent_columns_are_series_of_their_own(task):
     task = replace(task, independent=True)
     model = trained(start(task, "last"))
     batch = task.valid.batch(range(9))
-    together = forecast(model, batch, independent=True)
+    together = forecast(model, batch, True, HORIZON)
     for column in range(3):
         alone = model(batch["x"][..., column : column + 1], time=batch["time"])[0]
         torch.testing.assert_close(together[..., column : column + 1], alone, rtol=1e-5, atol=1e-6)
@@ -167,16 +168,16 @@ def test_independent_columns_are_series_of_their_own(task):
     other = batch | {"x": batch["x"].clone()}
     other["x"][..., 0] += torch.randn(CONTEXT + HORIZON)
     for one, is_independent in ((model, True), (mixed, False)):
-        changed = forecast(one, other, is_independent) - forecast(one, batch, is_independent)
+        changed = forecast(one, other, is_independent, HORIZON) - forecast(one, batch, is_independent, HORIZON)
         assert bool((changed[..., 1:].abs() > 1e-5).any()) != is_independent
 
 
 @pytest.mark.parametrize("rows", [1, 20, 10_000])
 def test_how_many_columns_are_computed_at_once_does_not_matter(task, rows, monkeypatch):
     model, batch = trained(start(replace(task, independent=True), "mean")), task.valid.batch(range(9))
-    expected = forecast(model, batch, independent=True)
+    expected = forecast(model, batch, True, HORIZON)
     monkeypatch.setattr("longwave.tasks.forecasting.ROWS_AT_ONCE", rows)
-    torch.testing.assert_close(forecast(model, batch, independent=True), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(forecast(model, batch, True, HORIZON), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_run_is_scored_at_its_start_and_resumes_with_it(task, tmp_path):
@@ -192,12 +193,12 @@ def test_a_run_is_scored_at_its_start_and_resumes_with_it(task, tmp_path):
         result = Run(run_folder, task, quiet=True).fit(resume=False)
         first, *_ = run_folder.metrics()
         assert first["step"] == 0
-        solution = task.linear("last", None)
+        solution = task.linear("auto", None)
         linear = Forecast(solution.weight.numpy(), solution.bias.numpy())
         assert first["valid_mse"] == pytest.approx(evaluate(linear, task, task.valid)["mse"], rel=1e-4)
         assert result["valid"]["mse"] <= first["valid_mse"] * (1 + 1e-6)
         stored = json.loads((folder / "config.json").read_text())["experiment"]["model"]
-        assert (stored["shift"], stored["reversion"]) == ("last", solution.reversion)
+        assert (stored["shift"], stored["reversion"]) == ("auto", solution.reversion)
         if lr == 10:
             assert result["best_step"] == 0
             assert Run(run_folder, task, quiet=True).fit(resume=True)["test"] == result["test"]
@@ -239,12 +240,13 @@ def test_auto_takes_the_reversion_that_the_task_suggests():
 
     spec = Spec(1, 1, horizon=HORIZON, length=CONTEXT + HORIZON, linear=linear)
     for shift, given, expected in (
-        ("auto", 0.0, ("last", 0.25)),
-        ("none", 0.0, ("none", 0.0)),
-        ("last", 0.5, ("last", 0.5)),
+        ("auto", None, 0.25),
+        ("auto", 0.5, 0.5),
+        ("none", None, 0.0),
+        ("last", 0.5, 0.5),
     ):
         found = replace(TINY, shift=shift, reversion=given).resolve(spec)
-        assert (found.shift, found.reversion) == expected
+        assert (found.shift, found.reversion) == (shift, expected)
     assert replace(TINY, shift="auto").resolve(replace(spec, linear=None)).reversion == 0
 
 
@@ -254,8 +256,8 @@ def test_unfit_tasks_settings_and_inputs_are_refused():
             ValueError, match="model: a Forecaster needs a task that forecasts the columns that it sees"
         ):
             TINY.resolve(spec)
-    with pytest.raises(ValueError, match="shift: expected none, last or mean, got 'auto'"):
-        TINY.build()
+    with pytest.raises(ValueError, match="shift: expected auto, none, last or mean, got 'first'"):
+        replace(TINY, shift="first").build()
     for name in ("reversion", "trust"):
         with pytest.raises(ValueError, match=f"{name}: expected a share from 0 to 1, got 1.5"):
             make(**{name: 1.5})

@@ -10,7 +10,8 @@ import torch
 from longwave.data.series import Series
 from longwave.tasks import baselines
 from longwave.tasks.baselines import BASELINES, evaluate, fit, moments, scores, season, table
-from longwave.tasks.forecasting import ForecastData, custom, load, make_task
+from longwave.tasks.forecast_windows import ForecastData
+from longwave.tasks.forecasting import custom, load, make_task
 
 CONTEXT, HORIZON = 48, 30
 HOUR = np.timedelta64(3600, "s")
@@ -189,69 +190,6 @@ def test_nlinear_on_real_sets_gives_the_documented_error(name, horizon, mse):
     except FileNotFoundError:
         pytest.skip(f"{name} is not in LONGWAVE_DATA")
     assert scores("nlinear", task)["test"]["mse"] == pytest.approx(mse, abs=1e-4)
-
-
-# Where a Forecaster starts
-
-
-def drifting(share, rows=3000):
-    """A series that returns to its level by a share of the distance at each row."""
-    values = np.random.default_rng(1).normal(size=rows)
-    for k in range(1, rows):
-        values[k] += (1 - share) * values[k - 1]
-    return Series(values[:, None], ("a",), 0)
-
-
-def constant(task, value):
-    """A forecast of one value, or of the last one."""
-    weight = np.zeros((task.horizon, task.context))
-    if value is None:
-        weight[:, -1] = 1
-    return baselines.Forecast(weight, np.full(task.horizon, value or 0.0))
-
-
-def test_a_series_that_returns_to_its_level_gets_more_reversion_than_one_that_drifts():
-    """Repeat-last and the mean as the two forecasts: a ridge would learn from either what is right."""
-    shares = []
-    for returning in (1.0, 0.1, 0.0):
-        task = make_task(ForecastData("a", drifting(returning), (2000, 2500, 3000), ""), 8, 3)
-        shares.append(baselines.suggested_reversion(task, constant(task, None), constant(task, 0)))
-    assert shares[0] > 0.9 > 0.5 > shares[1] > shares[2]
-    assert shares[2] < baselines.USUAL_REVERSION + 0.05
-
-
-def test_the_suggested_reversion_is_the_mean_of_the_best_on_validation_and_the_usual_by_their_certainty():
-    task = make_task(ForecastData("a", drifting(0.3), (2000, 2500, 3000), ""), 8, 3)
-    one, two = constant(task, None), constant(task, 0)
-    batch = task.valid.batch(range(len(task.valid)))
-    error, change = (batch["y"] - one(batch["x"])).numpy(), (two(batch["x"]) - one(batch["x"])).numpy()
-    parts = np.array_split(np.arange(len(task.valid)), len(task.valid) // 3)
-    best = (error * change).sum() / (change**2).sum()
-    left = np.array([(error[p] * change[p]).sum() - best * (change[p] ** 2).sum() for p in parts])
-    variance = len(left) * left.var(ddof=1) / (change**2).sum() ** 2
-    mean = (best / variance + 0.1 / 0.2**2) / (1 / variance + 1 / 0.2**2)
-    assert baselines.suggested_reversion(task, one, two) == pytest.approx(mean, rel=1e-6)
-
-
-def test_a_validation_set_of_few_blocks_is_not_asked():
-    task = make_task(ForecastData("a", drifting(1.0), (2000, 2500, 3000), ""), 8, 3)
-    few = replace(task, valid=replace(task.valid, end=task.valid.first + 11))  # 9 windows: 3 blocks
-    one, two = constant(task, None), constant(task, 0)
-    assert baselines.suggested_reversion(few, one, two) == baselines.USUAL_REVERSION
-    assert baselines.suggested_reversion(task, one, one) == baselines.USUAL_REVERSION  # nothing to tell them apart
-
-
-def test_solutions_are_the_baselines_or_better_and_a_reversion_mixes_them(task):
-    last, none = (task.linear(shift) for shift in ("last", "none"))
-    np.testing.assert_array_equal(last.weight, fit("nlinear", task).weight)
-    errors = [
-        evaluate(lambda x, s=s: s.weight @ x[:, : task.context].double() + s.bias[:, None], task, task.valid)["mse"]
-        for s in (last, none)
-    ]
-    assert errors[0] == pytest.approx(fit("nlinear", task).error, rel=1e-9)
-    assert errors[1] <= fit("dlinear", task).error * (1 + 1e-9)
-    mixed = task.linear("last", 0.25)
-    torch.testing.assert_close(mixed.weight, 0.75 * last.weight + 0.25 * none.weight)
 
 
 def test_the_stride_of_the_training_windows_does_not_change_the_baselines(task):

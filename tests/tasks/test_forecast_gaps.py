@@ -13,7 +13,8 @@ from longwave.data.gaps import carry_forward
 from longwave.data.series import Series
 from longwave.tasks.base import add_up, batches
 from longwave.tasks.baselines import BASELINES, evaluate, fit, table
-from longwave.tasks.forecasting import ForecastConfig, ForecastData, make_task
+from longwave.tasks.forecast_windows import ForecastData
+from longwave.tasks.forecasting import ForecastConfig, make_task
 
 CONTEXT, HORIZON = 7, 5
 BORDERS = (60, 80, 100)

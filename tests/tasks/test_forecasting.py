@@ -12,21 +12,9 @@ from constant_model import mean_loss, scores
 
 from longwave.data.catalogue import DATASETS
 from longwave.data.series import Series, read_csv
-from longwave.tasks.forecasting import (
-    HORIZONS,
-    PAPER,
-    SETS,
-    ForecastConfig,
-    ForecastData,
-    ForecastInput,
-    choose_context,
-    custom,
-    load,
-    make_task,
-    needed_rows,
-    share_borders,
-    time_features,
-)
+from longwave.tasks.forecast_sets import HORIZONS, PAPER, SETS, share_borders
+from longwave.tasks.forecast_windows import ForecastData, ForecastInput, time_features
+from longwave.tasks.forecasting import ForecastConfig, choose_context, custom, load, make_task, needed_rows
 
 CONTEXT, HORIZON = 7, 5
 BORDERS = (60, 80, 97)  # three rows of the series belong to no part
