@@ -101,7 +101,13 @@ class Run:
         self.model: Any = experiment.model.build()
         optim = experiment.optim
         groups = param_groups(
-            self.model, optim.lr, optim.weight_decay, optim.ssm_lr, optim.dt_lr, decay_norms=optim.decay_norms
+            self.model,
+            optim.lr,
+            optim.weight_decay,
+            optim.ssm_lr,
+            optim.dt_lr,
+            optim.c_lr,
+            decay_norms=optim.decay_norms,
         )
         optimizer = torch.optim.AdamW(groups)
         self.base_rates = [group["lr"] for group in optimizer.param_groups]
@@ -228,7 +234,9 @@ class Run:
         optim, step = self.experiment.optim, self.position.step
         warm = min(1.0, (step + 1) / optim.warmup) if optim.warmup else 1.0
         if optim.schedule == "cosine":
-            total = max(1, self.steps - optim.warmup)
+            fitted = self.position.steps is not None  # to the minutes, and the schedule with them
+            steps = self.steps if fitted or optim.decay_steps is None else optim.decay_steps
+            total = max(1, steps - optim.warmup)
             progress = min(1.0, max(0, step - optim.warmup) / total)
             return warm * 0.5 * (1 + math.cos(math.pi * progress))
         return warm * (self.position.rate if optim.schedule == "plateau" else 1.0)

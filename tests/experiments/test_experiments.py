@@ -223,9 +223,12 @@ def test_the_paper_s_settings_of_the_long_range_arena_are_those_of_its_tables(
     states = 4 if updated else 64
     assert (e.model.n_layers, e.model.d_model, e.model.norm, e.model.prenorm) == (layers, width, "batch", prenorm)
     assert (e.model.glu, e.model.mixer.bidirectional, e.model.mixer.d_state) == (updated, updated, states)
-    assert (e.model.dropout, e.model.decoder) == (0.0, "mean")
+    assert (e.model.dropout, e.model.tie_dropout, e.model.decoder) == (0.0, True, "mean")
+    assert e.model.dropout_after == (("mixer", "activation", "linear") if updated else ("activation", "linear"))
+    assert e.model.mixer.dt_transform == ("softplus" if updated else "exp")
     assert (e.optim.lr, e.optim.weight_decay, e.optim.warmup, e.optim.ssm_lr) == (rate, decay, warmup, 0.001)
     assert (e.optim.schedule, e.optim.decay_norms) == (("cosine", False) if updated else ("plateau", True))
+    assert (e.optim.dt_lr, e.optim.c_lr) == ((rate, None) if updated else (None, 0.001))
     assert (e.loop.batch_size, e.loop.epochs) == (batch, epochs)
     spec = Spec(input_size=1, output_size=classes, vocabulary=vocabulary, decoders=("mean", "last"))
     with torch.device("meta"):

@@ -428,6 +428,27 @@ def test_a_plateau_lowers_the_learning_rate(tmp_path):
     assert [line["lr"] for line in lines(tmp_path)] == [1e-30, 1e-30, 5e-31, 5e-31, 2.5e-31, 2.5e-31]
 
 
+def test_a_cosine_over_other_steps_than_the_run_s_does_not_reach_zero_or_stays_there(tmp_path):
+    def factors(**optim):
+        experiment = make_experiment(optim={"schedule": "cosine", "warmup": 2} | optim)
+        started = make_run(tmp_path, experiment, make_task(), quiet=True)
+        found = []
+        for step in range(started.steps + 1):
+            started.position.step = step
+            found.append(started._factor())
+        return found
+
+    own = factors()
+    steps = len(own) - 1
+    assert factors(decay_steps=steps) == own
+    assert 0 < factors(decay_steps=2 * steps)[-1] < 1
+    half = factors(decay_steps=steps // 2)
+    assert half[: steps // 2 + 1] != own[: steps // 2 + 1]
+    assert half[steps // 2 :] == [0.0] * (steps + 1 - steps // 2)
+    with pytest.raises(ValueError, match=r"^decay_steps: expected a number from 1 on, got 0$"):
+        make_experiment(optim={"decay_steps": 0})
+
+
 def test_cosine_rises_during_the_warm_up_and_falls_to_zero(tmp_path):
     started = make_run(tmp_path, make_experiment(optim={"schedule": "cosine", "warmup": 2}), make_task(), quiet=True)
     factors = []
