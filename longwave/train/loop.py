@@ -159,7 +159,7 @@ class Run:
             started = time.perf_counter()
             split = self.task.train_at(at.epoch, self.config.seed)
             for batch, is_ours in self._load(split, self._order(at.epoch)[at.batch :]):
-                loss = self._step(batch, is_ours)
+                loss = self.step(batch, is_ours)
                 at.batch += 1
                 at.step += 1
                 self.display.step(at.epoch, at.batch, loss, self._factor())
@@ -193,7 +193,7 @@ class Run:
         terms = self._sum_over_processes(float(self.task.count(batch) * is_ours))
         return self._sum_over_processes(loss) / max(1.0, terms)
 
-    def _step(self, batch: Batch, is_ours: bool = True) -> float:
+    def step(self, batch: Batch, is_ours: bool = True) -> float:
         """One optimiser step; a batch that is not ours counts nothing, but takes part in what all processes do.
 
         The loss is a sum over the terms of the whole batch, in all its parts and processes, over their number. So each

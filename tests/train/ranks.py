@@ -81,7 +81,7 @@ def gradients(folder: Path) -> dict[str, Any]:
                 run = make_run(folder, settings, task, quiet=True)
                 (batch, is_ours), *_ = run._load(task.train, [list(range(rows))])
                 run.optimizer.zero_grad = lambda: None
-                loss = run._step(batch, is_ours)
+                loss = run.step(batch, is_ours)
                 grads = {name: parameter.grad for name, parameter in run.model.named_parameters()}
                 found[f"{rows} {name}, accumulate {accumulate}"] = {"loss": loss, "gradients": grads}
     return found
@@ -129,7 +129,7 @@ def not_finite(folder: Path) -> str:
     run = make_run(folder, make_experiment(), task, quiet=True)
     (batch, is_ours), *_ = run._load(task.train, [[0, 1, 2, 3]])
     try:
-        run._step(batch, is_ours)
+        run.step(batch, is_ours)
     except TrainingError as error:
         return str(error)
     return "no error"

@@ -526,7 +526,7 @@ def gradients_of_a_step(tmp_path, task, **optim):
     started = make_run(tmp_path, make_experiment({"dropout": 0.0}, optim), task, quiet=True)
     (batch, is_ours), *_ = started._load(task.train, [list(range(7))])
     started.optimizer.zero_grad = lambda: None
-    started._step(batch, is_ours)
+    started.step(batch, is_ours)
     return {name: parameter.grad for name, parameter in started.model.named_parameters()}
 
 
