@@ -14,7 +14,7 @@ from longwave.cli import _early
 from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig, OptimConfig
 from longwave.infer.base import GENERATORS, PREDICTORS
 from longwave.layers import MIXERS, S4Config
-from longwave.models import ResNetConfig, SequenceConfig, Spec
+from longwave.models import ResNetConfig, SequenceConfig
 from longwave.report.base import REPORTS
 from longwave.settings import dumps
 from longwave.tasks.base import TASKS
@@ -236,7 +236,8 @@ def test_the_paper_s_settings_of_the_long_range_arena_are_those_of_its_tables(
     assert (e.optim.schedule, e.optim.decay_norms) == (("cosine", False) if updated else ("plateau", True))
     assert (e.optim.dt_lr, e.optim.c_lr) == ((rate, None) if updated else (None, 0.001))
     assert (e.loop.batch_size, e.loop.epochs) == (batch, epochs)
-    spec = Spec(input_size=1, output_size=classes, vocabulary=vocabulary, decoders=("mean", "last"))
+    spec = e.task.on_random_data(rows=1).spec
+    assert (spec.output_size, spec.vocabulary) == (classes, vocabulary)
     with torch.device("meta"):
         model = e.model.resolve(spec).build()
     half, copies = states // 2, 1 if updated else width  # complex numbers of a state; distinct Lambda, P and B
