@@ -53,8 +53,8 @@ class StepBench(Bench):
             progress(f"a training step of {name}")
             rows.append(in_fresh_process(measure_step, name=name, accumulate=self.accumulate, quick=self.quick))
         caption = (
-            "a step: forward, backward and AdamW, the faster of two; its processor time is that of all threads, and on a "
-            "busy machine the better figure; memory: the peak of the whole process, libraries included"
+            "a step: forward, backward and AdamW, the faster of two; its processor time, of all threads, is the better "
+            "figure on a busy machine; memory: the peak of the whole process, libraries included"
         )
         return {"bench": "step", "machine": machine(), "rows": rows, "caption": caption}
 
