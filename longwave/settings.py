@@ -111,6 +111,8 @@ def dumps(settings: Settings) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Settings):
         return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
     return str(value) if isinstance(value, Path) else value
 
 

@@ -106,7 +106,7 @@ def train(folder: Path, task: tiny.Tiny, settings: dict[str, Any], resume: bool 
 def interrupted(folder: Path, task: tiny.Tiny, settings: dict[str, Any], rank: int) -> str:
     """Ctrl-C reaches the last process only, after its fifth step."""
     run = make_run(folder, make_experiment(**settings), task, quiet=True)
-    step = run._step
+    step = run.step
 
     def struck(*arguments: Any) -> float:
         loss = step(*arguments)
@@ -114,7 +114,7 @@ def interrupted(folder: Path, task: tiny.Tiny, settings: dict[str, Any], rank: i
             os.kill(os.getpid(), signal.SIGINT)
         return loss
 
-    run._step = struck  # type: ignore[method-assign]
+    run.step = struck  # type: ignore[method-assign]
     try:
         run.fit(resume=False)
     except Interrupted as note:

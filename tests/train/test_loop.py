@@ -263,14 +263,14 @@ def test_an_interrupt_is_no_failure():
 
 
 def strike_before_step(started, at, change):
-    step, calls = started._step, iter(range(1000))
+    step, calls = started.step, iter(range(1000))
 
     def struck(*arguments):
         if next(calls) == at:
             change()
         return step(*arguments)
 
-    started._step = struck
+    started.step = struck
 
 
 def test_a_bad_weight_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(tmp_path):
@@ -371,7 +371,7 @@ class Clock:
 
     def __init__(self, started):
         self.now = 0.0
-        for name, seconds in (("_step", 6.0), ("_validate", 12.0)):
+        for name, seconds in (("step", 6.0), ("_validate", 12.0)):
             setattr(started, name, self._slow(getattr(started, name), seconds))
 
     def _slow(self, function, seconds):
