@@ -111,6 +111,8 @@ def dumps(settings: Settings) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Settings):
         return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
     return str(value) if isinstance(value, Path) else value
 
 
@@ -132,6 +134,8 @@ def _fits(value: Any, annotation: Any) -> bool:
         return any(_fits(value, option) for option in get_args(annotation))
     if get_origin(annotation) is Literal:
         return value in get_args(annotation)
+    if get_origin(annotation) is tuple and get_args(annotation)[1:] == (...,):
+        return isinstance(value, tuple) and all(_fits(one, get_args(annotation)[0]) for one in value)
     if annotation is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if annotation is int:
@@ -145,5 +149,7 @@ def _in_words(annotation: Any) -> str:
         return " or ".join(map(_in_words, get_args(annotation)))
     if get_origin(annotation) is Literal:
         return " or ".join(map(json.dumps, get_args(annotation)))
+    if get_origin(annotation) is tuple:
+        return f"a list, each {_in_words(get_args(annotation)[0])}"
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
     return names.get(annotation, str(annotation))

@@ -76,6 +76,11 @@ def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> 
     return growth_of(warm_up_and_return, run)
 
 
+def peak_bytes() -> int | None:
+    """The peak resident set of this process so far, if the system reports it (Linux)."""
+    return _resident_bytes("VmHWM") if can_measure_memory() else None
+
+
 def available_bytes() -> int | None:
     """Memory that is available without swapping, if the system reports it (Linux)."""
     try:

@@ -23,12 +23,16 @@ class OptimConfig(Settings):
     """Learning rate of dt, Lambda, P and B."""
     dt_lr: float | None = None
     """Learning rate of dt, if it differs."""
+    c_lr: float | None = None
+    """Learning rate of C, if it is not the common one; C has weight decay at any rate."""
     weight_decay: float = 0.0
     """Weight decay (never on dt, Lambda, P and B)."""
     decay_norms: bool = True
     """Weight decay also on norms, and on the biases of the blocks."""
     schedule: Literal["cosine", "plateau", "constant"] = "cosine"
     """Cosine decay to 0 over all steps, decay when the validation score stops improving, or neither."""
+    decay_steps: int | None = None
+    """Steps over which the cosine falls to 0, warm-up included, if not those of the run; then it stays there."""
     warmup: int = 0
     """Steps of linear warm-up."""
     plateau_patience: int = 5
@@ -44,6 +48,8 @@ class OptimConfig(Settings):
 
     def __post_init__(self) -> None:
         check_least(self, accumulate=1, warmup=0, plateau_patience=0, clip=0)
+        if self.decay_steps is not None:
+            check_least(self, decay_steps=1)
         if not 0 < self.plateau_factor <= 1:
             raise ValueError(f"plateau_factor: expected a number above 0 and up to 1, got {self.plateau_factor}")
 
@@ -131,7 +137,7 @@ class Experiment(Settings):
         """With the loop, and the warm-up, that suit training and validation sets of that many examples."""
         loop = self.loop.fitted(examples, validated)
         assert loop.epochs is not None
-        steps = loop.epochs * math.ceil(examples / loop.batch_size)
+        steps = self.optim.decay_steps or loop.epochs * math.ceil(examples / loop.batch_size)
         optim = replace(self.optim, warmup=min(self.optim.warmup, steps // 10))
         return replace(self, loop=loop, optim=optim)
 

@@ -3,8 +3,8 @@
 With `lengths`, padding has no effect anywhere: the mixer ignores it, and batch norm leaves it out of its statistics.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeGuard
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeGuard, get_args
 
 import torch
 from torch import Tensor, nn
@@ -100,11 +100,17 @@ class Dropout(nn.Module):
         return nn.functional.dropout(x.new_ones(x.shape[0], x.shape[2]), self.p)
 
 
+DropoutPlace = Literal["mixer", "activation", "linear"]
+DROPOUT_PLACES: tuple[DropoutPlace, ...] = get_args(DropoutPlace)
+
+
 class Block(nn.Module):
     """x + linear(dropout(GELU(mixer(norm(x))))), and likewise for an optional feed-forward sublayer.
 
     norm          "layer" or "batch"
     prenorm       the norm stands before the mixer, or (False) after the residual sum
+    dropout_after where features are dropped: after the "mixer", the "activation" (GELU), the "linear" layer with its
+                  GLU. A mixer that mixes the features itself has one place, its output, whatever is given here
     tie_dropout   one dropout mask for all steps
     glu           the position-wise linear layer ends in a gated linear unit
     feed_forward  width of the hidden layer of the feed-forward sublayer, 0 for none
@@ -119,6 +125,7 @@ class Block(nn.Module):
         norm: str = "layer",
         prenorm: bool = True,
         dropout: float = 0.0,
+        dropout_after: Sequence[str] = ("activation",),
         tie_dropout: bool = False,
         glu: bool = True,
         feed_forward: int = 0,
@@ -129,7 +136,8 @@ class Block(nn.Module):
             raise ValueError(f"norm: expected one of {', '.join(sorted(NORMS))}, got {norm!r}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
-        self.mixer, self.prenorm, self.glu = mixer, prenorm, glu
+        check_places(dropout_after)
+        self.mixer, self.prenorm, self.glu, self.dropout_after = mixer, prenorm, glu, tuple(dropout_after)
         self.norm = NORMS[norm](d_model)
         self.dropout = Dropout(dropout, tie_dropout)
         self.linear = nn.Linear(d_model, 2 * d_model if glu else d_model) if mix_features else None
@@ -197,18 +205,35 @@ class Block(nn.Module):
         return x
 
     def _mix_features(self, x: Tensor, z: Tensor) -> Tensor:
-        """x + linear(dropout(GELU(z)))."""
+        """x + linear(GELU(z)), with dropout where it is wanted."""
         if self.linear is None:
             return x + self.dropout(z)
-        keep = self.dropout.mask(z)
-        if (self.dropout.is_on and keep is None) or not is_plain(self.linear):
+        if self._drops_after("mixer"):
+            z = self.dropout(z)
+        keep, untied = None, False  # one mask for all steps is a part of the op; others are not
+        if self._drops_after("activation"):
+            keep, untied = self.dropout.mask(z), not self.dropout.tied
+        is_op = is_plain(self.linear) and not untied
+        if is_op and self.glu and not self._drops_after("linear"):
+            return ops.gated_mix(x, z, keep, self.linear.weight, self.linear.bias)
+        if is_op:
+            z = ops.mix(z, keep, self.linear.weight, self.linear.bias)
+        else:
             z = ops.activate(z, keep)
-            z = self.linear(self.dropout(z) if keep is None else z)
-            return x + (nn.functional.glu(z, dim=-1) if self.glu else z)
-        weight, bias = self.linear.weight, self.linear.bias
-        if self.glu:
-            return ops.gated_mix(x, z, keep, weight, bias)
-        return x + ops.mix(z, keep, weight, bias)
+            z = self.linear(self.dropout(z) if untied else z)
+        z = nn.functional.glu(z, dim=-1) if self.glu else z
+        return x + (self.dropout(z) if self._drops_after("linear") else z)
+
+    def _drops_after(self, place: DropoutPlace) -> bool:
+        return self.dropout.is_on and place in self.dropout_after
+
+
+def check_places(dropout_after: Sequence[str]) -> None:
+    """Refuse places of dropout that a block does not have."""
+    unknown = [place for place in dropout_after if place not in DROPOUT_PLACES]
+    if isinstance(dropout_after, str) or unknown:
+        expected = f"some of {', '.join(DROPOUT_PLACES)}, as a tuple"
+        raise ValueError(f"dropout_after: expected {expected}, got {dropout_after!r}")
 
 
 def is_plain(linear: nn.Module) -> TypeGuard[nn.Linear]:

@@ -63,7 +63,9 @@ class LSSL(nn.Module):
     trainable      False freezes dt, A and B
     """
 
-    SSM_PARAMETERS = ("log_dt", "A", "B")
+    DT_PARAMETERS = ("log_dt",)
+    SSM_PARAMETERS = (*DT_PARAMETERS, "A", "B")
+    OUTPUT_PARAMETERS = ("C",)
 
     def __init__(
         self,

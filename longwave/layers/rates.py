@@ -17,9 +17,14 @@ HIGHEST = 1e-3  # the rate that the paper trains them at
 _seen: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
 
 
-def ssm_parameters(layer: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that a layer's class lists as `SSM_PARAMETERS` (dt, Lambda, P, B and the like), by name."""
-    return {name: layer.get_parameter(name) for name in getattr(layer, "SSM_PARAMETERS", ())}
+def ssm_parameters(layer: nn.Module, role: str = "SSM_PARAMETERS") -> dict[str, nn.Parameter]:
+    """The parameters that a layer lists under `role`, by name.
+
+    SSM_PARAMETERS     dt, Lambda, P, B and the like
+    DT_PARAMETERS      of these, dt
+    OUTPUT_PARAMETERS  C, or what stands for it
+    """
+    return {name: layer.get_parameter(name) for name in getattr(layer, role, ())}
 
 
 def mark_ssm(layer: nn.Module, trainable: bool) -> None:

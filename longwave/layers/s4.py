@@ -7,7 +7,7 @@ business. Parameters are real tensors (complex ones as pairs), which every optim
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Complex, Float
@@ -35,6 +35,8 @@ from longwave.ops.checks import has_values, resolved
 from longwave.settings import set_by_task
 from longwave.ssm import DiscreteDPLR, Powers, dplr, dplr_bilinear, dplr_step, output_map, response, state_after
 from longwave.ssm.algebra import as_complex
+
+DtTransform = Literal["exp", "softplus"]
 
 
 class DPLR(NamedTuple):
@@ -71,10 +73,10 @@ class S4(nn.Module):
                    A number: C~ of that length is the parameter, as in the paper; other lengths go through C, exactly
     n_ssm          number of distinct (Lambda, P, B), each shared by H / n_ssm neighbouring features; None: H
     dt_min, dt_max bounds of the log-uniform distribution that dt starts from
+    dt_transform   "exp": dt = exp(log_dt); "softplus": dt = softplus(softplus_inverse_dt). Small steps move alike under
+                   both; under softplus those above 1 grow by less
     trainable      False freezes dt, Lambda, P and B
     """
-
-    SSM_PARAMETERS = ("log_dt", "Lambda_re", "Lambda_im", "P", "B")
 
     def __init__(
         self,
@@ -87,6 +89,7 @@ class S4(nn.Module):
         n_ssm: int | None = None,
         dt_min: float = 1e-3,
         dt_max: float = 1e-1,
+        dt_transform: DtTransform = "exp",
         trainable: bool = True,
     ) -> None:
         super().__init__()
@@ -98,12 +101,18 @@ class S4(nn.Module):
             check_count("length", length)
         n_ssm = check_n_ssm(n_ssm, d_model)
         check_dt_bounds(dt_min, dt_max)
+        if dt_transform not in get_args(DtTransform):
+            raise ValueError(f"dt_transform: expected one of {', '.join(get_args(DtTransform))}, got {dt_transform!r}")
         self.d_model, self.d_state, self.n_ssm, self.init = d_model, d_state, n_ssm, init
-        self.bidirectional, self.length = bidirectional, length
+        self.bidirectional, self.length, self.dt_transform = bidirectional, length, dt_transform
         H, M = d_model, d_state // 2
 
         Lambda, P, B, _ = dplr(init, d_state)
-        self.log_dt = _parameter(initial_log_dt(H, dt_min, dt_max))
+        log_dt = initial_log_dt(H, dt_min, dt_max)
+        if dt_transform == "exp":
+            self.log_dt = _parameter(log_dt)
+        else:
+            self.softplus_inverse_dt = _parameter(log_dt.double().exp().expm1().log())
         self.Lambda_re = _parameter((-Lambda.real).repeat(n_ssm, 1))
         self.Lambda_im = _parameter(Lambda.imag.repeat(n_ssm, 1))
         self.P = _parameter(torch.view_as_real(P.unsqueeze(1).repeat(1, n_ssm, 1)))
@@ -117,6 +126,10 @@ class S4(nn.Module):
                 C_tilde = truncated_output_map(Lambda, P, C.to(Lambda.dtype), dt, length)
             self.C_tilde = _parameter(torch.view_as_real(C_tilde))
         self.D = _parameter(torch.randn(H))
+        # What an optimiser has to know. Names say what a parameter holds, so they follow the settings.
+        self.DT_PARAMETERS = ("log_dt" if dt_transform == "exp" else "softplus_inverse_dt",)
+        self.SSM_PARAMETERS = (*self.DT_PARAMETERS, "Lambda_re", "Lambda_im", "P", "B")
+        self.OUTPUT_PARAMETERS = ("C" if length is None else "C_tilde",)
         mark_ssm(self, trainable)
         self._step_cache: dict[float, tuple[list[Tensor], StepConstants]] = {}
 
@@ -140,7 +153,7 @@ class S4(nn.Module):
     @property
     def _dtype(self) -> torch.dtype:
         """The SSM works in float64 if its parameters do, else in float32: half precision would not do."""
-        return torch.float64 if self.log_dt.dtype == torch.float64 else torch.float32
+        return torch.float64 if self.Lambda_re.dtype == torch.float64 else torch.float32
 
     def _system(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Lambda, P, B, dt, one of each a feature."""
@@ -152,7 +165,12 @@ class S4(nn.Module):
         if self.n_ssm != self.d_model:
             share = self.d_model // self.n_ssm
             Lambda, P, B = (x.repeat_interleave(share, dim=-2) for x in (Lambda, P, B))
-        return Lambda, P, B, self.log_dt.to(dtype).exp()
+        return Lambda, P, B, self._dt(dtype)
+
+    def _dt(self, dtype: torch.dtype) -> Tensor:
+        if self.dt_transform == "exp":
+            return self.log_dt.to(dtype).exp()
+        return nn.functional.softplus(self.softplus_inverse_dt.to(dtype))
 
     def _output_map(self, Lambda: Tensor, P: Tensor, dt: Tensor) -> Tensor:
         if self.length is None:
@@ -176,7 +194,7 @@ class S4(nn.Module):
         lengths   (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
         rate      u is sampled at 1/rate of the frequency that the layer was trained at
         """
-        check_input(u, ("batch", "L", self.d_model), self.log_dt, self)
+        check_input(u, ("batch", "L", self.d_model), self.Lambda_re, self)
         check_rate(rate)
         batch, L, _ = u.shape
         if state is not None:
@@ -223,14 +241,14 @@ class S4(nn.Module):
         check_causal("initial_state", self.bidirectional)
         check_count("batch", batch)
         dtype = torch.complex128 if self._dtype == torch.float64 else torch.complex64
-        return torch.zeros(batch, self.d_model, self.d_state // 2, dtype=dtype, device=self.log_dt.device)
+        return torch.zeros(batch, self.d_model, self.d_state // 2, dtype=dtype, device=self.Lambda_re.device)
 
     def step(
         self, u: Float[Tensor, "batch H"], state: Complex[Tensor, "batch H M"], *, rate: float = 1.0
     ) -> tuple[Float[Tensor, "batch H"], Complex[Tensor, "batch H M"]]:
         """One step of the recurrence: y_t (B, H) and the next state, in O(H N)."""
         check_causal("step", self.bidirectional)
-        check_input(u, ("batch", self.d_model), self.log_dt, self)
+        check_input(u, ("batch", self.d_model), self.Lambda_re, self)
         check_rate(rate)
         self.check_state(state, u.shape[0])
         with without_autocast(u):
@@ -280,7 +298,7 @@ class S4(nn.Module):
         """The settings, as they are written in the constructor."""
         return (
             f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
-            f"length={self.length}, n_ssm={self.n_ssm}"
+            f"length={self.length}, n_ssm={self.n_ssm}, dt_transform={self.dt_transform!r}"
         )
 
     def check_state(self, state: Tensor, batch: int) -> None:
@@ -289,9 +307,9 @@ class S4(nn.Module):
         expected = (batch, self.d_model, self.d_state // 2)
         if not isinstance(state, Tensor) or not state.is_complex() or tuple(state.shape) != expected:
             raise wrong_state(state, f"a complex tensor {expected}")
-        if state.layout is not torch.strided or state.device != self.log_dt.device:
+        if state.layout is not torch.strided or state.device != self.Lambda_re.device:
             check_strided("state", state)
-            check_device("state", state, self.log_dt.device)
+            check_device("state", state, self.Lambda_re.device)
 
 
 @MIXERS.register("s4")
@@ -301,6 +319,8 @@ class S4Config(StateSpaceConfig):
 
     length: int | None = set_by_task(None)
     """The one length of training, where there is one: then C~ is the parameter (set by the task)."""
+    dt_transform: DtTransform = "exp"
+    """How dt stays positive: the exponential, or the softplus, of its parameter."""
 
     def build(self, d_model: int) -> nn.Module:
         """A new layer with these settings."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from longwave.layers import MIXERS, NORMS, Block, MixerConfig, S4Config
-from longwave.layers.block import valid_steps
+from longwave.layers.block import DropoutPlace, valid_steps
 from longwave.layers.checks import advice, check_count, check_device, check_known, describe
 from longwave.models import pretrained
 from longwave.models.base import MODELS, ModelConfig, Spec
@@ -33,6 +33,8 @@ class SequenceConfig(ModelConfig):
     """The norm stands before the mixer, not after the residual sum."""
     dropout: float = 0.0
     """Dropout probability."""
+    dropout_after: tuple[DropoutPlace, ...] = ("activation",)
+    """Where features are dropped: after the mixer, after GELU (activation), after the linear layer with its GLU."""
     tie_dropout: bool = False
     """One dropout mask for all steps of a row."""
     glu: bool = True
@@ -247,6 +249,7 @@ def _block(config: SequenceConfig) -> Block:
         norm=config.norm,
         prenorm=config.prenorm,
         dropout=config.dropout,
+        dropout_after=config.dropout_after,
         tie_dropout=config.tie_dropout,
         glu=config.glu,
         feed_forward=config.feed_forward,

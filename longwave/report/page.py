@@ -7,7 +7,7 @@ from typing import Any
 from longwave.data import files
 from longwave.layers.s4 import S4
 from longwave.pictures.kernels import draw_kernels, draw_planes
-from longwave.pictures.style import BLUE, ORANGE
+from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn
 from longwave.report.base import REPORTS, Section, image, score_text
 from longwave.tasks.base import Task
 from longwave.train.folder import RunConfig, RunFolder
@@ -35,7 +35,7 @@ def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, An
     sections = [
         Section("Scores on the test set", _scores(result)),
         *(REPORTS[kind](model, task) if kind in REPORTS else ()),
-        Section("Training", image(lambda: _curves(metrics, task.goal), "loss and validation score over the epochs")),
+        Section("Training", image(lambda: _curves(metrics, task, result), "loss and score over epochs and minutes")),
         *_kernels(model, task),
         Section("Settings", _settings(config, result)),
     ]
@@ -84,22 +84,38 @@ def _scores(result: dict[str, Any]) -> str:
     return f"<table>{''.join(lines)}</table>{notes}"
 
 
-def _curves(metrics: list[dict[str, Any]], goal: str) -> Any:
+def _curves(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -> Any:
+    """Loss over epochs, validation score over epochs and over minutes, beside the best baseline."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 2.6), layout="constrained")
-    epochs = [line["epoch"] for line in metrics]
-    scores, name = [line[f"valid_{goal}"] for line in metrics], goal.replace("_", " ")
+    epochs, minutes = [line["epoch"] for line in metrics], [line["seconds"] / 60 for line in metrics]
+    scores, name = [line[f"valid_{task.goal}"] for line in metrics], task.goal.replace("_", " ")
     panels = figure.subplots(1, 3)
     panels[0].plot(epochs, [line["loss"] for line in metrics], color=BLUE, marker="o", markersize=3)
     panels[0].set(title="loss of the batch before each validation", xlabel="epoch")
-    panels[1].plot(epochs, scores, color=ORANGE, marker="o", markersize=3)
-    panels[1].set(title=f"validation {name}", xlabel="epoch")
-    panels[2].plot([line["seconds"] / 60 for line in metrics], scores, color=ORANGE, marker="o", markersize=3)
-    panels[2].set(title=f"validation {name}", xlabel="minutes of training")
+    for axes, x, label in zip(panels[1:], (epochs, minutes), ("epoch", "minutes of training"), strict=True):
+        axes.plot(x, scores, color=ORANGE, marker="o", markersize=3)
+        axes.set(title=f"validation {name}", xlabel=label)
+        if baseline := _best_baseline(task, result):
+            axes.axhline(baseline[1], color=GREY, linestyle="--", linewidth=1, label=as_drawn(baseline[0]))
+            axes.legend(fontsize=8, frameon=False)
     for axes in panels:
         axes.title.set_fontsize(10)
     return figure
+
+
+def _best_baseline(task: Task, result: dict[str, Any]) -> tuple[str, float] | None:
+    """The name and the validation score of the best baseline, if there is one."""
+    found = {
+        name: splits["valid"][task.goal]
+        for name, splits in result.get("baselines", {}).items()
+        if task.goal in splits.get("valid", {})
+    }
+    if not found:
+        return None
+    best = (max if task.higher_is_better else min)(found, key=lambda name: found[name])
+    return best, found[best]
 
 
 def _settings(config: RunConfig, result: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from longwave.data.tokens import SPECIAL
 from longwave.infer.tokens import probabilities
 from longwave.pictures.style import BLUE, ORANGE
 from longwave.report.base import REPORTS, Section
@@ -66,8 +67,25 @@ def average_features(layer: nn.Embedding, split: TokenSplit, most: int = 1000) -
     return mean
 
 
+def in_words(tokens: Sequence[str], shares: NDArray[np.float64]) -> tuple[list[str], NDArray[np.float64]]:
+    """Words of characters, with the blanks behind them, and the sums of their shares; special tokens stay apart."""
+    starts = [
+        k
+        for k, token in enumerate(tokens)
+        if k == 0 or token in SPECIAL or tokens[k - 1] in SPECIAL or (tokens[k - 1].isspace() and not token.isspace())
+    ]
+    ends = [*starts[1:], len(tokens)]
+    words = ["".join(tokens[start:end]) for start, end in zip(starts, ends, strict=True)]
+    return words, np.add.reduceat(shares, starts)
+
+
 def coloured(tokens: Sequence[str], shares: NDArray[np.float64], separator: str) -> str:
-    """Tokens as HTML: what speaks for the predicted class on blue, what speaks against it on orange."""
+    """Tokens as HTML: what speaks for the predicted class on blue, what speaks against it on orange.
+
+    Without a separator tokens are characters: a word has the colour of their sum, as single letters cannot be read.
+    """
+    if not separator:
+        tokens, shares = in_words(tokens, shares)
     bound = float(np.quantile(np.abs(shares), 0.98)) or float(np.abs(shares).max()) or 1.0
     shades = np.rint(SHADES * np.clip(shares / bound, -1, 1)).astype(int).tolist()
     pieces = []
@@ -104,7 +122,7 @@ def report(model: Any, task: TokenTask) -> list[Section]:
         f"<p>{count:,} of {len(split):,} are misclassified. The most confident mistakes, and some that are right, of "
         f"those with up to {READABLE:,} {task.kind.unit}s. Blue speaks for the predicted class against the second "
         "likeliest, orange for the second: integrated gradients of the difference of their logits at the embedding, "
-        "from the average of the training set.</p>"
+        f"from the average of the training set{'' if task.kind.separator else ', added up over each word'}.</p>"
     )
     for k, index in enumerate(shown):
         length = int(batch["lengths"][k])

@@ -61,6 +61,10 @@ class TaskConfig(Settings):
         """The task with its data, from `data_dir`, else LONGWAVE_DATA, else the user's cache."""
         raise TypeError(f"{type(self).__name__} does not say how to build its task")
 
+    def on_random_data(self, rows: int, seed: int = 0) -> "Task":
+        """The task on so many random examples of full length, without its data, to measure a step of training on."""
+        raise ValueError(f"task: the shapes of {self.kind} are not known without its data; train a few steps instead")
+
     def in_folder(self, folder: Path) -> Self:
         """The settings for a run in `folder`, where data that came as arrays was stored beside it."""
         return self

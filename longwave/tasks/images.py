@@ -46,6 +46,11 @@ class ImageSet:
     permuted: bool = False
     flips: bool = False  # a mirrored image shows the same thing; a mirrored digit does not
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of an image."""
+        return (28, 28, 1) if self.data == "mnist" else (32, 32, 3)
+
 
 SETS = {
     "smnist": ImageSet("mnist", DIGITS, 0.9963),
@@ -235,6 +240,29 @@ class ImageConfig(TaskConfig):
     def build(self, data_dir: Path | None = None) -> ImageTask:
         """The task with its images."""
         return load(self.data, self.augment, self.split_seed, data_dir)
+
+    def on_random_data(self, rows: int, seed: int = 0) -> ImageTask:
+        """The task on random pixels."""
+        chosen, draw = SETS[self.data], np.random.default_rng(seed)
+        height, width, channels = chosen.shape
+        pixels = draw.integers(256, size=(rows, height, width, channels), dtype=np.uint8)
+        mean, deviation = _statistics(pixels)
+        order = permutation(height * width) if chosen.permuted else None
+        scale = np.array(mean, np.float32), np.array(deviation, np.float32)
+        images = Images(pixels, draw.integers(len(chosen.classes), size=rows), order, *scale)
+        counts = tuple(np.bincount(images.labels, minlength=len(chosen.classes)).tolist())
+        return ImageTask(
+            name=self.data,
+            train=images,
+            valid=images,
+            test=images,
+            inputs=ClassifierInput(classes=chosen.classes, mean=mean, deviation=deviation, length=height * width),
+            counts=dict.fromkeys(("train", "valid", "test"), counts),
+            size=(height, width),
+            order=order,
+            crops=PADDING if self.augment else 0,
+            flips=self.augment and chosen.flips,
+        )
 
     def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
         """New images, as pixels from 0 to 255, row by row, in the form that a trained model sees; and notes."""

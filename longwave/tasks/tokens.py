@@ -6,7 +6,7 @@ so that padding has no effect; every example is scored.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -84,6 +84,7 @@ class TokenSet:
     unit: str  # what one token is called
     separator: str  # what stands between the tokens of a text
     paper: float  # accuracy of S4 in tab:lra, with the updated settings
+    tokens: int  # how many there are in the published training set, the special ones apart; rare ones are not counted
     read: Callable[[Path | None, int, Progress], Published]  # from a data folder, cut to so many tokens
     name_of: Callable[[int], str]  # the token with one of the reader's codes
     pieces: Callable[[str], Sequence[str]]  # the tokens of a text
@@ -104,8 +105,8 @@ def _read_reviews(data_dir: Path | None, most: int, progress: Progress) -> Publi
 
 
 SETS = {
-    "listops": TokenSet(tuple("0123456789"), "token", " ", 0.596, _read_listops, listops.name_of, listops.pieces),
-    "imdb": TokenSet(("negative", "positive"), "character", "", 0.8682, _read_reviews, chr, tuple),
+    "listops": TokenSet(tuple("0123456789"), "token", " ", 0.596, 15, _read_listops, listops.name_of, listops.pieces),
+    "imdb": TokenSet(("negative", "positive"), "character", "", 0.8682, 131, _read_reviews, chr, tuple),
 }
 
 
@@ -182,23 +183,38 @@ class TokensConfig(TaskConfig):
             splits |= self._validated(splits, notes)
         elif self.validation == "test":
             raise ValueError(f"validation: {self.data} has a validation set of its own; expected train, got test")
-        classes = len(kind.classes)
-        counts = {name: np.bincount(part.labels, minlength=classes) for name, part in splits.items()}
+        counts = self._counts(splits)
         check_classes(counts, kind.classes, published.origin, ", or take more examples", notes)
+        task = self._task(splits, vocabulary)
+        return replace(task, origin=published.origin, notes=tuple(notes), digest=known)
+
+    def on_random_data(self, rows: int, seed: int = 0) -> TokenTask:
+        """The task on random tokens, of the vocabulary's size and of full length."""
+        kind, draw = SETS[self.data], np.random.default_rng(seed)
+        vocabulary = Vocabulary((*SPECIAL, *(f"token {k}" for k in range(kind.tokens))))
+        lengths = np.full(rows, self.length - 1)
+        tokens = draw.integers(len(SPECIAL), vocabulary.size, lengths.sum())
+        split = TokenSplit.of(tokens, lengths, draw.integers(len(kind.classes), size=rows))
+        return self._task(dict.fromkeys(("train", "valid", "test"), split), vocabulary)
+
+    def _task(self, splits: dict[str, TokenSplit], vocabulary: Vocabulary) -> TokenTask:
+        kind, counts = SETS[self.data], self._counts(splits)
         return TokenTask(
             name=self.data,
             train=splits["train"],
             valid=splits["valid"],
             test=splits["test"],
             paper={"accuracy": kind.paper},
-            origin=published.origin,
-            notes=tuple(notes),
             inputs=TokenInput(classes=kind.classes, vocabulary=vocabulary.size, length=self.length),
             counts={name: tuple(counts[name].tolist()) for name in ("train", "valid", "test")},
-            digest=known,
             vocabulary=vocabulary,
             kind=kind,
         )
+
+    def _counts(self, splits: dict[str, TokenSplit]) -> dict[str, NDArray[np.int64]]:
+        """Examples of each class, by split."""
+        classes = len(SETS[self.data].classes)
+        return {name: np.bincount(part.labels, minlength=classes) for name, part in splits.items()}
 
     def _validated(self, splits: dict[str, TokenSplit], notes: list[str]) -> dict[str, TokenSplit]:
         """A training and a validation set, where no validation set was published."""

@@ -101,7 +101,13 @@ class Run:
         self.model: Any = experiment.model.build()
         optim = experiment.optim
         groups = param_groups(
-            self.model, optim.lr, optim.weight_decay, optim.ssm_lr, optim.dt_lr, decay_norms=optim.decay_norms
+            self.model,
+            optim.lr,
+            optim.weight_decay,
+            optim.ssm_lr,
+            optim.dt_lr,
+            optim.c_lr,
+            decay_norms=optim.decay_norms,
         )
         optimizer = torch.optim.AdamW(groups)
         self.base_rates = [group["lr"] for group in optimizer.param_groups]
@@ -153,7 +159,7 @@ class Run:
             started = time.perf_counter()
             split = self.task.train_at(at.epoch, self.config.seed)
             for batch, is_ours in self._load(split, self._order(at.epoch)[at.batch :]):
-                loss = self._step(batch, is_ours)
+                loss = self.step(batch, is_ours)
                 at.batch += 1
                 at.step += 1
                 self.display.step(at.epoch, at.batch, loss, self._factor())
@@ -187,7 +193,7 @@ class Run:
         terms = self._sum_over_processes(float(self.task.count(batch) * is_ours))
         return self._sum_over_processes(loss) / max(1.0, terms)
 
-    def _step(self, batch: Batch, is_ours: bool = True) -> float:
+    def step(self, batch: Batch, is_ours: bool = True) -> float:
         """One optimiser step; a batch that is not ours counts nothing, but takes part in what all processes do.
 
         The loss is a sum over the terms of the whole batch, in all its parts and processes, over their number. So each
@@ -228,7 +234,9 @@ class Run:
         optim, step = self.experiment.optim, self.position.step
         warm = min(1.0, (step + 1) / optim.warmup) if optim.warmup else 1.0
         if optim.schedule == "cosine":
-            total = max(1, self.steps - optim.warmup)
+            fitted = self.position.steps is not None  # to the minutes, and the schedule with them
+            steps = self.steps if fitted or optim.decay_steps is None else optim.decay_steps
+            total = max(1, steps - optim.warmup)
             progress = min(1.0, max(0, step - optim.warmup) / total)
             return warm * 0.5 * (1 + math.cos(math.pi * progress))
         return warm * (self.position.rate if optim.schedule == "plateau" else 1.0)

@@ -1,10 +1,26 @@
 """Benches at sizes that take no time."""
 
+import dataclasses
 import json
 
 import pytest
 
-from longwave.bench import accuracy, attention, generation, kernel, layer, lssl, train
+from longwave.bench import accuracy, attention, generation, kernel, layer, lssl, step, train
+from longwave.experiments import EXPERIMENTS
+
+
+class TinyExperiments:
+    """The experiments, with a task, a model and a batch that take no time."""
+
+    def find(self, name):
+        found = EXPERIMENTS.find(name)
+        return dataclasses.replace(
+            found,
+            task=dataclasses.replace(found.task, length=12),
+            model=dataclasses.replace(found.model, d_model=4, n_layers=1),
+            loop=dataclasses.replace(found.loop, batch_size=5),
+        )
+
 
 TINY = {
     accuracy: {"LENGTHS": ((17, 3), (32, 3)), "N": 8},
@@ -16,6 +32,7 @@ TINY = {
     kernel: {"H": 2, "N": 8, "LENGTHS": (16, 32)},
     layer: {"H": 2, "N": 8, "SHAPES": ((2, 16), (1, 32)), "GROWTH_EXPONENTS": range(4, 7), "STEPS": (10, 20)},
     lssl: {"L": 32, "DIMENSIONS": (8, 16)},
+    step: {"EXPERIMENTS": TinyExperiments()},
     train: {"BATCH": 2, "L": 16, "H": 4, "LAYERS": 1},
 }
 

@@ -202,14 +202,14 @@ import os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from longwave.cli.main import main
 from longwave.train.loop import Run
-step = Run._step
+step = Run.step
 
 def struck(self, *arguments):
     if self.position.step == 1:
         os.kill(os.getpid(), signal.SIGINT)
     return step(self, *arguments)
 
-Run._step = struck
+Run.step = struck
 main({[*TRAIN, "--out", "run"]!r})
 """
     run = run_python(code, cwd=Path.cwd(), threads=torch.get_num_threads())  # the same bits need as many

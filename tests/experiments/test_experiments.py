@@ -14,7 +14,7 @@ from longwave.cli import _early
 from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig, OptimConfig
 from longwave.infer.base import GENERATORS, PREDICTORS
 from longwave.layers import MIXERS, S4Config
-from longwave.models import ResNetConfig, SequenceConfig, Spec
+from longwave.models import ResNetConfig, SequenceConfig
 from longwave.report.base import REPORTS
 from longwave.settings import dumps
 from longwave.tasks.base import TASKS
@@ -68,18 +68,24 @@ def test_settings_of_format_1_are_still_read(name):
     """Then the settings of all mixers stood beside those of the model, TensorBoard was the only tracker, and the kinds
     of the first task and the first model were not said.
     """
-    content = json.loads(dumps(EXPERIMENTS[name]))
+    expected = EXPERIMENTS[name]
+    if hasattr(getattr(expected.model, "mixer", None), "dt_transform"):  # dt was then always stored as its logarithm
+        mixer = dataclasses.replace(expected.model.mixer, dt_transform="exp")
+        expected = dataclasses.replace(expected, model=dataclasses.replace(expected.model, mixer=mixer))
+    content = json.loads(dumps(expected))
     content["loop"]["tensorboard"] = content["loop"].pop("tracker") is not None
     if content["model"]["kind"] == "SequenceModel":
         mixer = content["model"].pop("mixer")
+        mixer.pop("dt_transform", None)
         others = {"heads": 4, "d_attention": None, "rotary": True, "features": 256}
         content["model"] |= {**others, **mixer, "mixer": mixer["kind"], "kind": "SequenceModel"}
-    assert Experiment.from_dict(content) == EXPERIMENTS[name]
+    assert Experiment.from_dict(content) == expected
 
 
 def test_the_first_runs_did_not_say_their_kinds_and_are_still_read():
     content = json.loads(dumps(EXPERIMENTS.find("etth1-24")))
     mixer = content["model"].pop("mixer")
+    del mixer["dt_transform"]
     content["model"] |= {**mixer, "mixer": mixer["kind"]}
     for part in ("task", "model"):
         del content[part]["kind"]
@@ -223,11 +229,15 @@ def test_the_paper_s_settings_of_the_long_range_arena_are_those_of_its_tables(
     states = 4 if updated else 64
     assert (e.model.n_layers, e.model.d_model, e.model.norm, e.model.prenorm) == (layers, width, "batch", prenorm)
     assert (e.model.glu, e.model.mixer.bidirectional, e.model.mixer.d_state) == (updated, updated, states)
-    assert (e.model.dropout, e.model.decoder) == (0.0, "mean")
+    assert (e.model.dropout, e.model.tie_dropout, e.model.decoder) == (0.0, True, "mean")
+    assert e.model.dropout_after == (("mixer", "activation", "linear") if updated else ("activation", "linear"))
+    assert e.model.mixer.dt_transform == ("softplus" if updated else "exp")
     assert (e.optim.lr, e.optim.weight_decay, e.optim.warmup, e.optim.ssm_lr) == (rate, decay, warmup, 0.001)
     assert (e.optim.schedule, e.optim.decay_norms) == (("cosine", False) if updated else ("plateau", True))
+    assert (e.optim.dt_lr, e.optim.c_lr) == ((rate, None) if updated else (None, 0.001))
     assert (e.loop.batch_size, e.loop.epochs) == (batch, epochs)
-    spec = Spec(input_size=1, output_size=classes, vocabulary=vocabulary, decoders=("mean", "last"))
+    spec = e.task.on_random_data(rows=1).spec
+    assert (spec.output_size, spec.vocabulary) == (classes, vocabulary)
     with torch.device("meta"):
         model = e.model.resolve(spec).build()
     half, copies = states // 2, 1 if updated else width  # complex numbers of a state; distinct Lambda, P and B

@@ -9,7 +9,7 @@ from mixer_settings import SMALL, known
 from torch import nn
 
 from longwave.layers import MIXERS, NORMS, S4, Block, make_mixer
-from longwave.layers.block import Dropout, MaskedBatchNorm, valid_steps
+from longwave.layers.block import DROPOUT_PLACES, Dropout, MaskedBatchNorm, valid_steps
 
 H, L, CLOSE = 4, 12, 1e-9
 SETTINGS = [
@@ -59,6 +59,13 @@ def make(settings, mixer="s4", bidirectional=False, **more):
                 for values in (module.running_mean, module.running_var, module.weight, module.bias):
                     values.copy_(torch.rand(H) + 0.5)
     return block
+
+
+class Same(nn.Module):
+    """A mixer that passes on what it gets."""
+
+    def forward(self, u, state=None, *, lengths=None, rate=1.0, need_state=True):
+        return u, None
 
 
 def gradients(block, x, **arguments):
@@ -306,11 +313,6 @@ def test_dropout_keeps_the_mean_and_does_nothing_in_evaluation(tied):
 @pytest.mark.parametrize("feed_forward", [0, 6])
 def test_tied_dropout_in_a_block_is_constant_over_length(feed_forward):
     """A constant input and a mixer that passes it on: with tied masks every step comes out alike."""
-
-    class Same(nn.Module):
-        def forward(self, u, state=None, *, lengths=None, rate=1.0, need_state=True):
-            return u, None
-
     x = torch.randn(2, 1, H).expand(2, L, H)
     tied = Block(Same(), H, dropout=0.5, tie_dropout=True, feed_forward=feed_forward)
     untied = Block(Same(), H, dropout=0.5, tie_dropout=False, feed_forward=feed_forward)
@@ -318,6 +320,38 @@ def test_tied_dropout_in_a_block_is_constant_over_length(feed_forward):
     torch.testing.assert_close(y, y[:, :1].expand_as(y), rtol=CLOSE, atol=CLOSE)
     y = untied(x)[0]
     assert not torch.allclose(y, y[:, :1].expand_as(y))
+
+
+@pytest.mark.parametrize("glu", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("places", [(), ("mixer",), ("activation",), ("linear",), DROPOUT_PLACES], ids="-".join)
+def test_dropout_is_where_the_settings_say(places, tied, glu):
+    """The block written out in plain torch with the masks of the same seed: one after each place, in this order."""
+    block = Block(Same(), H, dropout=0.5, dropout_after=places, tie_dropout=tied, glu=glu)
+    x, steps = torch.randn(3, L, H), 1 if tied else L
+
+    def dropped(z, place):
+        if place not in places:
+            return z
+        return z * torch.nn.functional.dropout(torch.ones(3, steps, H), 0.5)
+
+    torch.manual_seed(5)
+    y = block(x)[0]
+    torch.manual_seed(5)
+    z = dropped(block.norm(x), "mixer")
+    z = dropped(torch.nn.functional.gelu(z), "activation")
+    z = block.linear(z)
+    z = dropped(torch.nn.functional.glu(z) if glu else z, "linear")
+    torch.testing.assert_close(y, x + z, rtol=CLOSE, atol=CLOSE)
+    plain = Block(Same(), H, glu=glu).eval()
+    plain.load_state_dict(block.state_dict())
+    assert torch.equal(block.eval()(x)[0], plain(x)[0])  # in evaluation nothing is dropped, by the same ops
+
+
+def test_a_place_of_dropout_that_a_block_does_not_have_is_refused():
+    for wrong in (("mixer", "glu"), "mixer"):
+        with pytest.raises(ValueError, match=r"^dropout_after: expected some of mixer, activation, linear, as a tuple"):
+            Block(Same(), H, dropout_after=wrong)
 
 
 # Gradients, weights, errors

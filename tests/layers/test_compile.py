@@ -15,7 +15,7 @@ from longwave import S4
 torch.manual_seed(0)
 u = torch.randn(2, 9, 4)
 lengths = torch.tensor([3, 9])
-ALL = [{}, {"init": "legt", "n_ssm": 2, "length": 9}, {"bidirectional": True}]
+ALL = [{}, {"init": "legt", "n_ssm": 2, "length": 9, "dt_transform": "softplus"}, {"bidirectional": True}]
 CAUSAL = ALL[:-1]
 
 def check(name, value, true, bound=1e-5):
@@ -70,7 +70,7 @@ for options in CAUSAL:
     def changed():
         with torch.no_grad():
             step(u[:, 0], state)
-            layer.log_dt.add_(1)
+            layer.get_parameter(*layer.DT_PARAMETERS).add_(1)
             check(f"{options} changed", step(u[:, 0], state), layer.step(u[:, 0], state))
 
     attempt(f"{options} changed", changed)

@@ -22,7 +22,8 @@ from longwave.layers import MIXERS, make_mixer
 H = 8
 LONG = 150  # more than a block of linear attention (128), and more than two sizes of a cache (64, 128)
 CLOSE = 1e-12  # float64; the worst that was seen is below 3e-14
-every_mixer = pytest.mark.parametrize("name", MIXERS)
+SOFTPLUS = "s4 softplus"  # the layer whose parameters depend most on its settings
+every_mixer = pytest.mark.parametrize("name", [*MIXERS, SOFTPLUS])
 mixers = st.sampled_from(sorted(MIXERS))
 both_ways = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal", "bidirectional"])
 
@@ -33,7 +34,9 @@ def make(name, seed=0, dtype=torch.float64, **options):
     torch.set_default_dtype(dtype)
     try:
         small = {"d_state": 6, "heads": 2, "features": 24, "dt_min": 0.01, "dt_max": 0.3}
-        return make_mixer(name, H, **known(name, **small | options))
+        kind, _, transform = name.partition(" ")
+        more = {"dt_transform": transform} if transform else {}
+        return make_mixer(kind, H, **known(kind, **small | more | options))
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -428,7 +431,7 @@ def test_a_step_is_never_stale(name):
 @every_mixer
 def test_a_rate_is_taken_by_state_spaces_and_refused_by_the_rest(name):
     layer, u = make(name), signal()
-    if name in ("s4", "lssl"):
+    if name in ("s4", SOFTPLUS, "lssl"):
         assert error(layer(u, rate=2.0)[0], layer(u)[0]) > 0.01
         y_t, _ = layer.step(u[:, 0], layer.initial_state(2), rate=2.0)
         close(y_t, layer(u, rate=2.0)[0][:, 0])
@@ -493,7 +496,7 @@ def test_a_bidirectional_layer_refuses_states_and_says_what_to_do(name, what, ca
 def test_a_size_that_is_none_is_refused(name):
     for value in (0, -2, 4.0, True):
         with pytest.raises(ValueError, match=f"^d_model: expected a whole number, at least 1, got {value!r}$"):
-            make_mixer(name, value)
+            make_mixer(name.partition(" ")[0], value)
 
 
 def test_an_unknown_mixer_is_refused_with_the_known_ones():

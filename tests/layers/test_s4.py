@@ -114,8 +114,9 @@ def test_a_new_layer_holds_the_initialisation(init):
         close(ssm.B[h], B, 1e-15)
 
 
-def test_dt_starts_log_uniform_between_its_bounds():
-    dt = S4(4096, 2, dt_min=0.002, dt_max=0.05).ssm().dt.log()
+@pytest.mark.parametrize("transform", ["exp", "softplus"])
+def test_dt_starts_log_uniform_between_its_bounds(transform):
+    dt = S4(4096, 2, dt_min=0.002, dt_max=0.05, dt_transform=transform).ssm().dt.log()
     low, high = math.log(0.002), math.log(0.05)
     assert dt.min() >= low - 1e-6
     assert dt.max() <= high + 1e-6
@@ -663,6 +664,42 @@ def test_a_copy_is_a_layer_of_its_own(duplicate):
         assert (y - y_other).abs().max() > 1e-3
 
 
+# What dt is stored through
+
+
+@pytest.mark.parametrize("options", [{}, {"length": 20, "n_ssm": 1}, {"bidirectional": True}])
+def test_layers_of_one_seed_compute_the_same_whatever_dt_is_stored_through(options):
+    """Both start from the same dt, so that kernel, outputs and the gradients of all but dt agree."""
+    plain, soft, u = make(**options), make(dt_transform="softplus", **options), signal()
+    close(soft.ssm().dt, plain.ssm().dt, 1e-14)
+    close(soft.kernel(20), plain.kernel(20), 1e-11)
+    for layer in (plain, soft):
+        layer(u)[0].square().sum().backward()
+    shared = [name for name, _ in plain.named_parameters() if name != "log_dt"]
+    for name in shared:
+        close(soft.get_parameter(name).grad, plain.get_parameter(name).grad, 1e-9)
+    # d dt/d log dt = dt, and d dt/d x = sigmoid(x) = 1 - exp(-dt) where dt = softplus(x).
+    dt = plain.ssm().dt
+    close(soft.softplus_inverse_dt.grad / -torch.expm1(-dt), plain.log_dt.grad / dt, 1e-9)
+
+
+def test_float32_keeps_the_smallest_steps_through_softplus():
+    """The inverse is taken in float64: log(expm1(dt)) of a small dt would lose what float32 has of it."""
+    plain, soft = (
+        make(64, 2, dtype=torch.float32, dt_min=1e-4, dt_max=1e-3, dt_transform=transform)
+        for transform in ("exp", "softplus")
+    )
+    close(soft.ssm().dt, plain.ssm().dt, 1e-5)
+
+
+def test_a_parameter_is_named_for_what_it_holds_and_refused_under_another_transform():
+    """An old checkpoint has log_dt, and loads as it did; it is never read as something else."""
+    plain, soft = make(), make(dt_transform="softplus")
+    assert set(plain.state_dict()) ^ set(soft.state_dict()) == {"log_dt", "softplus_inverse_dt"}
+    with pytest.raises(RuntimeError, match=r'Missing key.*"softplus_inverse_dt"(.|\n)*Unexpected key.*"log_dt"'):
+        soft.load_state_dict(plain.state_dict())
+
+
 def test_torch_save_of_a_stepped_layer_is_as_small_as_a_fresh_one(tmp_path):
     layer = S4(64, 64)
     torch.save(layer, tmp_path / "fresh")
@@ -677,11 +714,11 @@ def test_torch_save_of_a_stepped_layer_is_as_small_as_a_fresh_one(tmp_path):
 
 def add(layer):
     with torch.no_grad():
-        layer.log_dt.add_(0.5)
+        layer.get_parameter(*layer.DT_PARAMETERS).add_(0.5)
 
 
 def add_to_data(layer):
-    layer.log_dt.data.add_(0.5)
+    layer.get_parameter(*layer.DT_PARAMETERS).data.add_(0.5)
 
 
 def optimise(layer):

@@ -49,6 +49,12 @@ def test_an_unknown_init_is_refused_with_the_known_ones(init):
         S4(4, 4, init=init)
 
 
+@pytest.mark.parametrize("transform", ["square", "Exp", None])
+def test_an_unknown_transform_of_dt_is_refused_with_the_known_ones(transform):
+    with pytest.raises(ValueError, match=f"^dt_transform: expected one of exp, softplus, got {transform!r}$"):
+        S4(4, 4, dt_transform=transform)
+
+
 @pytest.mark.parametrize("n_ssm", [3, 5, 8])
 def test_an_n_ssm_that_does_not_divide_is_refused(n_ssm):
     with pytest.raises(ValueError, match=f"^n_ssm: expected a divisor of d_model = 4, got {n_ssm}$"):

@@ -213,7 +213,7 @@ def test_a_run_stopped_before_its_first_step_goes_on_as_if_it_had_not(task, tmp_
         folder.write_config({})
         if name == "stopped":
             with monkeypatch.context() as patch:
-                patch.setattr(Run, "_step", _interrupt)
+                patch.setattr(Run, "step", _interrupt)
                 with pytest.raises(Interrupted):
                     Run(folder, task, quiet=True).fit(resume=False)
             assert [line["step"] for line in folder.metrics()] == [0]

@@ -434,7 +434,8 @@ def folder(tmp_path):
 @pytest.mark.parametrize("block", ["layer-after", "batch-before-glu-feedforward"])
 @every_head
 def test_a_saved_model_comes_back_to_the_bit(head, block, dtype, tmp_path):
-    model = make(head, block, n_ssm=2, length=L, trainable=False).to(dtype)
+    places = {"dropout": 0.1, "dropout_after": ("mixer", "linear")}
+    model = make(head, block, n_ssm=2, length=L, trainable=False, dt_transform="softplus", **places).to(dtype)
     model.save_pretrained(tmp_path)
     back = SequenceModel.from_pretrained(tmp_path)
     assert back.config == model.config
@@ -457,6 +458,28 @@ def test_a_saved_model_is_two_files_with_a_version(folder):
     content = json.loads((folder / "config.json").read_text())
     assert content["format"] == FORMAT
     assert content["config"]["d_model"] == 4
+
+
+def test_a_model_that_was_saved_before_there_were_choices_has_the_first_of_them(folder):
+    """dt was stored as its logarithm, and dropout came after GELU alone."""
+    content = json.loads((folder / "config.json").read_text())
+    del content["config"]["mixer"]["dt_transform"], content["config"]["dropout_after"]
+    before = SequenceModel.from_pretrained(folder)
+    (folder / "config.json").write_text(json.dumps(content))
+    model = SequenceModel.from_pretrained(folder)
+    assert model.config == before.config
+    assert (model.config.mixer.dt_transform, model.config.dropout_after) == ("exp", ("activation",))
+
+
+@pytest.mark.parametrize("wrong", ["mixer", ["glu"], 3], ids=repr)
+def test_places_of_dropout_in_a_file_are_checked(folder, wrong):
+    content = json.loads((folder / "config.json").read_text())
+    content["config"]["dropout_after"] = wrong
+    (folder / "config.json").write_text(json.dumps(content))
+    with pytest.raises(
+        ValueError, match=r'dropout_after: expected a list, each "mixer" or "activation" or "linear", got'
+    ):
+        SequenceModel.from_pretrained(folder)
 
 
 def test_the_same_weights_are_the_same_bytes(folder, tmp_path):

@@ -22,6 +22,8 @@ KINDS = {
     "legt": {"init": "legt"},
     "shared systems": {"n_ssm": 2},
     "truncated": {"length": 9},
+    "softplus": {"dt_transform": "softplus"},
+    "dropout everywhere": {"dropout": 0.5, "dropout_after": ("mixer", "activation", "linear")},
     "few states": {"d_state": 6},
     "one vector of states": {"d_state": 16},
     "mean of numbers": {"decoder": "mean", "vocabulary": 0, "input_size": 3, "output_size": 2},

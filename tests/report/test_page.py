@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from token_files import write_reviews
 from longwave.experiments import EXPERIMENTS
 from longwave.report import classification, density, text
 from longwave.report.base import REPORTS, table
-from longwave.report.page import write_report
+from longwave.report.page import _curves, write_report
 from longwave.tasks.base import TASKS
 from longwave.tasks.classification import ClassifyConfig
 from longwave.tasks.forecasting import ForecastConfig
@@ -117,6 +118,20 @@ def test_the_scores_stand_beside_the_baselines_and_the_paper(tmp_path):
     assert re.search(r"<td>class prior</td><td class=\"n\">0\.\d{4}</td>", page)
     assert re.search(r"<td>S4, the paper</td><td class=\"n\">0\.9963</td><td class=\"n\">-</td>", page)
     assert "12 parameters, 3 steps, 0.1 minutes" in page
+
+
+@pytest.mark.parametrize(("higher", "best"), [(True, ("good", 0.7)), (False, ("bad", 0.2))])
+def test_the_curves_of_a_score_have_the_best_baseline_beside_them(higher, best):
+    lines = [{"epoch": k, "loss": 1.0 / k, "seconds": 90.0 * k, "valid_score": k / 3} for k in (1, 2)]
+    task = SimpleNamespace(goal="score", higher_is_better=higher)
+    baselines = {name: {"valid": {"score": value}} for name, value in (("good", 0.7), ("bad", 0.2))}
+    _, epochs, minutes = _curves(lines, task, {"baselines": {**baselines, "other": {"valid": {}}}}).axes
+    assert epochs.lines[0].get_xdata().tolist() == [1, 2]
+    assert minutes.lines[0].get_xdata().tolist() == [1.5, 3.0]
+    for axes in (epochs, minutes):
+        assert axes.lines[0].get_ydata().tolist() == [1 / 3, 2 / 3]
+        assert (axes.lines[1].get_label(), axes.lines[1].get_ydata()[0]) == best
+    assert len(_curves(lines, task, {}).axes[1].lines) == 1
 
 
 def test_a_kind_without_a_report_has_the_page_that_all_runs_have(tmp_path, monkeypatch):

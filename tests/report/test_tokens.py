@@ -7,7 +7,7 @@ from mixer_settings import sequence_config
 from token_files import write_reviews
 
 from longwave.models import SequenceModel
-from longwave.report.tokens import attribution, average_features, coloured, embedding, report
+from longwave.report.tokens import attribution, average_features, coloured, embedding, in_words, report
 from longwave.tasks.base import call
 from longwave.tasks.tokens import TokensConfig
 
@@ -53,6 +53,17 @@ def test_tokens_are_escaped_and_coloured_by_their_sign():
     assert page.count("<span") == 2
     assert "&lt;b&gt; &amp; </span>x <span" in page
     assert "<span" not in coloured(["a", "b"], np.zeros(2), "")
+
+
+def test_characters_are_coloured_word_by_word_and_their_shares_add_up():
+    tokens, shares = [*"Ab  cd.\n", "<unk>", *"e f", "<eos>"], np.arange(1.0, 14.0)
+    words, sums = in_words(tokens, shares)
+    assert words == ["Ab  ", "cd.\n", "<unk>", "e ", "f", "<eos>"]
+    assert sums.tolist() == [10, 26, 9, 21, 12, 13]
+    assert sums.sum() == shares.sum()
+    page = coloured([*"no yes"], np.array([-1.0, -1.0, 0.0, 2.0, 2.0, -1.0]), "")
+    assert page.count("<span") == 2
+    assert ">no </span><span" in page
 
 
 def test_the_page_shows_texts_of_both_kinds(task, model):

@@ -201,7 +201,7 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch_however_unequal_its_
     for parts in (1, accumulate):
         run = run_of(task, tmp_path / str(parts), optim={"accumulate": parts})
         run.optimizer.zero_grad = lambda: None
-        loss = run._step(batch)
+        loss = run.step(batch)
         found.append({"loss": torch.tensor(loss)} | {name: p.grad for name, p in run.model.named_parameters()})
     torch.testing.assert_close(found[1], found[0], rtol=1e-10, atol=1e-12)
 
@@ -214,7 +214,7 @@ def test_a_batch_in_which_nothing_counts_does_not_break_a_run(tmp_path):
     batch = task.train.batch([index])
     assert task.count(batch) == 0
     run = run_of(task, tmp_path)
-    assert run._step(batch) == 0
+    assert run.step(batch) == 0
     assert all(p.isfinite().all() for p in run.model.parameters())
     run._order = lambda epoch: [[index]]
     assert run._first_loss() == 0

@@ -10,7 +10,7 @@ from image_files import digits, write_cifar10, write_mnist
 
 from longwave.data import catalogue
 from longwave.tasks import images
-from longwave.tasks.images import AugmentedImages, mirrored, permutation, random_bits
+from longwave.tasks.images import AugmentedImages, ImageConfig, mirrored, permutation, random_bits
 
 
 @pytest.fixture
@@ -23,6 +23,16 @@ def data(tmp_path):
 @pytest.fixture
 def smnist(data):
     return images.load("smnist", data_dir=data)
+
+
+@pytest.mark.parametrize("name", images.SETS)
+def test_random_images_ask_the_same_of_a_model_as_those_of_the_files(name, data):
+    random = ImageConfig(name, augment=True).on_random_data(rows=3)
+    assert random.spec == ImageConfig(name, augment=True).build(data).spec
+    batch, again = (ImageConfig(name).on_random_data(3).train.batch([0, 2]) for _ in range(2))
+    assert batch["x"].shape == (2, random.spec.length, random.spec.input_size)
+    assert torch.equal(batch["x"], again["x"])
+    assert random.train_at(0, 0).batch([1])["x"].isfinite().all()
 
 
 # Files

@@ -156,7 +156,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole_though_rows_have_unequal
         folder = tmp_path / str(accumulate)
         run = make_run(folder, replace(experiment, model=experiment.model.resolve(task.spec)), task, quiet=True)
         run.optimizer.step = run.optimizer.zero_grad = lambda: None
-        loss = run._step(task.train.batch(range(10)))
+        loss = run.step(task.train.batch(range(10)))
         gradients.append(torch.cat([p.grad.flatten() for p in run.model.parameters() if p.grad is not None]))
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
     assert math.isfinite(loss)

@@ -40,6 +40,23 @@ def texts(task, split):
     ]
 
 
+def test_random_tokens_are_of_full_length_and_the_published_vocabulary(data):
+    """18 tokens for ListOps, as its files have, and 134 for reviews, as was measured (docs: long-range-arena)."""
+    for name, length, size in (("listops", 2048, 18), ("imdb", 30, 134)):
+        config = TokensConfig(name, length=length)
+        task = config.on_random_data(rows=7)
+        batch = task.train.batch(range(7))
+        assert (tuple(batch["x"].shape), task.spec.vocabulary, task.spec.longest) == ((7, length), size, length)
+        assert batch["lengths"].tolist() == [length] * 7
+        assert batch["x"].max() < size
+        assert task.spec.output_size == len(task.inputs.classes)
+        assert torch.equal(batch["x"], config.on_random_data(rows=7).train.batch(range(7))["x"])
+    assert config.on_random_data(rows=7, seed=1).train.tokens.tolist() != task.train.tokens.tolist()
+    real = TokensConfig("listops", length=2048).build(data).spec
+    random = TokensConfig("listops", length=2048).on_random_data(rows=7).spec
+    assert dataclasses.replace(real, longest=2048) == random
+
+
 # Batches
 
 

@@ -81,7 +81,7 @@ def gradients(folder: Path) -> dict[str, Any]:
                 run = make_run(folder, settings, task, quiet=True)
                 (batch, is_ours), *_ = run._load(task.train, [list(range(rows))])
                 run.optimizer.zero_grad = lambda: None
-                loss = run._step(batch, is_ours)
+                loss = run.step(batch, is_ours)
                 grads = {name: parameter.grad for name, parameter in run.model.named_parameters()}
                 found[f"{rows} {name}, accumulate {accumulate}"] = {"loss": loss, "gradients": grads}
     return found
@@ -106,7 +106,7 @@ def train(folder: Path, task: tiny.Tiny, settings: dict[str, Any], resume: bool 
 def interrupted(folder: Path, task: tiny.Tiny, settings: dict[str, Any], rank: int) -> str:
     """Ctrl-C reaches the last process only, after its fifth step."""
     run = make_run(folder, make_experiment(**settings), task, quiet=True)
-    step = run._step
+    step = run.step
 
     def struck(*arguments: Any) -> float:
         loss = step(*arguments)
@@ -114,7 +114,7 @@ def interrupted(folder: Path, task: tiny.Tiny, settings: dict[str, Any], rank: i
             os.kill(os.getpid(), signal.SIGINT)
         return loss
 
-    run._step = struck  # type: ignore[method-assign]
+    run.step = struck  # type: ignore[method-assign]
     try:
         run.fit(resume=False)
     except Interrupted as note:
@@ -129,7 +129,7 @@ def not_finite(folder: Path) -> str:
     run = make_run(folder, make_experiment(), task, quiet=True)
     (batch, is_ours), *_ = run._load(task.train, [[0, 1, 2, 3]])
     try:
-        run._step(batch, is_ours)
+        run.step(batch, is_ours)
     except TrainingError as error:
         return str(error)
     return "no error"

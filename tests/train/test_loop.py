@@ -263,14 +263,14 @@ def test_an_interrupt_is_no_failure():
 
 
 def strike_before_step(started, at, change):
-    step, calls = started._step, iter(range(1000))
+    step, calls = started.step, iter(range(1000))
 
     def struck(*arguments):
         if next(calls) == at:
             change()
         return step(*arguments)
 
-    started._step = struck
+    started.step = struck
 
 
 def test_a_bad_weight_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(tmp_path):
@@ -371,7 +371,7 @@ class Clock:
 
     def __init__(self, started):
         self.now = 0.0
-        for name, seconds in (("_step", 6.0), ("_validate", 12.0)):
+        for name, seconds in (("step", 6.0), ("_validate", 12.0)):
             setattr(started, name, self._slow(getattr(started, name), seconds))
 
     def _slow(self, function, seconds):
@@ -426,6 +426,27 @@ def test_a_plateau_lowers_the_learning_rate(tmp_path):
     optim = STILL["optim"] | {"schedule": "plateau", "plateau_patience": 1, "plateau_factor": 0.5}
     run(tmp_path, optim=optim, loop={"epochs": 3})
     assert [line["lr"] for line in lines(tmp_path)] == [1e-30, 1e-30, 5e-31, 5e-31, 2.5e-31, 2.5e-31]
+
+
+def test_a_cosine_over_other_steps_than_the_run_s_does_not_reach_zero_or_stays_there(tmp_path):
+    def factors(**optim):
+        experiment = make_experiment(optim={"schedule": "cosine", "warmup": 2} | optim)
+        started = make_run(tmp_path, experiment, make_task(), quiet=True)
+        found = []
+        for step in range(started.steps + 1):
+            started.position.step = step
+            found.append(started._factor())
+        return found
+
+    own = factors()
+    steps = len(own) - 1
+    assert factors(decay_steps=steps) == own
+    assert 0 < factors(decay_steps=2 * steps)[-1] < 1
+    half = factors(decay_steps=steps // 2)
+    assert half[: steps // 2 + 1] != own[: steps // 2 + 1]
+    assert half[steps // 2 :] == [0.0] * (steps + 1 - steps // 2)
+    with pytest.raises(ValueError, match=r"^decay_steps: expected a number from 1 on, got 0$"):
+        make_experiment(optim={"decay_steps": 0})
 
 
 def test_cosine_rises_during_the_warm_up_and_falls_to_zero(tmp_path):
@@ -505,7 +526,7 @@ def gradients_of_a_step(tmp_path, task, **optim):
     started = make_run(tmp_path, make_experiment({"dropout": 0.0}, optim), task, quiet=True)
     (batch, is_ours), *_ = started._load(task.train, [list(range(7))])
     started.optimizer.zero_grad = lambda: None
-    started._step(batch, is_ours)
+    started.step(batch, is_ours)
     return {name: parameter.grad for name, parameter in started.model.named_parameters()}
 
 

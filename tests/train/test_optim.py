@@ -63,11 +63,27 @@ def test_rates_can_be_set_apart():
     assert by_name(param_groups(Model(), lr=0.01, dt_lr=0.0))["dt"]["lr"] == 0.0
 
 
+@pytest.mark.parametrize("transform", ["exp", "softplus"])
+def test_c_may_have_a_rate_of_its_own_and_keeps_its_decay(transform):
+    """The authors' later code: Lambda, P, B and dt at one rate without decay, C at that rate with decay."""
+    model = Model(dt_transform=transform)
+    groups = by_name(param_groups(model, lr=0.01, weight_decay=0.05, c_lr=1e-3))
+    assert names(model, groups["C"]) == {"layers.0.C", "layers.1.0.C_tilde"}
+    assert (groups["C"]["lr"], groups["C"]["weight_decay"]) == (1e-3, 0.05)
+    assert {"layers.0.D", "layers.1.0.D"} <= names(model, groups["rest"])
+    assert len(names(model, groups["dt"])) == 2
+    grouped = [id(p) for group in groups.values() for p in group["params"]]
+    assert sorted(grouped) == sorted(id(p) for p in model.parameters())
+    frozen = by_name(param_groups(Model(dt_transform=transform, trainable=False), lr=0.01, c_lr=1e-3))
+    assert set(frozen) == {"rest", "C"}
+
+
 def test_an_lssl_is_grouped_as_an_s4_is():
     layer = LSSL(4, 8)
     groups = by_name(param_groups(layer, lr=0.01))
     found = {name: names(layer, group) for name, group in groups.items()}
     assert found == {"ssm": {"A", "B"}, "dt": {"log_dt"}, "rest": {"C", "D"}}
+    assert names(layer, by_name(param_groups(layer, lr=0.01, c_lr=0.001))["C"]) == {"C"}
 
 
 def test_norms_and_biases_of_blocks_may_go_without_decay():
@@ -131,7 +147,7 @@ def test_decay_shrinks_c_but_not_the_state_space():
         torch.testing.assert_close(p.detach(), before[name] * (0.95 if name in ("C", "D") else 1.0))
 
 
-@pytest.mark.parametrize("name", ["lr", "weight_decay", "ssm_lr", "dt_lr"])
+@pytest.mark.parametrize("name", ["lr", "weight_decay", "ssm_lr", "dt_lr", "c_lr"])
 @pytest.mark.parametrize("value", [-0.1, math.nan, math.inf])
 def test_a_rate_that_is_none_is_refused(name, value):
     with pytest.raises(ValueError, match=f"^{name}: expected a finite number >= 0, got {value}$"):

@@ -177,13 +177,13 @@ def assert_resumes_to_the_bit(
     experiment = dataclasses.replace(experiment, model=(kind or experiment.model).resolve(task.spec))
     fit(make_run(folder / "never", experiment, task, quiet=True))
     stopped = make_run(folder / "stopped", experiment, task, quiet=True)
-    step = stopped._step
+    step = stopped.step
 
     def step_and_stop(*arguments: Any) -> float:
         stopped._interrupted = stopped.position.step == 5
         return step(*arguments)
 
-    stopped._step = step_and_stop  # type: ignore[method-assign]
+    stopped.step = step_and_stop  # type: ignore[method-assign]
     try:
         fit(stopped)
     except Interrupted:
@@ -337,7 +337,7 @@ def arm(place: str, at: int, signals: Sequence[str] = ("SIGKILL",)) -> None:
 # Where a signal may come: a file about to be moved into its place, or before or after a function.
 PLACES: dict[str, Any] = {
     "in a step": (Tiny, "loss", False),
-    "after a step": (Run, "_step", False),
+    "after a step": (Run, "step", False),
     "before a validation": (Run, "_validate", True),
     "in a validation": (Tiny, "scores", True),
     "in the best weights": "model.safetensors",

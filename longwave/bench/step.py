@@ -1,0 +1,136 @@
+"""One training step of named experiments at their own size, on random data: time, memory and rows a second."""
+
+import math
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from longwave.bench.base import BENCHES, Bench, Progress, Result
+from longwave.bench.measure import available_bytes, in_fresh_process, machine, peak_bytes
+from longwave.bench.tables import Table, megabytes, three_digits
+from longwave.experiments import EXPERIMENTS
+from longwave.tasks.base import Batch
+from longwave.train.folder import RunFolder
+from longwave.train.loop import Run
+
+QUICK_ROWS = 2
+REPEATS = 2
+
+
+@BENCHES.register("step")
+@dataclass(frozen=True)
+class StepBench(Bench):
+    """Run one training step of named experiments, at their own size and batch, on random data of full length.
+
+    No data set is needed. A step that would not fit into the memory that is free is not started; the table then has
+    how much it needs, and --accumulate cuts the batch into parts.
+
+    Example: longwave bench step lra-listops lra-text --accumulate 4
+    """
+
+    names: Positional[Annotated[tuple[str, ...], arg(metavar="[NAME ...]")]] = ("lra-listops", "lra-text")
+    """Experiments, as longwave list --all has them."""
+    accumulate: int | None = None
+    """Parts that a batch is cut into, one after the other, to save memory; by default as the experiment says."""
+
+    duration = "two minutes for each name"
+
+    def check(self) -> None:
+        """Refuse what is no experiment, or has no random data, and a number of parts below 1."""
+        if self.accumulate is not None and self.accumulate < 1:
+            raise ValueError(f"accumulate: expected a number from 1 on, got {self.accumulate}")
+        for name in self.names:
+            EXPERIMENTS.find(name).task.on_random_data(rows=1)
+
+    def run(self, progress: Progress) -> Result:
+        """One row for each experiment; quick: two rows of its batch."""
+        rows = []
+        for name in self.names:
+            progress(f"a training step of {name}")
+            rows.append(in_fresh_process(measure_step, name=name, accumulate=self.accumulate, quick=self.quick))
+        caption = (
+            "a step: forward, backward and AdamW, the faster of two; its processor time, of all threads, is the better "
+            "figure on a busy machine; memory: the peak of the whole process, libraries included"
+        )
+        return {"bench": "step", "machine": machine(), "rows": rows, "caption": caption}
+
+    def tables(self, result: Result) -> list[Table]:
+        """One row for each experiment."""
+        rows, notes = [], []
+        for row in result["rows"]:
+            seconds = row["step_seconds"]
+            rows.append(
+                (
+                    row["name"],
+                    f"{row['parameters']:,}",
+                    f"{row['batch']} x {row['length']:,}",
+                    str(row["parts"]),
+                    _seconds(seconds),
+                    _seconds(row["processor_seconds"]),
+                    megabytes(row["peak_bytes"]),
+                    three_digits(None if seconds is None else row["batch"] / seconds),
+                )
+            )
+            notes += [f"{row['name']}: {row['reason']}"] if row["reason"] else []
+        columns = ("experiment", "parameters", "batch", "parts", "a step", "processor time", "memory", "rows a second")
+        return [Table("One training step", columns, rows, notes, text=("experiment",))]
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{three_digits(value)} s"
+
+
+def measure_step(name: str, accumulate: int | None, quick: bool) -> dict[str, Any]:
+    """Seconds of a step and the peak memory of this process; None, and a reason, if there is too little memory."""
+    experiment = EXPERIMENTS.find(name)
+    batch_size = min(experiment.loop.batch_size, QUICK_ROWS) if quick else experiment.loop.batch_size
+    parts = min(batch_size, accumulate or experiment.optim.accumulate)
+    task = experiment.task.on_random_data(batch_size)
+    experiment = replace(
+        experiment, model=experiment.model.resolve(task.spec), optim=replace(experiment.optim, accumulate=parts)
+    )
+    with tempfile.TemporaryDirectory() as folder:  # nothing is written there: a run just wants one
+        run = Run(RunFolder.create(Path(folder) / "run", experiment, task, None), task, quiet=True, device="cpu")
+    row: dict[str, Any] = {
+        "name": name,
+        "parameters": sum(p.numel() for p in run.model.parameters()),
+        "batch": batch_size,
+        "length": task.spec.length or task.spec.longest,
+        "parts": parts,
+        "step_seconds": None,
+        "processor_seconds": None,
+        "reason": None,
+    }
+    needed = _needed(run, math.ceil(batch_size / parts))
+    available = available_bytes()
+    if needed is not None and available is not None and needed > available:
+        reason = f"not run: it needs about {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB are free"
+        return {**row, "peak_bytes": needed, "reason": f"{reason}; a larger --accumulate needs less"}
+    batch = task.train.batch(range(batch_size))
+    seconds, processor = min(_timed_step(run, batch) for _ in range(1 if quick else REPEATS))
+    return {**row, "step_seconds": seconds, "processor_seconds": processor, "peak_bytes": peak_bytes()}
+
+
+def _needed(run: Run, rows: int) -> int | None:
+    """The peak memory of a step on so many rows at a time, extrapolated from fewer rows, which also warm up."""
+    peaks, counts = [], (1, min(3, rows))
+    for count in counts:
+        run.module.train()
+        run.module(run.task.train.batch(range(count))).loss.backward()
+        run.optimizer.zero_grad()
+        peaks.append(peak_bytes())
+    first, last = peaks
+    if first is None or last is None:
+        return None
+    return last + (rows - counts[1]) * (last - first) // max(1, counts[1] - counts[0])
+
+
+def _timed_step(run: Run, batch: Batch) -> tuple[float, float]:
+    """Seconds of a step, and of the processors in it."""
+    start, processor = time.perf_counter(), time.process_time()
+    run.step(batch)
+    return time.perf_counter() - start, time.process_time() - processor
