@@ -1,10 +1,11 @@
-"""The Long Range Arena: ListOps and Text, with the updated settings, the paper's own, and small ones for a CPU."""
+"""The Long Range Arena, with the updated settings, the paper's own, and small ones for a CPU."""
 
 from dataclasses import replace
 
 from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig
+from longwave.tasks.images import ImageConfig
 from longwave.tasks.tokens import TokensConfig
 
 LISTOPS = TokensConfig("listops", length=2048)
@@ -70,6 +71,37 @@ register(
         LoopConfig(epochs=10, batch_size=16, eval_batch_size=16, bucket=BUCKET),
     ),
 )
+
+# Image
+
+IMAGE = ImageConfig("grey-cifar", split_seed=42)
+DROPPED = SequenceConfig(
+    n_layers=6, d_model=512, mixer=S4Config(bidirectional=True, n_ssm=1), norm="batch", dropout=0.1, tie_dropout=True
+)
+
+register(
+    Experiment(
+        "lra-image",
+        IMAGE,
+        replace(DROPPED, prenorm=False),
+        OptimConfig(lr=0.01, weight_decay=0.05, decay_norms=False, warmup=18_000),
+        LoopConfig(epochs=200, batch_size=50),
+    ),
+    Experiment(
+        "lra-image-original",
+        IMAGE,
+        replace(ORIGINAL, d_model=512, n_layers=6, norm="layer", prenorm=False, dropout=0.2, tie_dropout=True),
+        replace(PLATEAU, lr=0.004, weight_decay=0.01, plateau_patience=20),
+        LoopConfig(epochs=200, batch_size=50),
+    ),
+    Experiment(
+        "lra-image-small",
+        IMAGE,
+        replace(DROPPED, d_model=64, n_layers=4),
+        OptimConfig(lr=0.01, weight_decay=0.05, decay_norms=False, warmup=500),
+        LoopConfig(epochs=20, batch_size=50),
+    ),
+)
 FAMILIES.register("lra")(
     Family(
         "Long Range Arena (the paper's tab:lra)",
@@ -78,6 +110,8 @@ FAMILIES.register("lra")(
             ("lra-listops-original", "the settings before the update"),
             ("lra-text", "film reviews, up to 4,095 characters"),
             ("lra-text-original", "the settings before the update"),
+            ("lra-image", "CIFAR-10 in grey, 1,024 pixels"),
+            ("lra-image-original", "the settings before the update"),
         ],
     )
 )

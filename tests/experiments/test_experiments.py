@@ -181,10 +181,10 @@ def test_the_original_scifar_has_the_parameters_that_the_paper_counts():
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_an_image_experiment_fits_its_model_to_the_images(name, tmp_path):
-    (write_cifar10 if "cifar" in name else write_mnist)(tmp_path)
     experiment = EXPERIMENTS.find(name)
+    (write_cifar10 if "cifar" in experiment.task.data else write_mnist)(tmp_path)
     model = experiment.model.resolve(experiment.task.build(tmp_path).spec)
-    channels, side = (3, 32) if "cifar" in name else (1, 28)
+    channels, side = {"scifar": (3, 32), "grey-cifar": (1, 32)}.get(experiment.task.data, (1, 28))
     assert (model.input_size, model.output_size) == (channels, 10)
     if isinstance(model, ResNetConfig):
         assert (model.height, model.image_width) == (side, side)
@@ -192,7 +192,7 @@ def test_an_image_experiment_fits_its_model_to_the_images(name, tmp_path):
         assert model.mixer.length == side**2
 
 
-@pytest.mark.parametrize("name", [name for name in IMAGES if name.endswith("-small") and "resnet" not in name])
+@pytest.mark.parametrize("name", [n for n in IMAGES if n.endswith("-small") and not n.startswith(("scifar-r", "lra"))])
 def test_a_small_image_model_streams_and_takes_less_than_a_megabyte(name):
     config = EXPERIMENTS.find(name).model
     assert config.streams
@@ -235,6 +235,28 @@ def test_the_paper_s_settings_of_the_long_range_arena_are_those_of_its_tables(
     linear = (width + 1) * width * (2 if updated else 1)
     expected = layers * (ssm + linear + 2 * width) + 2 * width * prenorm
     expected += vocabulary * width + (width + 1) * classes
+    assert sum(p.numel() for p in model.parameters()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "norm", "dropout", "rate", "decay", "warmup"),
+    [("lra-image", "batch", 0.1, 0.01, 0.05, 18_000), ("lra-image-original", "layer", 0.2, 0.004, 0.01, 0)],
+)
+def test_the_paper_s_settings_of_image_are_those_of_its_tables(name, norm, dropout, rate, decay, warmup):
+    """With as many parameters as the sizes say, counted without memory."""
+    e = EXPERIMENTS.find(name)
+    updated = not name.endswith("original")
+    assert (e.model.n_layers, e.model.d_model, e.model.norm, e.model.prenorm) == (6, 512, norm, False)
+    assert (e.model.glu, e.model.mixer.bidirectional, e.model.mixer.d_state) == (updated, updated, 64)
+    assert (e.model.dropout, e.model.tie_dropout, e.model.decoder) == (dropout, True, "mean")
+    assert (e.optim.lr, e.optim.weight_decay, e.optim.warmup, e.optim.ssm_lr) == (rate, decay, warmup, 0.001)
+    assert (e.optim.schedule, e.optim.decay_norms) == (("cosine", False) if updated else ("plateau", True))
+    assert (e.loop.batch_size, e.loop.epochs, e.task.split_seed) == (50, 200, 42)
+    with torch.device("meta"):
+        model = e.model.resolve(Spec(input_size=1, output_size=10, length=1024, decoders=("mean", "last"))).build()
+    copies, ways = (1, 2) if updated else (512, 1)  # distinct Lambda, P and B; directions, and halves of the GLU
+    ssm = 512 + copies * 32 * 6 + 512 * 32 * 2 * ways + 512  # dt; Lambda, P, B; C; D
+    expected = 6 * (ssm + 513 * 512 * ways + 2 * 512) + 2 * 512 + 513 * 10
     assert sum(p.numel() for p in model.parameters()) == expected
 
 
