@@ -1,11 +1,12 @@
 """The Long Range Arena, with the updated settings, the paper's own, and small ones for a CPU."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
 from longwave.layers import S4Config
-from longwave.models import SequenceConfig
+from longwave.models import PairConfig, SequenceConfig
 from longwave.tasks.images import ImageConfig
+from longwave.tasks.pairs import PairsConfig
 from longwave.tasks.tokens import TokensConfig
 
 LISTOPS = TokensConfig("listops", length=2048)
@@ -102,6 +103,48 @@ register(
         LoopConfig(epochs=20, batch_size=50),
     ),
 )
+
+# Retrieval
+
+RETRIEVAL = PairsConfig("aan", length=4000)
+SYNTHETIC = PairsConfig("retrieval-synthetic", length=1100)
+
+
+def _pair(model: SequenceConfig) -> PairConfig:
+    """The same settings for pairs of sequences."""
+    return PairConfig(**{field.name: getattr(model, field.name) for field in fields(model)})
+
+
+register(
+    Experiment(
+        "lra-retrieval",
+        RETRIEVAL,
+        _pair(replace(WIDE, prenorm=True)),
+        replace(STEADY, warmup=5_000),
+        LoopConfig(epochs=20, batch_size=64, eval_batch_size=64, bucket=BUCKET),
+    ),
+    Experiment(
+        "lra-retrieval-original",
+        RETRIEVAL,
+        _pair(replace(ORIGINAL, d_model=256, n_layers=6)),
+        replace(PLATEAU, lr=0.002, plateau_patience=20),
+        LoopConfig(epochs=20, batch_size=64, eval_batch_size=64, bucket=BUCKET),
+    ),
+    Experiment(
+        "lra-retrieval-small",
+        replace(RETRIEVAL, length=2000),
+        _pair(NARROW),
+        replace(STEADY, warmup=500),
+        LoopConfig(epochs=1, batch_size=16, eval_batch_size=32, bucket=BUCKET, validations=2),
+    ),
+    Experiment(
+        "lra-retrieval-synthetic-small",
+        SYNTHETIC,
+        _pair(replace(NARROW, n_layers=2)),
+        replace(STEADY, warmup=200),
+        LoopConfig(epochs=5, batch_size=16, eval_batch_size=50, bucket=BUCKET, validations=2),
+    ),
+)
 FAMILIES.register("lra")(
     Family(
         "Long Range Arena (the paper's tab:lra)",
@@ -112,6 +155,9 @@ FAMILIES.register("lra")(
             ("lra-text-original", "the settings before the update"),
             ("lra-image", "CIFAR-10 in grey, 1,024 pixels"),
             ("lra-image-original", "the settings before the update"),
+            ("lra-retrieval", "pairs of papers, up to 3,999 characters each"),
+            ("lra-retrieval-original", "the settings before the update"),
+            ("lra-retrieval-synthetic", "a synthetic stand-in, -small only"),
         ],
     )
 )
