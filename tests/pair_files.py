@@ -1,8 +1,12 @@
-"""Pairs of documents in miniature, in the format of the Long Range Arena's Retrieval."""
+"""Pairs of documents in miniature, in the format of the Long Range Arena's Retrieval; and a small model of pairs."""
 
+import dataclasses
 from pathlib import Path
 
+from mixer_settings import sequence_config
+
 from longwave.data import making, retrieval
+from longwave.models import PairConfig
 
 TEXTS = ("on parsing \u00e9 trees", "on tagging\nwords", 'a "quoted" text, it\'s long ' * 3, "b")
 
@@ -26,3 +30,9 @@ def write_aan(data: Path, count: int = 24) -> Path:
 def write_synthetic(data: Path, count: int = 60) -> Path:
     """The synthetic stand-in, as it is made."""
     return making.make("retrieval-synthetic", data, count)
+
+
+def pair_config(**settings) -> PairConfig:
+    """A small model of pairs."""
+    small = sequence_config(**{"d_model": 6, "n_layers": 2, "norm": "batch", "bidirectional": True, **settings})
+    return PairConfig(**{field.name: getattr(small, field.name) for field in dataclasses.fields(small)})

@@ -1,7 +1,7 @@
 """A synthetic stand-in for Retrieval: two documents, and whether they are about the same topic. These are no papers.
 
 A topic is an order of 27 characters, in which each has one that follows it. A document of a topic is a Markov chain:
-with probability 1/4 the next character is the one that follows, else it is any. Every character is equally frequent in
+with probability 1/2 the next character is the one that follows, else it is any. Every character is equally frequent in
 every topic, so that counting characters tells nothing; pairs of neighbours differ.
 
 Each character follows from the seed, the number of the document and its place alone, by whole numbers: the same seed
@@ -27,7 +27,7 @@ FILES = {
 ALPHABET = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz ", np.uint8)
 TOPICS = 8
 SHORTEST, LONGEST = 200, 1000  # characters of a document
-FOLLOWS = 4  # one character in so many follows from the one before
+FOLLOWS = 2  # one character in so many follows from the one before
 SHARE = 10  # one pair in so many is for validation, and one for the test
 DRAWN = 1000  # pairs at a time
 

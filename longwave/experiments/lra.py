@@ -140,7 +140,7 @@ register(
     Experiment(
         "lra-retrieval-synthetic-small",
         SYNTHETIC,
-        _pair(replace(NARROW, n_layers=2)),
+        _pair(replace(NARROW, n_layers=2, mixer=replace(NARROW.mixer, dt_max=1.0))),  # neighbours are one step apart
         replace(STEADY, warmup=200),
         LoopConfig(epochs=5, batch_size=16, eval_batch_size=50, bucket=BUCKET, validations=2),
     ),

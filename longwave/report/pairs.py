@@ -62,7 +62,8 @@ def _pairs(model: Any, task: PairTask, found: Predictions) -> str:
     text = (
         f"<p>{count:,} of {len(split):,} are misclassified. The most confident mistakes, and some that are right; of "
         f"each text, the first {SHOWN:,} characters. Blue speaks for the predicted class, orange against it: "
-        "integrated gradients of the difference of the logits at the embedding, from the average of the training set.</p>"
+        "integrated gradients of the difference of the logits at the embedding, from the average of the training "
+        "set.</p>"
     )
     if not shown:
         return text

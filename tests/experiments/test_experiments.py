@@ -14,7 +14,7 @@ from longwave.cli import _early
 from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig, OptimConfig
 from longwave.infer.base import GENERATORS, PREDICTORS
 from longwave.layers import MIXERS, S4Config
-from longwave.models import ResNetConfig, SequenceConfig, Spec
+from longwave.models import PairConfig, ResNetConfig, SequenceConfig, Spec
 from longwave.report.base import REPORTS
 from longwave.settings import dumps
 from longwave.tasks.base import TASKS
@@ -22,6 +22,7 @@ from longwave.tasks.classification import ClassifyConfig
 from longwave.tasks.density import DensityConfig
 from longwave.tasks.forecasting import ForecastConfig
 from longwave.tasks.images import ImageConfig
+from longwave.tasks.pairs import PairsConfig
 from longwave.tasks.text import TextConfig
 
 IMAGES = sorted(name for name, e in EXPERIMENTS.items() if isinstance(e.task, ImageConfig))
@@ -257,6 +258,31 @@ def test_the_paper_s_settings_of_image_are_those_of_its_tables(name, norm, dropo
     copies, ways = (1, 2) if updated else (512, 1)  # distinct Lambda, P and B; directions, and halves of the GLU
     ssm = 512 + copies * 32 * 6 + 512 * 32 * 2 * ways + 512  # dt; Lambda, P, B; C; D
     expected = 6 * (ssm + 513 * 512 * ways + 2 * 512) + 2 * 512 + 513 * 10
+    assert sum(p.numel() for p in model.parameters()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "decay", "warmup"),
+    [("lra-retrieval", 0.01, 0.05, 5_000), ("lra-retrieval-original", 0.002, 0.0, 0)],
+)
+def test_the_paper_s_settings_of_retrieval_are_those_of_its_tables(name, rate, decay, warmup):
+    """With as many parameters as the sizes say, counted without memory."""
+    e = EXPERIMENTS.find(name)
+    updated = not name.endswith("original")
+    states = 4 if updated else 64
+    assert isinstance(e.model, PairConfig)
+    assert (e.model.n_layers, e.model.d_model, e.model.norm, e.model.prenorm) == (6, 256, "batch", True)
+    assert (e.model.glu, e.model.mixer.bidirectional, e.model.mixer.d_state) == (updated, updated, states)
+    assert (e.model.dropout, e.model.decoder) == (0.0, "mean")
+    assert (e.optim.lr, e.optim.weight_decay, e.optim.warmup, e.optim.ssm_lr) == (rate, decay, warmup, 0.001)
+    assert (e.optim.schedule, e.optim.decay_norms) == (("cosine", False) if updated else ("plateau", True))
+    assert (e.loop.batch_size, e.loop.epochs, e.task) == (64, 20, PairsConfig("aan", length=4000))
+    with torch.device("meta"):
+        model = e.model.resolve(Spec(input_size=1, output_size=2, vocabulary=98, decoders=("pair",))).build()
+    half, (copies, ways) = states // 2, (1, 2) if updated else (256, 1)
+    ssm = 256 + copies * half * 6 + 256 * half * 2 * ways + 256  # dt; Lambda, P, B; C; D
+    expected = 6 * (ssm + 257 * 256 * ways + 2 * 256) + 2 * 256 + 98 * 256
+    expected += (4 * 256 + 1) * 256 + 257 * 2  # what compares
     assert sum(p.numel() for p in model.parameters()) == expected
 
 

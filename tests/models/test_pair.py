@@ -5,15 +5,11 @@ import dataclasses
 import pytest
 import torch
 from mixer_settings import sequence_config
+from pair_files import pair_config
 
-from longwave.models import PairConfig, PairModel, SequenceConfig, Spec, load_model
+from longwave.models import PairModel, SequenceConfig, Spec, load_model
 
 SPEC = Spec(input_size=1, output_size=2, vocabulary=9, decoders=("pair",))
-
-
-def pair_config(**settings):
-    small = sequence_config(d_model=6, n_layers=2, norm="batch", bidirectional=True, **settings)
-    return PairConfig(**{field.name: getattr(small, field.name) for field in dataclasses.fields(small)})
 
 
 @pytest.fixture
