@@ -25,7 +25,7 @@ def report(model: Any, task: PairTask) -> list[Section]:
     found = Predictions(probabilities(model, task.test, BATCH), task.test.labels, task.inputs.classes)
     return [
         Section("Confusion matrix", confusion(found, task.counts["train"])),
-        Section("Scores", _scores(found)),
+        Section("Scores of the pairs", _scores(found)),
         Section("Pairs and attribution", _pairs(model, task, found)),
     ]
 
@@ -77,7 +77,8 @@ def _pairs(model: Any, task: PairTask, found: Predictions) -> str:
         score = found.probabilities[index, 1]
         text += f"<h3>{html.escape(found.caption(index))}; score {score:.3f}</h3>"
         for side in (0, 1):
-            length = min(int(batch["lengths"][k, side]), SHOWN)
-            tokens = task.vocabulary.decode(batch["x"][k, side, :length].tolist())
-            text += coloured(tokens, shares[k, side, :length], "")
+            length = int(batch["lengths"][k, side])
+            tokens = task.vocabulary.decode(batch["x"][k, side, : min(length, SHOWN)].tolist())
+            cut = ["\u2026"] if length > SHOWN else []
+            text += coloured([*tokens, *cut], np.pad(shares[k, side, : len(tokens)], (0, len(cut))), "")
     return text

@@ -98,7 +98,7 @@ TITLES = {
     "tag": ["Confusion matrix", "Precision and recall", "Tagged sequences"],
     "text": ["A sample"],
     "tokens": ["Confusion matrix", "Texts and attribution"],
-    "pairs": ["Confusion matrix", "Scores", "Pairs and attribution"],
+    "pairs": ["Confusion matrix", "Scores of the pairs", "Pairs and attribution"],
     "density": ["Samples"],
 }
 

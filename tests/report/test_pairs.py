@@ -1,5 +1,8 @@
 """The report of a model of pairs: scores, both texts, attribution."""
 
+import html
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -43,11 +46,24 @@ def test_attributions_of_a_pair_add_up_to_its_lead_over_a_pair_of_average_texts(
 
 def test_the_page_shows_both_texts_of_right_and_wrong_pairs_with_their_score(task, model):
     confusion, scores, pairs = report(model, task)
-    assert [section.title for section in (confusion, scores)] == ["Confusion matrix", "Scores"]
+    assert [section.title for section in (confusion, scores)] == ["Confusion matrix", "Scores of the pairs"]
     assert "<img" in scores.content
     assert "score 0." in pairs.content
     assert "predicted as" in pairs.content
     assert pairs.content.count("<pre") == 12
+
+
+def test_a_long_text_is_shown_to_its_first_characters(task, model, monkeypatch):
+    monkeypatch.setattr("longwave.report.pairs.SHOWN", 10)
+    monkeypatch.setattr("longwave.report.pairs.embedding", lambda model: None)
+    texts = re.findall(r"<pre[^>]*>([^<]*)</pre>", report(model, task)[2].content)
+    assert {html.unescape(text) for text in texts} <= {
+        "b'on parsi\u2026",
+        "b'on taggi\u2026",
+        "b'a \"quote\u2026",
+        "b'b'<eos>",
+    }
+    assert any(text.endswith("\u2026") for text in texts)
 
 
 def test_a_model_without_an_embedding_has_no_colours(task, model, monkeypatch):
