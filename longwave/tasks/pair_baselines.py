@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from longwave.tasks.pairs import PairSplit
 
 MOST = 2000  # training pairs that the threshold is chosen by
+WIDEST = 1 << 16  # numbers that a document is counted into
 
 
 def scores(train: "PairSplit", splits: Mapping[str, "PairSplit"], order: int) -> dict[str, Scores]:
@@ -24,19 +25,16 @@ def scores(train: "PairSplit", splits: Mapping[str, "PairSplit"], order: int) ->
     some = np.sort(shuffled(len(train), 0)[:MOST])
     cosine, label = cosines(train, some, order, size), train.labels[some] == 1
     ranking = np.argsort(cosine, kind="stable")
-    # Above the k-th of the sorted pairs all are called alike: right are the others up to it, and those that are behind.
-    right = (
-        np.concatenate(([0], np.cumsum(~label[ranking])))
-        + label.sum()
-        - np.concatenate(([0], np.cumsum(label[ranking])))
-    )
-    k = int(right.argmax())
     edges = np.concatenate(([-np.inf], cosine[ranking], [np.inf]))
+    # With a threshold behind the k-th pair: right are the unlike ones up to it, and the others beyond it.
+    unlike, alike = (np.concatenate(([0], np.cumsum(rows[ranking]))) for rows in (~label, label))
+    right = np.where(edges[:-1] < edges[1:], unlike + alike[-1] - alike, -1)  # between two that are equal is no place
+    k = int(right.argmax())
     threshold = (edges[k] + edges[k + 1]) / 2
     found = {}
     for name, split in splits.items():
-        alike = cosines(split, np.arange(len(split)), order, size) > threshold
-        found[name] = {"accuracy": float(np.mean(alike == (split.labels == 1)))}
+        called = cosines(split, np.arange(len(split)), order, size) > threshold
+        found[name] = {"accuracy": float(np.mean(called == (split.labels == 1)))}
     return found
 
 
@@ -58,4 +56,5 @@ def _counts(tokens: NDArray[np.int64], order: int, size: int) -> NDArray[np.floa
     codes = np.zeros(max(0, len(tokens) - order + 1), np.int64)
     for k in range(order):
         codes = codes * size + tokens[k : k + len(codes)]
-    return np.bincount(codes, minlength=size**order).astype(np.float64)
+    width = min(size**order, WIDEST)  # beyond it some runs share a count, which large vocabularies can bear
+    return np.bincount(codes % width, minlength=width).astype(np.float64)
