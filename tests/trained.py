@@ -15,6 +15,7 @@ import numpy as np
 from command import call
 from filelock import FileLock
 from image_files import write_mnist
+from pair_files import write_aan
 from text_files import write_wikitext2
 from token_files import write_reviews
 
@@ -131,6 +132,10 @@ RECIPES = {
     "tokens": Recipe(
         lambda: write_reviews(Path("data")),
         ("lra-text-small", *TINY, "--loop.epochs", "3", "--task.length", "60", "--task.least-count", "2", *FAST),
+    ),
+    "pairs": Recipe(
+        lambda: write_aan(Path("data")),
+        ("lra-retrieval-small", *TINY, "--loop.epochs", "3", "--loop.batch-size", "8", "--task.length", "60", *FAST),
     ),
     "words": Recipe(lambda: write_wikitext2(Path("data")), ("wikitext2-words-small", "--task.length", "8", *TINY)),
     "density": Recipe(lambda: write_mnist(Path("data"), train=10, test=8), ("mnist-density-small", *TINY)),

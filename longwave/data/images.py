@@ -76,6 +76,18 @@ def read_cifar10_batch(path: Path) -> tuple[UInt8, UInt8]:
     return _labelled(np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), records[:, 0].copy(), path)
 
 
+def grey(colours: UInt8) -> UInt8:
+    """(n, height, width, 3) bytes of red, green and blue as (n, height, width, 1) of grey.
+
+    0.299 red + 0.587 green + 0.114 blue in units of 1/65536, rounded: whole numbers, and those of Pillow's mode L.
+    """
+    found = np.empty((*colours.shape[:-1], 1), np.uint8)
+    for start in range(0, len(colours), 1000):  # a few megabytes at a time
+        red, green, blue = np.moveaxis(colours[start : start + 1000].astype(np.uint32), -1, 0)
+        found[start : start + 1000, ..., 0] = (19_595 * red + 38_470 * green + 7_471 * blue + 32_768) >> 16
+    return found
+
+
 def _labelled(pixels: UInt8, labels: UInt8, source: Path) -> tuple[UInt8, UInt8]:
     if not len(pixels) == len(labels) > 0:
         raise ValueError(f"{source}: expected a label for each image, got {len(labels):,} for {len(pixels):,} images")

@@ -39,7 +39,11 @@ class Vocabulary:
     @classmethod
     def of(cls, codes: NDArray[Any], name_of: Callable[[int], str], least: int = 1) -> Self:
         """The tokens of some sequences that occur `least` times or more; equally frequent ones in their own order."""
-        counts = np.bincount(codes)
+        return cls.of_counts(np.bincount(codes), name_of, least)
+
+    @classmethod
+    def of_counts(cls, counts: NDArray[Any], name_of: Callable[[int], str], least: int = 1) -> Self:
+        """The same, from how often each code occurs."""
         found = {name_of(int(code)): int(counts[code]) for code in np.flatnonzero(counts >= max(1, least))}
         return cls((*SPECIAL, *sorted(found, key=lambda token: (-found[token], token))))
 

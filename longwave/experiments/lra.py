@@ -1,10 +1,12 @@
-"""The Long Range Arena: ListOps and Text, with the updated settings, the paper's own, and small ones for a CPU."""
+"""The Long Range Arena, with the updated settings, the paper's own, and small ones for a CPU."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
 from longwave.layers import S4Config
-from longwave.models import SequenceConfig
+from longwave.models import PairConfig, SequenceConfig
+from longwave.tasks.images import ImageConfig
+from longwave.tasks.pairs import PairsConfig
 from longwave.tasks.tokens import TokensConfig
 
 LISTOPS = TokensConfig("listops", length=2048)
@@ -22,7 +24,8 @@ WIDE = SequenceConfig(
     dropout_after=("mixer", "activation", "linear"),
     tie_dropout=True,
 )
-WIDE_PIXELS = replace(WIDE, mixer=S4Config(bidirectional=True, dt_transform="softplus"))
+LARGE_STATE = S4Config(bidirectional=True, dt_transform="softplus")
+WIDE_PIXELS = replace(WIDE, mixer=LARGE_STATE)
 STEADY = OptimConfig(lr=0.01, dt_lr=0.01, weight_decay=0.05, decay_norms=False)
 STEADY_PIXELS = replace(STEADY, dt_lr=None, c_lr=0.001)
 # tab::best-hyperparameters: one way, without GLU, 64 states; C, too, starts at 0.001 at most.
@@ -77,6 +80,78 @@ register(
         LoopConfig(epochs=10, batch_size=16, eval_batch_size=16, bucket=BUCKET),
     ),
 )
+
+# Image
+
+IMAGE = ImageConfig("grey-cifar", split_seed=42)
+
+register(
+    Experiment(
+        "lra-image",
+        IMAGE,
+        replace(WIDE_PIXELS, d_model=512, mixer=replace(LARGE_STATE, n_ssm=1), dropout=0.1),
+        replace(STEADY_PIXELS, warmup=18_000),
+        LoopConfig(epochs=200, batch_size=50),
+    ),
+    Experiment(
+        "lra-image-original",
+        IMAGE,
+        replace(ORIGINAL, d_model=512, n_layers=6, norm="layer", prenorm=False, dropout=0.2),
+        replace(PLATEAU, lr=0.004, weight_decay=0.01, plateau_patience=20),
+        LoopConfig(epochs=200, batch_size=50),
+    ),
+    Experiment(
+        "lra-image-small",
+        IMAGE,
+        replace(NARROW, mixer=S4Config(bidirectional=True, n_ssm=1), dropout=0.1, tie_dropout=True),
+        replace(STEADY, dt_lr=None, warmup=500),
+        LoopConfig(epochs=20, batch_size=50),
+    ),
+)
+
+# Retrieval
+
+RETRIEVAL = PairsConfig("aan", length=4000)
+SYNTHETIC = PairsConfig("retrieval-synthetic", length=1100)
+# Topics differ in neighbouring characters: a state that forgets within a step sees them sooner.
+NEIGHBOURS = S4Config(d_state=4, bidirectional=True, n_ssm=1, dt_max=1.0)
+
+
+def _pair(model: SequenceConfig) -> PairConfig:
+    """The same settings for pairs of sequences."""
+    return PairConfig(**{field.name: getattr(model, field.name) for field in fields(model)})
+
+
+register(
+    Experiment(
+        "lra-retrieval",
+        RETRIEVAL,
+        _pair(replace(WIDE, prenorm=True)),
+        replace(STEADY, warmup=5_000, decay_steps=50_000),  # a little more than the run has
+        LoopConfig(epochs=20, batch_size=64, eval_batch_size=64, bucket=BUCKET),
+    ),
+    Experiment(
+        "lra-retrieval-original",
+        RETRIEVAL,
+        _pair(replace(ORIGINAL, d_model=256, n_layers=6)),
+        replace(PLATEAU, lr=0.002, plateau_patience=20),
+        LoopConfig(epochs=20, batch_size=64, eval_batch_size=64, bucket=BUCKET),
+    ),
+    Experiment(
+        "lra-retrieval-small",
+        replace(RETRIEVAL, length=2000),
+        _pair(NARROW),
+        replace(STEADY, warmup=500),
+        LoopConfig(epochs=1, batch_size=16, eval_batch_size=32, bucket=BUCKET, validations=2),
+    ),
+    Experiment(
+        "lra-retrieval-synthetic-small",
+        SYNTHETIC,
+        _pair(replace(NARROW, n_layers=2, mixer=NEIGHBOURS)),
+        replace(STEADY, warmup=200),
+        LoopConfig(epochs=5, batch_size=16, eval_batch_size=50, bucket=BUCKET, validations=2),
+    ),
+)
 FAMILIES.register("lra")(
     Family(
         "Long Range Arena (the paper's tab:lra)",
@@ -85,6 +160,11 @@ FAMILIES.register("lra")(
             ("lra-listops-original", "the settings before the update"),
             ("lra-text", "film reviews, up to 4,095 characters"),
             ("lra-text-original", "the settings before the update"),
+            ("lra-image", "CIFAR-10 in grey, 1,024 pixels"),
+            ("lra-image-original", "the settings before the update"),
+            ("lra-retrieval", "pairs of papers, up to 3,999 characters each"),
+            ("lra-retrieval-original", "the settings before the update"),
+            ("lra-retrieval-synthetic-small", "a synthetic stand-in for it"),
         ],
     )
 )

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,22 @@ from longwave.data.tokens import Vocabulary
 from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, predict
 from longwave.infer.classification import Labels
 from longwave.infer.sequences import check_finite, check_kind, written
-from longwave.tasks.tokens import TokenInput, TokenSplit
+from longwave.tasks.base import Split
+from longwave.tasks.tokens import TokenInput
 from longwave.train.folder import RunFolder
 
 
-def probabilities(model: Any, split: TokenSplit, batch_size: int) -> NDArray[np.float64]:
-    """The probability of each class for each sequence, (n, classes); those of similar length are computed together."""
+class Texts(Split, Protocol):
+    """Examples whose lengths are known without reading them."""
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(n,)."""
+        ...
+
+
+def probabilities(model: Any, split: Texts, batch_size: int) -> NDArray[np.float64]:
+    """The probability of each class for each example, (n, classes); those of similar length are computed together."""
     order = np.argsort(split.lengths, kind="stable")
     parts = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     found = np.concatenate([predict(model, split.batch(part.tolist())).double().softmax(-1).numpy() for part in parts])
@@ -73,14 +83,14 @@ def read_lines(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
-def read_column(path: Path, column: str) -> list[str]:
-    """The texts in a column of a CSV file."""
+def read_column(path: Path, column: str, option: str = "--column") -> list[str]:
+    """The texts in a column of a CSV file, which `option` names."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, strict=True)
             if column not in (rows.fieldnames or ()):
                 names = ", ".join(rows.fieldnames or ()) or "no header"
-                raise ValueError(f"{path}: expected a column {column!r} (--column), got {names}")
+                raise ValueError(f"{path}: expected a column {column!r} ({option}), got {names}")
             return [row[column] or "" for row in rows]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: expected a CSV file in UTF-8, got {error}") from error

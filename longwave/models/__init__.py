@@ -3,6 +3,7 @@
 from longwave.models.base import MODELS, LinearSolution, Model, ModelConfig, Shift, Spec
 from longwave.models.classifier import Classifier, ClassifierConfig
 from longwave.models.forecaster import Forecaster, ForecasterConfig
+from longwave.models.pair import PairConfig, PairModel
 from longwave.models.pretrained import load_model
 from longwave.models.recurrence import Recurrence
 from longwave.models.resnet import ResNet, ResNetConfig
@@ -17,6 +18,8 @@ __all__ = [
     "LinearSolution",
     "Model",
     "ModelConfig",
+    "PairConfig",
+    "PairModel",
     "Recurrence",
     "ResNet",
     "ResNetConfig",

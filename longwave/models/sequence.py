@@ -63,7 +63,8 @@ class SequenceConfig(ModelConfig):
     def resolve(self, spec: Spec) -> Self:
         """The settings with the sizes that a task decides."""
         if spec.decoders and self.decoder not in spec.decoders:
-            raise ValueError(f"decoder: this task needs {' or '.join(spec.decoders)}, got {self.decoder}")
+            other = "; expected a PairModel (--model.kind PairModel)" if "pair" in spec.decoders else ""
+            raise ValueError(f"decoder: this task needs {' or '.join(spec.decoders)}, got {self.decoder}{other}")
         if spec.is_causal and not self.mixer.is_causal:
             raise ValueError(
                 "bidirectional: this task needs a causal model, since a step must not see those after it; expected "

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.data.tokens import SPECIAL
+from longwave.data.tokens import PADDING, SPECIAL
 from longwave.infer.tokens import probabilities
 from longwave.pictures.style import BLUE, ORANGE
 from longwave.report.base import REPORTS, Section
@@ -33,27 +33,35 @@ def embedding(model: Any) -> nn.Embedding | None:
 def attribution(
     model: Any, layer: nn.Embedding, batch: Batch, average: Tensor, steps: int = PATH_STEPS
 ) -> NDArray[np.float64]:
-    """What each token adds to the lead of the predicted class over the second likeliest, (B, L); 0 in the padding.
+    """What each token adds to the lead of the predicted class over the second likeliest, (R, L); 0 in the padding.
 
     Integrated gradients at the embedding: the gradient of the lead, averaged on the straight way from `average`
     (features,) at every step to the features of the tokens, times their difference. All tokens of a row add up to the
     lead minus the lead of a sequence of average features, to the error of `steps` midpoints.
+
+    The R rows are those of x; of pairs x (B, 2, L) they are the 2 B rows that the model encodes.
     """
-    rows = torch.arange(len(batch["x"]))
+    examples = torch.arange(len(batch["x"]))
     with torch.no_grad():
         first, second = call(model, batch).topk(2, dim=-1).indices.unbind(-1)
-        change = layer(batch["x"]) - average
-    total = torch.zeros_like(change)
+    total, change, valid = torch.zeros(()), torch.zeros(()), torch.zeros(())
     for k in range(steps):
-        point = (average + (k + 0.5) / steps * change).requires_grad_()
-        hook = layer.register_forward_hook(lambda *_, point=point: point)
+        seen: list[Tensor] = []
+
+        def to_point(_: Any, tokens: Any, features: Tensor, k: int = k, seen: list[Tensor] = seen) -> Tensor:
+            difference = features.detach() - average
+            point = (average + (k + 0.5) / steps * difference).requires_grad_()
+            seen += [point, difference, tokens[0] != SPECIAL.index(PADDING)]
+            return point
+
+        hook = layer.register_forward_hook(to_point)
         try:
             output = call(model, batch)
         finally:
             hook.remove()
-        total += torch.autograd.grad((output[rows, first] - output[rows, second]).sum(), point)[0]
+        point, change, valid = seen
+        total = total + torch.autograd.grad((output[examples, first] - output[examples, second]).sum(), point)[0]
     share = (total / steps * change).sum(-1)
-    valid = torch.arange(share.shape[1]) < batch["lengths"][:, None]
     return torch.where(valid, share, 0).double().numpy()
 
 

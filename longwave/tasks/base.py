@@ -5,7 +5,7 @@ names that models and training know:
 
     x         (B, L, input_size) floats, or (B, L) whole numbers for tokens
     time      (B, L, time_size) optional: features of the time of each step
-    lengths   (B,) optional: how many steps of each row count
+    lengths   (B,) optional: how many steps of each row count; of pairs, x (B, 2, L), it is (B, 2)
     held      (B,) optional: whether the row is kept from the judge of the model (see `Task.judged`)
     y         the target, as the task's own loss expects it
     known     optional, of the shape of y: where the target is known; the loss leaves out the rest

@@ -1,4 +1,4 @@
-"""Images read pixel by pixel, row by row: sMNIST, pMNIST (in one fixed random order) and sCIFAR (three channels).
+"""Images read pixel by pixel, row by row: sMNIST, pMNIST (in one fixed random order), sCIFAR and CIFAR-10 in grey.
 
 The files are those that are published: MNIST's IDX files, compressed or not, and the binary version of CIFAR-10. Pixels
 stay in memory as bytes; a batch is a lookup and a scaling, far below the time of a training step.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.data import catalogue
-from longwave.data.images import read_cifar10, read_mnist
+from longwave.data.images import grey, read_cifar10, read_mnist
 from longwave.data.random import GOLDEN, mixed, shuffled
 from longwave.data.sequences import Sequences
 from longwave.data.statistics import deviation_or_one
@@ -41,21 +41,27 @@ class ImageSet:
 
     data: str  # its name in the catalogue
     classes: tuple[str, ...]
-    paper: float  # accuracy of S4 in tab:image
+    paper: float  # accuracy of S4 in tab:image, or in tab:lra with the updated settings
     paper_augmented: float | None = None  # the same with augmentation, where the paper has it
     permuted: bool = False
     flips: bool = False  # a mirrored image shows the same thing; a mirrored digit does not
+    grey: bool = False  # one channel, although the files have three
+    scale: tuple[float, float] | None = None  # mean and deviation, where they were published; None: as measured
+    published_split: bool = False  # of the Long Range Arena: torch's order, the last tenth to validate
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Height, width and channels of an image."""
-        return (28, 28, 1) if self.data == "mnist" else (32, 32, 3)
+        return (28, 28, 1) if self.data == "mnist" else (32, 32, 1 if self.grey else 3)
 
 
 SETS = {
     "smnist": ImageSet("mnist", DIGITS, 0.9963),
     "pmnist": ImageSet("mnist", DIGITS, 0.9870, permuted=True),
     "scifar": ImageSet("cifar10", OBJECTS, 0.9113, 0.9316, flips=True),
+    "grey-cifar": ImageSet(
+        "cifar10", OBJECTS, 0.8865, flips=True, grey=True, scale=(122.6, 61.0), published_split=True
+    ),
 }
 
 
@@ -65,7 +71,7 @@ def load(
     """An image task; its files are looked for in `data_dir`, else $LONGWAVE_DATA, else the user's cache.
 
     One in ten training images, drawn by `split_seed`, is for validation. Pixels are standardised, each channel by the
-    mean and deviation of the images that are left.
+    mean and deviation of the images that are left, or by those that were published.
     """
     if name not in SETS:
         raise ValueError(f"data: there is no image task {name!r}; {nearest(name, SETS)}")
@@ -73,10 +79,12 @@ def load(
     path = catalogue.require(chosen.data, None if data_dir is None else Path(data_dir))
     read = read_mnist if chosen.data == "mnist" else read_cifar10
     (pixels, labels), (test_pixels, test_labels) = read(path)
-    order = shuffled(len(pixels), split_seed)
-    n_valid = len(pixels) // VALID_SHARE
-    valid, train = np.sort(order[:n_valid]), np.sort(order[n_valid:])
+    if chosen.grey:
+        pixels, test_pixels = grey(pixels), grey(test_pixels)
+    train, valid = (_published_split if chosen.published_split else _split)(len(pixels), split_seed)
     mean, deviation = _statistics(pixels[train])
+    if chosen.scale is not None:
+        mean, deviation = (chosen.scale[0],), (chosen.scale[1],)
     pixel_order = permutation(pixels[0, ..., 0].size) if chosen.permuted else None
 
     def images(pixels: Bytes, labels: Bytes) -> Images:
@@ -104,6 +112,19 @@ def load(
         crops=PADDING if augment else 0,
         flips=augment and chosen.flips,
     )
+
+
+def _split(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of the published training images are to train, and which to validate."""
+    order, n_valid = shuffled(count, seed), count // VALID_SHARE
+    return np.sort(order[n_valid:]), np.sort(order[:n_valid])
+
+
+def _published_split(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same as the authors' code has it, with seed 42: of an order of torch's, the last tenth is to validate."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).numpy()
+    n_train = count - count // VALID_SHARE
+    return np.sort(order[:n_train]), np.sort(order[n_train:])
 
 
 def permutation(steps: int = 784) -> NDArray[np.int64]:
@@ -227,8 +248,8 @@ class ImageTask(ClassificationTask):
 class ImageConfig(TaskConfig):
     """A task of images read pixel by pixel."""
 
-    data: Literal["smnist", "pmnist", "scifar"] = "smnist"
-    """Digits, digits in one fixed random order of their pixels, or colour images."""
+    data: Literal["smnist", "pmnist", "scifar", "grey-cifar"] = "smnist"
+    """Digits, digits in one fixed random order of their pixels, colour images, or the same in grey."""
     augment: bool = False
     """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
     split_seed: int = 0

@@ -142,7 +142,12 @@ def test_what_cannot_be_made_or_downloaded_is_refused_with_the_right_command(run
 
 
 def test_training_without_the_data_names_the_command_that_brings_it(capsys):
-    for name, command in (("lra-listops", "longwave data make listops"), ("lra-text", "longwave data get imdb")):
+    for name, command in (
+        ("lra-listops", "longwave data make listops"),
+        ("lra-text", "longwave data get imdb"),
+        ("lra-image", "longwave data get cifar10"),
+        ("lra-retrieval-synthetic-small", "longwave data make retrieval-synthetic"),
+    ):
         with pytest.raises(SystemExit) as exit_:
             cli.main(["train", name])
         assert exit_.value.code == 2

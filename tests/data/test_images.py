@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from image_files import digits, idx, write_cifar10, write_mnist
 
-from longwave.data.images import read_cifar10, read_cifar10_batch, read_idx, read_mnist
+from longwave.data.images import grey, read_cifar10, read_cifar10_batch, read_idx, read_mnist
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -65,3 +65,12 @@ def test_a_wrong_cifar_file_is_refused_with_what_came(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=f"expected records of 3,073 bytes, got {len(content):,} bytes in all"):
         read_cifar10_batch(path)
+
+
+def test_grey_is_that_of_pillow_to_the_bit():
+    image = pytest.importorskip("PIL.Image")
+    colours = np.random.default_rng(0).integers(0, 256, (2100, 8, 8, 3), np.uint8)
+    found = grey(colours)
+    assert found.shape == (2100, 8, 8, 1)
+    rows = image.fromarray(colours.reshape(-1, 8, 3)).convert("L")
+    np.testing.assert_array_equal(found.reshape(-1, 8), np.asarray(rows))

@@ -14,7 +14,7 @@ from longwave.cli import _early
 from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig, OptimConfig
 from longwave.infer.base import GENERATORS, PREDICTORS
 from longwave.layers import MIXERS, S4Config
-from longwave.models import ResNetConfig, SequenceConfig
+from longwave.models import PairConfig, ResNetConfig, SequenceConfig
 from longwave.report.base import REPORTS
 from longwave.settings import dumps
 from longwave.tasks.base import TASKS
@@ -22,6 +22,7 @@ from longwave.tasks.classification import ClassifyConfig
 from longwave.tasks.density import DensityConfig
 from longwave.tasks.forecasting import ForecastConfig
 from longwave.tasks.images import ImageConfig
+from longwave.tasks.pairs import PairsConfig
 from longwave.tasks.text import TextConfig
 
 IMAGES = sorted(name for name, e in EXPERIMENTS.items() if isinstance(e.task, ImageConfig))
@@ -163,7 +164,7 @@ def test_every_experiment_is_listed():
             many, _, tail = rest.partition("}")
             listed |= {f"{head}{one}{tail}" for one in many.split(",")}
         listed |= {options.split()[0] for options, _ in family.custom}
-    assert {name.removesuffix("-small") for name in EXPERIMENTS} == listed
+    assert {name.removesuffix("-small") for name in EXPERIMENTS} == {name.removesuffix("-small") for name in listed}
 
 
 def test_the_paper_s_settings_of_scifar_are_those_of_its_tables():
@@ -187,10 +188,10 @@ def test_the_original_scifar_has_the_parameters_that_the_paper_counts():
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_an_image_experiment_fits_its_model_to_the_images(name, tmp_path):
-    (write_cifar10 if "cifar" in name else write_mnist)(tmp_path)
     experiment = EXPERIMENTS.find(name)
+    (write_cifar10 if "cifar" in experiment.task.data else write_mnist)(tmp_path)
     model = experiment.model.resolve(experiment.task.build(tmp_path).spec)
-    channels, side = (3, 32) if "cifar" in name else (1, 28)
+    channels, side = {"scifar": (3, 32), "grey-cifar": (1, 32)}.get(experiment.task.data, (1, 28))
     assert (model.input_size, model.output_size) == (channels, 10)
     if isinstance(model, ResNetConfig):
         assert (model.height, model.image_width) == (side, side)
@@ -198,7 +199,7 @@ def test_an_image_experiment_fits_its_model_to_the_images(name, tmp_path):
         assert model.mixer.length == side**2
 
 
-@pytest.mark.parametrize("name", [name for name in IMAGES if name.endswith("-small") and "resnet" not in name])
+@pytest.mark.parametrize("name", [n for n in IMAGES if n.endswith("-small") and not n.startswith(("scifar-r", "lra"))])
 def test_a_small_image_model_streams_and_takes_less_than_a_megabyte(name):
     config = EXPERIMENTS.find(name).model
     assert config.streams
@@ -245,6 +246,57 @@ def test_the_paper_s_settings_of_the_long_range_arena_are_those_of_its_tables(
     linear = (width + 1) * width * (2 if updated else 1)
     expected = layers * (ssm + linear + 2 * width) + 2 * width * prenorm
     expected += vocabulary * width + (width + 1) * classes
+    assert sum(p.numel() for p in model.parameters()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "norm", "dropout", "rate", "decay", "warmup"),
+    [("lra-image", "batch", 0.1, 0.01, 0.05, 18_000), ("lra-image-original", "layer", 0.2, 0.004, 0.01, 0)],
+)
+def test_the_paper_s_settings_of_image_are_those_of_its_tables(name, norm, dropout, rate, decay, warmup):
+    """With as many parameters as the sizes say, counted without memory."""
+    e = EXPERIMENTS.find(name)
+    updated = not name.endswith("original")
+    assert (e.model.n_layers, e.model.d_model, e.model.norm, e.model.prenorm) == (6, 512, norm, False)
+    assert (e.model.glu, e.model.mixer.bidirectional, e.model.mixer.d_state) == (updated, updated, 64)
+    assert (e.model.dropout, e.model.tie_dropout, e.model.decoder) == (dropout, True, "mean")
+    assert (e.optim.lr, e.optim.weight_decay, e.optim.warmup, e.optim.ssm_lr) == (rate, decay, warmup, 0.001)
+    assert (e.optim.schedule, e.optim.decay_norms) == (("cosine", False) if updated else ("plateau", True))
+    assert e.model.dropout_after == (("mixer", "activation", "linear") if updated else ("activation", "linear"))
+    assert (e.model.mixer.dt_transform, e.optim.dt_lr, e.optim.c_lr) == ("softplus" if updated else "exp", None, 0.001)
+    assert (e.loop.batch_size, e.loop.epochs, e.task.split_seed) == (50, 200, 42)
+    with torch.device("meta"):
+        model = e.model.resolve(e.task.on_random_data(rows=1).spec).build()
+    copies, ways = (1, 2) if updated else (512, 1)  # distinct Lambda, P and B; directions, and halves of the GLU
+    ssm = 512 + copies * 32 * 6 + 512 * 32 * 2 * ways + 512  # dt; Lambda, P, B; C; D
+    expected = 6 * (ssm + 513 * 512 * ways + 2 * 512) + 2 * 512 + 513 * 10
+    assert sum(p.numel() for p in model.parameters()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "decay", "warmup"),
+    [("lra-retrieval", 0.01, 0.05, 5_000), ("lra-retrieval-original", 0.002, 0.0, 0)],
+)
+def test_the_paper_s_settings_of_retrieval_are_those_of_its_tables(name, rate, decay, warmup):
+    """With as many parameters as the sizes say, counted without memory."""
+    e = EXPERIMENTS.find(name)
+    updated = not name.endswith("original")
+    states = 4 if updated else 64
+    assert isinstance(e.model, PairConfig)
+    assert (e.model.n_layers, e.model.d_model, e.model.norm, e.model.prenorm) == (6, 256, "batch", True)
+    assert (e.model.glu, e.model.mixer.bidirectional, e.model.mixer.d_state) == (updated, updated, states)
+    assert (e.model.dropout, e.model.decoder) == (0.0, "mean")
+    assert (e.optim.lr, e.optim.weight_decay, e.optim.warmup, e.optim.ssm_lr) == (rate, decay, warmup, 0.001)
+    assert (e.optim.schedule, e.optim.decay_norms) == (("cosine", False) if updated else ("plateau", True))
+    assert (e.loop.batch_size, e.loop.epochs, e.task) == (64, 20, PairsConfig("aan", length=4000))
+    assert (e.model.mixer.dt_transform, e.optim.decay_steps) == (("softplus", 50_000) if updated else ("exp", None))
+    assert (e.optim.dt_lr, e.optim.c_lr) == ((rate, None) if updated else (None, 0.001))
+    with torch.device("meta"):
+        model = e.model.resolve(e.task.on_random_data(rows=1).spec).build()
+    half, (copies, ways) = states // 2, (1, 2) if updated else (256, 1)
+    ssm = 256 + copies * half * 6 + 256 * half * 2 * ways + 256  # dt; Lambda, P, B; C; D
+    expected = 6 * (ssm + 257 * 256 * ways + 2 * 256) + 2 * 256 + 98 * 256
+    expected += (4 * 256 + 1) * 256 + 257 * 2  # what compares
     assert sum(p.numel() for p in model.parameters()) == expected
 
 

@@ -11,6 +11,7 @@ import torch
 from image_files import write_mnist
 from matplotlib.figure import Figure
 from mixer_settings import sequence_config
+from pair_files import pair_config, write_aan
 from token_files import write_reviews
 
 from longwave.experiments import EXPERIMENTS
@@ -21,6 +22,7 @@ from longwave.tasks.base import TASKS
 from longwave.tasks.classification import ClassifyConfig
 from longwave.tasks.forecasting import ForecastConfig
 from longwave.tasks.images import ImageConfig
+from longwave.tasks.pairs import PairsConfig
 from longwave.tasks.regression import RegressConfig
 from longwave.tasks.tagging import TagConfig
 from longwave.tasks.text import TextConfig
@@ -53,6 +55,7 @@ def custom_tasks(folder):
     (folder / "my.csv").write_text("date,price\n" + "\n".join(rows) + "\n")
     write_mnist(folder, train=20, test=6)
     write_reviews(folder)
+    write_aan(folder)
     return {
         "forecast": ForecastConfig(csv=folder / "my.csv", target="price", time="date", horizon=3, context=10),
         "images": ImageConfig("smnist"),
@@ -61,6 +64,7 @@ def custom_tasks(folder):
         "tag": TagConfig(npz=folder / "tags.npz"),
         "text": TextConfig(file=folder / "my.txt", length=20),
         "tokens": TokensConfig("imdb", length=60),
+        "pairs": PairsConfig("aan", length=60),
         "density": TASKS["density"](),
     }
 
@@ -69,8 +73,11 @@ def page_of(folder, kind, mixer="s4"):
     """The page of a model that was not trained."""
     settings = custom_tasks(folder)[kind]
     task = settings.build(folder)
-    decoder = task.spec.decoders[0]
-    config = sequence_config(mixer, d_model=16, n_layers=1, decoder=decoder).resolve(task.spec)
+    if kind == "pairs":
+        config = pair_config(mixer=mixer, d_model=16, n_layers=1).resolve(task.spec)
+    else:
+        decoder = task.spec.decoders[0]
+        config = sequence_config(mixer, d_model=16, n_layers=1, decoder=decoder).resolve(task.spec)
     experiment = replace(EXPERIMENTS["classify"], name="<mine>", task=settings, model=config)
     run = RunFolder.create(folder / "run", experiment, task, None)
     run.write_config({})
@@ -92,6 +99,7 @@ TITLES = {
     "tag": ["Confusion matrix", "Precision and recall", "Tagged sequences"],
     "text": ["A sample"],
     "tokens": ["Confusion matrix", "Texts and attribution"],
+    "pairs": ["Confusion matrix", "Scores of the pairs", "Pairs and attribution"],
     "density": ["Samples"],
 }
 

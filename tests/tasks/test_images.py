@@ -9,6 +9,7 @@ import torch
 from image_files import digits, write_cifar10, write_mnist
 
 from longwave.data import catalogue
+from longwave.data.images import grey, read_cifar10
 from longwave.tasks import images
 from longwave.tasks.images import AugmentedImages, ImageConfig, mirrored, permutation, random_bits
 
@@ -59,12 +60,34 @@ def test_cifar10_has_red_green_and_blue_of_each_pixel_row_by_row(data):
     np.testing.assert_allclose(shown[:, 2], 10 * batch["y"].item(), atol=1e-4)
 
 
+def test_grey_images_have_the_published_scale_and_one_channel(data):
+    """Grey is 0.299 red + 0.587 green + 0.114 blue, rounded; x = (grey / 255 - 122.6 / 255) / (61 / 255)."""
+    task = images.load("grey-cifar", split_seed=42, data_dir=data)
+    assert (task.spec.input_size, task.spec.length, task.spec.image_size) == (1, 1024, (32, 32))
+    assert (task.inputs.mean, task.inputs.deviation, task.paper) == ((122.6,), (61.0,), {"accuracy": 0.8865})
+    batch = task.test.batch([3])
+    rows, columns = np.divmod(np.arange(1024), 32)
+    shown = (0.299 * rows + 0.587 * columns + 0.114 * 10 * batch["y"].item() + 0.5) // 1
+    expected = (shown / 255 - 122.6 / 255) / (61 / 255)
+    np.testing.assert_allclose(batch["x"][0, :, 0].numpy(), expected, atol=1e-6)
+
+
+def test_grey_images_are_split_as_in_the_authors_code(data):
+    """Of torch's order, the last tenth is to validate."""
+    task = images.load("grey-cifar", split_seed=42, data_dir=data)
+    order = torch.randperm(60, generator=torch.Generator().manual_seed(42))
+    whole, labels = read_cifar10(data / "cifar-10-batches-bin")[0]
+    for split, index in ((task.train, order[:54]), (task.valid, order[54:])):
+        np.testing.assert_array_equal(split.labels, labels[index.sort().values])
+        np.testing.assert_array_equal(split.pixels, grey(whole[index.sort().values]))
+
+
 def test_missing_files_are_named_with_where_to_put_them(tmp_path):
     for name, command in (("pmnist", "longwave data get mnist"), ("scifar", "longwave data get cifar10")):
         with pytest.raises(catalogue.MissingData, match=command):
             images.load(name, data_dir=tmp_path)
     with pytest.raises(
-        ValueError, match="no image task 'sminst'; expected one of smnist, pmnist, scifar; did you mean"
+        ValueError, match="no image task 'sminst'; expected one of smnist, pmnist, scifar, grey-cifar; did"
     ):
         images.load("sminst", data_dir=tmp_path)
 
@@ -183,7 +206,11 @@ def test_random_bits_have_no_pattern_that_shows():
 
 @pytest.mark.parametrize(
     ("name", "parts", "mean"),
-    [("smnist", (54_000, 6_000, 10_000), 33.3), ("scifar", (45_000, 5_000, 10_000), 125.3)],
+    [
+        ("smnist", (54_000, 6_000, 10_000), 33.3),
+        ("scifar", (45_000, 5_000, 10_000), 125.3),
+        ("grey-cifar", (45_000, 5_000, 10_000), 122.6),
+    ],
 )
 def test_real_images_have_the_published_sizes(name, parts, mean):
     folder = os.environ.get("LONGWAVE_DATA")

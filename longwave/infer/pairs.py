@@ -1,0 +1,66 @@
+"""Labels of new pairs of texts, with probabilities."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longwave.data.tokens import Vocabulary
+from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct
+from longwave.infer.classification import Labels
+from longwave.infer.sequences import check_finite, check_kind, written
+from longwave.infer.tokens import probabilities, read_column
+from longwave.tasks.tokens import TokenInput
+from longwave.train.folder import RunFolder
+
+
+def compare_texts(folder: str | Path, pairs: Sequence[tuple[str, str]], *, device: str = "auto") -> Labels:
+    """Classify pairs of texts with the best weights of a run on pairs; a text is plain, or a bytes literal."""
+    return _compare(RunFolder.open(folder), pairs, "pairs", device)
+
+
+def _compare(folder: RunFolder, pairs: Sequence[tuple[str, str]], source: str, device: str) -> Labels:
+    check_kind(folder, ACTION, "compares texts")
+    if not pairs:
+        raise ValueError(f"{source}: expected at least one pair of texts, got none")
+    settings: Any = folder.config.experiment.task
+    inputs = TokenInput.from_dict(folder.config.task["inputs"])
+    try:
+        split, notes = settings.arrange(pairs, Vocabulary.from_folder(folder.path))
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+    found = probabilities(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
+    check_finite(found, source)
+    return Labels(inputs.classes, found, tuple(notes))
+
+
+@dataclass(frozen=True)
+class Options(OnDevice):
+    """Compare pairs of texts: a label and the probability of each class for each pair.
+
+    Example: longwave predict runs/lra-retrieval-small-seed0 --csv pairs.csv --out labels.csv
+    """
+
+    csv: Path | None = None
+    """A CSV file with a header, one pair a row."""
+    first: str = "text1"
+    """The column with the first texts."""
+    second: str = "text2"
+    """The column with the second texts."""
+    out: Path = Path("labels.csv")
+    """Where to write the labels."""
+
+
+def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
+    if options.csv is None:
+        raise ValueError(f"{folder.path} is a run that compares texts: expected --csv FILE")
+    check_distinct(csv=options.csv, out=options.out)
+    first = read_column(options.csv, options.first, "--first")
+    second = read_column(options.csv, options.second, "--second")
+    labels = _compare(folder, list(zip(first, second, strict=True)), str(options.csv), options.device)
+    labels.write(options.out)
+    yield from written(labels.notes, len(labels.labels), options.out)
+
+
+ACTION = Action(Options, _predict)
+PREDICTORS.register("pairs")(ACTION)
