@@ -1,6 +1,7 @@
 """The compiled library (ops/cpu/native.cpp), opened with ctypes; without torch, so that data is made without it, too.
 
-`load()` gives the library or raises `Unavailable` with the reason. Where torch was imported first, both share one OpenMP.
+`load()` gives the library or raises `Unavailable` with the reason. Where torch was imported first, both share one
+OpenMP.
 """
 
 import ctypes

@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "native": set(),
     "ssm": set(),
     "ops": {"native", "registry", "ssm"},
-    "layers": {"ops", "registry", "settings", "ssm"},
+    "layers": {"native", "ops", "registry", "settings", "ssm"},
     "data": {"native", "registry"},
     "models": {"data", "layers", "ops", "registry", "settings"},
     "tasks": {"data", "models", "registry", "settings"},

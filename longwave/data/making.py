@@ -76,8 +76,8 @@ def make(
 ) -> Path:
     """Make a data set below a data folder, unless it is there; the path to its files.
 
-    A set with another count, seed or option, or one that was published, is never overwritten. A call that was interrupted goes
-    on if the maker can, and else starts again.
+    A set with another count, seed or option, or one that was published, is never overwritten. A call that was
+    interrupted goes on if the maker can, and else starts again.
     """
     maker, where = MAKERS.find(name), data_dir(folder).absolute()
     if unknown := sorted(set(options) - set(maker.options)):

@@ -78,6 +78,10 @@ FAMILIES.register("lra")(
             ("lra-listops-original", "the settings before the update"),
             ("lra-text", "film reviews, up to 4,095 characters"),
             ("lra-text-original", "the settings before the update"),
+            ("lra-pathfinder", "do two marked ends belong to one snake? images, 1,024 steps"),
+            ("lra-pathfinder-original", "the settings before the update"),
+            ("lra-pathx", "the same in larger images, 16,384 steps"),
+            ("lra-pathx-original", "the settings before the update"),
         ],
     )
 )

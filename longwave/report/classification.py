@@ -191,6 +191,7 @@ def _is_image(task: ClassificationTask) -> bool:
 
 @REPORTS.register("classify")
 @REPORTS.register("images")
+@REPORTS.register("pathfinder")
 def report(model: Any, task: ClassificationTask) -> list[Section]:
     """Confusion matrix, misclassified examples, attribution."""
     predictions = predict(model, task, task.test)

@@ -1,10 +1,10 @@
 """Pathfinder and Path-X: do two marked ends belong to one snake of dashes? Images of two classes, drawn or published.
 
-    settings.py   what an image of each set is made of
-    tables.py     the finite sets that images are put together from, as whole numbers
-    snakes.py     images from these, in numpy
-    compiled.py   the same images from the compiled library
-    layout.py     the files of the Long Range Arena: made here, and read wherever they come from
+settings.py   what an image of each set is made of
+tables.py     the finite sets that images are put together from, as whole numbers
+snakes.py     images from these, in numpy
+compiled.py   the same images from the compiled library
+layout.py     the files of the Long Range Arena: made here, and read wherever they come from
 """
 
 import warnings
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from longwave.data.pathfinder import compiled, snakes
 from longwave.data.pathfinder.settings import SETTINGS, Setting
 from longwave.data.pathfinder.snakes import Drawn, Paddle
-from longwave.data.pathfinder.tables import tables
+from longwave.data.pathfinder.tables import tables_of
 from longwave.data.random import GOLDEN, mixed
 from longwave.native import Unavailable, load
 
@@ -35,7 +35,7 @@ def draw(setting: Setting, keys: NDArray[np.uint64], together: int = 50) -> Iter
         load()
     except Unavailable as reason:
         warnings.warn(f"longwave draws its images with numpy, slowly: {reason}", RuntimeWarning, stacklevel=2)
-        yield from (snakes.draw(tables(setting), int(key)) for key in keys)
+        yield from (snakes.draw(tables_of(setting), int(key)) for key in keys)
         return
     for k in range(0, len(keys), together):
         yield from compiled.draw(setting, keys[k : k + together])

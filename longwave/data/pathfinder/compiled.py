@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from longwave import native
 from longwave.data.pathfinder.settings import Setting
 from longwave.data.pathfinder.snakes import Drawn, Paddle
-from longwave.data.pathfinder.tables import Bytes, Ints, Tables, tables
+from longwave.data.pathfinder.tables import Bytes, Ints, Tables, tables_of
 
 ROW_BYTES = 32  # of the masks, as native_pathfinder.inc has them
 HEAD = 7  # numbers before the paddles in what is recorded of an image: label, margin, markers, how many paddles
@@ -28,7 +28,7 @@ ARRAYS = (
 class _Tables(ctypes.Structure):
     """The struct Tables of native_pathfinder.inc."""
 
-    _fields_ = [(name, ctypes.c_int64) for name in SIZES] + [(name, ctypes.c_void_p) for name in ARRAYS]  # noqa: RUF012
+    _fields_ = [(name, ctypes.c_int64) for name in SIZES] + [(name, ctypes.c_void_p) for name in ARRAYS]
 
 
 def draw(setting: Setting, keys: NDArray[np.uint64], threads: int = 0) -> list[Drawn]:
@@ -54,9 +54,9 @@ def _drawn(pixels: Bytes, record: Ints) -> Drawn:
 @functools.lru_cache(8)
 def _handed(setting: Setting) -> tuple[Any, list[Any]]:
     """The tables of a setting as the library takes them, and the arrays that must live as long."""
-    kept = [_arrays(own) for own in tables(setting)]
+    kept = [_arrays(own) for own in tables_of(setting)]
     found = (_Tables * len(kept))()
-    for struct, own, arrays in zip(found, tables(setting), kept, strict=True):
+    for struct, own, arrays in zip(found, tables_of(setting), kept, strict=True):
         sizes = (
             *(setting.size, own.margin, own.masks.shape[1], own.wide_masks.shape[1]),
             *(own.stencils.shape[1], len(own.marker), len(own.candidates), len(own.openings)),

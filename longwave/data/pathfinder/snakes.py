@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.data.pathfinder.tables import BORDER, CERTAIN, DEGREES, FREE, FULL, ONE, SHARED, Bytes, Ints, Tables
+from longwave.data.random import GOLDEN
 
-GOLDEN, MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
+MASK = (1 << 64) - 1  # numbers of 64 bits
 TRIES_OF_A_PADDLE, TRIES_OF_A_START, TRIES_OF_A_DISTRACTOR = 3, 3, 5
 LEAST_WEIGHT = 10_000  # a snake ends where all candidates together weigh less than one in so many
 LEAST_FREE = 100  # no distractor starts where fewer than one pixel in so many are free
@@ -25,7 +26,7 @@ class Random:
 
     def below(self, count: int) -> int:
         """One of 0 to count - 1; count is below 2^31."""
-        self.state = (self.state + GOLDEN) & MASK
+        self.state = (self.state + int(GOLDEN)) & MASK
         bits = self.state
         bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & MASK
         bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & MASK
@@ -228,7 +229,8 @@ def _grow(tables: Tables, board: Board, random: Random, snake: Snake) -> bool:
         return False
     for _ in range(TRIES_OF_A_PADDLE):
         chosen = int(np.searchsorted(ends, random.below(total), side="right"))
-        paddle = Paddle(*places[chosen].tolist(), DEGREES + chosen, snake.last.snake)
+        row, column = places[chosen].tolist()
+        paddle = Paddle(row, column, DEGREES + chosen, snake.last.snake)
         if not board.clashes(tables, paddle):
             board.add(tables, snake.last)
             snake.pivot, snake.last = pivot, paddle

@@ -34,8 +34,8 @@ BORDER = 1  # pixels along every side that no paddle may touch
 class Tables:
     """The finite sets of a setting with one margin.
 
-    A direction is one of the degrees, of a first paddle, or 360 + k, that of the candidate k. The first paddle lies from
-    its tail along its direction; a later one from its head, the candidate, against its direction.
+    A direction is one of the degrees, of a first paddle, or 360 + k, that of the candidate k. The first paddle lies
+    from its tail along its direction; a later one from its head, the candidate, against its direction.
     """
 
     setting: Setting
@@ -61,7 +61,7 @@ class Tables:
 
 
 @functools.lru_cache(8)
-def tables(setting: Setting) -> tuple[Tables, ...]:
+def tables_of(setting: Setting) -> tuple[Tables, ...]:
     """Those of each margin."""
     return tuple(_tables(setting, margin) for margin in setting.margins)
 
@@ -79,9 +79,9 @@ def _tables(setting: Setting, margin: int) -> Tables:
     return Tables(
         setting,
         margin,
-        np.stack([np.rint(ONE * contrast / max(setting.contrasts) * pictures) for contrast in setting.contrasts]).astype(
-            np.int32
-        ),
+        np.stack(
+            [np.rint(ONE * contrast / max(setting.contrasts) * pictures) for contrast in setting.contrasts]
+        ).astype(np.int32),
         masks,
         np.array([dilated(np.pad(mask, margin), margin) for mask in masks]),
         _moves(degrees, length),

@@ -1,4 +1,4 @@
-"""Calls of the compiled library (native.cpp) with tensors: no Python or torch headers, so any C++ compiler builds it."""
+"""Calls of the compiled library (native.cpp) with tensors; it has no torch headers, so any C++ compiler builds it."""
 
 import ctypes
 import functools

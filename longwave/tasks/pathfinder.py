@@ -1,0 +1,114 @@
+"""Pathfinder and Path-X of the Long Range Arena: grey images, pixel by pixel, row by row, of two classes.
+
+The pixels stay on the disk, mapped into memory: Path-X has 3.3 GB of them. They are scaled to 0 ... 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from longwave.data import making
+from longwave.data.catalogue import data_dir as data_folder
+from longwave.data.pathfinder import SETTINGS
+from longwave.data.pathfinder.layout import read
+from longwave.data.progress import Patient
+from longwave.data.sequences import Sequences
+from longwave.data.statistics import digest
+from longwave.settings import check_least
+from longwave.tasks.base import TASKS, Batch, TaskConfig
+from longwave.tasks.classification import ClassifierInput
+from longwave.tasks.images import Images, ImageTask, arranged
+from longwave.tasks.sequences import check_classes
+
+CLASSES = ("apart", "connected")
+PAPER = {"pathfinder": 0.942, "pathx": 0.9635}  # tab:lra, with the updated settings
+RELEASE = (
+    Path("lra_release") / "lra_release"
+)  # where the archive of the benchmark has its sets, below where it was unpacked
+SHARE = 10  # one image in so many is for validation, and one for the test
+
+
+@dataclass(frozen=True, eq=False)
+class MappedImages(Images):
+    """Some of the images of an array that may lie on the disk."""
+
+    rows: NDArray[np.int64]  # (n,) of the array
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """As that of `Images`."""
+        index = np.asarray(indices, dtype=np.int64)
+        return self.sequences(self.pixels[self.rows[index]], index)
+
+
+@TASKS.register("pathfinder")
+@dataclass(frozen=True)
+class PathfinderConfig(TaskConfig):
+    """Whether two marked ends in an image belong to one snake of dashes."""
+
+    data: Literal["pathfinder", "pathx"] = "pathfinder"
+    """Images of 32 x 32 pixels, or of 128 x 128."""
+    split_seed: int = 42
+    """Seed of the order in which images are taken to train, validate and test, 80/10/10; 42 is the benchmark's."""
+
+    def __post_init__(self) -> None:
+        check_least(self, split_seed=0)
+
+    def build(self, data_dir: Path | None = None) -> ImageTask:
+        """The task with its images."""
+        data_dir = _with_release(self.data, data_dir)
+        folder, size = making.require(self.data, data_dir), SETTINGS[self.data].size
+        progress = Patient()
+        found = read(folder, size, progress)
+        progress.end()
+        notes = [f"images left out because their files are empty: {found.empty}"] * (found.empty > 0)
+        made = making.made(self.data, data_dir)
+        if made is not None and (note := made.note()) is not None:
+            notes.append(note)
+        scale = np.zeros(1, np.float32), np.full(1, 255, np.float32)
+        splits = {
+            name: MappedImages(found.pixels, found.labels[index], None, *scale, found.rows[index])
+            for name, index in self._splits(len(found.rows), str(folder)).items()
+        }
+        counts = {name: np.bincount(split.labels, minlength=len(CLASSES)) for name, split in splits.items()}
+        check_classes(counts, CLASSES, str(folder), ", or take more images", notes)
+        return ImageTask(
+            name=self.data,
+            train=splits["train"],
+            valid=splits["valid"],
+            test=splits["test"],
+            paper={"accuracy": PAPER[self.data]},
+            origin=str(folder),
+            notes=tuple(notes),
+            inputs=ClassifierInput(classes=CLASSES, mean=(0.0,), deviation=(255.0,), length=size * size),
+            counts={name: tuple(count.tolist()) for name, count in counts.items()},
+            digest=digest(np.frombuffer(bytes.fromhex(found.digest), np.uint8), found.rows),
+            size=(size, size),
+        )
+
+    def _splits(self, count: int, source: str) -> dict[str, NDArray[np.int64]]:
+        """By torch's generator, as the benchmark's users do."""
+        held = count // SHARE
+        if not held:
+            raise ValueError(f"{source}: expected at least {SHARE} images, one of them to test, got {count}")
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(self.split_seed)).numpy()
+        return {
+            "train": order[: count - 2 * held],
+            "valid": order[count - 2 * held : count - held],
+            "test": order[count - held :],
+        }
+
+    def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
+        """New images, as pixels from 0 to 255, row by row, in the form that a trained model sees; and notes."""
+        return arranged(sequences, inputs)
+
+
+def _with_release(name: str, explicit: Path | None) -> Path:
+    """The data folder, or the folder of the benchmark's archive below it, if that alone has the set."""
+    folder = data_folder(explicit)
+    inner = folder / RELEASE
+    return inner if making.is_there(name, inner) and not making.is_there(name, folder) else folder
