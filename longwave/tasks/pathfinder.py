@@ -66,6 +66,8 @@ class PathfinderConfig(TaskConfig):
         found = read(folder, size, progress)
         progress.end()
         notes = [f"images left out because their files are empty: {found.empty}"] * (found.empty > 0)
+        if not isinstance(found.pixels, np.memmap):
+            notes.append(f"{folder} cannot be written to, so that all images are read anew for each run, into memory")
         made = making.made(self.data, data_dir)
         if made is not None and (note := made.note()) is not None:
             notes.append(note)

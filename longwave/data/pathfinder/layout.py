@@ -7,6 +7,7 @@ Hundreds of thousands of small files are slow to open: once read, the pixels are
 mapped into memory. It is known by a digest of the metadata, and made again if they change.
 """
 
+import errno
 import hashlib
 import io
 import json
@@ -85,7 +86,7 @@ def _line(setting: Setting, batch: int, number: int, drawn: Drawn) -> str:
 class Labelled:
     """The images of a set and their labels, in the order of the metadata."""
 
-    pixels: NDArray[np.uint8]  # (images, size, size), mapped from the disk if that was possible
+    pixels: NDArray[np.uint8]  # (images, size, size), mapped from the disk, or in memory if they cannot be kept there
     rows: NDArray[np.int64]  # (n,) those that can be read
     labels: NDArray[np.int64]  # (n,)
     empty: int  # images left out because their files are empty
@@ -191,7 +192,9 @@ def _read_images(
             for k in range(len(names)):
                 file.write(image(k).tobytes())
         files.write_json(place / INDEX, {"digest": digest, "empty": empty})
-    except PermissionError:
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
         empty.clear()
         return np.stack([image(k) for k in range(len(names))]), empty
     return np.load(place / PIXELS, mmap_mode="r", allow_pickle=False), empty
