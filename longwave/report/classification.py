@@ -116,9 +116,10 @@ def draw_examples(task: ClassificationTask, split: Split, predictions: Predictio
     for k, (axes, index) in enumerate(zip(panels, indices, strict=False)):
         if _is_image(task):
             _show_image(axes, task, batch["x"][k])
+            axes.set_title(predictions.caption(index, width=18), fontsize=8)
         else:
             show_lines(axes, in_units(task.inputs, unpadded(batch, k)))
-        axes.set_title(predictions.caption(index, width=18 if _is_image(task) else 80), fontsize=9)
+            axes.set_title(predictions.caption(index), fontsize=9)
     return figure
 
 
@@ -134,7 +135,7 @@ def draw_attribution(task: Any, split: Split, predictions: Predictions, indices:
             axes.axis("off")
         for k, index in enumerate(indices):
             _show_image(panels[0, k], task, batch["x"][k])
-            panels[0, k].set_title(predictions.caption(index, width=18), fontsize=9)
+            panels[0, k].set_title(predictions.caption(index, width=18), fontsize=8)
             plane = task.picture(shares[k]).sum(-1)
             bound = np.quantile(np.abs(plane), 0.995) or 1.0  # one pixel should not pale all others
             panels[1, k].imshow(plane, cmap=_attribution_colours(), vmin=-bound, vmax=bound)
