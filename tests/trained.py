@@ -15,7 +15,6 @@ import numpy as np
 from command import call
 from filelock import FileLock
 from image_files import write_mnist
-from pathfinder_files import write_pathfinder
 from text_files import write_wikitext2
 from token_files import write_reviews
 
@@ -132,10 +131,6 @@ RECIPES = {
     "tokens": Recipe(
         lambda: write_reviews(Path("data")),
         ("lra-text-small", *TINY, "--loop.epochs", "3", "--task.length", "60", "--task.least-count", "2", *FAST),
-    ),
-    "pathfinder": Recipe(
-        lambda: write_pathfinder(Path("data"), {0: 10, 1: 10, 2: 10}),
-        ("lra-pathfinder-small", *TINY),
     ),
     "words": Recipe(lambda: write_wikitext2(Path("data")), ("wikitext2-words-small", "--task.length", "8", *TINY)),
     "density": Recipe(lambda: write_mnist(Path("data"), train=10, test=8), ("mnist-density-small", *TINY)),

@@ -10,6 +10,7 @@ import torch
 from image_files import write_mnist
 from matplotlib.figure import Figure
 from mixer_settings import sequence_config
+from pathfinder_files import write_pathfinder
 from token_files import write_reviews
 
 from longwave.experiments import EXPERIMENTS
@@ -20,6 +21,7 @@ from longwave.tasks.base import TASKS
 from longwave.tasks.classification import ClassifyConfig
 from longwave.tasks.forecasting import ForecastConfig
 from longwave.tasks.images import ImageConfig
+from longwave.tasks.pathfinder import PathfinderConfig
 from longwave.tasks.regression import RegressConfig
 from longwave.tasks.tagging import TagConfig
 from longwave.tasks.text import TextConfig
@@ -52,6 +54,7 @@ def custom_tasks(folder):
     (folder / "my.csv").write_text("date,price\n" + "\n".join(rows) + "\n")
     write_mnist(folder, train=20, test=6)
     write_reviews(folder)
+    write_pathfinder(folder, {0: 10, 1: 10, 2: 10})
     return {
         "forecast": ForecastConfig(csv=folder / "my.csv", target="price", time="date", horizon=3, context=10),
         "images": ImageConfig("smnist"),
@@ -61,6 +64,7 @@ def custom_tasks(folder):
         "text": TextConfig(file=folder / "my.txt", length=20),
         "tokens": TokensConfig("imdb", length=60),
         "density": TASKS["density"](),
+        "pathfinder": PathfinderConfig(),
     }
 
 
@@ -92,6 +96,7 @@ TITLES = {
     "text": ["A sample"],
     "tokens": ["Confusion matrix", "Texts and attribution"],
     "density": ["Samples"],
+    "pathfinder": ["Confusion matrix", "Misclassified examples", "Attribution"],
 }
 
 
@@ -103,7 +108,7 @@ def test_a_page_has_the_sections_of_its_kind_and_needs_no_network(kind, tmp_path
     assert not re.search(r"https?://|<script|<link|@import|src=\"(?!data:)", page)
     assert "<title>&lt;mine&gt; - longwave</title>" in page
     assert "<b>" not in page
-    assert ("Some of them as images" in page) == (kind == "images")
+    assert ("Some of them as images" in page) == (kind in ("images", "pathfinder"))
 
 
 def test_other_mixers_have_no_kernels_to_show(tmp_path):

@@ -1,7 +1,6 @@
-"""Pathfinder as a task: the benchmark's splits, pixels from 0 to 1, a run with its report and its predictions."""
+"""Pathfinder as a task: the benchmark's splits, pixels from 0 to 1, notes and errors."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from PIL import Image
 
 from longwave.data import sequences
 from longwave.data.catalogue import MissingData
-from longwave.infer.classification import classify, probabilities
+from longwave.infer.base import PREDICTORS
 from longwave.tasks.pathfinder import PathfinderConfig
-from longwave.train.folder import RunFolder
 
 
 def values(split):
@@ -84,14 +82,13 @@ def test_too_few_images_are_refused(tmp_path):
         PathfinderConfig().build(tmp_path)
 
 
-def test_a_run_is_reported_with_pictures_and_classifies_new_images(trained_runs, own_folder):
-    trained_runs.fetch("pathfinder")
-    folder = RunFolder.open("run")
-    task = folder.build_task()
-    page = Path("run/report.html").read_text()
-    assert "kernels reshaped to the plane" in page
-    assert "<h2>Misclassified examples</h2>" in page
-    pixels = np.asarray(task.test.pixels)[task.test.rows]
-    found = classify("run", sequences.from_arrays(pixels.reshape(len(pixels), -1, 1).astype(np.float64)))
-    assert found.classes == ("apart", "connected")
-    np.testing.assert_allclose(found.probabilities, probabilities(folder.load_best(), task.test, 5), atol=1e-5)
+def test_new_images_are_seen_as_those_of_the_set(tmp_path):
+    write_pathfinder(tmp_path, {0: 10, 1: 10})
+    task = PathfinderConfig().build(tmp_path)
+    pixels = np.asarray(task.test.pixels)[task.test.rows].reshape(len(task.test), -1, 1).astype(np.float64)
+    values, notes = PathfinderConfig().arrange(sequences.from_arrays(pixels), task.inputs)
+    np.testing.assert_array_equal(values.reshape(pixels.shape), task.test.batch(range(len(pixels)))["x"].numpy())
+    assert notes == []
+    with pytest.raises(ValueError, match="expected images of 1024 pixels, got 1000 to 1000"):
+        PathfinderConfig().arrange(sequences.from_arrays(pixels[:, :1000]), task.inputs)
+    assert PREDICTORS["pathfinder"] is PREDICTORS["images"]
