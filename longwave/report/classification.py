@@ -19,6 +19,7 @@ from longwave.tasks.base import Batch, Split, batches, call
 from longwave.tasks.classification import ClassificationTask
 
 PATH_STEPS = 32  # points on the way from the average example, at which the gradient is taken
+MOST_STEPS = 100 * 1024  # of a batch
 BINS = 200  # stretches that the attribution along a long sequence is added up over
 
 
@@ -66,8 +67,9 @@ class Predictions:
         return as_drawn(text if len(text) <= width else text.replace(" predicted as ", "\npredicted as "))
 
 
-def predict(model: Any, task: ClassificationTask, split: Split, size: int = 100) -> Predictions:
-    """The model's predictions for every example of a split."""
+def predict(model: Any, task: ClassificationTask, split: Split, size: int | None = None) -> Predictions:
+    """The model's predictions for every example of a split; longer sequences in smaller batches, to save memory."""
+    size = size or max(1, min(100, MOST_STEPS // (task.spec.length or 1)))
     labels = np.concatenate([batch["y"].numpy() for batch in batches(split, size)])
     return Predictions(probabilities(model, split, size), labels, task.inputs.classes)
 

@@ -88,7 +88,8 @@ class PathfinderConfig(TaskConfig):
             notes=tuple(notes),
             inputs=ClassifierInput(classes=CLASSES, mean=(0.0,), deviation=(255.0,), length=size * size),
             counts={name: tuple(count.tolist()) for name, count in counts.items()},
-            digest=digest(np.frombuffer(bytes.fromhex(found.digest), np.uint8), found.rows),
+            # Pixels of a few, too: a set with other options has the same metadata.
+            digest=digest(np.frombuffer(bytes.fromhex(found.digest), np.uint8), found.rows, found.pixels[:100]),
             size=(size, size),
         )
 
