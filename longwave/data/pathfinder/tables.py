@@ -27,6 +27,7 @@ FULL = 255  # of a mask: what is wholly occupied
 FREE = 76  # up to this, 0.3, a pixel is free for the start of a snake
 SHARED = 458  # up to this, just below 1.8, two masks may overlap in a pixel
 DIGITS = 9  # to which a length is rounded before it is made whole: the sine of 180 degrees is not quite 0
+LOBES = 3  # of the filter, each way: its reach in pixels of the smaller picture
 BORDER = 1  # pixels along every side that no paddle may touch
 
 
@@ -77,24 +78,27 @@ def _tables(setting: Setting, margin: int) -> Tables:
     stencils = _stencils(masks[:DEGREES] == FULL, reach)
     works = np.ones(DEGREES, bool) if setting.all_orientations else np.array([_works(s) for s in stencils])
     return Tables(
-        setting,
-        margin,
-        np.stack(
-            [np.rint(ONE * contrast / max(setting.contrasts) * pictures) for contrast in setting.contrasts]
-        ).astype(np.int32),
-        masks,
-        np.array([dilated(np.pad(mask, margin), margin) for mask in masks]),
-        _moves(degrees, length),
-        _moves(degrees + math.pi, reach),
-        np.rint(_exact(setting.distance * _unit(degrees))).astype(np.int32),
-        _moves(directions, length + 2 * margin),
-        candidates,
-        _weights(directions, turns, setting.continuity),
-        stencils,
-        works,
-        np.array([_box(s, setting) for s in stencils], np.int32),
-        _marker(setting),
+        setting=setting,
+        margin=margin,
+        pictures=np.array([np.rint(ONE * contrast * pictures) for contrast in _relative(setting.contrasts)], np.int32),
+        masks=masks,
+        wide_masks=np.array([dilated(np.pad(mask, margin), margin) for mask in masks]),
+        heads=_moves(degrees, length),
+        pivots=_moves(degrees + math.pi, reach),
+        seconds=np.rint(_exact(setting.distance * _unit(degrees))).astype(np.int32),
+        advances=_moves(directions, length + 2 * margin),
+        candidates=candidates,
+        weights=_weights(directions, turns, setting.continuity),
+        stencils=stencils,
+        works=works,
+        boxes=np.array([_box(stencil, setting) for stencil in stencils], np.int32),
+        marker=_marker(setting),
     )
+
+
+def _relative(contrasts: tuple[float, float]) -> list[float]:
+    """To the larger one."""
+    return [contrast / max(contrasts) for contrast in contrasts]
 
 
 # Places
@@ -217,25 +221,29 @@ def lanczos(large: int, small: int) -> Floats:
     """(small, large): the matrix that shrinks a row by the Lanczos filter of three lobes, as image libraries do."""
     scale = large / small
     centres = (np.arange(small) + 0.5) * scale
-    first = np.maximum(np.floor(centres - 3 * scale + 0.5), 0)
-    last = np.minimum(np.floor(centres + 3 * scale + 0.5), large)
+    first = np.maximum(np.floor(centres - LOBES * scale + 0.5), 0)
+    last = np.minimum(np.floor(centres + LOBES * scale + 0.5), large)
     places = np.arange(large)
     at = (places - centres[:, None] + 0.5) / scale
-    taken = (places >= first[:, None]) & (places < last[:, None]) & (np.abs(at) < 3)
-    weights = np.where(taken, np.sinc(at) * np.sinc(at / 3), 0.0)
+    taken = (places >= first[:, None]) & (places < last[:, None]) & (np.abs(at) < LOBES)
+    weights = np.where(taken, np.sinc(at) * np.sinc(at / LOBES), 0.0)
     return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _marker(setting: Setting) -> Ints:
-    """A disc about the middle of its picture; the lobes of the filter, where they are below zero, vanish behind it."""
-    half = math.ceil(setting.radius) + 3
-    size = 2 * half + 1
-    # A place p of the image is 2 p on the canvas of twice the size, which is not in the middle of its 2 x 2 pixels.
+    """A disc about the middle of its picture, which has all that the filter makes of it.
+
+    Along the border of an image the filter would be normalised anew, by a few per cent; here it is not.
+    """
+    half = math.ceil(setting.radius) + LOBES
+    outer = half + LOBES  # so that the picture has no border
+    size = 2 * outer + 1
     canvas = np.zeros((2 * size, 2 * size), bool)
-    for y, x in disc(2 * setting.radius):
-        canvas[2 * half + y, 2 * half + x] = True
+    for y, x in disc(2 * setting.radius):  # a place p of the image is 2 p on the canvas, a quarter of a pixel off
+        canvas[2 * outer + y, 2 * outer + x] = True
     shrink = lanczos(2 * size, size)
-    return np.rint(ONE * (shrink @ canvas @ shrink.T)).astype(np.int32)
+    picture = np.rint(ONE * (shrink @ canvas @ shrink.T)).astype(np.int32)
+    return picture[LOBES:-LOBES, LOBES:-LOBES]
 
 
 # Starts
