@@ -67,7 +67,7 @@ def _on_disk(name: str, folder: Path) -> str:
     if not making.is_there(name, folder):
         return "-"
     found = making.made(name, folder)
-    return "as published" if found is None else f"made: {found.count:,} of seed {found.seed}"
+    return "as published" if found is None else f"made: {found.count:,} of seed {found.seed}{found.chosen}"
 
 
 def data_get(name: Positional[Annotated[str, arg(metavar="NAME")]], data_dir: Path | None = None) -> None:
@@ -92,6 +92,7 @@ def data_make(
     name: Positional[Annotated[str, arg(metavar="NAME")]],
     count: int | None = None,
     seed: int | None = None,
+    options: tuple[str, ...] = (),
     data_dir: Path | None = None,
 ) -> None:
     """Make a data set that is generated; one that exists already is kept.
@@ -102,6 +103,7 @@ def data_make(
         name: The data set, as `longwave data list` names it.
         count: Examples to make (default: as many as the published set has).
         seed: Another seed makes another set.
+        options: What to make otherwise (pathfinder, pathx: equal_contrast, all_orientations; docs: Long Range Arena).
         data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
     from longwave.data import catalogue, making
@@ -109,7 +111,7 @@ def data_make(
     if name in catalogue.DATASETS:
         raise ValueError(f"{name} is not made, but downloaded: longwave data get {name}")
     with _progress(in_bytes=False) as progress:
-        path = making.make(name, data_dir, count, seed, progress)
+        path = making.make(name, data_dir, count, seed, progress, options)
     print(path)
 
 

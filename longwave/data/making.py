@@ -8,8 +8,8 @@ published, and were put there by hand, serve as well.
 
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from longwave.data import files
@@ -25,7 +25,8 @@ class Maker:
     """How to make a data set.
 
     `make(folder, count, seed, progress)` writes the files into a folder that exists. The folder has what an interrupted
-    call with the same count and seed left, and nothing else; the files must follow from count and seed alone.
+    call with the same count and seed left, and nothing else; the files must follow from count and seed alone. Options
+    that were chosen come as keywords, which are True.
     """
 
     title: str
@@ -33,7 +34,8 @@ class Maker:
     files: tuple[str, ...]  # in that folder: what a reader needs
     count: int  # examples of the whole set
     seed: int
-    make: Callable[[Path, int, int, Progress], None]
+    make: Callable[..., None]
+    options: tuple[str, ...] = ()  # that make another set
 
 
 MAKERS: Registry[Maker] = Registry("data set to make", "longwave.data.makers")
@@ -46,16 +48,22 @@ class Made:
     name: str
     count: int
     seed: int
+    options: tuple[str, ...] = ()
 
     def note(self) -> str | None:
         """What is to be known of the set where scores are shown; nothing, if it is the whole one."""
         whole = MAKERS.find(self.name)
-        if (self.count, self.seed) == (whole.count, whole.seed):
+        if (self.count, self.seed, self.options) == (whole.count, whole.seed, ()):
             return None
         return (
-            f"{self.name} was made with {self.count:,} examples and seed {self.seed}; the whole set has "
+            f"{self.name} was made with {self.count:,} examples and seed {self.seed}{self.chosen}; the whole set has "
             f"{whole.count:,} and seed {whole.seed}"
         )
+
+    @property
+    def chosen(self) -> str:
+        """The options, to be put behind the seed."""
+        return "".join(f", {option}" for option in self.options)
 
 
 def make(
@@ -64,14 +72,23 @@ def make(
     count: int | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
+    options: Sequence[str] = (),
 ) -> Path:
     """Make a data set below a data folder, unless it is there; the path to its files.
 
-    A set with another count or seed, or one that was published, is never overwritten. A call that was interrupted goes
-    on if the maker can, and else starts again.
+    A set with another count, seed or option, or one that was published, is never overwritten. A call that was
+    interrupted goes on if the maker can, and else starts again.
     """
     maker, where = MAKERS.find(name), data_dir(folder).absolute()
-    wanted = Made(name, maker.count if count is None else count, maker.seed if seed is None else seed)
+    if unknown := sorted(set(options) - set(maker.options)):
+        known = ", ".join(maker.options) or "none"
+        raise ValueError(f"options: {name} has no option {unknown[0]!r}; expected some of: {known}")
+    wanted = Made(
+        name,
+        maker.count if count is None else count,
+        maker.seed if seed is None else seed,
+        tuple(sorted(set(options))),
+    )
     for setting, value, least in (("count", wanted.count, 1), ("seed", wanted.seed, 0)):
         if value < least:
             raise ValueError(f"{setting}: expected a number from {least} on, got {value}")
@@ -80,17 +97,19 @@ def make(
         found = made(name, where)
         if found == wanted:
             return target
-        has = "files that longwave did not make" if found is None else f"{found.count:,} examples of seed {found.seed}"
+        has = "files that longwave did not make"
+        if found is not None:
+            has = f"{found.count:,} examples of seed {found.seed}{found.chosen}"
         raise ValueError(
-            f"{target} has {has}, and was to have {wanted.count:,} of seed {wanted.seed}; move it away, or name "
-            "another data folder with --data-dir"
+            f"{target} has {has}, and was to have {wanted.count:,} of seed {wanted.seed}{wanted.chosen}; move it away, "
+            "or name another data folder with --data-dir"
         )
     part = target.with_name(f".{target.name}.part")
     if part.exists() and _read(part) != wanted:
         shutil.rmtree(part)
     part.mkdir(parents=True, exist_ok=True)
-    files.write_json(part / MADE, asdict(wanted))
-    maker.make(part, wanted.count, wanted.seed, progress or Silent())
+    files.write_json(part / MADE, {key: value for key, value in asdict(wanted).items() if value != ()})
+    maker.make(part, wanted.count, wanted.seed, progress or Silent(), **dict.fromkeys(wanted.options, True))
     part.rename(target)
     files.sync_folder(target.parent)
     return target
@@ -125,6 +144,7 @@ def _read(folder: Path) -> Made | None:
     if not path.exists():
         return None
     try:
-        return Made(**json.loads(path.read_text()))
+        found = Made(**json.loads(path.read_text()))
+        return replace(found, options=tuple(found.options))
     except (OSError, ValueError, TypeError) as error:
         raise ValueError(f"{path}: expected how the set was made, as longwave wrote it, got {error}") from error

@@ -165,6 +165,10 @@ FAMILIES.register("lra")(
             ("lra-retrieval", "pairs of papers, up to 3,999 characters each"),
             ("lra-retrieval-original", "the settings before the update"),
             ("lra-retrieval-synthetic-small", "a synthetic stand-in for it"),
+            ("lra-pathfinder", "do two marked ends belong to one snake? images, 1,024 steps"),
+            ("lra-pathfinder-original", "the settings before the update"),
+            ("lra-pathx", "the same in larger images, 16,384 steps"),
+            ("lra-pathx-original", "the settings before the update"),
         ],
     )
 )

@@ -88,5 +88,5 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
 
 
 ACTION = Action(Options, _predict)
-for kind in ("classify", "images"):
+for kind in ("classify", "images", "pathfinder"):
     PREDICTORS.register(kind)(ACTION)

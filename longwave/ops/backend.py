@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from longwave.native import Unavailable
 from longwave.registry import Registry
 
 VARIABLE = "LONGWAVE_KERNEL"
@@ -24,10 +25,6 @@ PREFERRED, FALLBACK = "native", "reference"
 # one computes, reference.py has the signatures.
 WITH_GRADIENT = frozenset({"spectrum", "truncate", "convolve", "activate", "mix", "gate", "gated_mix"})
 WITHOUT_GRADIENT = frozenset({"layer_steps", "block_steps", "same"})
-
-
-class Unavailable(RuntimeError):
-    """A backend was asked for that cannot run here."""
 
 
 def _always(tensor: Tensor) -> bool:

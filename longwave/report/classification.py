@@ -19,6 +19,7 @@ from longwave.tasks.base import Batch, Split, batches, call
 from longwave.tasks.classification import ClassificationTask
 
 PATH_STEPS = 32  # points on the way from the average example, at which the gradient is taken
+MOST_STEPS = 100 * 1024  # of a batch
 BINS = 200  # stretches that the attribution along a long sequence is added up over
 
 
@@ -66,8 +67,9 @@ class Predictions:
         return as_drawn(text if len(text) <= width else text.replace(" predicted as ", "\npredicted as "))
 
 
-def predict(model: Any, task: ClassificationTask, split: Split, size: int = 100) -> Predictions:
-    """The model's predictions for every example of a split."""
+def predict(model: Any, task: ClassificationTask, split: Split, size: int | None = None) -> Predictions:
+    """The model's predictions for every example of a split; longer sequences in smaller batches, to save memory."""
+    size = size or max(1, min(100, MOST_STEPS // (task.spec.length or 1)))
     labels = np.concatenate([batch["y"].numpy() for batch in batches(split, size)])
     return Predictions(probabilities(model, split, size), labels, task.inputs.classes)
 
@@ -116,10 +118,10 @@ def draw_examples(task: ClassificationTask, split: Split, predictions: Predictio
     for k, (axes, index) in enumerate(zip(panels, indices, strict=False)):
         if _is_image(task):
             _show_image(axes, task, batch["x"][k])
+            axes.set_title(predictions.caption(index, width=18), fontsize=8)
         else:
             show_lines(axes, in_units(task.inputs, unpadded(batch, k)))
-        is_narrow = _is_image(task)
-        axes.set_title(predictions.caption(index, width=18 if is_narrow else 80), fontsize=8 if is_narrow else 9)
+            axes.set_title(predictions.caption(index), fontsize=9)
     return figure
 
 
@@ -192,6 +194,7 @@ def _is_image(task: ClassificationTask) -> bool:
 
 @REPORTS.register("classify")
 @REPORTS.register("images")
+@REPORTS.register("pathfinder")
 def report(model: Any, task: ClassificationTask) -> list[Section]:
     """Confusion matrix, misclassified examples, attribution."""
     predictions = predict(model, task, task.test)

@@ -287,19 +287,24 @@ class ImageConfig(TaskConfig):
 
     def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
         """New images, as pixels from 0 to 255, row by row, in the form that a trained model sees; and notes."""
-        if sequences.length != inputs.length:
-            lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
-            raise ValueError(f"{sequences.source}: expected images of {inputs.length} pixels, got {lengths}")
-        low, high, notes = sequences.values.min(), sequences.values.max(), []
-        if low < 0 or high > 255:
-            raise ValueError(f"{sequences.source}: expected pixels from 0 to 255, got {low:g} to {high:g}")
-        if high <= 1:
-            notes.append(f"pixels are expected from 0 to 255, and these are from {low:g} to {high:g}")
-        values = inputs.standardise(sequences.values)
+        values, notes = arranged(sequences, inputs)
         if SETS[self.data].permuted:
             order = permutation(inputs.length or 0)
             values = values.reshape(len(sequences), -1, inputs.channels)[:, order].reshape(values.shape)
         return values, notes
+
+
+def arranged(sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
+    """New images, as pixels from 0 to 255, row by row, scaled as in training; and notes."""
+    if sequences.length != inputs.length:
+        lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
+        raise ValueError(f"{sequences.source}: expected images of {inputs.length} pixels, got {lengths}")
+    low, high, notes = sequences.values.min(), sequences.values.max(), []
+    if low < 0 or high > 255:
+        raise ValueError(f"{sequences.source}: expected pixels from 0 to 255, got {low:g} to {high:g}")
+    if high <= 1:
+        notes.append(f"pixels are expected from 0 to 255, and these are from {low:g} to {high:g}")
+    return inputs.standardise(sequences.values), notes
 
 
 def _statistics(pixels: Bytes) -> tuple[tuple[float, ...], tuple[float, ...]]:

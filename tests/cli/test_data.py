@@ -121,6 +121,12 @@ def test_make_prints_the_path_and_list_shows_how_many_there_are(run, folder):
     assert "as published" in shown()
 
 
+def test_options_of_a_set_are_shown(compiled, run, folder):
+    code, _ = run("make", "pathfinder", "--count", "2", "--options", "equal_contrast", "all_orientations")
+    assert not code
+    assert "made: 2 of seed 0, all_orientations, equal_contrast" in " ".join(run("list")[1].out.split())
+
+
 def test_list_names_every_set_that_can_be_made(run):
     shown = run("list")[1].out
     assert all(f" {name} " in shown and maker.title in shown for name, maker in MAKERS.items())
@@ -133,6 +139,7 @@ def test_list_names_every_set_that_can_be_made(run):
         (["make", "mnist"], "mnist is not made, but downloaded: longwave data get mnist"),
         (["make", "listopps"], "did you mean 'listops'?"),
         (["make", "listops", "--count", "2"], "count: expected at least 3 trees"),
+        (["make", "listops", "--options", "all"], "listops has no option 'all'; expected some of: none"),
     ],
 )
 def test_what_cannot_be_made_or_downloaded_is_refused_with_the_right_command(run, command, message):

@@ -11,7 +11,7 @@ from command import call
 from dense import ROOT, error, random_system, run_python
 
 import longwave
-from longwave import ops
+from longwave import native, ops
 from longwave.ops import BACKENDS, Backend, Unavailable, reference
 from longwave.ops import backend as choice
 from longwave.ops.cpu import library
@@ -141,7 +141,7 @@ def fresh_choice(monkeypatch):
 def test_a_file_that_is_no_library_is_named_in_the_warning(monkeypatch, fresh_choice, tmp_path):
     built = list((ROOT / "longwave" / "ops" / "cpu").glob("_native*")) or [ROOT / "_native.so"]
     (tmp_path / built[0].name).write_bytes(b"not a library")
-    monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
+    monkeypatch.setattr(native, "FOLDER", tmp_path)
     with pytest.warns(RuntimeWarning, match=re.escape(f"{built[0].name} does not load")):
         assert ops.backend_name() == "reference"
     monkeypatch.setenv(choice.VARIABLE, "native")
@@ -150,7 +150,7 @@ def test_a_file_that_is_no_library_is_named_in_the_warning(monkeypatch, fresh_ch
 
 
 def test_a_library_of_another_version_is_refused(compiled, monkeypatch, fresh_choice):
-    monkeypatch.setattr(library, "ABI", library.ABI + 1)
+    monkeypatch.setattr(native, "ABI", native.ABI + 1)
     with pytest.raises(Unavailable, match="another version of longwave: install longwave again"):
         library.load()
     with warnings.catch_warnings(record=True) as caught:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from dense import run_python
 
-from longwave import ops
+from longwave import native, ops
 from longwave.ops import Unavailable
 from longwave.ops.cpu import library, spectrum
 
@@ -13,12 +13,12 @@ from longwave.ops.cpu import library, spectrum
 def widest(compiled):
     """Gives the CPU's vector width, and the library as it was before."""
     loaded, before = library.load(), library.vector_bits()
-    loaded.longwave_limit_vectors(max(library.VECTOR_BITS))
+    loaded.longwave_limit_vectors(max(native.VECTOR_BITS))
     yield library.vector_bits()
     loaded.longwave_limit_vectors(before)
 
 
-@pytest.mark.parametrize("bits", library.VECTOR_BITS)
+@pytest.mark.parametrize("bits", native.VECTOR_BITS)
 def test_the_environment_bounds_the_vector_width_of_every_call(widest, bits, monkeypatch):
     """A bound wider than the CPU's vectors changes nothing. Sums of other widths are rounded otherwise: at 128 bits a
     call that asks for more gives the bits of the narrow one, and else not.
@@ -51,6 +51,6 @@ def test_an_unknown_vector_width_is_refused_with_the_known_ones(monkeypatch, non
 def test_a_library_of_an_older_install_is_not_looked_at(monkeypatch, tmp_path):
     """Those were named for a version of Python."""
     (tmp_path / "_native.cpython-311-x86_64-linux-gnu.so").write_bytes(b"not a library")
-    monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
+    monkeypatch.setattr(native, "FOLDER", tmp_path)
     with pytest.raises(Unavailable, match="no compiled library"):
         library.load.__wrapped__()

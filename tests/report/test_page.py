@@ -12,6 +12,7 @@ from image_files import write_mnist
 from matplotlib.figure import Figure
 from mixer_settings import sequence_config
 from pair_files import pair_config, write_aan
+from pathfinder_files import write_pathfinder
 from token_files import write_reviews
 
 from longwave.experiments import EXPERIMENTS
@@ -23,6 +24,7 @@ from longwave.tasks.classification import ClassifyConfig
 from longwave.tasks.forecasting import ForecastConfig
 from longwave.tasks.images import ImageConfig
 from longwave.tasks.pairs import PairsConfig
+from longwave.tasks.pathfinder import PathfinderConfig
 from longwave.tasks.regression import RegressConfig
 from longwave.tasks.tagging import TagConfig
 from longwave.tasks.text import TextConfig
@@ -56,6 +58,7 @@ def custom_tasks(folder):
     write_mnist(folder, train=20, test=6)
     write_reviews(folder)
     write_aan(folder)
+    write_pathfinder(folder, {0: 10, 1: 10, 2: 10})
     return {
         "forecast": ForecastConfig(csv=folder / "my.csv", target="price", time="date", horizon=3, context=10),
         "images": ImageConfig("smnist"),
@@ -66,6 +69,7 @@ def custom_tasks(folder):
         "tokens": TokensConfig("imdb", length=60),
         "pairs": PairsConfig("aan", length=60),
         "density": TASKS["density"](),
+        "pathfinder": PathfinderConfig(),
     }
 
 
@@ -101,6 +105,7 @@ TITLES = {
     "tokens": ["Confusion matrix", "Texts and attribution"],
     "pairs": ["Confusion matrix", "Scores of the pairs", "Pairs and attribution"],
     "density": ["Samples"],
+    "pathfinder": ["Confusion matrix", "Misclassified examples", "Attribution"],
 }
 
 
@@ -112,7 +117,7 @@ def test_a_page_has_the_sections_of_its_kind_and_needs_no_network(kind, tmp_path
     assert not re.search(r"https?://|<script|<link|@import|src=\"(?!data:)", page)
     assert "<title>&lt;mine&gt; - longwave</title>" in page
     assert "<b>" not in page
-    assert ("Some of them as images" in page) == (kind == "images")
+    assert ("Some of them as images" in page) == (kind in ("images", "pathfinder"))
 
 
 def test_other_mixers_have_no_kernels_to_show(tmp_path):

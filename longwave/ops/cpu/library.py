@@ -1,55 +1,16 @@
-"""The compiled library (native.cpp) through ctypes: no Python or torch headers, so any C++ compiler builds it.
-
-`load()` gives the library or raises `Unavailable` with the reason. Importing torch first makes both share one OpenMP.
-"""
+"""Calls of the compiled library (native.cpp) with tensors; it has no torch headers, so any C++ compiler builds it."""
 
 import ctypes
 import functools
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from longwave.ops.backend import Unavailable
+from longwave.native import Unavailable, load
 from longwave.ops.checks import describe, readable
 
 Input = tuple[str, Tensor, torch.dtype, Sequence[int]]  # a tensor that the library reads, with what it has to be
-
-ABI = 6  # of native.cpp
-LIBRARY = "_native.so"  # as setup.py names it, on every platform
-VECTOR_BITS = (128, 256, 512)
-
-
-@functools.cache
-def load() -> ctypes.CDLL:
-    """The shared library that setup.py built beside this file, held to LONGWAVE_VECTOR_BITS."""
-    limit = _vector_limit()
-    path = Path(__file__).parent / LIBRARY
-    if not path.exists():
-        raise Unavailable(
-            f"no compiled library in {path.parent}: longwave was installed without a C++ compiler. "
-            "Install one (for example g++) and install longwave again"
-        )
-    try:
-        library = ctypes.CDLL(str(path))
-        abi = library.longwave_abi()
-    except (OSError, AttributeError) as error:
-        raise Unavailable(f"{path} does not load: {error}") from error
-    if abi != ABI:
-        raise Unavailable(f"{path} was built from another version of longwave: install longwave again")
-    library.longwave_limit_vectors(limit)
-    return library
-
-
-def _vector_limit() -> int:
-    """The widest vectors that the library may use, whatever the CPU has."""
-    asked = os.environ.get("LONGWAVE_VECTOR_BITS", "")
-    widths = {str(bits): bits for bits in VECTOR_BITS}
-    if asked and asked not in widths:
-        raise ValueError(f"LONGWAVE_VECTOR_BITS: expected one of {', '.join(widths)}, got {asked!r}")
-    return widths.get(asked, max(VECTOR_BITS))
 
 
 def vector_bits() -> int:

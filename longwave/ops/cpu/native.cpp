@@ -6,6 +6,7 @@
 //   longwave_step, longwave_model_step               one step of the recurrence: of a layer, of a stack of blocks
 //   longwave_activate, longwave_gate, _backward      what follows a convolution in a residual block, in float
 //   longwave_gated_mix, longwave_gated_mix_backward  all of it in one pass, for narrow models
+//   longwave_pathfinder                              images of Pathfinder
 //   longwave_differ                                  whether parameters changed
 //   longwave_abi                                     which signatures these are
 //   longwave_vector_width, longwave_limit_vectors    what the dispatcher chose, for `longwave doctor`; its upper bound
@@ -144,6 +145,10 @@ namespace avx512 {
 LONGWAVE_TARGET_END
 #endif
 
+namespace pathfinder {
+#include "native_pathfinder.inc"
+}  // namespace pathfinder
+
 namespace {
 
 int detect_vector_bytes() {
@@ -180,7 +185,7 @@ int choose_vector_bytes(int requested) {
 }  // namespace
 
 // Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
-LONGWAVE_API int longwave_abi() { return 6; }
+LONGWAVE_API int longwave_abi() { return 7; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
@@ -191,6 +196,15 @@ LONGWAVE_API int longwave_differ(int64_t count, const void *const *a, const void
     for (int64_t i = 0; i < count; ++i)
         if (std::memcmp(a[i], b[i], bytes[i])) return 1;
     return 0;
+}
+
+// The images of `count` keys and what is on them; threads = 0: as many as OpenMP takes. 1 when memory ran out.
+LONGWAVE_API int longwave_pathfinder(int64_t margins, int64_t count, int64_t record_size, const pathfinder::Tables *tables,
+                                     const uint64_t *keys, int threads, uint8_t *pixels, int32_t *records) {
+#ifdef _OPENMP
+    if (threads < 1) threads = omp_get_max_threads();
+#endif
+    return pathfinder::draw_all(margins, count, record_size, tables, keys, threads, pixels, records);
 }
 
 // Every function below returns 0, or 1 when memory ran out (an exception must not cross the C ABI). Parameters and their

@@ -1,0 +1,63 @@
+"""Pathfinder: what an image of each set is made of, after the description of the Long Range Arena.
+
+Lengths are in pixels. An image has two long snakes of dashes ("paddles"), some short ones that distract, and two discs:
+at the start of one long snake, and at the end of the same one (class 1) or of the other (class 0).
+"""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How the images of a set are drawn."""
+
+    size: int  # of an image, each way
+    margins: tuple[int, ...]  # free pixels around a paddle; drawn for each image
+    length: int  # of a paddle
+    thickness: float
+    radius: float  # of a marker
+    distance: int  # between the two starts
+    continuity: float  # the larger, the straighter
+    contrasts: tuple[float, float]  # of the long snakes and of the distractors; the ratio matters alone
+    distractors: int  # that are attempted
+    paddles: tuple[int, int] = (14, 4)  # of a long snake, and of a distractor
+    all_orientations: bool = False  # else the slip of the published generator, by which few directions can start
+
+    def with_options(self, equal_contrast: bool = False, all_orientations: bool = False) -> "Setting":
+        """With distractors as bright as the snakes, or with snakes that start in every direction."""
+        return replace(
+            self,
+            contrasts=(1.0, 1.0) if equal_contrast else self.contrasts,
+            all_orientations=all_orientations or self.all_orientations,
+        )
+
+    @property
+    def most_paddles(self) -> int:
+        """Of an image: those of both long snakes and of all distractors."""
+        return 2 * self.paddles[0] + self.distractors * self.paddles[1]
+
+
+SETTINGS = {
+    "pathfinder": Setting(
+        size=32,
+        margins=(1,),
+        length=2,
+        thickness=0.5,
+        radius=1.5,
+        distance=7,
+        continuity=1.0,
+        contrasts=(1.5, 2.0),
+        distractors=10,
+    ),
+    "pathx": Setting(
+        size=128,
+        margins=(2, 3),
+        length=5,
+        thickness=1.5,
+        radius=3,
+        distance=20,
+        continuity=1.8,
+        contrasts=(0.9, 0.9),
+        distractors=17,
+    ),
+}

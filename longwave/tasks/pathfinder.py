@@ -1,0 +1,139 @@
+"""Pathfinder and Path-X of the Long Range Arena: grey images, pixel by pixel, row by row, of two classes.
+
+The pixels stay on the disk, mapped into memory: Path-X has 3.3 GB of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from longwave.data import making
+from longwave.data.catalogue import data_dir as data_folder
+from longwave.data.pathfinder import SETTINGS
+from longwave.data.pathfinder.layout import read
+from longwave.data.progress import Patient
+from longwave.data.sequences import Sequences
+from longwave.data.statistics import digest
+from longwave.settings import check_least
+from longwave.tasks.base import TASKS, Batch, TaskConfig
+from longwave.tasks.classification import ClassifierInput
+from longwave.tasks.images import Bytes, Images, ImageTask, arranged
+from longwave.tasks.sequences import check_classes
+
+CLASSES = ("apart", "connected")
+PAPER = {"pathfinder": 0.942, "pathx": 0.9635}  # tab:lra, with the updated settings
+RELEASE = Path("lra_release") / "lra_release"  # of the benchmark's archive, below where it was unpacked
+SHARE = 10  # one image in so many is for validation, and one for the test
+
+
+@dataclass(frozen=True, eq=False)
+class MappedImages(Images):
+    """Some of the images of an array that may lie on the disk."""
+
+    rows: NDArray[np.int64]  # (n,) of the array
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """As that of `Images`."""
+        index = np.asarray(indices, dtype=np.int64)
+        return self.sequences(self.pixels[self.rows[index]], index)
+
+
+@TASKS.register("pathfinder")
+@dataclass(frozen=True)
+class PathfinderConfig(TaskConfig):
+    """Whether two marked ends in an image belong to one snake of dashes."""
+
+    data: Literal["pathfinder", "pathx"] = "pathfinder"
+    """Images of 32 x 32 pixels, or of 128 x 128."""
+    split_seed: int = 42
+    """Seed of the order in which images are taken to train, validate and test, 80/10/10; 42 is the benchmark's."""
+    centred: bool = False
+    """Pixels from -1 to 1, as in the authors' first code, instead of 0 to 1."""
+
+    def __post_init__(self) -> None:
+        check_least(self, split_seed=0)
+
+    def build(self, data_dir: Path | None = None) -> ImageTask:
+        """The task with its images."""
+        data_dir = _with_release(self.data, data_dir)
+        folder, size = making.require(self.data, data_dir), SETTINGS[self.data].size
+        progress = Patient()
+        found = read(folder, size, progress)
+        progress.end()
+        notes = [f"images left out because their files are empty: {found.empty}"] * (found.empty > 0)
+        if not isinstance(found.pixels, np.memmap):
+            notes.append(f"{folder} cannot be written to, so that all images are read anew for each run, into memory")
+        made = making.made(self.data, data_dir)
+        if made is not None and (note := made.note()) is not None:
+            notes.append(note)
+        indices = self._splits(len(found.rows), str(folder))
+        splits = {
+            name: self._images(found.pixels, found.labels[index], found.rows[index]) for name, index in indices.items()
+        }
+        counts = {name: np.bincount(split.labels, minlength=len(CLASSES)) for name, split in splits.items()}
+        check_classes(counts, CLASSES, str(folder), ", or take more images", notes)
+        return replace(
+            self._task(splits),
+            origin=str(folder),
+            notes=tuple(notes),
+            # Pixels of a few, too: a set with other options has the same metadata.
+            digest=digest(np.frombuffer(bytes.fromhex(found.digest), np.uint8), found.rows, found.pixels[:100]),
+        )
+
+    def on_random_data(self, rows: int, seed: int = 0) -> ImageTask:
+        """The task on random pixels."""
+        size, draw = SETTINGS[self.data].size, np.random.default_rng(seed)
+        pixels = draw.integers(256, size=(rows, size, size, 1), dtype=np.uint8)
+        images = self._images(pixels, np.arange(rows) % 2, np.arange(rows))
+        return self._task(dict.fromkeys(("train", "valid", "test"), images))
+
+    @property
+    def _scale(self) -> tuple[float, float]:
+        """What is subtracted from bytes, and what they are then divided by."""
+        return (127.5, 127.5) if self.centred else (0.0, 255.0)
+
+    def _images(self, pixels: Bytes, labels: NDArray[np.int64], rows: NDArray[np.int64]) -> MappedImages:
+        mean, deviation = (np.full(1, value, np.float32) for value in self._scale)
+        return MappedImages(pixels, labels, None, mean, deviation, rows)
+
+    def _task(self, splits: dict[str, MappedImages]) -> ImageTask:
+        size, (mean, deviation) = SETTINGS[self.data].size, self._scale
+        counts = {name: np.bincount(split.labels, minlength=len(CLASSES)) for name, split in splits.items()}
+        return ImageTask(
+            name=self.data,
+            train=splits["train"],
+            valid=splits["valid"],
+            test=splits["test"],
+            paper={"accuracy": PAPER[self.data]},
+            inputs=ClassifierInput(classes=CLASSES, mean=(mean,), deviation=(deviation,), length=size * size),
+            counts={name: tuple(count.tolist()) for name, count in counts.items()},
+            size=(size, size),
+        )
+
+    def _splits(self, count: int, source: str) -> dict[str, NDArray[np.int64]]:
+        """By torch's generator, as the benchmark's users do."""
+        held = count // SHARE
+        if not held:
+            raise ValueError(f"{source}: expected at least {SHARE} images, one of them to test, got {count}")
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(self.split_seed)).numpy()
+        return {
+            "train": order[: count - 2 * held],
+            "valid": order[count - 2 * held : count - held],
+            "test": order[count - held :],
+        }
+
+    def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
+        """New images, as pixels from 0 to 255, row by row, in the form that a trained model sees; and notes."""
+        return arranged(sequences, inputs)
+
+
+def _with_release(name: str, explicit: Path | None) -> Path:
+    """The data folder, or the folder of the benchmark's archive below it, if that alone has the set."""
+    folder = data_folder(explicit)
+    inner = folder / RELEASE
+    return inner if making.is_there(name, inner) and not making.is_there(name, folder) else folder
