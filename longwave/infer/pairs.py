@@ -3,14 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from longwave.data.tokens import Vocabulary
 from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct
 from longwave.infer.classification import Labels
-from longwave.infer.sequences import check_finite, check_kind, written
-from longwave.infer.tokens import probabilities, read_column
-from longwave.tasks.tokens import TokenInput
+from longwave.infer.sequences import check_kind, written
+from longwave.infer.tokens import labelled, read_column
 from longwave.train.folder import RunFolder
 
 
@@ -21,17 +18,7 @@ def compare_texts(folder: str | Path, pairs: Sequence[tuple[str, str]], *, devic
 
 def _compare(folder: RunFolder, pairs: Sequence[tuple[str, str]], source: str, device: str) -> Labels:
     check_kind(folder, ACTION, "compares texts")
-    if not pairs:
-        raise ValueError(f"{source}: expected at least one pair of texts, got none")
-    settings: Any = folder.config.experiment.task
-    inputs = TokenInput.from_dict(folder.config.task["inputs"])
-    try:
-        split, notes = settings.arrange(pairs, Vocabulary.from_folder(folder.path))
-    except ValueError as error:
-        raise ValueError(f"{source}: {error}") from error
-    found = probabilities(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
-    check_finite(found, source)
-    return Labels(inputs.classes, found, tuple(notes))
+    return labelled(folder, pairs, source, device)
 
 
 @dataclass(frozen=True)

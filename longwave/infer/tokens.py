@@ -44,6 +44,11 @@ def classify_texts(folder: str | Path, texts: Sequence[str], *, device: str = "a
 
 def _classify(folder: RunFolder, texts: Sequence[str], source: str, device: str) -> Labels:
     check_kind(folder, ACTION, "classifies texts")
+    return labelled(folder, texts, source, device)
+
+
+def labelled(folder: RunFolder, texts: Sequence[Any], source: str, device: str) -> Labels:
+    """Labels of new texts, or of pairs of them, as the run's kind has them."""
     if not texts:
         raise ValueError(f"{source}: expected at least one text, got none")
     settings: Any = folder.config.experiment.task

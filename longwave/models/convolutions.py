@@ -110,8 +110,8 @@ def fit_ridge(x: Tensor, targets: Tensor) -> Ridge:
 
     The penalty is the one with the smallest squared error when each example is left out in turn. With K = X X^T of the
     centred features and G = (K + penalty)^-1 (I - 1 1^T / n), the weights are X^T G y and the residuals of those fits
-    (G y)_i / G_ii. The constant vector has to be out of G: the centred rows add up to 0, so that each of them could be
-    told from the others, and all would seem to be predicted without error.
+    (G y)_i / G_ii. The constant vector has to be out of G: the centred rows add up to 0, so that each follows
+    from the others, and all would seem to be predicted without error.
     """
     x = x.double()
     mean, deviation = x.mean(0), x.std(0, correction=0)

@@ -24,7 +24,7 @@ from longwave.tasks import pair_baselines
 from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
 from longwave.tasks.classification import LabelTask
 from longwave.tasks.sequences import check_classes
-from longwave.tasks.tokens import TokenInput, TokenSplit
+from longwave.tasks.tokens import TokenInput, TokenSplit, encoded
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,16 +194,7 @@ class PairsConfig(TaskConfig):
             if not all(pair):
                 raise ValueError(f"pair {k}: expected two texts, got an empty one")
         rows = [retrieval.in_form(text, self.decode) for pair in texts for text in pair]
-        notes = []
-        if cut := sum(len(row) >= self.length for row in rows):
-            notes.append(f"texts that were cut to {self.length - 1:,} characters, as in training: {cut}")
-        rows = [row[: self.length - 1] for row in rows]
-        if unknown := sorted({piece for row in rows for piece in row} - set(vocabulary.tokens)):
-            some = ", ".join(map(repr, unknown[:10])) + ", ..." * (len(unknown) > 10)
-            notes.append(f"not in the vocabulary, and read as <unk>: {some}")
-        tokens = np.array([number for row in rows for number in vocabulary.encode(row)], np.int64)
-        lengths = np.array([len(row) for row in rows], np.int64)
-        documents = TokenSplit.of(tokens, lengths, np.zeros(len(rows), np.int64))
+        documents, notes = encoded(rows, vocabulary, self.length, "character")
         numbers = np.arange(len(rows)).reshape(-1, 2)
         return PairSplit(documents, numbers, np.zeros(len(texts), np.int64)), notes
 

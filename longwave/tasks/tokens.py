@@ -239,13 +239,20 @@ class TokensConfig(TaskConfig):
         for k, row in enumerate(rows):
             if not row:
                 raise ValueError(f"text {k}: expected at least one {kind.unit}, got none")
-        notes = []
-        if cut := sum(len(row) >= self.length for row in rows):
-            notes.append(f"texts that were cut to {self.length - 1:,} {kind.unit}s, as in training: {cut}")
-        rows = [row[: self.length - 1] for row in rows]
-        if unknown := sorted({piece for row in rows for piece in row} - set(vocabulary.tokens)):
-            some = ", ".join(map(repr, unknown[:10])) + ", ..." * (len(unknown) > 10)
-            notes.append(f"not in the vocabulary, and read as <unk>: {some}")
-        tokens = np.array([number for row in rows for number in vocabulary.encode(row)], np.int64)
-        lengths = np.array([len(row) for row in rows], np.int64)
-        return TokenSplit.of(tokens, lengths, np.zeros(len(rows), np.int64)), notes
+        return encoded(rows, vocabulary, self.length, kind.unit)
+
+
+def encoded(
+    rows: Sequence[Sequence[str]], vocabulary: Vocabulary, length: int, unit: str
+) -> tuple[TokenSplit, list[str]]:
+    """New sequences of tokens as numbers, without labels; and notes on what was cut, and what is not known."""
+    notes = []
+    if cut := sum(len(row) >= length for row in rows):
+        notes.append(f"texts that were cut to {length - 1:,} {unit}s, as in training: {cut}")
+    rows = [row[: length - 1] for row in rows]
+    if unknown := sorted({piece for row in rows for piece in row} - set(vocabulary.tokens)):
+        some = ", ".join(map(repr, unknown[:10])) + ", ..." * (len(unknown) > 10)
+        notes.append(f"not in the vocabulary, and read as <unk>: {some}")
+    tokens = np.array([number for row in rows for number in vocabulary.encode(row)], np.int64)
+    lengths = np.array([len(row) for row in rows], np.int64)
+    return TokenSplit.of(tokens, lengths, np.zeros(len(rows), np.int64)), notes

@@ -69,7 +69,7 @@ def test_the_report_has_the_scores_of_pairs():
         (("--csv", "a.csv", "--out", "a.csv"), "--out: a.csv is also --csv"),
         (("--csv", "a.csv"), "a.csv: expected a column 'text1' (--first), got id, a, b"),
         (("--csv", "a.csv", "--first", "a"), "a.csv: expected a column 'text2' (--second), got id, a, b"),
-        (("--csv", "empty.csv"), "empty.csv: expected at least one pair of texts, got none"),
+        (("--csv", "empty.csv"), "empty.csv: expected at least one text, got none"),
         (("--csv", "gap.csv"), "gap.csv: pair 1: expected two texts, got an empty one"),
     ],
 )

@@ -231,7 +231,7 @@ def lanczos(large: int, small: int) -> Floats:
 
 
 def _marker(setting: Setting) -> Ints:
-    """A disc about the middle of its picture, which has all that the filter makes of it.
+    """A disc about the middle of its picture, which holds all of the filtered disc.
 
     Along the border of an image the filter would be normalised anew, by a few per cent; here it is not.
     """
