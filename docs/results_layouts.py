@@ -47,6 +47,7 @@ _CLASSIFIERS = [
 ]
 _HYBRID = [Column("linear + S4", model="linear + S4"), *(Column(m, model=m) for m in ("NLinear", "DLinear"))]
 _HYBRID += [Column("against the better", "against the better", "linear + S4")]
+_HYBRID += [Column("S4 alone", "S4 alone", "linear + S4")]
 _HYBRID += [Column("minutes a run", "minutes", "linear + S4"), Column("S4, the paper", "paper", "linear + S4")]
 _SPEED, _MEMORY = _ratio("speed over Transformer", "speed"), _ratio("memory over Transformer", "of the first")
 _STEP = [Column(f"{model}, ms", "value", model, "training step, ms") for model in ("LSSL", "S4")]

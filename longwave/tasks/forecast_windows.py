@@ -62,6 +62,11 @@ class ForecastInput(TaskInput):
     step: str | None  # in words; None without times
     yearly: tuple[float, ...] = ()  # the usual course of the year, as `yearly.fit` has it, row by row; none if empty
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; as it once was, if there is no course of the year."""
+        values = super().to_dict()
+        return values if self.yearly else {name: value for name, value in values.items() if name != "yearly"}
+
     @classmethod
     def of(cls, data: ForecastData, context: int, horizon: int) -> Self:
         """The mean and deviation of the training set, and what else there is to know."""

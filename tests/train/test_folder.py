@@ -10,6 +10,7 @@ import pytest
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import MIXERS
 from longwave.models import SequenceConfig
+from longwave.models.sequence import MIXER_SETTINGS_OF_FORMAT_1
 from longwave.tasks.classification import ClassifyConfig
 from longwave.train.folder import FORMAT, RunConfig, RunFolder, check_new
 
@@ -61,8 +62,9 @@ def test_a_config_of_format_1_is_read(folder):
     content["format"] = 1
     model, loop = content["experiment"]["model"], content["experiment"]["loop"]
     mixer = model.pop("mixer")
-    others = {name: value for kind in MIXERS for name, value in dataclasses.asdict(MIXERS[kind]()).items()}
-    model |= {**others, **mixer, "mixer": mixer["kind"], "kind": model["kind"]}
+    every = {name: value for kind in MIXERS for name, value in dataclasses.asdict(MIXERS[kind]()).items()} | mixer
+    model |= {name: value for name, value in every.items() if name in MIXER_SETTINGS_OF_FORMAT_1}
+    model["mixer"] = mixer["kind"]
     loop["tensorboard"] = loop.pop("tracker") is not None
     path.write_text(json.dumps(content))
     assert RunFolder.open(folder.path).config.experiment == folder.config.experiment
