@@ -183,7 +183,7 @@ class SequenceTask(ClassificationTask):
             train=self._weighed(both, {"held": held}),
             valid=self._weighed(valid, {"held": held[held]}),
             counts=counts,
-            weights=None if self.weights is None else _class_weights(np.array(counts["train"])),
+            weights=None if self.weights is None else class_weights(np.array(counts["train"])),
             notes=(*self.notes, note),
         )
 
@@ -194,7 +194,7 @@ class SequenceTask(ClassificationTask):
         """The split with more in each row, and with the weights of its own classes, if there are weights."""
         rows = {**split.rows, **more}
         if self.weights is not None:
-            rows["weight"] = _row_weights(rows["y"])
+            rows["weight"] = row_weights(rows["y"])
         return replace(split, rows=rows)
 
     def baselines(self) -> Baselines:
@@ -256,7 +256,7 @@ def custom(
         own = labels[index]
         rows: dict[str, NDArray[Any]] = {"y": own}
         if balance:
-            rows["weight"] = _row_weights(own)
+            rows["weight"] = row_weights(own)
         return SequenceSplit(values, starts[index], lengths[index], sequences.length is not None, rows)
 
     return SequenceTask(
@@ -266,7 +266,7 @@ def custom(
         test=examples(splits["test"]),
         inputs=inputs,
         counts={split: tuple(count.tolist()) for split, count in counts.items()},
-        weights=_class_weights(counts["train"]) if balance else None,
+        weights=class_weights(counts["train"]) if balance else None,
         smoothing=smoothing,
         origin=sequences.source,
         notes=tuple(notes),
@@ -276,13 +276,13 @@ def custom(
     )
 
 
-def _row_weights(labels: Index) -> NDArray[np.float64]:
+def row_weights(labels: Index) -> NDArray[np.float64]:
     """A weight for each label, of mean 1 and with the same sum for each class."""
     counts = np.bincount(labels)
     return np.asarray(len(labels) / ((counts > 0).sum() * counts[labels]), np.float64)
 
 
-def _class_weights(counts: Index) -> tuple[float, ...]:
+def class_weights(counts: Index) -> tuple[float, ...]:
     """The inverse of each class' share, in units of that of equal shares."""
     return tuple((counts.sum() / (len(counts) * counts)).tolist())
 
