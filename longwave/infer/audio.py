@@ -59,7 +59,7 @@ def _listed(run: RunFolder, folder: str | Path | None, csv: str | Path | None) -
     if folder is not None:
         return from_folder(Path(folder), labelled=False)
     assert csv is not None
-    return from_csv(Path(csv), getattr(run.config.experiment.task, "file", "file"), labelled=False)
+    return from_csv(Path(csv), getattr(run.config.experiment.task, "column", "file"), labelled=False)
 
 
 def _classify(run: RunFolder, listed: ClipList, device: str) -> FileLabels:

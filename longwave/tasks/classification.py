@@ -22,7 +22,7 @@ from longwave.tasks.sequences import (
     SequenceTaskConfig,
     channel_statistics,
     check_classes,
-    draw_splits,
+    draw_class_splits,
     given_splits,
     held_out,
     note_rare_class,
@@ -241,7 +241,7 @@ def custom(
     labels = np.array([code[name] for name in sequences.labels], np.int64)
     notes: list[str] = []
     if sequences.splits is None:
-        splits = _draw_splits(labels, classes, split_seed, sequences.source)
+        splits = draw_class_splits(labels, classes, split_seed, f"{sequences.source}: y")
     else:
         splits = given_splits(sequences, labels, np.arange(len(labels)), split_seed, notes)
     counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
@@ -324,15 +324,3 @@ class ClassifyConfig(SequenceTaskConfig):
     def on(self, sequences: Sequences) -> SequenceTask:
         """The task on these sequences."""
         return custom(sequences, self.balance, self.split_seed, smoothing=self.smoothing)
-
-
-def _draw_splits(labels: Index, classes: tuple[str, ...], seed: int, source: str) -> dict[str, Index]:
-    """80/10/10 of each class, and at least one of each in each."""
-    for count, name in zip(np.bincount(labels), classes, strict=True):
-        if count < 3:
-            raise ValueError(
-                f"{source}: y: class {name!r} has {count} sequence{'s' * int(count > 1)}, too few for one in each "
-                "split; expected 3 or more of each class: leave it out, join it with another, or say yourself what is "
-                "train, valid and test (split)"
-            )
-    return draw_splits(labels, np.arange(len(labels)), seed)
