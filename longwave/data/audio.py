@@ -15,6 +15,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,7 +60,7 @@ class Clips:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    @property
+    @cached_property
     def starts(self) -> NDArray[np.int64]:
         """(n,)."""
         return np.asarray(np.cumsum(self.lengths) - self.lengths)

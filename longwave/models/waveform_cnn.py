@@ -1,9 +1,9 @@
 """A convolutional network on waveforms, in the manner of WaveGAN's discriminator: what S4 is compared with in tab:sc.
 
 Donahue, McAuley and Puckette, "Adversarial Audio Synthesis" (2019): one-dimensional convolutions of 25 steps, each of
-which shortens the signal by 4 and doubles the features, and leaky ReLUs. Two things differ, since it classifies clips and
-does not judge a generator: batch norm behind each convolution, and no phase shuffle. The features are averaged over
-time instead of being flattened, so that clips may have any length.
+which shortens the signal by 4 and doubles the features, and leaky ReLUs. Two things differ, since it classifies and
+judges no generator: batch norm behind each convolution, and no phase shuffle. The features are averaged over time
+instead of being flattened, so that clips may have any length.
 """
 
 import math
