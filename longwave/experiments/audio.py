@@ -9,8 +9,8 @@ from longwave.layers.attention import AttentionConfig
 from longwave.layers.recurrent import LSTMConfig
 from longwave.models import SequenceConfig, WaveformCNNConfig
 from longwave.tasks.audio import AudioConfig
-from longwave.tasks.fsdd import FsddConfig
 from longwave.tasks.speech_commands import SpeechCommandsConfig
+from longwave.tasks.spoken_digits import SpokenDigitsConfig
 
 SC35, SC10 = SpeechCommandsConfig("sc35"), SpeechCommandsConfig("sc10")
 MFCC = replace(SC10, features="mfcc")
@@ -90,7 +90,11 @@ register(
 
 register(
     Experiment(
-        "fsdd", FsddConfig(), STREAMING, SMALL, LoopConfig(epochs=25, batch_size=20, eval_batch_size=50, bucket=30)
+        "fsdd",
+        SpokenDigitsConfig(),
+        STREAMING,
+        SMALL,
+        LoopConfig(epochs=25, batch_size=20, eval_batch_size=50, bucket=30),
     ),
     Experiment(
         "audio",

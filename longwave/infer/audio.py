@@ -112,5 +112,5 @@ def _predict(run: RunFolder, options: Options) -> Iterator[str]:
 
 
 ACTION = Action(Options, _predict)
-for kind in ("audio", "fsdd", "speech-commands"):
+for kind in ("audio", "speech-commands", "spoken-digits"):
     PREDICTORS.register(kind)(ACTION)

@@ -23,7 +23,7 @@ BINS = 200  # stretches that the attribution is added up over
 
 
 @REPORTS.register("audio")
-@REPORTS.register("fsdd")
+@REPORTS.register("spoken-digits")
 @REPORTS.register("speech-commands")
 def report(model: Any, task: ClipTask) -> list[Section]:
     """What the data is, confusion matrix, misclassified clips, attribution."""

@@ -31,9 +31,9 @@ TEST_TAKES = 5  # the first of each digit and speaker
 LENGTH = 3500  # samples of a clip, on average
 
 
-@TASKS.register("fsdd")
+@TASKS.register("spoken-digits")
 @dataclass(frozen=True)
-class FsddConfig(ClipTaskConfig):
+class SpokenDigitsConfig(ClipTaskConfig):
     """A task of spoken digits to classify from their samples."""
 
     valid_takes: int = 5
