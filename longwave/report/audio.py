@@ -46,7 +46,8 @@ def report(model: Any, task: ClipTask) -> list[Section]:
     shares = classification.attribution(model, task.test.batch(shown), classification.average_example(task, most=100))
     text = (
         "<p>Blue stretches speak for the predicted class against the second likeliest, orange ones for the second: "
-        "integrated gradients of the difference of their logits, from the average training clip.</p>"
+        "integrated gradients of the difference of their logits, from the average training clip."
+        f"{'' if task.inputs.features == 'raw' else ' The line is the first coefficient, the loudness.'}</p>"
     )
     picture = image(lambda: draw_attribution(task, found, shown, shares), "attribution along each clip")
     return [

@@ -6,7 +6,7 @@ be, too; or position by position, as the paper's code has it for Speech Commands
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from longwave.data.audio import Clips
 from longwave.data.mfcc import mfcc
 from longwave.data.random import shuffled
 from longwave.data.statistics import digest
+from longwave.models import Spec
 from longwave.tasks import linear
 from longwave.tasks.base import Baselines, Batch, Scores, TaskConfig
 from longwave.tasks.classification import ClassificationTask, ClassifierInput, class_weights, row_weights
@@ -164,6 +165,11 @@ class ClipTask(ClassificationTask):
     valid: ClipSplit
     test: ClipSplit
     inputs: ClipInput
+
+    @property
+    def spec(self) -> Spec:
+        """Channels in, a logit for each class out."""
+        return replace(super().spec, longest=int(self.train.lengths.max()))
 
     def artifacts(self) -> dict[str, bytes]:
         """The scale of each position, if there is one."""
