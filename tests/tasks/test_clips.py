@@ -1,6 +1,8 @@
 """Audio tasks: batches, scales, splits, notes and baselines, on clips made here."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -326,3 +328,31 @@ def test_padding_of_clips_changes_nothing(digits, config):
         together = call(model, task.test.batch([4, 0]))
         alone = call(model, task.test.batch([0]))
     torch.testing.assert_close(together[1:], alone, rtol=1e-4, atol=1e-5)
+
+
+# Real data
+
+
+def linked(name, folder):
+    """A public set among the real data, in a folder of the test's own, where its clips may be kept."""
+    real = Path(os.environ.get("LONGWAVE_DATA", "nowhere")) / name
+    if not real.is_dir():
+        pytest.skip("LONGWAVE_DATA names no folder with this set")
+    (folder / name).symlink_to(real.resolve())
+    return folder
+
+
+def test_the_real_digits_are_the_published_ones(tmp_path):
+    task = SpokenDigitsConfig().build(linked("free-spoken-digit-dataset", tmp_path))
+    assert [len(split) for split in (task.train, task.valid, task.test)] == [2400, 300, 300]
+    lengths = task.train.clips.lengths
+    assert (lengths.min(), lengths.max(), lengths.sum()) == (1148, 18262, 10_498_424)
+    assert task.train.clips.values.dtype == np.int16
+
+
+def test_the_real_words_divided_anew_keep_speakers_apart(tmp_path):
+    task = replace(SPEECH, resplit="speaker").build(linked("speech_commands_v0.02", tmp_path))
+    deviation = task.train.scale.deviation
+    assert 0.33 < deviation.min() < deviation.max() < 0.6  # a gain of 2 to 3
+    heard = [{name[-21:-13] for name in names(split)} for split in (task.train, task.valid, task.test)]
+    assert sum(map(len, heard)) == len(set.union(*heard))
