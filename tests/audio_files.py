@@ -16,7 +16,7 @@ def sound(kind: str, length: int, rate: int = 8000, seed: int = 0) -> np.ndarray
     if kind == "noise":
         return 0.5 * generator.uniform(-1, 1, length)
     start = 150 + 50 * generator.random()
-    return 0.5 * np.sin(2 * np.pi * (start * time + (1500 * time**2 if kind == "chirp" else 0)))
+    return 0.5 * np.sin(2 * np.pi * (start * time + (60_000 * time**2 if kind == "chirp" else 0)))
 
 
 def write(path: Path, samples: np.ndarray, rate: int = 8000, subtype: str | None = None) -> Path:

@@ -13,12 +13,12 @@ from longwave.report import classification
 from longwave.report.base import REPORTS, Section, image, table
 from longwave.report.classification import Predictions, attribution_colours
 from longwave.report.confusion import confusion
-from longwave.tasks.base import batches
 from longwave.tasks.clips import ClipTask
 
 MOST_SAMPLES = 2**19  # of a batch
 SHOWN = 6
 ATTRIBUTED = 4
+LONGEST = 2**17  # samples of a clip whose attribution is computed
 BINS = 200  # stretches that the attribution is added up over
 
 
@@ -29,11 +29,7 @@ def report(model: Any, task: ClipTask) -> list[Section]:
     """What the data is, confusion matrix, misclassified clips, attribution."""
     longest = int(task.test.lengths.max())
     size = max(1, min(100, MOST_SAMPLES // longest))
-    found = Predictions(
-        classification.probabilities(model, task.test, size),
-        np.concatenate([batch["y"].numpy() for batch in batches(task.test, 1000)]),
-        task.inputs.classes,
-    )
+    found = Predictions(classification.probabilities(model, task.test, size), task.test.labels, task.inputs.classes)
     wrong, count = found.wrong(SHOWN), int((found.predicted != found.labels).sum())
     mistakes = f"<p>None of {len(task.test):,}.</p>"
     if wrong:
@@ -41,21 +37,28 @@ def report(model: Any, task: ClipTask) -> list[Section]:
         mistakes = (
             f"<p>{count:,} of {len(task.test):,}; the most confident mistakes, with their confidence.</p>{picture}"
         )
-    shown = wrong[: ATTRIBUTED // 2]
-    shown += found.right(ATTRIBUTED - len(shown))
-    shares = classification.attribution(model, task.test.batch(shown), classification.average_example(task, most=100))
+    return [
+        Section("Data", _data(task)),
+        Section("Confusion matrix", confusion(found, task.counts["train"])),
+        Section("Misclassified clips", mistakes),
+        Section("Attribution", _attribution(model, task, found)),
+    ]
+
+
+def _attribution(model: Any, task: ClipTask, found: Predictions) -> str:
+    """Some clips that are short enough, misclassified ones first, with what each stretch of them adds."""
+    lengths = task.test.lengths
+    short = [k for k in found.wrong(len(task.test)) if lengths[k] <= LONGEST][: ATTRIBUTED // 2]
+    short += [k for k in found.right(len(task.test)) if lengths[k] <= LONGEST][: ATTRIBUTED - len(short)]
+    if not short:
+        return f"<p>All clips have more than {LONGEST:,} samples, too many for the memory that it takes.</p>"
+    shares = classification.attribution(model, task.test.batch(short), classification.average_example(task, most=100))
     text = (
         "<p>Blue stretches speak for the predicted class against the second likeliest, orange ones for the second: "
         "integrated gradients of the difference of their logits, from the average training clip."
         f"{'' if task.inputs.features == 'raw' else ' The line is the first coefficient, the loudness.'}</p>"
     )
-    picture = image(lambda: draw_attribution(task, found, shown, shares), "attribution along each clip")
-    return [
-        Section("Data", _data(task)),
-        Section("Confusion matrix", confusion(found, task.counts["train"])),
-        Section("Misclassified clips", mistakes),
-        Section("Attribution", text + picture),
-    ]
+    return text + image(lambda: draw_attribution(task, found, short, shares), "attribution along each clip")
 
 
 def _data(task: ClipTask) -> str:

@@ -12,7 +12,16 @@ from longwave.data.clip_lists import ClipList, from_csv, from_folder
 from longwave.data.progress import Patient
 from longwave.settings import check_least
 from longwave.tasks.base import TASKS
-from longwave.tasks.clips import ClipInput, ClipSplit, ClipTask, ClipTaskConfig, cache_folder, clip_task, one_scale
+from longwave.tasks.clips import (
+    FEW_BAD,
+    ClipInput,
+    ClipSplit,
+    ClipTask,
+    ClipTaskConfig,
+    cache_folder,
+    clip_task,
+    one_scale,
+)
 from longwave.tasks.sequences import check_classes, draw_class_splits, given_splits, note_rare_class
 
 LONG = 30  # seconds; a batch of longer clips takes much memory
@@ -41,7 +50,7 @@ class AudioConfig(ClipTaskConfig):
     """Mix all channels down to one, or keep them; then all files must have as many."""
     seconds: float | None = None
     """Cut longer clips to their first seconds; none: clips are as long as they are."""
-    most_bad: int = 10
+    most_bad: int = FEW_BAD
     """Files that cannot be read and may be left out; they are named. More are refused."""
     balance: bool = False
     """Have all classes count alike, however many clips they have: in the loss, and when weights are chosen."""

@@ -30,6 +30,7 @@ Features = Literal["raw", "mfcc"]
 TOGETHER = 2**22  # numbers that are read at a time
 FITTED = 4000  # training clips that the baseline is fitted to, at most
 FRAME_SECONDS = 0.0125  # of the baseline's MFCC: 200 samples at 16 kHz
+FEW_BAD = 10  # files that cannot be read and may be left out, with a note
 POSITIONS = "positions.npz"  # of a run that is scaled by position: mean and deviation of each
 
 
@@ -275,8 +276,8 @@ class ClipTaskConfig(TaskConfig):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How files are read, for `longwave.data.audio.read`."""
-        return {"channels": "mix", "most_bad": 0}
+        """How new files are read, for `longwave.data.audio.read`."""
+        return {"channels": "mix", "most_bad": FEW_BAD}
 
     def arrange(self, clips: Clips, inputs: ClipInput, artifact: Callable[[str], bytes]) -> tuple[ClipSplit, list[str]]:
         """New clips, at the sampling rate of training, in the form that a trained model sees; and notes.

@@ -119,6 +119,9 @@ def test_words_divided_anew_say_so_and_label_clips_of_any_length(name, capsys):
     assert Path("run/positions.npz").exists() == ("raw" in name)
     write(Path("new/a.wav"), sound("tone", 4000, 8000), 8000)
     write(Path("new/b.wav"), sound("tone", 20000, 16000), 16000)
+    Path("new/c.wav").write_bytes(b"RIFF")
     assert call("predict", "run", "--folder", "new") == 0
-    assert "filled up with zeros, or cut, to the one second of training: 2" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "filled up with zeros, or cut, to the one second of training: 2" in printed
+    assert "1 of 3 files cannot be used and were left out: c.wav" in printed
     assert len(rows_of("labels.csv")) == 2
