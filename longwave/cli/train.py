@@ -21,6 +21,7 @@ Examples:
   longwave train classify --npz my.npz                (x and y; or --csv my.csv --label kind, one row a sequence)
   longwave train regress --npz my.npz                 (numbers to predict; or --csv my.csv --target yield)
   longwave train tag --npz my.npz                     (a label at each step; or --csv my.csv --sequence id)
+  longwave train audio --folder clips/                (one sub-folder a class; or --csv list.csv: file and label)
   longwave train text --file my.txt
   longwave train --config my.json --loop.epochs 5     (settings as longwave show prints them, and changes)
   longwave train --resume runs/etth1-720-seed0        (after a kill or Ctrl-C, exactly where it stopped)"""

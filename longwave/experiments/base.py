@@ -149,7 +149,8 @@ class Experiment(Settings):
     @property
     def run_name(self) -> str:
         """What a run is called by default: with custom data, also by its file, so that two files do not collide."""
-        names = [Path(file.name.removesuffix(".gz")).stem for file in self.task.files] if self.takes_custom_data else []
+        files = self.task.files if self.takes_custom_data else []
+        names = [Path(file.absolute().name.removesuffix(".gz")).stem for file in files]  # of ".", too
         return "-".join([self.name, *names])
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Deep models: an encoder, a stack of residual blocks, a decoder; and a 2-D network to compare them with."""
+"""Deep models: an encoder, a stack of residual blocks, a decoder; and convolutional networks to compare them with."""
 
 from longwave.models.base import MODELS, LinearSolution, Model, ModelConfig, Shift, Spec
 from longwave.models.classifier import Classifier, ClassifierConfig
@@ -8,6 +8,7 @@ from longwave.models.pretrained import load_model
 from longwave.models.recurrence import Recurrence
 from longwave.models.resnet import ResNet, ResNetConfig
 from longwave.models.sequence import SequenceConfig, SequenceModel
+from longwave.models.waveform_cnn import WaveformCNN, WaveformCNNConfig
 
 __all__ = [
     "MODELS",
@@ -27,5 +28,7 @@ __all__ = [
     "SequenceModel",
     "Shift",
     "Spec",
+    "WaveformCNN",
+    "WaveformCNNConfig",
     "load_model",
 ]

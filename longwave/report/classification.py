@@ -140,7 +140,7 @@ def draw_attribution(task: Any, split: Split, predictions: Predictions, indices:
             panels[0, k].set_title(predictions.caption(index, width=18), fontsize=8)
             plane = task.picture(shares[k]).sum(-1)
             bound = np.quantile(np.abs(plane), 0.995) or 1.0  # one pixel should not pale all others
-            panels[1, k].imshow(plane, cmap=_attribution_colours(), vmin=-bound, vmax=bound)
+            panels[1, k].imshow(plane, cmap=attribution_colours(), vmin=-bound, vmax=bound)
             panels[1, k].set_xticks([])
             panels[1, k].set_yticks([])
         return figure
@@ -157,7 +157,7 @@ def draw_attribution(task: Any, split: Split, predictions: Predictions, indices:
             edges - 0.5,
             [low, high],
             sums[None],
-            cmap=_attribution_colours(),
+            cmap=attribution_colours(),
             vmin=-bound,
             vmax=bound,
             zorder=0,
@@ -175,7 +175,8 @@ def _show_image(axes: Any, task: Any, x: Tensor) -> None:
     axes.set_yticks([])
 
 
-def _attribution_colours() -> Any:
+def attribution_colours() -> Any:
+    """From orange through white to blue."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("attribution", [ORANGE, "white", BLUE])

@@ -22,7 +22,7 @@ from longwave.tasks.sequences import (
     SequenceTaskConfig,
     channel_statistics,
     check_classes,
-    draw_splits,
+    draw_class_splits,
     given_splits,
     held_out,
     note_rare_class,
@@ -183,7 +183,7 @@ class SequenceTask(ClassificationTask):
             train=self._weighed(both, {"held": held}),
             valid=self._weighed(valid, {"held": held[held]}),
             counts=counts,
-            weights=None if self.weights is None else _class_weights(np.array(counts["train"])),
+            weights=None if self.weights is None else class_weights(np.array(counts["train"])),
             notes=(*self.notes, note),
         )
 
@@ -194,7 +194,7 @@ class SequenceTask(ClassificationTask):
         """The split with more in each row, and with the weights of its own classes, if there are weights."""
         rows = {**split.rows, **more}
         if self.weights is not None:
-            rows["weight"] = _row_weights(rows["y"])
+            rows["weight"] = row_weights(rows["y"])
         return replace(split, rows=rows)
 
     def baselines(self) -> Baselines:
@@ -241,7 +241,7 @@ def custom(
     labels = np.array([code[name] for name in sequences.labels], np.int64)
     notes: list[str] = []
     if sequences.splits is None:
-        splits = _draw_splits(labels, classes, split_seed, sequences.source)
+        splits = draw_class_splits(labels, classes, split_seed, f"{sequences.source}: y")
     else:
         splits = given_splits(sequences, labels, np.arange(len(labels)), split_seed, notes)
     counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
@@ -256,7 +256,7 @@ def custom(
         own = labels[index]
         rows: dict[str, NDArray[Any]] = {"y": own}
         if balance:
-            rows["weight"] = _row_weights(own)
+            rows["weight"] = row_weights(own)
         return SequenceSplit(values, starts[index], lengths[index], sequences.length is not None, rows)
 
     return SequenceTask(
@@ -266,7 +266,7 @@ def custom(
         test=examples(splits["test"]),
         inputs=inputs,
         counts={split: tuple(count.tolist()) for split, count in counts.items()},
-        weights=_class_weights(counts["train"]) if balance else None,
+        weights=class_weights(counts["train"]) if balance else None,
         smoothing=smoothing,
         origin=sequences.source,
         notes=tuple(notes),
@@ -276,13 +276,13 @@ def custom(
     )
 
 
-def _row_weights(labels: Index) -> NDArray[np.float64]:
+def row_weights(labels: Index) -> NDArray[np.float64]:
     """A weight for each label, of mean 1 and with the same sum for each class."""
     counts = np.bincount(labels)
     return np.asarray(len(labels) / ((counts > 0).sum() * counts[labels]), np.float64)
 
 
-def _class_weights(counts: Index) -> tuple[float, ...]:
+def class_weights(counts: Index) -> tuple[float, ...]:
     """The inverse of each class' share, in units of that of equal shares."""
     return tuple((counts.sum() / (len(counts) * counts)).tolist())
 
@@ -324,15 +324,3 @@ class ClassifyConfig(SequenceTaskConfig):
     def on(self, sequences: Sequences) -> SequenceTask:
         """The task on these sequences."""
         return custom(sequences, self.balance, self.split_seed, smoothing=self.smoothing)
-
-
-def _draw_splits(labels: Index, classes: tuple[str, ...], seed: int, source: str) -> dict[str, Index]:
-    """80/10/10 of each class, and at least one of each in each."""
-    for count, name in zip(np.bincount(labels), classes, strict=True):
-        if count < 3:
-            raise ValueError(
-                f"{source}: y: class {name!r} has {count} sequence{'s' * int(count > 1)}, too few for one in each "
-                "split; expected 3 or more of each class: leave it out, join it with another, or say yourself what is "
-                "train, valid and test (split)"
-            )
-    return draw_splits(labels, np.arange(len(labels)), seed)

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -105,6 +105,20 @@ def draw_splits(groups: Index, members: Index, seed: int) -> dict[str, Index]:
     return {split: np.sort(np.concatenate(chosen)) for split, chosen in splits.items()}
 
 
+def draw_class_splits(
+    labels: Index, classes: Sequence[str], seed: int, source: str, what: str = "sequence"
+) -> dict[str, Index]:
+    """80/10/10 of each class, and at least one of each in each."""
+    for count, name in zip(np.bincount(labels), classes, strict=True):
+        if count < 3:
+            raise ValueError(
+                f"{source}: class {name!r} has {count} {what}{'s' * int(count > 1)}, too few for one in each split; "
+                "expected 3 or more of each class: leave it out, join it with another, or say yourself what is "
+                "train, valid and test (split)"
+            )
+    return draw_splits(labels, np.arange(len(labels)), seed)
+
+
 def held_out(groups: Index, most: int) -> NDArray[np.bool_]:
     """(n,): a third of each group of some sequences, but about `most` in all; of each group at least one is not held.
 
@@ -119,7 +133,21 @@ def held_out(groups: Index, most: int) -> NDArray[np.bool_]:
     return held
 
 
-def given_splits(sequences: Sequences, groups: Index, members: Index, seed: int, notes: list[str]) -> dict[str, Index]:
+class Divided(Protocol):
+    """Examples that may have come with their splits."""
+
+    @property
+    def splits(self) -> tuple[str, ...] | None:
+        """(n,) of train, valid and test."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """What messages call them."""
+        ...
+
+
+def given_splits(sequences: Divided, groups: Index, members: Index, seed: int, notes: list[str]) -> dict[str, Index]:
     """The splits that came with the sequences `members`; without a validation set, a tenth of each group of train."""
     given, source = np.array(sequences.splits), sequences.source
     splits = {split: members[given[members] == split] for split in ("train", "valid", "test")}

@@ -3,9 +3,11 @@
 import io
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
+from audio_files import sound, write, write_clips
 from command import call
 from dense import ROOT
 from matplotlib.figure import Figure
@@ -29,13 +31,15 @@ def write_files():
     rows = [",".join([f"{row.sum():.4f}", *(f"{value:.4f}" for value in row)]) for row in x]
     with open("batches.csv", "w") as file:
         file.write("\n".join([",".join(["yield", *(f"t{k}" for k in range(12))]), *rows]) + "\n")
+    write_clips(Path("clips"), 12)
+    write(Path("new/one.wav"), sound("tone", 100))
     with open("notes.txt", "w") as file:
         file.write("The quick brown fox jumps over the lazy dog. " * 60)
 
 
 def test_there_are_commands_for_every_kind():
     trained = [shlex.split(command)[2] for command in COMMANDS if command.startswith("longwave train")]
-    assert trained == ["forecast", "classify", "regress", "tag", "text"]
+    assert trained == ["forecast", "classify", "regress", "tag", "audio", "text"]
 
 
 @pytest.mark.usefixtures("own_folder", "_few_features")
@@ -47,6 +51,12 @@ def test_the_commands_of_the_page_run_in_their_order(monkeypatch, capsys):
         assert program == "longwave"
         text = ["--length", "32"] if "text" in arguments[:1] else []
         assert call(name, *arguments, *(SMALL + text if name == "train" else [])) == 0, (command, capsys.readouterr())
-    for written, lines in (("next.csv", 25), ("labels.csv", 6), ("yields.csv", 41), ("tags.csv", 12 * 40 + 1)):
+    for written, lines in (
+        ("next.csv", 25),
+        ("labels.csv", 6),
+        ("yields.csv", 41),
+        ("tags.csv", 12 * 40 + 1),
+        ("sounds.csv", 2),
+    ):
         with open(written) as file:
             assert len(file.readlines()) == lines, written

@@ -17,6 +17,7 @@ from longwave.layers import MIXERS, S4Config
 from longwave.models import PairConfig, ResNetConfig, SequenceConfig
 from longwave.report.base import REPORTS
 from longwave.settings import dumps
+from longwave.tasks.audio import AudioConfig
 from longwave.tasks.base import TASKS
 from longwave.tasks.classification import ClassifyConfig
 from longwave.tasks.density import DensityConfig
@@ -47,6 +48,8 @@ def test_the_command_line_knows_every_name_without_torch():
         (Experiment("classify", ClassifyConfig(npz=Path("my.npz"))), "classify-my"),
         (Experiment("text", TextConfig(file=Path("my.txt"))), "text-my"),
         (Experiment("text", TextConfig()), "text"),
+        (Experiment("audio", AudioConfig(folder=Path("some/clips/"))), "audio-clips"),
+        (Experiment("audio", AudioConfig(folder=Path("."))), f"audio-{Path.cwd().stem}"),
         (EXPERIMENTS["etth1-720"], "etth1-720"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from audio_files import write_clips, write_fsdd, write_speech_commands
 from image_files import write_mnist
 from matplotlib.figure import Figure
 from mixer_settings import sequence_config
@@ -19,6 +20,7 @@ from longwave.experiments import EXPERIMENTS
 from longwave.report import classification, density, text
 from longwave.report.base import REPORTS, table
 from longwave.report.page import _curves, write_report
+from longwave.tasks.audio import AudioConfig
 from longwave.tasks.base import TASKS
 from longwave.tasks.classification import ClassifyConfig
 from longwave.tasks.forecasting import ForecastConfig
@@ -26,6 +28,8 @@ from longwave.tasks.images import ImageConfig
 from longwave.tasks.pairs import PairsConfig
 from longwave.tasks.pathfinder import PathfinderConfig
 from longwave.tasks.regression import RegressConfig
+from longwave.tasks.speech_commands import SpeechCommandsConfig
+from longwave.tasks.spoken_digits import SpokenDigitsConfig
 from longwave.tasks.tagging import TagConfig
 from longwave.tasks.text import TextConfig
 from longwave.tasks.tokens import TokensConfig
@@ -70,11 +74,23 @@ def custom_tasks(folder):
         "pairs": PairsConfig("aan", length=60),
         "density": TASKS["density"](),
         "pathfinder": PathfinderConfig(),
+        "audio": AudioConfig(folder=folder / "clips"),
+        "spoken-digits": SpokenDigitsConfig(valid_takes=1),
+        "speech-commands": SpeechCommandsConfig("sc10", features="mfcc", resplit="speaker"),
     }
+
+
+AUDIO = {
+    "audio": lambda folder: write_clips(folder / "clips"),
+    "spoken-digits": write_fsdd,
+    "speech-commands": lambda folder: write_speech_commands(folder, ("yes", "no", "go"), speakers=4),
+}
 
 
 def page_of(folder, kind, mixer="s4"):
     """The page of a model that was not trained."""
+    if kind in AUDIO:
+        AUDIO[kind](folder)
     settings = custom_tasks(folder)[kind]
     task = settings.build(folder)
     if kind == "pairs":
@@ -106,6 +122,9 @@ TITLES = {
     "pairs": ["Confusion matrix", "Scores of the pairs", "Pairs and attribution"],
     "density": ["Samples"],
     "pathfinder": ["Confusion matrix", "Misclassified examples", "Attribution"],
+    "audio": ["Data", "Confusion matrix", "Misclassified clips", "Attribution"],
+    "spoken-digits": ["Data", "Confusion matrix", "Misclassified clips", "Attribution"],
+    "speech-commands": ["Data", "Confusion matrix", "Misclassified clips", "Attribution"],
 }
 
 

@@ -1,0 +1,123 @@
+"""Audio: spoken words and digits from their samples or from MFCC, and custom clips."""
+
+from dataclasses import replace
+
+from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.experiments.lra import ORIGINAL, PLATEAU, STEADY
+from longwave.layers import S4Config
+from longwave.layers.attention import AttentionConfig
+from longwave.layers.recurrent import LSTMConfig
+from longwave.models import SequenceConfig, WaveformCNNConfig
+from longwave.tasks.audio import AudioConfig
+from longwave.tasks.speech_commands import SpeechCommandsConfig
+from longwave.tasks.spoken_digits import SpokenDigitsConfig
+
+SC35, SC10 = SpeechCommandsConfig("sc35"), SpeechCommandsConfig("sc10")
+MFCC = replace(SC10, features="mfcc")
+
+# The authors' settings for all 35 words; where the cosine ends before the run, the rate stays 0.
+WIDE = SequenceConfig(
+    d_model=128,
+    n_layers=6,
+    mixer=S4Config(bidirectional=True, n_ssm=2, dt_transform="softplus"),
+    norm="batch",
+    dropout_after=("mixer", "activation", "linear"),
+    tie_dropout=True,
+)
+STEADY_WORDS = replace(STEADY, dt_lr=None, warmup=1_000)
+# An hour or a few on two cores; causal.
+NARROW = SequenceConfig(d_model=64, n_layers=4, norm="batch", tie_dropout=True)
+STREAMING = replace(NARROW, dropout=0.1)
+SMALL = OptimConfig(lr=0.01, weight_decay=0.05, warmup=200)
+SHORT = LoopConfig(epochs=10, batch_size=20, eval_batch_size=20)
+SHORT_FRAMES = LoopConfig(epochs=20, batch_size=50)
+
+register(
+    Experiment(
+        "sc35-raw",
+        SC35,
+        WIDE,
+        replace(STEADY_WORDS, decay_steps=200_000),
+        LoopConfig(epochs=40, batch_size=16, eval_batch_size=16),
+    ),
+    Experiment("sc35-raw-small", SC35, NARROW, SMALL, replace(SHORT, epochs=2, validations=4)),
+    # The paper has ten words with the first settings alone: those of all words, and for MFCC at the paper's size.
+    Experiment("sc10-raw", SC10, WIDE, STEADY_WORDS, LoopConfig(epochs=150, batch_size=16, eval_batch_size=16)),
+    Experiment(
+        "sc10-raw-original",
+        SC10,
+        replace(ORIGINAL, d_model=128, n_layers=6, dropout=0.1),
+        replace(PLATEAU, lr=0.01, plateau_patience=10),
+        LoopConfig(epochs=150, batch_size=20, eval_batch_size=20),
+    ),
+    Experiment("sc10-raw-small", SC10, NARROW, SMALL, SHORT),
+    Experiment(
+        "sc10-mfcc",
+        MFCC,
+        replace(WIDE, d_model=256, n_layers=4, dropout=0.2),
+        STEADY_WORDS,
+        LoopConfig(epochs=50, batch_size=100),
+    ),
+    Experiment(
+        "sc10-mfcc-original",
+        MFCC,
+        replace(ORIGINAL, d_model=256, n_layers=4, norm="layer", prenorm=False, dropout=0.2),
+        replace(PLATEAU, lr=0.01, plateau_patience=5),
+        LoopConfig(epochs=50, batch_size=100),
+    ),
+    Experiment("sc10-mfcc-small", MFCC, replace(NARROW, dropout=0.2), SMALL, SHORT_FRAMES),
+)
+
+# What S4 is compared with in tab:sc.
+
+register(
+    Experiment("sc10-raw-cnn-small", SC10, WaveformCNNConfig(width=16), replace(SMALL, lr=0.002), SHORT),
+    Experiment(
+        "sc10-raw-lstm-small", SC10, replace(NARROW, n_layers=1, mixer=LSTMConfig()), replace(SMALL, lr=0.002), SHORT
+    ),
+    Experiment(
+        "sc10-mfcc-transformer-small",
+        MFCC,
+        replace(
+            NARROW, mixer=AttentionConfig(bidirectional=True), norm="layer", feed_forward=256, glu=False, dropout=0.1
+        ),
+        replace(SMALL, lr=0.001),
+        SHORT_FRAMES,
+    ),
+)
+
+# Digits and custom clips: causal, and scaled by one number, so that the model can stream.
+
+register(
+    Experiment(
+        "fsdd",
+        SpokenDigitsConfig(),
+        STREAMING,
+        SMALL,
+        LoopConfig(epochs=25, batch_size=20, eval_batch_size=50, bucket=30),
+    ),
+    Experiment(
+        "audio",
+        AudioConfig(),
+        STREAMING,
+        replace(SMALL, warmup=100),
+        LoopConfig(epochs=None, batch_size=16, eval_batch_size=16, bucket=10, least_steps=1000, keep="auto"),
+    ),
+)
+FAMILIES.register("audio")(
+    Family(
+        "Audio (the paper's tab:sc)",
+        [
+            ("sc35-raw", "35 spoken words, 16,000 samples"),
+            ("sc10-raw", "ten of them, 16,000 samples"),
+            ("sc10-raw-original", "the paper's settings"),
+            ("sc10-mfcc", "ten words, 161 frames of MFCC"),
+            ("sc10-mfcc-original", "the paper's settings"),
+            ("sc10-raw-cnn-small", "a convolutional network to compare with"),
+            ("sc10-raw-lstm-small", "an LSTM to compare with"),
+            ("sc10-mfcc-transformer-small", "a Transformer to compare with"),
+            ("fsdd", "spoken digits, 8 kHz, about 3,500 samples"),
+        ],
+        custom=(("audio --folder FOLDER (or --csv FILE)", "the classes of audio files"),),
+    )
+)

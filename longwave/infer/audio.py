@@ -1,0 +1,116 @@
+"""Labels of new audio files, with probabilities."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.data import audio
+from longwave.data.clip_lists import ClipList, from_csv, from_folder
+from longwave.data.progress import Patient
+from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct
+from longwave.infer.classification import probabilities
+from longwave.infer.sequences import check_finite, check_kind, written
+from longwave.infer.table import write_csv
+from longwave.tasks.clips import ClipInput
+from longwave.train.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class FileLabels:
+    """The prediction for each of some files: a probability for each class, and the label of the likeliest."""
+
+    files: tuple[str, ...]
+    classes: tuple[str, ...]
+    probabilities: NDArray[np.float64]  # (n, classes)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> list[str]:
+        """The likeliest class of each file."""
+        return [self.classes[k] for k in self.probabilities.argmax(axis=1)]
+
+    def write(self, path: str | Path) -> None:
+        """Write file, label and probabilities as CSV, atomically."""
+        rows = zip(self.files, self.labels, self.probabilities, strict=True)
+        head = ["file", "label", *(f"p_{name}" for name in self.classes)]
+        write_csv(path, [head, *([file, label, *(f"{p:.6g}" for p in row)] for file, label, row in rows)])
+
+
+def classify(
+    run: str | Path, folder: str | Path | None = None, csv: str | Path | None = None, *, device: str = "auto"
+) -> FileLabels:
+    """Classify audio files with the best weights of a run: all below a folder, or those that a CSV file names.
+
+    They are resampled to the rate of training, and mixed down or not as then.
+    """
+    opened = RunFolder.open(run)
+    check_kind(opened, ACTION, "classifies audio")
+    return _classify(opened, _listed(opened, folder, csv), device)
+
+
+def _listed(run: RunFolder, folder: str | Path | None, csv: str | Path | None) -> ClipList:
+    if (folder is None) == (csv is None):
+        raise ValueError(f"{run.path} is a run that classifies audio: expected --folder FOLDER or --csv FILE")
+    if folder is not None:
+        return from_folder(Path(folder), labelled=False)
+    assert csv is not None
+    return from_csv(Path(csv), getattr(run.config.experiment.task, "column", "file"), labelled=False)
+
+
+def _classify(run: RunFolder, listed: ClipList, device: str) -> FileLabels:
+    inputs = ClipInput.from_dict(run.config.task["inputs"])
+    settings: Any = run.config.experiment.task
+    model, size = run.load_best(device), run.config.experiment.loop.eval_batch_size
+    # Mapped from a file that goes when all is done: there may be more than fits into memory.
+    with TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
+        progress = Patient()
+        read = audio.read(
+            listed.paths,
+            listed.names,
+            listed.source,
+            sampling_rate=inputs.sampling_rate,
+            cache=Path(folder),
+            progress=progress,
+            **settings.reading,
+        )
+        progress.end()
+        if inputs.features == "raw" and read.clips.channels != inputs.channels:
+            raise ValueError(
+                f"{listed.source}: expected {inputs.channels} channels, as in training, got {read.clips.channels}"
+            )
+        split, notes = settings.arrange(read.clips, inputs, run.artifact)
+        found = probabilities(model, split, size)
+    check_finite(found, listed.source)
+    return FileLabels(read.clips.names, inputs.classes, found, (*listed.notes, *read.notes, *notes))
+
+
+@dataclass(frozen=True)
+class Options(OnDevice):
+    """Classify audio files: a label and the probability of each class for each of them.
+
+    Example: longwave predict runs/audio-clips-seed0 --folder new/ --out labels.csv
+    """
+
+    folder: Path | None = None
+    """A folder: all WAV, FLAC and OGG files below it."""
+    csv: Path | None = None
+    """Or a CSV file with a column of file names, relative to where it is."""
+    out: Path = Path("labels.csv")
+    """Where to write the labels."""
+
+
+def _predict(run: RunFolder, options: Options) -> Iterator[str]:
+    check_distinct(csv=options.csv, out=options.out)
+    labels = _classify(run, _listed(run, options.folder, options.csv), options.device)
+    labels.write(options.out)
+    yield from written(labels.notes, len(labels.labels), options.out)
+
+
+ACTION = Action(Options, _predict)
+for kind in ("audio", "speech-commands", "spoken-digits"):
+    PREDICTORS.register(kind)(ACTION)

@@ -1,0 +1,102 @@
+"""A convolutional network on waveforms, in the manner of WaveGAN's discriminator: what S4 is compared with in tab:sc.
+
+Donahue, McAuley and Puckette, "Adversarial Audio Synthesis" (2019): one-dimensional convolutions of 25 steps, each of
+which shortens the signal by 4 and doubles the features, and leaky ReLUs. Two things differ, since it classifies and
+judges no generator: batch norm behind each convolution, and no phase shuffle. The features are averaged over time
+instead of being flattened, so that clips may have any length.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from longwave.layers import NORMS
+from longwave.layers.block import valid_steps
+from longwave.layers.checks import check_count
+from longwave.models import pretrained
+from longwave.models.base import MODELS, ModelConfig, Spec
+from longwave.settings import set_by_task
+
+KERNEL, STRIDE = 25, 4
+SLOPE = 0.2  # of the leaky ReLU
+
+
+@MODELS.register("WaveformCNN")
+@dataclass(frozen=True)
+class WaveformCNNConfig(ModelConfig):
+    """A convolutional network on waveforms, in the manner of WaveGAN's discriminator."""
+
+    width: int = 64
+    """Features of the first layer; each of the next has twice as many."""
+    n_layers: int = 5
+    """Convolutions, each of which shortens the signal by 4."""
+    input_size: int = set_by_task(1)
+    """Channels of the input (set by the task)."""
+    output_size: int = set_by_task(10)
+    """Classes (set by the task)."""
+
+    def build(self) -> "WaveformCNN":
+        """A new model with these settings."""
+        return WaveformCNN(self)
+
+    def resolve(self, spec: Spec) -> Self:
+        """The settings with the sizes that a task decides."""
+        if spec.vocabulary or spec.horizon or (spec.decoders and "mean" not in spec.decoders):
+            raise ValueError("model: a WaveformCNN classifies sequences of numbers; this task is another one")
+        return replace(self, input_size=spec.input_size, output_size=spec.output_size)
+
+    @property
+    def label(self) -> str:
+        """What tables call such a model."""
+        return "CNN (WaveGAN-D)"
+
+
+class WaveformCNN(nn.Module):
+    """y, None = model(x) for x (B, L, input_size); padding behind `lengths` has no effect. It cannot stream."""
+
+    def __init__(self, config: WaveformCNNConfig | None = None, **settings: Any) -> None:
+        super().__init__()
+        config = WaveformCNNConfig.of(config, **settings)
+        check_count("width", config.width)
+        check_count("n_layers", config.n_layers)
+        self.config = config
+        widths = [config.input_size, *(config.width << k for k in range(config.n_layers))]
+        self.convolutions = nn.ModuleList(_conv(a, b) for a, b in pairwise(widths))
+        self.norms = nn.ModuleList(NORMS["batch"](width) for width in widths[1:])
+        self.linear = nn.Linear(widths[-1], config.output_size)
+
+    def forward(
+        self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """The output (B, output_size), as of a sequence model."""
+        for name, value in (("state", state), ("time", time)):
+            if value is not None:
+                raise ValueError(f"{name}: a WaveformCNN takes whole sequences and nothing else")
+        left = None if lengths is None else lengths.to(x.device)
+        valid = None if left is None else valid_steps(left, x)
+        for conv, norm in zip(self.convolutions, self.norms, strict=True):
+            x = x if valid is None else torch.where(valid, x, 0)
+            x = conv(x.transpose(1, 2)).transpose(1, 2)
+            if left is not None:
+                left = -(-left // STRIDE)
+                valid = valid_steps(left, x)
+            x = nn.functional.leaky_relu(norm(x, valid), SLOPE)
+        if left is None or valid is None:
+            return self.linear(x.mean(1)), None
+        return self.linear(torch.where(valid, x, 0).sum(1) / left.unsqueeze(1)), None
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors into `folder`, each atomically."""
+        pretrained.save_model(self, folder)
+
+
+def _conv(before: int, width: int) -> nn.Conv1d:
+    """A convolution of L steps to ceil(L / STRIDE)."""
+    conv = nn.Conv1d(before, width, KERNEL, STRIDE, padding=KERNEL // 2, bias=False)
+    nn.init.normal_(conv.weight, std=math.sqrt(2 / (KERNEL * before)))  # He's, by the size of what comes in
+    return conv

@@ -1,0 +1,127 @@
+"""Audio as a person meets it: from a folder of clips to labels of new ones."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from audio_files import KINDS, sound, write, write_clips, write_fsdd, write_speech_commands
+from command import call
+from trained import TINY
+
+from longwave.infer.audio import classify
+
+FAST = ["--optim.lr", "0.03", "--optim.warmup", "0", "--loop.batch-size", "8"]
+SMALL = [*TINY, *FAST]
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def run(capsys):
+    write_clips(Path("clips"), 45)
+    assert call("train", "audio", "--folder", "clips", *SMALL, "--loop.epochs", "12", "--out", "run") == 0
+    return capsys.readouterr().out
+
+
+def test_a_folder_of_clips_is_trained_scored_and_labels_follow(run, capsys):
+    assert "class prior" in run
+    assert "ridge on MFCC" in run
+    result = json.loads(Path("run/result.json").read_text())
+    assert result["test"]["accuracy"] >= 0.5
+    assert call("evaluate", "run") == 0
+    assert capsys.readouterr().out == "".join(f"test {k} {v:.6f}\n" for k, v in result["test"].items())
+
+    write(Path("new/deep/a.flac"), np.stack([sound("noise", 200, 16000)] * 2, axis=1), 16000)
+    write(Path("new/b.wav"), sound("tone", 130), 8000, "FLOAT")
+    Path("new/c.wav").write_bytes(b"")
+    assert call("predict", "run", "--folder", "new", "--out", "labels.csv") == 0
+    shown = capsys.readouterr().out
+    assert "note: 1 of 3 files cannot be used and were left out: c.wav: the file is empty" in shown
+    assert "note: clips that were resampled to 8,000 Hz: 1 of 16,000 Hz" in shown
+    assert shown.endswith("2 rows: labels.csv\n")
+    found = rows_of("labels.csv")
+    assert [row["file"] for row in found] == ["b.wav", "deep/a.flac"]
+    for row in found:
+        shares = [float(row[f"p_{kind}"]) for kind in KINDS]
+        assert sum(shares) == pytest.approx(1, abs=1e-5)
+        assert row["label"] == KINDS[int(np.argmax(shares))]
+
+    Path("new/list.csv").write_text("file\nb.wav\ndeep/a.flac\n")
+    assert call("predict", "run", "--csv", "new/list.csv", "--out", "again.csv") == 0
+    assert rows_of("again.csv") == found
+    again = classify("run", folder="new")
+    assert (again.files, again.labels) == (("b.wav", "deep/a.flac"), [row["label"] for row in found])
+
+
+def test_a_run_resumes_on_its_clips_and_refuses_others(run, capsys):
+    before = json.loads(Path("run/result.json").read_text())["test"]
+    assert call("train", "--resume", "run", "--quiet") == 0
+    assert json.loads(Path("run/result.json").read_text())["test"] == before
+    write(Path("clips/tone/2.wav"), sound("noise", 100))
+    assert call("evaluate", "run") == 2
+    assert "the data is not what the run was trained on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--folder", "nowhere"], "--folder: nowhere: there is no such folder"),
+        ([], "audio: expected --folder FOLDER or --csv FILE, got neither"),
+        (["--folder", "empty"], "empty: expected files that end in .wav, .flac, .ogg, .oga, got none"),
+        (["--folder", "bad"], "bad: 3 of 3 files cannot be used: a/0.wav: the file is empty"),
+        (["--folder", "one"], "one: expected two classes or more, got 'a' alone"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_refused_before_anything_is_written(arguments, message, capsys):
+    Path("empty").mkdir()
+    for k in range(3):
+        Path("bad/a").mkdir(parents=True, exist_ok=True)
+        Path(f"bad/a/{k}.wav").write_bytes(b"")
+        write(Path(f"one/a/{k}.wav"), sound("noise", 50))
+    assert call("train", "audio", *arguments, *SMALL, "--out", "run") == 2
+    assert message in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+def test_predict_wants_one_source_and_another_file_to_write_to(run, capsys):
+    for arguments in ([], ["--folder", "clips", "--csv", "x.csv"]):
+        Path("x.csv").write_text("file\n")
+        assert call("predict", "run", *arguments) == 2
+        assert "is a run that classifies audio: expected --folder FOLDER or --csv FILE" in capsys.readouterr().err
+    assert call("predict", "run", "--csv", "x.csv", "--out", "x.csv") == 2
+    assert "--out: x.csv is also --csv" in capsys.readouterr().err
+
+
+def test_digits_train_and_label_clips_of_another_rate(capsys):
+    write_fsdd(Path("data"))
+    assert call("train", "fsdd", *SMALL, "--task.valid-takes", "1", "--out", "run") == 0
+    write(Path("new/a.wav"), sound("tone", 600, 16000), 16000)
+    assert call("predict", "run", "--folder", "new") == 0
+    assert [row["file"] for row in rows_of("labels.csv")] == ["a.wav"]
+
+
+@pytest.mark.parametrize("name", ["sc10-raw-cnn-small", "sc10-mfcc-small"])
+def test_words_divided_anew_say_so_and_label_clips_of_any_length(name, capsys):
+    write_speech_commands(Path("data"), ("yes", "no", "up"), speakers=4)
+    cnn = ["--model.width", "2", "--model.n-layers", "3", "--loop.epochs", "1"]
+    sizes = cnn if "cnn" in name else [value for value in TINY if value != "--quiet"]
+    assert call("train", name, "--task.resplit", "speaker", *sizes, *FAST, "--out", "run") == 0
+    shown = capsys.readouterr()
+    note = "12 of the 34,975 clips of sc10 are divided anew by speaker: this score is not comparable with the paper's"
+    assert note in shown.out + shown.err
+    assert "the paper)" not in shown.out
+    assert note.replace("'", "&#x27;") in Path("run/report.html").read_text()
+    assert Path("run/positions.npz").exists() == ("raw" in name)
+    write(Path("new/a.wav"), sound("tone", 4000, 8000), 8000)
+    write(Path("new/b.wav"), sound("tone", 20000, 16000), 16000)
+    Path("new/c.wav").write_bytes(b"RIFF")
+    assert call("predict", "run", "--folder", "new") == 0
+    printed = capsys.readouterr().out
+    assert "filled up with zeros, or cut, to the one second of training: 2" in printed
+    assert "1 of 3 files cannot be used and were left out: c.wav" in printed
+    assert len(rows_of("labels.csv")) == 2
