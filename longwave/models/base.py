@@ -103,5 +103,10 @@ class ModelConfig(Settings):
         """Whether the model has `step`, which takes one step of a sequence at a time."""
         return False
 
+    @property
+    def knows_time(self) -> bool:
+        """Whether the model takes `rate`: input sampled at 1/rate of the frequency of training."""
+        return False
+
 
 MODELS: Registry[type[ModelConfig]] = ModelConfig.registry
