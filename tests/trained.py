@@ -118,6 +118,10 @@ RECIPES = {
         write_lines,
         ("regress", "--npz", "lines.npz", *TINY, "--loop.epochs", "10", "--loop.batch-size", "8", *FAST),
     ),
+    "causal": Recipe(
+        write_slopes,
+        ("classify", "--npz", "my.npz", "--model.kind", "SequenceModel", *TINY, "--loop.epochs", "8", *FAST),
+    ),
     "tag": Recipe(
         write_switches,
         ("tag", "--npz", "switches.npz", *TINY, "--loop.epochs", "6", "--loop.batch-size", "8", *FAST),

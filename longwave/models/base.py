@@ -42,6 +42,7 @@ class Spec:
     linear: Callable[[StartShift, float | None], LinearSolution] | None = None
     # Training examples to solve a classifier from: x, y, and what else a batch has; None: there are none.
     examples: Callable[[], dict[str, Tensor]] | None = None
+    changes_rate: bool = False  # whether sequences come at several sampling rates, and batches have `rate`
     needs_judge: bool = False  # whether the validation examples are among those to train on
 
 
