@@ -187,7 +187,7 @@ def _check_model(model: Any) -> None:
     if not hasattr(model, "blocks") or config.decoder not in POOLINGS:
         raise ValueError(
             f"model: a {config.kind} takes whole sequences or windows; a SequenceModel that is causal can stream "
-            "(--model.kind SequenceModel)"
+            "(--model.kind SequenceModel --model.mixer.no-bidirectional)"
         )
     if not config.streams:
         raise ValueError(
