@@ -21,7 +21,13 @@ def draw_rates(scores: Mapping[float, float], name: str, path: str | Path) -> No
     )
     for rate in rates:
         axes.annotate(
-            f"{scores[rate]:.3f}", (rate, scores[rate]), (0, 7), textcoords="offset points", ha="center", fontsize=8
+            f"{scores[rate]:.3f}",
+            (rate, scores[rate]),
+            (0, 8),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(rates))
