@@ -82,6 +82,16 @@ class ChunkConstants(NamedTuple):
     rows: Tensor | None = None
     columns: Tensor | None = None
     K: Tensor | None = None  # the kernel of the longest chunk; that of a shorter one is its beginning
+    rate: float = 1.0
+
+    def kernel(self, L: int, rate: float) -> Tensor:
+        """The kernel of a chunk of L steps; what these constants were not made for is refused."""
+        longest = 0 if self.K is None else self.K.shape[-1]
+        if longest < L or rate != self.rate:
+            made = f"up to {longest} steps and the rate {self.rate:g}"
+            raise ValueError(f"constants: they are for {made}, got {L} steps and the rate {rate:g}; derive others")
+        assert self.K is not None
+        return self.K[..., :L]
 
 
 class S4(nn.Module):
@@ -229,7 +239,7 @@ class S4(nn.Module):
             if lengths is not None:
                 valid = valid_steps(lengths, u)
                 signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
-            K = self.kernel(L, rate) if constants is None or constants.K is None else constants.K[..., :L]
+            K = self.kernel(L, rate) if constants is None else constants.kernel(L, rate)
             K, K_back = K if self.bidirectional else (K, None)
             y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
             if not self.bidirectional and (state is not None or need_state):
@@ -251,7 +261,7 @@ class S4(nn.Module):
         assert C_row is not None
         powers = powers.settled(longest)
         rows, columns = output_rows(powers, C_row, longest), input_columns(powers, B_bar, longest)
-        return ChunkConstants(powers, C_row, B_bar, rows, columns, self.kernel(longest, rate))
+        return ChunkConstants(powers, C_row, B_bar, rows, columns, self.kernel(longest, rate), rate)
 
     def _chunk_constants(self, rate: float, has_state: bool = True) -> ChunkConstants:
         Lambda, P, B, dt = self._system(self._dtype)
@@ -363,10 +373,11 @@ def _chunk(
     constants: ChunkConstants, u: Tensor, state: Tensor | None, lengths: Tensor | None, need_state: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """What `state` adds to y (B, H, L), and the state after the chunk u (B, H, L)."""
-    powers, C_row, B_bar, rows, columns, _ = constants
+    powers, C_row, B_bar, rows, columns, *_ = constants
     x = more = None
     if state is not None and C_row is not None:
-        x = torch.view_as_real(resolved(state.to(u.dtype.to_complex()))).flatten(-2)
+        wide = torch.complex128 if u.dtype == torch.float64 else torch.complex64
+        x = torch.view_as_real(resolved(state.to(wide))).flatten(-2)
         more = response(powers, C_row, x, u.shape[-1], rows)
     if not need_state:
         return more, None
