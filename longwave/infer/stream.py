@@ -162,5 +162,5 @@ def _run(run: RunFolder, options: Options) -> Iterator[str]:
 
 
 ACTION = Action(Options, _run)
-for kind in ("classify", "tag", "audio", "fsdd", "speech-commands"):
+for kind in ("classify", "tag", "audio", "speech-commands", "spoken-digits"):
     STREAMERS.register(kind)(ACTION)
