@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from longwave.infer.generate import generate
     from longwave.layers.s4 import DPLR, S4, S4Config
     from longwave.models import SequenceConfig, SequenceModel, load_model
+    from longwave.models.stream import stream
     from longwave.runs import classify as train_classifier
     from longwave.runs import forecast as train_forecaster
     from longwave.train.optim import param_groups
@@ -25,6 +26,7 @@ __all__ = [
     "generate",
     "load_model",
     "param_groups",
+    "stream",
     "train_classifier",
     "train_forecaster",
 ]
@@ -38,6 +40,7 @@ _HOME = {  # the module of a name, and what it is called there if that differs
     "load_model": "longwave.models",
     "generate": "longwave.infer.generate",
     "param_groups": "longwave.train.optim",
+    "stream": "longwave.models.stream",
     "train_classifier": "longwave.runs:classify",
     "train_forecaster": "longwave.runs:forecast",
 }

@@ -11,6 +11,7 @@ import torch
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.report.page import write_report
 from longwave.tasks.base import Scores, Task
+from longwave.tasks.rates import check_rates
 from longwave.train.device import find_device
 from longwave.train.folder import RunFolder, check_new
 from longwave.train.loop import Run
@@ -64,6 +65,8 @@ def start_seeds(
     task = task.judged() if experiment.model.has_judge else task
     task = dataclasses.replace(task, notes=tuple(dict.fromkeys((*notes, *task.notes))))  # said once
     experiment = dataclasses.replace(experiment, task=settings, model=experiment.model.resolve(task.spec))
+    if task.spec.changes_rate:
+        check_knows_time(experiment, "rates")
     experiment = experiment.fitted(len(task.train), task.choosing)
     loops = [dataclasses.replace(experiment.loop, seed=seed) for seed in folders]
     seeded = [dataclasses.replace(experiment, loop=loop) for loop in loops]
@@ -208,12 +211,49 @@ def evaluate(
     folder: str | Path, split: str = "test", data_dir: str | Path | None = None, *, device: str = "auto"
 ) -> Scores:
     """Scores of the best weights of a run on its train, valid or test set."""
+    run = _best(folder, data_dir, device)
+    return run.evaluate(getattr(run.task, split))
+
+
+def evaluate_at(
+    folder: str | Path,
+    rates: Sequence[float],
+    split: str = "test",
+    data_dir: str | Path | None = None,
+    *,
+    antialias: bool = False,
+    device: str = "auto",
+) -> Iterator[tuple[float, Scores]]:
+    """Scores of the best weights of a run at other sampling rates: the data resampled, dt multiplied, nothing trained.
+
+    A rate of 2 drops every second step, and 0.5 makes steps between by a polyphase filter; with `antialias`, such a
+    filter stands before the dropping, too.
+    """
+    check_rates(rates)
+    check_knows_time(RunFolder.open(folder).config.experiment, "rate")
+    run = _best(folder, data_dir, device)
+    examples = getattr(run.task, split)
+    splits = [(rate, run.task.at_rate(examples, rate, antialias)) for rate in rates]  # refused before any is scored
+    return ((rate, run.evaluate(own)) for rate, own in splits)
+
+
+def check_knows_time(experiment: Experiment, option: str) -> None:
+    """Refuse a model that cannot be told of another sampling rate."""
+    if not experiment.model.knows_time:
+        raise ValueError(
+            f"{option}: the model of {experiment.name} ({experiment.model.label}) knows no time between steps, so that "
+            "another sampling rate would be another sequence to it; a SequenceModel of state spaces does "
+            "(--model.kind SequenceModel, --model.mixer s4)"
+        )
+
+
+def _best(folder: str | Path, data_dir: str | Path | None, device: str) -> Run:
+    """A run with its best weights, to be scored."""
     find_device(device)
     run_folder = RunFolder.open(folder)
-    task = run_folder.build_task(data_dir)
-    run = Run(run_folder, task, quiet=True, device=device)
+    run = Run(run_folder, run_folder.build_task(data_dir), quiet=True, device=device)
     run.model.load_state_dict(run_folder.load_best().state_dict())
-    return run.evaluate(getattr(task, split))
+    return run
 
 
 def _finish(run: Run, task: Task, resume: bool) -> Finished:

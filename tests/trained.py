@@ -104,6 +104,7 @@ class Recipe(NamedTuple):
     arguments: tuple[str, ...]  # of longwave train
 
 
+CAUSAL = ("--model.kind", "SequenceModel", "--model.mixer.no-bidirectional")
 FAST = ("--optim.lr", "0.03", "--optim.warmup", "0")
 SERIES = ("--csv", "series.csv", "--target", "price", "--time", "date")
 FORECAST = ("forecast", *SERIES, "--horizon", str(HORIZON), "--context", str(CONTEXT), "--loop.batch-size", "32", *TINY)
@@ -118,9 +119,17 @@ RECIPES = {
         write_lines,
         ("regress", "--npz", "lines.npz", *TINY, "--loop.epochs", "10", "--loop.batch-size", "8", *FAST),
     ),
+    "causal": Recipe(
+        write_slopes,
+        ("classify", "--npz", "my.npz", *CAUSAL, *TINY, "--loop.epochs", "8", *FAST),
+    ),
     "tag": Recipe(
         write_switches,
         ("tag", "--npz", "switches.npz", *TINY, "--loop.epochs", "6", "--loop.batch-size", "8", *FAST),
+    ),
+    "causal tags": Recipe(
+        write_switches,
+        ("tag", "--npz", "switches.npz", "--model.mixer.no-bidirectional", *TINY),
     ),
     "images": Recipe(
         lambda: write_mnist(Path("data"), train=30, test=10),

@@ -81,6 +81,11 @@ def peak_bytes() -> int | None:
     return _resident_bytes("VmHWM") if can_measure_memory() else None
 
 
+def resident_bytes() -> int:
+    """The resident set of this process now (Linux)."""
+    return _resident_bytes("VmRSS")
+
+
 def available_bytes() -> int | None:
     """Memory that is available without swapping, if the system reports it (Linux)."""
     try:

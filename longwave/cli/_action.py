@@ -1,4 +1,4 @@
-"""How `predict` and `generate` read their options: the folder of a run first, which says what the options are."""
+"""How `predict`, `generate` and `stream` read their options: the run comes first, and says what they are."""
 
 import inspect
 import io
@@ -44,9 +44,9 @@ def run_action(command: str, arguments: list[str]) -> None:
 
 def _actions(command: str) -> "Registry[Action]":
     """What a command can do, by the kind of the run."""
-    from longwave.infer.base import GENERATORS, PREDICTORS
+    from longwave.infer.base import GENERATORS, PREDICTORS, STREAMERS
 
-    return {"predict": PREDICTORS, "generate": GENERATORS}[command]
+    return {"predict": PREDICTORS, "generate": GENERATORS, "stream": STREAMERS}[command]
 
 
 def _other(kind: str, path: Path) -> str:

@@ -5,7 +5,7 @@ from importlib.metadata import entry_points
 from itertools import zip_longest
 from pathlib import Path
 
-INPUTS = ("csv", "npz", "file", "folder", "txt")  # options that name a file or folder to read
+INPUTS = ("csv", "npz", "file", "folder", "txt", "wav")  # options that name a file or folder to read
 NAMES = Path(__file__).parent.parent / "experiments" / "names.txt"
 
 
@@ -33,7 +33,7 @@ def check_inputs(arguments: list[str]) -> None:
         if option.removeprefix("--").removeprefix("task.") in INPUTS and option.startswith("--"):
             given[option] = value if is_joined else following
     for option, value in given.items():
-        if value not in ("", "None") and not Path(value).expanduser().exists():
+        if value not in ("", "None", "-") and not Path(value).expanduser().exists():
             what = "folder" if option.endswith("folder") else "file"
             raise FileNotFoundError(f"{option}: {value}: there is no such {what}")
 

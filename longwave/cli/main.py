@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-FIRST = ("list", "show", "train", "evaluate", "predict", "generate")  # in the help; the others follow
+FIRST = ("list", "show", "train", "evaluate", "predict", "generate", "stream")  # in the help; the others follow
 
 EXAMPLES = """examples:
   longwave doctor
@@ -18,6 +18,7 @@ EXAMPLES = """examples:
   longwave train classify --npz my.npz
   longwave train text --file my.txt
   longwave generate runs/text-my-seed0 --prompt "Once upon a time"
+  longwave stream runs/audio-clips-seed0 --wav long.wav
   longwave COMMAND --help"""
 
 

@@ -14,6 +14,14 @@ def shuffled(count: int, seed: int) -> NDArray[np.int64]:
     return np.argsort(np.random.PCG64(seed).random_raw(count), kind="stable")
 
 
+def random_bits(seed: int, epoch: int, index: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """64 random bits for each index: the output function of SplitMix64, applied to seed, epoch and index in turn."""
+    state = np.zeros(len(index), np.uint64)
+    for part in (np.uint64(seed % 2**64), np.uint64(epoch), index.astype(np.uint64)):
+        state = mixed(state + part + GOLDEN)  # wraps, as it should
+    return state
+
+
 def mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """64 random bits for each state: the output function of SplitMix64, of whole numbers, so the same for ever."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # wraps, as it should

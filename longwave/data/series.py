@@ -18,7 +18,7 @@ import csv
 import io
 import math
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -104,6 +104,24 @@ def read_csv(
     with open_csv(path) as (text, source):
         table = read_table(text, source, target, time, multivariate, columns)
     return _series(table, target, multivariate, fill, duplicates)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a series is read: the arguments of `read_csv`."""
+
+    target: str | None = None
+    time: str | None = None
+    multivariate: bool = False
+    fill: Fill = None
+    columns: Collection[str] | None = None
+    duplicates: Duplicates = "error"
+
+
+def parse(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> Series:
+    """The series in lines of CSV, the header first; `skipped` lines below it were left out."""
+    table = read_table(text, source, how.target, how.time, how.multivariate, how.columns, skipped)
+    return _series(table, how.target, how.multivariate, how.fill, how.duplicates)
 
 
 def from_frame(

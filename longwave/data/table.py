@@ -43,8 +43,9 @@ def read_table(
     time: str | None,
     multivariate: bool,
     columns: Collection[str] | None,
+    skipped: int = 0,
 ) -> Table:
-    """The columns of a CSV file that a series is made of."""
+    """The columns of a CSV file that a series is made of; `skipped` lines below the header were left out."""
     header, names, rows = read_header(text, source)
     if target not in names and all(name.lower() in MISSING or _is_value(name) for name in names):
         raise ValueError(
@@ -59,7 +60,9 @@ def read_table(
     bad: dict[int, tuple[int, str]] = {}
     for row, (line, cells) in enumerate(rows):
         if len(cells) != len(names):
-            raise ValueError(f"{source}, line {line}: expected {len(names)} cells as in the header, got {len(cells)}")
+            raise ValueError(
+                f"{source}, line {line + skipped}: expected {len(names)} cells as in the header, got {len(cells)}"
+            )
         try:
             numbers.extend([number(cells[column]) for column in wanted])
         except ValueError:
@@ -67,7 +70,7 @@ def read_table(
             for place, column in enumerate(wanted):
                 _put_cell(slow, place, cells[column], row, bad)
             numbers.extend(slow)
-        line_numbers.append(line)
+        line_numbers.append(line + skipped)
         if time_columns is None:
             may_be = [k for k, name in enumerate(names) if time is None and name != target and names.count(name) == 1]
             time_columns = [k for k in may_be if is_time(cells[k].strip())]

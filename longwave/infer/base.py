@@ -1,4 +1,4 @@
-"""What can be done with a trained run, by the kind of its task: `longwave predict` and `longwave generate`.
+"""What can be done with a trained run, by the kind of its task: `longwave predict`, `generate` and `stream`.
 
 A kind registers an action: the options that the command line has for it, and a function that does it.
 """
@@ -25,6 +25,7 @@ class Action(NamedTuple):
 
 PREDICTORS: Registry[Action] = Registry("predictor", "longwave.infer")
 GENERATORS: Registry[Action] = Registry("generator", "longwave.infer")
+STREAMERS: Registry[Action] = Registry("streamer", "longwave.infer")
 
 
 @dataclass(frozen=True, kw_only=True)

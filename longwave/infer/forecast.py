@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from longwave.data.series import Series, read
+from longwave.data.series import Reading, Series, read
 from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, predict
 from longwave.infer.table import write_csv
 from longwave.pictures.forecast import draw_continuation
@@ -47,33 +47,58 @@ def forecast(folder: str | Path, new: Any, *, device: str = "auto") -> Continuat
 
 
 def _forecast(folder: RunFolder, new: Any, device: str) -> Continuation:
-    settings: Any = folder.config.experiment.task
-    if settings.kind != "forecast":
-        raise ValueError(f"{folder.path}: expected a run of a forecast, got one of the kind {settings.kind}")
-    inputs = ForecastInput.from_dict(folder.config.task["inputs"])
-    time = settings.time if settings.csv is not None else SETS[settings.data].time
-    if time is None:
-        time = folder.config.task.get("time_column")  # the one that was found in training
-    series = read(new, inputs.target, time, settings.multivariate, settings.fill, inputs.columns, settings.duplicates)
-    batch, future = inputs.continuation(series)
-    gaps = tuple(_gaps_in_context(series, inputs))
-    call = functools.partial(call_model, independent=settings.independent, horizon=inputs.horizon)
-    y = predict(folder.load_best(device), batch, call)
-    if not y.isfinite().all():
-        raise ValueError(
-            f"{series.source}: the model has no finite answer; the values are too far from those of training"
+    forecasts = Forecasts(folder, device)
+    return forecasts(read(new, **vars(forecasts.reading)))
+
+
+class Forecasts:
+    """The best weights of a run, ready to forecast what follows one series after the other."""
+
+    def __init__(self, folder: RunFolder, device: str) -> None:
+        settings: Any = folder.config.experiment.task
+        if settings.kind != "forecast":
+            raise ValueError(f"{folder.path}: expected a run of a forecast, got one of the kind {settings.kind}")
+        self.settings = settings
+        self.inputs = inputs = ForecastInput.from_dict(folder.config.task["inputs"])
+        self.range = folder.config.task.get("range")
+        time = settings.time if settings.csv is not None else SETS[settings.data].time
+        if time is None:
+            time = folder.config.task.get("time_column")  # the one that was found in training
+        self.reading = Reading(
+            target=inputs.target,
+            time=time,
+            multivariate=settings.multivariate,
+            fill=settings.fill,
+            columns=inputs.columns,
+            duplicates=settings.duplicates,
         )
-    order = [series.columns.index(name) for name in inputs.columns]
-    return Continuation(
-        columns=inputs.columns,
-        target=inputs.target,
-        known=series.given[-inputs.context :, order],
-        known_times=None if series.times is None else series.times[-inputs.context :],
-        values=inputs.restore(y[0].double().numpy()),
-        times=future,
-        notes=(*series.notes, *gaps, *_unlike_training(series, inputs, folder.config.task.get("range"))),
-        time=time,
-    )
+        self._folder, self._device = folder, device
+        self._model: Any = None
+
+    def __call__(self, series: Series) -> Continuation:
+        """The forecast of the rows that follow the last of a series."""
+        inputs = self.inputs
+        batch, future = inputs.continuation(series)
+        gaps = tuple(_gaps_in_context(series, inputs))
+        if self._model is None:  # only now: what is wrong with the data is said without waiting for the weights
+            self._model = self._folder.load_best(self._device)
+        call = functools.partial(call_model, independent=self.settings.independent, horizon=inputs.horizon)
+        y = predict(self._model, batch, call)
+        if not y.isfinite().all():
+            raise ValueError(
+                f"{series.source}: the model has no finite answer; the values are too far from those of training"
+            )
+        order = [series.columns.index(name) for name in inputs.columns]
+        return Continuation(
+            columns=inputs.columns,
+            target=inputs.target,
+            known=series.given[-inputs.context :, order],
+            known_times=None if series.times is None else series.times[-inputs.context :],
+            values=inputs.restore(y[0].double().numpy()),
+            times=future,
+            notes=(*series.notes, *gaps, *_unlike_training(series, inputs, self.range)),
+            time=self.reading.time,
+        )
 
 
 def _gaps_in_context(series: Series, inputs: ForecastInput) -> Iterator[str]:

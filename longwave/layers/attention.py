@@ -278,6 +278,11 @@ class AttentionConfig(MixerConfig):
     bidirectional: bool = False
     """Look both ways; such a model cannot stream."""
 
+    @property
+    def has_fixed_state(self) -> bool:
+        """No: the keys and values of every step are kept."""
+        return False
+
     def build(self, d_model: int) -> nn.Module:
         """A new layer with these settings."""
         return Attention(d_model, **vars(self))

@@ -160,8 +160,9 @@ class Block(nn.Module):
         valid: Tensor | None = None,
         rate: float = 1.0,
         need_state: bool = True,
+        **constants: Any,
     ) -> tuple[Tensor, State]:
-        """x (B, L, H) and the mixer's state after it.
+        """x (B, L, H) and the mixer's state after it; `constants` are handed to the mixer as they are.
 
         `valid` (B, L, 1) is what `lengths` means, step by step. Without it the block works it out, and hides what
         stands in the padding; a model does both once for all its blocks.
@@ -173,7 +174,7 @@ class Block(nn.Module):
             x = torch.where(valid, x, 0)
 
         z, state = self.mixer(
-            self._before(x, self.norm, valid), state, lengths=lengths, rate=rate, need_state=need_state
+            self._before(x, self.norm, valid), state, lengths=lengths, rate=rate, need_state=need_state, **constants
         )
         return self._after(x, z, valid), state
 

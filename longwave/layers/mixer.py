@@ -55,6 +55,16 @@ class MixerConfig(Settings):
         """Whether a step sees those before it alone."""
         return not getattr(self, "bidirectional", False)
 
+    @property
+    def knows_time(self) -> bool:
+        """Whether the layer knows the time between steps, so that it can be told of another sampling rate."""
+        return False
+
+    @property
+    def has_fixed_state(self) -> bool:
+        """Whether the state of a causal layer takes the same memory after any number of steps."""
+        return True
+
     def for_length(self, length: int | None) -> "MixerConfig":
         """The settings for sequences of one length, or of any (None); most layers do not care."""
         return self
@@ -78,6 +88,11 @@ class StateSpaceConfig(MixerConfig):
     """Upper bound of the initial dt."""
     trainable: bool = True
     """Train dt and the matrices of the states; C and D are trained in any case."""
+
+    @property
+    def knows_time(self) -> bool:
+        """Yes: it is dt."""
+        return True
 
 
 MIXERS: Registry[type[MixerConfig]] = MixerConfig.registry

@@ -33,7 +33,18 @@ from longwave.layers.rates import mark_ssm
 from longwave.ops import dplr_kernel, fft_conv, truncated_output_map
 from longwave.ops.checks import has_values, resolved
 from longwave.settings import set_by_task
-from longwave.ssm import DiscreteDPLR, Powers, dplr, dplr_bilinear, dplr_step, output_map, response, state_after
+from longwave.ssm import (
+    DiscreteDPLR,
+    Powers,
+    dplr,
+    dplr_bilinear,
+    dplr_step,
+    input_columns,
+    output_map,
+    output_rows,
+    response,
+    state_after,
+)
 from longwave.ssm.algebra import as_complex
 
 DtTransform = Literal["exp", "softplus"]
@@ -60,6 +71,27 @@ class StepConstants(NamedTuple):
     C: Tensor
     D: Tensor
     steps: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+
+
+class ChunkConstants(NamedTuple):
+    """What chunks that go on from a state need of a layer; `rows` and `columns` are of one block (see `ssm.chunk`)."""
+
+    powers: Powers
+    C_row: Tensor | None  # None: there is no state to go on from
+    B_bar: Tensor
+    rows: Tensor | None = None
+    columns: Tensor | None = None
+    K: Tensor | None = None  # the kernel of the longest chunk; that of a shorter one is its beginning
+    rate: float = 1.0
+
+    def kernel(self, L: int, rate: float) -> Tensor:
+        """The kernel of a chunk of L steps; what these constants were not made for is refused."""
+        longest = 0 if self.K is None else self.K.shape[-1]
+        if longest < L or rate != self.rate:
+            made = f"up to {longest} steps and the rate {self.rate:g}"
+            raise ValueError(f"constants: they are for {made}, got {L} steps and the rate {rate:g}; derive others")
+        assert self.K is not None
+        return self.K[..., :L]
 
 
 class S4(nn.Module):
@@ -187,12 +219,14 @@ class S4(nn.Module):
         lengths: Tensor | None = None,
         rate: float = 1.0,
         need_state: bool = True,
+        constants: ChunkConstants | None = None,
     ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
         """y (B, L, H) in u's dtype, and the state after the last step (None if two-sided or not needed).
 
         state     where an earlier call left off
         lengths   (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
         rate      u is sampled at 1/rate of the frequency that the layer was trained at
+        constants what `chunk_constants` gave for this rate and at least L steps, if it was kept
         """
         check_input(u, ("batch", "L", self.d_model), self.Lambda_re, self)
         check_rate(rate)
@@ -205,34 +239,38 @@ class S4(nn.Module):
             if lengths is not None:
                 valid = valid_steps(lengths, u)
                 signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
-            K = self.kernel(L, rate)
+            K = self.kernel(L, rate) if constants is None else constants.kernel(L, rate)
             K, K_back = K if self.bidirectional else (K, None)
             y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
             if not self.bidirectional and (state is not None or need_state):
-                more, state = self._chunk(signal.mT, state, lengths, rate, need_state)
+                constants = self._chunk_constants(rate, state is not None) if constants is None else constants
+                more, state = _chunk(constants, signal.mT, state, lengths, need_state)
                 y = y if more is None else y + more.mT
             if lengths is not None:
                 y = torch.where(valid, y, 0)
         return y.to(u.dtype), state if need_state else None
 
-    def _chunk(
-        self, u: Tensor, state: Tensor | None, lengths: Tensor | None, rate: float, need_state: bool
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """What `state` adds to y (B, H, L), and the state after the chunk."""
+    def chunk_constants(self, longest: int, rate: float = 1.0) -> ChunkConstants:
+        """What all chunks of up to `longest` steps derive from the parameters, to be kept while these stay.
+
+        It takes far longer than a chunk of a few hundred steps, and about (8 + log2 longest) H N^2 numbers of memory.
+        """
+        check_causal("chunk_constants", self.bidirectional)
+        check_count("longest", longest)
+        powers, C_row, B_bar, *_ = self._chunk_constants(rate)
+        assert C_row is not None
+        powers = powers.settled(longest)
+        rows, columns = output_rows(powers, C_row, longest), input_columns(powers, B_bar, longest)
+        return ChunkConstants(powers, C_row, B_bar, rows, columns, self.kernel(longest, rate), rate)
+
+    def _chunk_constants(self, rate: float, has_state: bool = True) -> ChunkConstants:
         Lambda, P, B, dt = self._system(self._dtype)
-        dt_r = dt * rate
-        powers = Powers.of(Lambda, P, dt_r)
-        x = None if state is None else torch.view_as_real(resolved(state.to(Lambda.dtype))).flatten(-2)
-        more = None
-        if x is not None:
+        C_row = None
+        if has_state:
             C = self._output_map(Lambda, P, dt)
             C_row = torch.stack((2 * C.real, -2 * C.imag), dim=-1).flatten(-2)
-            more = response(powers, C_row, x, u.shape[-1])
-        if not need_state:
-            return more, None
-        B_bar = torch.view_as_real(dplr_bilinear(Lambda, P, B, dt_r).B_bar).flatten(-2)
-        x = state_after(powers, B_bar, u, x, lengths)
-        return more, torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+        B_bar = torch.view_as_real(dplr_bilinear(Lambda, P, B, dt * rate).B_bar).flatten(-2)
+        return ChunkConstants(Powers.of(Lambda, P, dt * rate), C_row, B_bar)
 
     # The recurrent view
 
@@ -329,6 +367,22 @@ class S4Config(StateSpaceConfig):
     def for_length(self, length: int | None) -> "S4Config":
         """With C~ of that length as the parameter."""
         return replace(self, length=length)
+
+
+def _chunk(
+    constants: ChunkConstants, u: Tensor, state: Tensor | None, lengths: Tensor | None, need_state: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """What `state` adds to y (B, H, L), and the state after the chunk u (B, H, L)."""
+    powers, C_row, B_bar, rows, columns, *_ = constants
+    x = more = None
+    if state is not None and C_row is not None:
+        wide = torch.complex128 if u.dtype == torch.float64 else torch.complex64
+        x = torch.view_as_real(resolved(state.to(wide))).flatten(-2)
+        more = response(powers, C_row, x, u.shape[-1], rows)
+    if not need_state:
+        return more, None
+    x = state_after(powers, B_bar, u, x, lengths, columns)
+    return more, torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
 
 
 def initial_log_dt(n: int, dt_min: float, dt_max: float) -> Tensor:

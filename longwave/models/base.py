@@ -42,6 +42,7 @@ class Spec:
     linear: Callable[[StartShift, float | None], LinearSolution] | None = None
     # Training examples to solve a classifier from: x, y, and what else a batch has; None: there are none.
     examples: Callable[[], dict[str, Tensor]] | None = None
+    changes_rate: bool = False  # whether sequences come at several sampling rates, and batches have `rate`
     needs_judge: bool = False  # whether the validation examples are among those to train on
 
 
@@ -101,6 +102,11 @@ class ModelConfig(Settings):
     @property
     def streams(self) -> bool:
         """Whether the model has `step`, which takes one step of a sequence at a time."""
+        return False
+
+    @property
+    def knows_time(self) -> bool:
+        """Whether the model takes `rate`: input sampled at 1/rate of the frequency of training."""
         return False
 
 

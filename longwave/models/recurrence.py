@@ -5,6 +5,7 @@ leaves the state it was given as it was. Here both are settled once, and where t
 one call of it takes a step through all blocks and moves the states on in place.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,12 +32,10 @@ class Recurrence:
         self.model, self.batch, self.rate = model, batch, rate
         with torch.no_grad():
             states, self._decoder_state = model.initial_state(batch) if state is None else state
-            self._states = list(states)
             # A model that was changed goes by its own step, whatever it is.
             ours = getattr(type(model), "step", None) is SequenceModel.step and is_untouched(model)
             self._blocks = compiled_steps(model.blocks, rate) if ours else None
-            if self._blocks is not None:
-                self._states = [_own(block, s, batch) for block, s in zip(model.blocks, states, strict=True)]
+            self.states = states
 
     @property
     def is_compiled(self) -> bool:
@@ -48,21 +47,40 @@ class Recurrence:
         """The state as `model.step` takes it; the next step may change it in place."""
         return self._states, self._decoder_state
 
+    @property
+    def states(self) -> list[Any]:
+        """The states of the blocks; the next step may change them in place."""
+        return self._states
+
+    @states.setter
+    def states(self, states: Sequence[Any]) -> None:
+        self._states = list(states)
+        if self._blocks is not None:
+            self._states = [_own(block, s, self.batch) for block, s in zip(self.model.blocks, states, strict=True)]
+
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
         """The output for x (B, input_size) or tokens (B,)."""
+        if self._blocks is None:
+            y, (self._states, self._decoder_state) = self.model.step(x, self.state, rate=self.rate)
+            return y
+        y, self._decoder_state = self.model.decoder.step(self.features(x), self._decoder_state)
+        return y
+
+    @torch.no_grad()
+    def features(self, x: Tensor) -> Tensor:
+        """What the decoder would see (B, d_model), for the same x; its own state stays as it is."""
         model = self.model
         if self._blocks is None:
-            y, (self._states, self._decoder_state) = model.step(x, self.state, rate=self.rate)
-            return y
+            z, self._states = model.step_features(x, self._states, rate=self.rate)
+            return z
         z = model.encoder(x)
         if z.shape != (self.batch, model.config.d_model):
             expected = "tokens" if model.config.vocabulary else f"{model.config.input_size} numbers"
             raise ValueError(f"x: expected {self.batch} rows of {expected}, as the state has, got {tuple(x.shape)}")
         z = z.to(torch.float32, memory_format=torch.contiguous_format, copy=True)  # the steps work in place
         self._blocks(z, self._states)
-        y, self._decoder_state = model.decoder.step(z if model.norm is None else model.norm(z), self._decoder_state)
-        return y
+        return z if model.norm is None else model.norm(z)
 
 
 def _own(block: Any, state: Tensor, batch: int) -> Tensor:

@@ -1,5 +1,6 @@
 """A deep sequence model: encoder, residual blocks, decoder; it streams if it is causal."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -89,6 +90,11 @@ class SequenceConfig(ModelConfig):
     def streams(self) -> bool:
         """Whether the model can take a sequence step by step."""
         return self.mixer.is_causal
+
+    @property
+    def knows_time(self) -> bool:
+        """Whether the mixer does."""
+        return self.mixer.knows_time
 
     @classmethod
     def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -207,6 +213,20 @@ class SequenceModel(nn.Module):
         if self.training and self.config.norm == "batch":
             raise ValueError("step: batch norm in training mixes all steps of a batch; call model.eval() first")
         states, decoder_state = state
+        z, after = self.step_features(x, states, time=time, unknown=unknown, rate=rate)
+        y, decoder_state = self.decoder.step(z, decoder_state)
+        return y, (after, decoder_state)
+
+    def step_features(
+        self,
+        x: Tensor,
+        states: Sequence[Any],
+        *,
+        time: Tensor | None = None,
+        unknown: Tensor | None = None,
+        rate: float = 1.0,
+    ) -> tuple[Tensor, list[Any]]:
+        """One step as far as the decoder, (B, d_model), and the states of the blocks after it."""
         z = self.encoder(x.unsqueeze(1), None if time is None else time.unsqueeze(1), unknown).squeeze(1)
         after = []
         for block, before in zip(self.blocks, states, strict=True):
@@ -214,8 +234,7 @@ class SequenceModel(nn.Module):
             after.append(s)
         if self.norm is not None:
             z = self.norm(z.unsqueeze(1), None).squeeze(1)
-        y, decoder_state = self.decoder.step(z, decoder_state)
-        return y, (after, decoder_state)
+        return z, after
 
     def forecast_by_steps(self, x: Tensor, time: Tensor | None = None) -> Tensor:
         """The forecast of a whole window (B, context + horizon, channels) by the recurrence, one step at a time."""

@@ -1,6 +1,6 @@
 """The maths of S4 as pure functions of tensors, in the paper's order and letters."""
 
-from longwave.ssm.chunk import Powers, response, state_after
+from longwave.ssm.chunk import Powers, input_columns, output_rows, response, state_after
 from longwave.ssm.conv import fft_conv
 from longwave.ssm.discretize import DiscreteDPLR, bilinear, dplr_bilinear, dplr_step
 from longwave.ssm.hippo import INITS, NPLR, dplr, hippo, nplr
@@ -19,8 +19,10 @@ __all__ = [
     "fft_conv",
     "generating_function_kernel",
     "hippo",
+    "input_columns",
     "nplr",
     "output_map",
+    "output_rows",
     "power_kernel",
     "response",
     "state_after",

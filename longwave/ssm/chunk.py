@@ -36,6 +36,13 @@ class Powers:
             self._narrow.append(self._wide[-1].to(self.dtype))
         return self._narrow[j]
 
+    def settled(self, most: int) -> "Powers":
+        """All powers that a chunk of `most` steps takes, in the dtype that is handed out alone: to be kept for long."""
+        self[most.bit_length() - 1]
+        kept = Powers(self._wide[-1], self.dtype)
+        kept._wide, kept._narrow = self._wide[-1:] * len(self._wide), self._narrow
+        return kept
+
     def advance(
         self, x: Float[Tensor, "batch H N"], steps: Int[Tensor, "batch"], most: int
     ) -> Float[Tensor, "batch H N"]:
@@ -47,15 +54,33 @@ class Powers:
         return x.movedim(0, 1)
 
 
-def response(
-    powers: Powers, C_row: Float[Tensor, "H N"], state: Float[Tensor, "batch H N"], L: int
-) -> Float[Tensor, "batch H L"]:
-    """What a state adds to the outputs after it: C A_bar^(k+1) x for k = 0 ... L-1."""
+def output_rows(powers: Powers, C_row: Float[Tensor, "H N"], L: int) -> Float[Tensor, "H T N"]:
+    """C A_bar^(j+1) for j = 0 ... T-1, the steps of a block of a chunk of L steps."""
     levels = min(BLOCK, L - 1).bit_length() if L > 1 else 0
     rows = C_row.unsqueeze(1)
     rows = rows + rows @ powers[0]  # (H, 1, N): C A_bar
     for j in range(min(levels, BLOCK.bit_length() - 1)):
         rows = torch.cat((rows, rows + rows @ powers[j]), dim=1)
+    return rows
+
+
+def input_columns(powers: Powers, B_bar: Float[Tensor, "H N"], L: int) -> Float[Tensor, "H T N"]:
+    """A_bar^j B_bar for j = 0 ... T-1, the steps of a block of a chunk of L steps."""
+    columns = B_bar.unsqueeze(1)
+    while columns.shape[1] < min(BLOCK, L):
+        columns = torch.cat((columns, columns + columns @ powers[columns.shape[1].bit_length() - 1].mT), dim=1)
+    return columns
+
+
+def response(
+    powers: Powers,
+    C_row: Float[Tensor, "H N"],
+    state: Float[Tensor, "batch H N"],
+    L: int,
+    rows: Float[Tensor, "H T N"] | None = None,
+) -> Float[Tensor, "batch H L"]:
+    """What a state adds to the outputs after it: C A_bar^(k+1) x for k = 0 ... L-1; `rows` as `output_rows` gives."""
+    rows = output_rows(powers, C_row, L) if rows is None else rows
     T = rows.shape[1]
     starts = state.movedim(0, 1).unsqueeze(1)  # (H, blocks, batch, N): the state at the start of each block
     j = T.bit_length() - 1
@@ -73,17 +98,19 @@ def state_after(
     u: Float[Tensor, "batch H L"],
     state: Float[Tensor, "batch H N"] | None = None,
     lengths: Int[Tensor, "batch"] | None = None,
+    columns: Float[Tensor, "H T N"] | None = None,
 ) -> Float[Tensor, "batch H N"]:
-    """x = A_bar^L x_0 + sum_j A_bar^(L-1-j) B_bar u_j, for each row after `lengths` steps (default: all L)."""
+    """x = A_bar^L x_0 + sum_j A_bar^(L-1-j) B_bar u_j, for each row after `lengths` steps (default: all L).
+
+    `columns` as `input_columns` gives them.
+    """
     batch, H, L = u.shape
     if lengths is not None:
         # Move each row to the right so that its last step is the last: steps of zeros before the first change nothing.
         source = torch.arange(L, device=u.device) - (L - lengths.to(u.device)).unsqueeze(-1)
         u = torch.gather(u, -1, source.clamp(min=0).unsqueeze(1).expand(batch, H, L))
         u = torch.where((source >= 0).unsqueeze(1), u, 0)
-    columns = B_bar.unsqueeze(1)  # (H, T, N): A_bar^j B_bar
-    while columns.shape[1] < min(BLOCK, L):
-        columns = torch.cat((columns, columns + columns @ powers[columns.shape[1].bit_length() - 1].mT), dim=1)
+    columns = input_columns(powers, B_bar, L) if columns is None else columns
     T = columns.shape[1]
     blocks = 1 << (-(-L // T) - 1).bit_length()
     u = torch.nn.functional.pad(u, (blocks * T - L, 0)).unflatten(-1, (blocks, T))

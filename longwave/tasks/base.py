@@ -6,6 +6,7 @@ names that models and training know:
     x         (B, L, input_size) floats, or (B, L) whole numbers for tokens
     time      (B, L, time_size) optional: features of the time of each step
     lengths   (B,) optional: how many steps of each row count; of pairs, x (B, 2, L), it is (B, 2)
+    rate      (B,) optional, the same for all rows: x is sampled at 1/rate of the usual frequency (see `rates`)
     held      (B,) optional: whether the row is kept from the judge of the model (see `Task.judged`)
     y         the target, as the task's own loss expects it
     known     optional, of the shape of y: where the target is known; the loss leaves out the rest
@@ -32,7 +33,11 @@ Baselines = dict[str, dict[str, Scores]]  # by name, then by split ("valid", "te
 
 
 class Split(Protocol):
-    """One part of a data set. `batch` must depend on nothing but the indices: then a resumed run sees the same data."""
+    """One part of a data set. `batch` must depend on nothing but the indices: then a resumed run sees the same data.
+
+    If all examples of a batch share something, the split has `batch_within(indices, whole)` too: the examples at the
+    indices as a part of the batch `whole`, whose other examples belong to other processes.
+    """
 
     def __len__(self) -> int:
         """How many examples there are."""
@@ -123,6 +128,13 @@ class Task(ABC):
         """The training set as an epoch sees it; what is drawn for an example must follow from epoch, seed and index."""
         return self.train
 
+    def at_rate(self, split: Split, rate: float, antialias: bool = False) -> Split:
+        """A split of the task as if sampled at 1/rate of its frequency, for models that know the time between steps."""
+        raise ValueError(
+            f"rate: the sampling rate of {self.name} cannot be changed; that of sequences of numbers with one label "
+            "each can (classify, images, audio)"
+        )
+
     def judged(self) -> "Task":
         """The task for a model that brings a judge, a second model that is validated in its place.
 
@@ -163,8 +175,10 @@ class Task(ABC):
 
 def call(model: Any, batch: Batch) -> Tensor:
     """The output of a model for a batch, in float32 at least."""
-    held = {"held": batch["held"]} if "held" in batch else {}
-    output: Tensor = model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"), **held)[0]
+    more: dict[str, Any] = {"held": batch["held"]} if "held" in batch else {}
+    if "rate" in batch:
+        more["rate"] = float(batch["rate"][0])
+    output: Tensor = model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"), **more)[0]
     return output.to(torch.promote_types(output.dtype, torch.float32))
 
 

@@ -14,7 +14,20 @@ from longwave.data.sequences import Sequences, read_csv
 from longwave.data.statistics import digest
 from longwave.models import Spec
 from longwave.tasks import sequence_baselines
-from longwave.tasks.base import FEW_EXAMPLES, TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, TaskInput, call
+from longwave.tasks.base import (
+    FEW_EXAMPLES,
+    TASKS,
+    Baselines,
+    Batch,
+    Outcome,
+    Scores,
+    Split,
+    Sums,
+    Task,
+    TaskInput,
+    call,
+)
+from longwave.tasks.rates import AtRate, check_rates, drawn, ratio
 from longwave.tasks.sequences import (
     Index,
     SequenceInput,
@@ -114,6 +127,7 @@ class ClassificationTask(LabelTask):
     """Classify sequences of numbers."""
 
     inputs: ClassifierInput
+    rates: tuple[float, ...] = ()  # sampling rates of training, one for each batch; none: as the sequences are
 
     @property
     def spec(self) -> Spec:
@@ -121,9 +135,19 @@ class ClassificationTask(LabelTask):
         return Spec(
             input_size=self.inputs.channels,
             output_size=len(self.inputs.classes),
-            length=self.inputs.length,
+            length=None if self.rates else self.inputs.length,
             decoders=("mean", "last"),
+            changes_rate=bool(self.rates),
         )
+
+    def train_at(self, epoch: int, seed: int) -> Split:
+        """The training set, each batch at one of the rates if there are any."""
+        return drawn(self.train, self.rates, epoch, seed)
+
+    def at_rate(self, split: Split, rate: float, antialias: bool = False) -> Split:
+        """The split as if sampled at 1/rate of its frequency; see `rates.sampled`."""
+        check_rates([rate])
+        return AtRate(split, ratio(rate), antialias)
 
 
 # Custom sequences
@@ -224,13 +248,15 @@ def custom(
     split_seed: int = 0,
     name: str = "classify",
     smoothing: float = 0.0,
+    rates: tuple[float, ...] = (),
 ) -> SequenceTask:
     """Custom labelled sequences as a task.
 
     Splits that come with the sequences are kept; else 80 % of each class are drawn to train, 10 % to validate and 10 %
     to test. Channels are standardised by the training set. `balance` weighs each class in the training loss by the
     inverse of its share, so that all count alike, and has the mean recall of the classes choose the weights.
-    `smoothing` is the share of the target that the training loss spreads over all classes.
+    `smoothing` is the share of the target that the training loss spreads over all classes. `rates` are those that the
+    training sequences are sampled at, one for each batch.
     """
     if sequences.labels is None:
         raise ValueError(f"{sequences.source}: y: expected a label for each sequence, got none")
@@ -268,6 +294,7 @@ def custom(
         counts={split: tuple(count.tolist()) for split, count in counts.items()},
         weights=class_weights(counts["train"]) if balance else None,
         smoothing=smoothing,
+        rates=rates,
         origin=sequences.source,
         notes=tuple(notes),
         digest=digest(sequences.values, sequences.lengths, labels),
@@ -306,9 +333,12 @@ class ClassifyConfig(SequenceTaskConfig):
     """Have all classes count alike, however many examples they have: in the loss, and when weights are chosen."""
     smoothing: float = 0.0
     """Share of the target that the training loss spreads over all classes, against overconfidence."""
+    rates: tuple[float, ...] = ()
+    """Sampling rates to train at, one for each batch: 2 has every second step, and twice the dt; none: as they are."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_rates(self.rates, "rates")
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing: expected a share from 0 on and below 1, got {self.smoothing}")
 
@@ -323,4 +353,4 @@ class ClassifyConfig(SequenceTaskConfig):
 
     def on(self, sequences: Sequences) -> SequenceTask:
         """The task on these sequences."""
-        return custom(sequences, self.balance, self.split_seed, smoothing=self.smoothing)
+        return custom(sequences, self.balance, self.split_seed, smoothing=self.smoothing, rates=self.rates)

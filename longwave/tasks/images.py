@@ -18,7 +18,7 @@ from torch import Tensor
 
 from longwave.data import catalogue
 from longwave.data.images import grey, read_cifar10, read_mnist
-from longwave.data.random import GOLDEN, mixed, shuffled
+from longwave.data.random import random_bits, shuffled
 from longwave.data.sequences import Sequences
 from longwave.data.statistics import deviation_or_one
 from longwave.models import Spec
@@ -26,6 +26,7 @@ from longwave.registry import nearest
 from longwave.settings import check_least
 from longwave.tasks.base import TASKS, Batch, Split, TaskConfig
 from longwave.tasks.classification import ClassificationTask, ClassifierInput
+from longwave.tasks.rates import check_rates, drawn
 
 Bytes = NDArray[np.uint8]
 VALID_SHARE = 10  # one in so many training images is for validation
@@ -202,14 +203,6 @@ def mirrored(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     return np.where(places >= size, 2 * size - 1 - places, places)
 
 
-def random_bits(seed: int, epoch: int, index: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """64 random bits for each index: the output function of SplitMix64, applied to seed, epoch and index in turn."""
-    state = np.zeros(len(index), np.uint64)
-    for part in (np.uint64(seed % 2**64), np.uint64(epoch), index.astype(np.uint64)):
-        state = mixed(state + part + GOLDEN)  # wraps, as it should
-    return state
-
-
 @dataclass(frozen=True, kw_only=True)
 class ImageTask(ClassificationTask):
     """Classify images from their pixels, one after the other."""
@@ -228,10 +221,17 @@ class ImageTask(ClassificationTask):
         return replace(super().spec, image_size=self.size)
 
     def train_at(self, epoch: int, seed: int) -> Split:
-        """The training set, with other crops and flips in each epoch if they are asked for."""
-        if not self.crops and not self.flips:
-            return self.train
-        return AugmentedImages(self.train, epoch, seed, self.crops, self.flips)
+        """The training set, with other crops, flips and sampling rates in each epoch if they are asked for."""
+        split: Split = self.train
+        if self.crops or self.flips:
+            split = AugmentedImages(self.train, epoch, seed, self.crops, self.flips)
+        return drawn(split, self.rates, epoch, seed)
+
+    def at_rate(self, split: Split, rate: float, antialias: bool = False) -> Split:
+        """As for other sequences, if pixels follow one another as in the image."""
+        if self.order is not None:
+            raise ValueError(f"rate: the pixels of {self.name} are in a random order, so that there are none between")
+        return super().at_rate(split, rate, antialias)
 
     def picture(self, x: Tensor) -> NDArray[np.float64]:
         """A sequence (length, channels) of anything, put back into the plane: (height, width, channels)."""
@@ -254,13 +254,18 @@ class ImageConfig(TaskConfig):
     """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
     split_seed: int = 0
     """Seed of the choice of one training image in ten for validation."""
+    rates: tuple[float, ...] = ()
+    """Sampling rates to train at, one for each batch: 2 has every second pixel, and twice the dt; none: as they are."""
 
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
+        check_rates(self.rates, "rates")
+        if self.rates and SETS[self.data].permuted:
+            raise ValueError(f"rates: the pixels of {self.data} are in a random order, so that there are none between")
 
     def build(self, data_dir: Path | None = None) -> ImageTask:
         """The task with its images."""
-        return load(self.data, self.augment, self.split_seed, data_dir)
+        return replace(load(self.data, self.augment, self.split_seed, data_dir), rates=self.rates)
 
     def on_random_data(self, rows: int, seed: int = 0) -> ImageTask:
         """The task on random pixels."""

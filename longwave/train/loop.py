@@ -11,7 +11,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -300,7 +300,7 @@ class Run:
         process must take part in every forward and backward pass.
         """
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
-        mine = [indices[rank::world] or indices[:1] for indices in batches]
+        mine = [(indices[rank::world] or indices[:1], indices) for indices in batches]
         loader: DataLoader[Batch] = DataLoader(
             _Indexed(split),
             sampler=mine,
@@ -492,13 +492,15 @@ class Run:
 
 
 class _Indexed(Dataset[Batch]):
-    """A split as torch's DataLoader wants it: asked for a list of indices, it gives a batch."""
+    """A split as torch's DataLoader wants it: asked for indices and the whole batch that they are of, it gives them."""
 
     def __init__(self, split: Split) -> None:
         self.split = split
 
-    def __getitem__(self, indices: list[int]) -> Batch:
-        return self.split.batch(indices)
+    def __getitem__(self, part: tuple[list[int], list[int]]) -> Batch:
+        indices, whole = part
+        within: Callable[..., Batch] | None = getattr(self.split, "batch_within", None)
+        return self.split.batch(indices) if within is None else within(indices, whole)
 
     def __len__(self) -> int:
         return len(self.split)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from longwave.bench import accuracy, attention, generation, kernel, layer, lssl, step, train
+from longwave.bench import accuracy, attention, generation, kernel, layer, lssl, step, stream, train
 from longwave.experiments import EXPERIMENTS
 
 
@@ -33,6 +33,10 @@ TINY = {
     layer: {"H": 2, "N": 8, "SHAPES": ((2, 16), (1, 32)), "GROWTH_EXPONENTS": range(4, 7), "STEPS": (10, 20)},
     lssl: {"L": 32, "DIMENSIONS": (8, 16)},
     step: {"EXPERIMENTS": TinyExperiments()},
+    stream: {
+        **{"MODELS": {"tiny": (1, 8)}, "D_STATE": 4, "CHUNKS": (0.001, 0.02), "HOP": 160, "WINDOW": 1600, "RATE": 8000},
+        **{"HOUR": 4, "STEPS": 20_000},
+    },
     train: {"BATCH": 2, "L": 16, "H": 4, "LAYERS": 1},
 }
 

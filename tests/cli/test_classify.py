@@ -231,7 +231,13 @@ def test_images_are_trained_and_labelled(trained_runs, capsys):
     page = Path("run/report.html").read_text()
     assert "Some of them as images" not in page  # kernels of shuffled pixels have no plane
     config = json.loads(Path("run/config.json").read_text())
-    assert config["experiment"]["task"] == {"kind": "images", "data": "pmnist", "augment": True, "split_seed": 0}
+    assert config["experiment"]["task"] == {
+        "kind": "images",
+        "data": "pmnist",
+        "augment": True,
+        "split_seed": 0,
+        "rates": [],
+    }
     np.savez("new.npz", x=np.full((2, 784), 0.5))
     assert call("predict", "run", "--npz", "new.npz") == 0
     assert "note: pixels are expected from 0 to 255, and these are from 0.5 to 0.5" in capsys.readouterr().out

@@ -859,3 +859,22 @@ def test_a_layer_is_built_on_the_default_device_whatever_was_built_before(length
     assert all(p.is_meta for p in layer.parameters())
     layer = S4(4, 14, length=length)
     assert all(p.device.type == "cpu" and p.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("length", [None, 20])
+def test_kept_constants_give_the_same_chunks(length):
+    """To rounding, for any chunk up to the longest; other lengths and rates are refused."""
+    layer = S4(4, 6, length=length).double()
+    u = torch.randn(2, 200, 4, dtype=torch.float64)
+    kept = layer.chunk_constants(150, rate=1.3)
+    _, state = layer(u[:, :9], rate=1.3)
+    for L in (1, 2, 63, 64, 65, 150):
+        expected, after = layer(u[:, 9 : 9 + L], state, rate=1.3)
+        y, kept_after = layer(u[:, 9 : 9 + L], state, rate=1.3, constants=kept)
+        torch.testing.assert_close(y, expected, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(kept_after, after, rtol=1e-10, atol=1e-12)
+    for L, rate in ((151, 1.3), (5, 1.0)):
+        with pytest.raises(ValueError, match=r"^constants: they are for up to 150 steps and the rate 1.3, got"):
+            layer(u[:, :L], state, rate=rate, constants=kept)
+    with pytest.raises(ValueError, match="chunk_constants: a bidirectional layer has no state"):
+        S4(4, 6, bidirectional=True).chunk_constants(10)

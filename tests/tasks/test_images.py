@@ -10,8 +10,9 @@ from image_files import digits, write_cifar10, write_mnist
 
 from longwave.data import catalogue
 from longwave.data.images import grey, read_cifar10
+from longwave.data.random import random_bits
 from longwave.tasks import images
-from longwave.tasks.images import AugmentedImages, ImageConfig, mirrored, permutation, random_bits
+from longwave.tasks.images import AugmentedImages, ImageConfig, mirrored, permutation
 
 
 @pytest.fixture

@@ -1,0 +1,173 @@
+"""Streams on one core: time of a chunk over how long it lasts, memory over an hour, precision over many steps."""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from longwave.bench.base import BENCHES, Bench, Progress, Result
+from longwave.bench.measure import can_measure_memory, in_fresh_process, machine, resident_bytes
+from longwave.bench.tables import Table, megabytes, milliseconds, three_digits
+from longwave.layers import S4Config
+from longwave.models import SequenceModel
+from longwave.models.stream import Stream, stream
+
+RATE = 16_000  # samples a second
+MODELS = {"4 layers of 64": (4, 64), "6 layers of 128": (6, 128)}  # small; the paper's, on raw speech
+CHUNKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds
+D_STATE = 64
+HOP, WINDOW = 1600, 16_000
+HOUR, QUICK_HOUR = 3600, 60  # seconds
+LOOKS = 6  # at the memory
+STEPS, QUICK_STEPS = 10_000_000, 200_000
+PIECE = 4096  # steps that are pushed at once where time is not measured
+
+
+@BENCHES.register("stream")
+@dataclass(frozen=True)
+class StreamBench(Bench):
+    """Stream sound of 16,000 samples a second through causal S4 models, on one core.
+
+    How long a chunk takes over how long it lasts; whether memory stays what it is over an hour; and how far single
+    precision is from double precision after ten million steps.
+
+    Example: longwave bench stream --quick
+    """
+
+    duration = "20 minutes"
+
+    def run(self, progress: Progress) -> Result:
+        """Seconds of chunks, bytes over time, differences over steps."""
+        chunks = []
+        for name in MODELS:
+            for seconds in CHUNKS:
+                progress(f"{name}, chunks of {seconds * 1000:g} ms")
+                case = {"name": name, "seconds": seconds, "repeats": 5 if self.quick else 15}
+                chunks.append(in_fresh_process(time_chunk, **case))
+        memory = []
+        if can_measure_memory():
+            length = QUICK_HOUR if self.quick else HOUR
+            progress(f"memory over {length} seconds of sound")
+            memory = in_fresh_process(watch_memory, name=next(iter(MODELS)), length=length)
+        steps = QUICK_STEPS if self.quick else STEPS
+        progress(f"single and double precision over {steps:,} steps")
+        caption = (
+            "one thread; the fastest of several chunks, after the first, which derives from the weights what all the "
+            "others use; real-time factor: processor time, which others on a busy machine do not add to, over the sound"
+        )
+        return {
+            "bench": "stream",
+            "machine": machine() | {"threads": 1},
+            "caption": caption,
+            "chunks": chunks,
+            "memory": memory,
+            "precision": in_fresh_process(compare_precision, name=next(iter(MODELS)), steps=steps),
+        }
+
+    def tables(self, result: Result) -> list[Table]:
+        """Chunks, memory, precision."""
+        chunks = [
+            (
+                row["model"],
+                f"{row['length'] * 1000:g} ms",
+                milliseconds(row["seconds"]),
+                milliseconds(row["processor_seconds"]),
+                three_digits(row["factor"]),
+            )
+            for row in result["chunks"]
+        ]
+        tables = [
+            Table(
+                f"Chunks of sound, {RATE:,} samples a second",
+                ("model", "chunk", "time of a chunk", "processor time", "real-time factor"),
+                chunks,
+                text=("model",),
+                sections="model",
+            )
+        ]
+        if result["memory"]:
+            rows = [
+                (f"{row['sound']:,.0f} s", megabytes(row["resident"]), megabytes(row["state"]))
+                for row in result["memory"]
+            ]
+            title = "Memory of the process and size of the state, over one stream"
+            tables.append(Table(title, ("sound so far", "memory", "state"), rows))
+        title = "Largest difference of logits, single against double precision, over their deviation"
+        differences = [(f"{row['steps']:,}", f"{row['difference']:.1e}") for row in result["precision"]]
+        tables.append(Table(title, ("steps so far", "difference"), differences))
+        return tables
+
+
+def make_model(name: str) -> SequenceModel:
+    """A causal model that nobody trained, in evaluation."""
+    torch.manual_seed(0)
+    layers, width = MODELS[name]
+    model = SequenceModel(
+        d_model=width, n_layers=layers, norm="batch", input_size=1, output_size=10, mixer=S4Config(d_state=D_STATE)
+    )
+    return model.eval()
+
+
+def noise(length: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Samples (1, length, 1), the same in any dtype."""
+    return torch.randn(1, length, 1, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def time_chunk(name: str, seconds: float, repeats: int) -> dict[str, Any]:
+    """The time of a chunk that lasts so many seconds."""
+    torch.set_num_threads(1)
+    live = stream(make_model(name), hop=HOP, window=WINDOW)
+    x = noise(max(1, round(seconds * RATE)), 0)
+    live.push(x)
+    best, processor = (min(figures) for figures in zip(*(_timed(live, x) for _ in range(repeats)), strict=True))
+    return {
+        "model": name,
+        "length": seconds,
+        "seconds": best,
+        "processor_seconds": processor,
+        "factor": processor / seconds,
+    }
+
+
+def _timed(live: Stream, x: Tensor) -> tuple[float, float]:
+    """Seconds of a chunk, and of the processor in it."""
+    start, processor = time.perf_counter(), time.process_time()
+    live.push(x)
+    return time.perf_counter() - start, time.process_time() - processor
+
+
+def watch_memory(name: str, length: int) -> list[dict[str, Any]]:
+    """The memory of this process during a stream of so many seconds, pushed second by second."""
+    torch.set_num_threads(1)
+    live, rows = stream(make_model(name), hop=HOP, window=WINDOW), []
+    looks = {math.ceil(length * (k + 1) / LOOKS) for k in range(LOOKS)} | {1}
+    for second in range(1, length + 1):
+        live.push(noise(RATE, second))
+        if second in looks:
+            state = sum(values.numel() * values.element_size() for values in live.state.values())
+            rows.append({"sound": second, "resident": resident_bytes(), "state": state})
+    return rows
+
+
+def compare_precision(name: str, steps: int) -> list[dict[str, Any]]:
+    """The largest difference of two streams so far, in single and double precision, at each power of ten."""
+    torch.set_num_threads(1)
+    single, double = (make_model(name).to(dtype) for dtype in (torch.float32, torch.float64))
+    streams = [(stream(model, hop=HOP, window=WINDOW), model.decoder.linear.weight.dtype) for model in (single, double)]
+    rows, largest, seen = [], 0.0, []
+    done, marks = 0, [10**k for k in range(4, 9) if 10**k < steps] + [steps]
+    for mark in marks:
+        while done < mark:
+            length = min(PIECE, mark - done)
+            narrow, wide = (live.push(noise(length, done, dtype)).double() for live, dtype in streams)
+            done += length
+            if narrow.numel():
+                largest = max(largest, float((narrow - wide).abs().max()))
+                seen.append(wide[0])
+        deviation = float(torch.cat(seen).std(0, correction=0).mean())
+        rows.append({"steps": done, "difference": largest / deviation})
+        seen = [torch.cat(seen)[-1000:]]
+    return rows

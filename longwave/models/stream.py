@@ -1,0 +1,220 @@
+"""A model on a sequence that never ends: pieces in, outputs out, in constant memory.
+
+    live = longwave.stream(model, hop=1600, window=16000)
+    y = live.push(x)  # x (B, any number of steps, channels), y (B, outputs that became due, output_size)
+
+The outputs are those of the model on the whole sequence so far, to rounding, however it is cut into pieces: long pieces
+go through the convolution, with states handed on, short ones through the recurrence.
+"""
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from longwave.data import files
+from longwave.layers.checks import advice, check_count, check_rate, describe
+from longwave.models.pooling import POOLINGS
+from longwave.models.recurrence import Recurrence
+
+LONGEST = 4096  # steps of a chunk: more are cut, so that memory does not depend on how much is pushed at once
+SHORTEST = 96  # a chunk of fewer steps takes longer than the steps themselves
+FORMAT = 1  # of a saved state
+
+
+def stream(model: Any, *, hop: int = 1, window: int | None = None, batch: int = 1, rate: float = 1.0) -> "Stream":
+    """A stream into a causal model, whose weights have to stay as they are.
+
+    hop     steps from one output to the next: 1 gives one after each step
+    window  decoder "mean" only: the mean over the last `window` steps instead of the whole past; while there are fewer,
+            over those
+    batch   how many sequences run side by side
+    rate    the input is sampled at 1/rate of the frequency that the model was trained at
+    """
+    return Stream(model, hop=hop, window=window, batch=batch, rate=rate)
+
+
+class Stream:
+    """y = stream.push(x); see `stream` for the arguments."""
+
+    def __init__(
+        self, model: Any, *, hop: int = 1, window: int | None = None, batch: int = 1, rate: float = 1.0
+    ) -> None:
+        _check_model(model)
+        check_count("hop", hop)
+        check_count("batch", batch)
+        check_rate(rate)
+        if rate != 1 and not model.config.knows_time:
+            raise ValueError(f"rate: {model.config.label} knows no time between steps; expected 1.0, got {rate}")
+        self.model, self.hop, self.window, self.batch, self.rate = model, hop, window, batch, rate
+        self.steps = 0  # pushed so far
+        self._steps = Recurrence(model, batch, rate=rate)
+        weight = model.decoder.linear.weight
+        self._pooling = POOLINGS[model.config.decoder](hop, window, (batch, model.config.d_model), weight)
+        self._constants: list[dict[str, Any]] | None = None  # of the chunks, by block; derived when first needed
+
+    @torch.no_grad()
+    def push(self, x: Tensor) -> Tensor:
+        """The outputs that x (B, L, input_size), or tokens (B, L), makes due: (B, n, output_size).
+
+        One becomes due after every `hop`-th step since the beginning: that of the model if the sequence ended there.
+        """
+        self._check(x)
+        outputs = [self.model.decoder.linear.weight.new_zeros(self.batch, 0, self.model.config.output_size)]
+        for piece in x.split(LONGEST, dim=1):
+            if not piece.shape[1]:
+                continue
+            pooled = self._pooling(self._features(piece), self.steps)
+            self.steps += piece.shape[1]
+            if pooled.shape[1]:
+                outputs.append(self.model.decoder.linear(pooled))
+        return torch.cat(outputs, dim=1)
+
+    def _features(self, x: Tensor) -> Tensor:
+        """What the decoder sees of a piece: (B, L, d_model)."""
+        if x.shape[1] < SHORTEST:
+            return torch.stack([self._steps.features(x[:, k]) for k in range(x.shape[1])], dim=1)
+        if self._constants is None:
+            self._constants = [_constants(block.mixer, self.rate) for block in self.model.blocks]
+        z, states = self.model.encoder(x), []
+        for block, before, kept in zip(self.model.blocks, self._steps.states, self._constants, strict=True):
+            z, after = block(z, before, rate=self.rate, need_state=True, **kept)
+            states.append(after)
+        self._steps.states = states
+        return z if self.model.norm is None else self.model.norm(z, None)
+
+    def _check(self, x: Tensor) -> None:
+        config = self.model.config
+        shape = (self.batch, "L") if config.vocabulary else (self.batch, "L", config.input_size)
+        fits = isinstance(x, Tensor) and x.ndim == len(shape) and len(x) == self.batch
+        if not fits or x.shape[2:] != shape[2:]:
+            expected = f"{'tokens' if config.vocabulary else 'a tensor'} ({', '.join(map(str, shape))})"
+            raise ValueError(f"x: expected {expected}, got {describe(x)}{advice('x', x, not config.vocabulary)}")
+
+    # The state
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Everything that later outputs depend on, as real tensors by name: a copy, of the same size after any step."""
+        found = {"steps": torch.tensor(self.steps)}
+        for k, state in enumerate(self._steps.states):
+            found |= _flat(f"blocks.{k}", state)
+        found |= {f"pooling.{name}": values for name, values in self._pooling.state.items()}
+        return {name: values.detach().clone() for name, values in found.items()}
+
+    @state.setter
+    def state(self, state: Mapping[str, Tensor]) -> None:
+        own = self.state
+        if state.keys() != own.keys():
+            differing = sorted(state.keys() ^ own.keys())[0]
+            raise ValueError(f"state: expected that of a stream with the same settings; {differing!r} is in one alone")
+        for name, values in own.items():
+            if state[name].shape != values.shape or state[name].dtype != values.dtype:
+                raise ValueError(f"state: {name}: expected {describe(values)}, got {describe(state[name])}")
+        moved = {name: state[name].to(values.device, copy=True) for name, values in own.items()}
+        self.steps = int(moved["steps"])
+        self._steps.states = [_like(f"blocks.{k}", s, moved) for k, s in enumerate(self._steps.states)]
+        self._pooling.state = {name: moved[f"pooling.{name}"] for name in self._pooling.state}
+
+    def copy(self) -> "Stream":
+        """A second stream that goes on from here by itself; the model and what is derived from it are shared."""
+        other = self._on(self.model)
+        other._constants = self._constants
+        return other
+
+    def _on(self, model: Any) -> "Stream":
+        other = Stream(model, hop=self.hop, window=self.window, batch=self.batch, rate=self.rate)
+        other.state = self.state
+        return other
+
+    def save(self, path: str | Path) -> None:
+        """Write the state as safetensors, atomically."""
+        tensors = {name: values.cpu().contiguous() for name, values in self.state.items()}
+        files.write_bytes(Path(path), save(tensors, metadata={"longwave": json.dumps(self._described)}))
+
+    def load(self, path: str | Path) -> "Stream":
+        """Go on from a state that `save` wrote, of the same model with the same settings; nothing is unpickled."""
+        try:
+            with safe_open(str(path), "pt") as file:
+                described = json.loads((file.metadata() or {})["longwave"])
+                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            raise ValueError(
+                f"{path}: expected the state of a stream, as Stream.save writes it, got {error}"
+            ) from error
+        for name, value in self._described.items():
+            if described.get(name) != value:
+                what = "other weights" if name == "weights" else repr(described.get(name))
+                raise ValueError(f"{path}: {name}: this stream has {value!r:.20}, and the state is of {what}")
+        self.state = state
+        return self
+
+    @property
+    def _described(self) -> dict[str, Any]:
+        """What a saved state belongs to."""
+        digest = hashlib.sha256()
+        for name, values in self.model.state_dict().items():
+            plain = values.detach().cpu().contiguous()
+            digest.update(f"{name} {plain.dtype} {tuple(plain.shape)}".encode())
+            digest.update(plain.view(-1).view(torch.uint8).numpy().tobytes())
+        settings = {"hop": self.hop, "window": self.window, "batch": self.batch, "rate": self.rate}
+        return {"format": FORMAT, **settings, "weights": digest.hexdigest()}
+
+    def __copy__(self) -> "Stream":
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Stream":
+        return self._on(copy.deepcopy(self.model, memo))
+
+
+def _constants(mixer: Any, rate: float) -> dict[str, Any]:
+    """What the chunks of a mixer derive from its parameters, if it says so."""
+    return {"constants": mixer.chunk_constants(LONGEST, rate)} if hasattr(mixer, "chunk_constants") else {}
+
+
+def _check_model(model: Any) -> None:
+    """Refuse a model that cannot stream, with the reason."""
+    config = getattr(model, "config", None)
+    if config is None:
+        raise ValueError(f"model: expected a model of longwave, such as SequenceModel, got {type(model).__name__}")
+    if not hasattr(model, "blocks") or config.decoder not in POOLINGS:
+        raise ValueError(
+            f"model: a {config.kind} takes whole sequences or windows; a SequenceModel that is causal can stream "
+            "(--model.kind SequenceModel --model.mixer.no-bidirectional)"
+        )
+    if not config.streams:
+        raise ValueError(
+            "model: it sees both ways (bidirectional), so that every output depends on steps that have not come yet; "
+            "train one with bidirectional False (--model.mixer.no-bidirectional)"
+        )
+    if not config.mixer.has_fixed_state:
+        raise ValueError(
+            f"model: {config.label} keeps what it has seen of every step, so that its memory would grow with the "
+            "stream; take S4 or another mixer with a state of fixed size"
+        )
+    if model.training:
+        raise ValueError("model: it is in training mode, where dropout and batch norm differ; call model.eval() first")
+
+
+def _flat(name: str, state: Any) -> dict[str, Tensor]:
+    """A mixer's state as real tensors by name."""
+    if isinstance(state, Tensor):
+        return {name: torch.view_as_real(state.resolve_conj()) if state.is_complex() else state}
+    if not isinstance(state, tuple):
+        raise ValueError(f"state: expected tensors, or tuples of them, got {describe(state)} in {name}")
+    return {key: part for k, one in enumerate(state) for key, part in _flat(f"{name}.{k}", one).items()}
+
+
+def _like(name: str, state: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """The inverse of `_flat`, for a state of the form of `state`."""
+    if isinstance(state, Tensor):
+        return torch.view_as_complex(tensors[name].contiguous()) if state.is_complex() else tensors[name]
+    parts = [_like(f"{name}.{k}", one, tensors) for k, one in enumerate(state)]
+    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)

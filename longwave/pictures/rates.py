@@ -1,0 +1,41 @@
+"""Scores over sampling rates."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from longwave.pictures.style import BLUE, GREY
+
+
+def draw_rates(scores: Mapping[float, float], name: str, path: str | Path) -> None:
+    """A score at each rate, on a logarithmic axis; that of training is marked."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    rates = sorted(scores)
+    figure = Figure(figsize=(6.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.axvline(1, color=GREY, linewidth=1, linestyle=":")
+    axes.plot(rates, [scores[rate] for rate in rates], color=BLUE, marker="o", markersize=5)
+    axes.annotate(
+        "as in training", (1, 0), (4, 4), xycoords=("data", "axes fraction"), textcoords="offset points", color=GREY
+    )
+    for rate in rates:
+        axes.annotate(
+            f"{scores[rate]:.3f}",
+            (rate, scores[rate]),
+            (0, 8),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(rates))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.margins(x=0.08, y=0.18)
+    if name.endswith("accuracy"):
+        axes.set_ylim(top=min(1.06, axes.get_ylim()[1]))
+    axes.grid(axis="y", color="0.9")
+    axes.set(xlabel="rate (2: half the sampling frequency, dt doubled)", ylabel=name.replace("_", " "))
+    figure.savefig(path, dpi=130)
