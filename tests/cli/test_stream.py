@@ -280,7 +280,10 @@ def test_ctrl_c_ends_a_followed_file_cleanly_and_every_line_is_out_before(traine
     trained_runs.fetch("forecast")
     text = Path("series.csv").read_text().splitlines(keepends=True)
     Path("grow.csv").write_text("".join(text[: CONTEXT + 1]))
-    command = [sys.executable, "-m", "longwave", "stream", "run", "--csv", "grow.csv", "--follow"]
+    # A shell that runs the tests in the background has them ignore Ctrl-C, and their children with them.
+    heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heard}; from longwave.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "stream", "run", "--csv", "grow.csv", "--follow"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     guard = threading.Timer(LIMIT, process.kill)
