@@ -68,7 +68,7 @@ LAYOUTS = {
     "classification": Layout({"row": "set"}, _CLASSIFIERS),
     "classification-means": Layout({"row": ""}, _CLASSIFIERS),
     "forecasting-hybrid": Layout({"row": ""}, _HYBRID),
-    "lra-made": Layout({"row": ""}, [*_named("examples"), Column("processor seconds"), *_named("an image", "run")]),
+    "lra-made": Layout({"row": ""}, [*_named("examples"), Column("processor seconds"), *_named("run")]),
     "lra-steps": Layout(
         {"row": ""},
         [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows a second")],
