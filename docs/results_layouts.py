@@ -66,6 +66,7 @@ LAYOUTS = {
     "forecasting-etth1": Layout({"row": "ETTh1, univariate"}, _SCORES, best=True),
     "forecasting": Layout({"row": ""}, [*_named("seeds", model="S4"), *_SCORES], best=True),
     "classification": Layout({"row": "set"}, _CLASSIFIERS),
+    "classification-long": Layout({"row": "set"}, _CLASSIFIERS),
     "classification-means": Layout({"row": ""}, _CLASSIFIERS),
     "forecasting-hybrid": Layout({"row": ""}, _HYBRID),
     "lra-made": Layout({"row": ""}, [*_named("examples"), Column("processor seconds"), *_named("run")]),
