@@ -238,7 +238,7 @@ def evaluate_at(
 
 
 def check_knows_time(experiment: Experiment, option: str) -> None:
-    """Refuse a model that cannot be told of another sampling rate."""
+    """Refuse a model that cannot follow another sampling rate."""
     if not experiment.model.knows_time:
         raise ValueError(
             f"{option}: the model of {experiment.name} ({experiment.model.label}) knows no time between steps, so that "

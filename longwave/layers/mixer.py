@@ -57,7 +57,7 @@ class MixerConfig(Settings):
 
     @property
     def knows_time(self) -> bool:
-        """Whether the layer knows the time between steps, so that it can be told of another sampling rate."""
+        """Whether the layer knows the time between steps, and so can follow another sampling rate."""
         return False
 
     @property
