@@ -6,6 +6,9 @@ TORCH ?= torch==2.13.0
 PYTEST_ARGS ?= -n 2
 # Threads for each test process, so that the processes do not fight over the cores.
 TEST_THREADS ?= 1
+# Cases of each kind in `make fuzz`, and rounds at each vector width in `make sanitize`.
+FUZZ_CASES ?= 300
+SANITIZE_ROUNDS ?= 500
 # The order of the tests in `make test-busy`: another one each time.
 SEED ?= $(shell date +%s)
 
@@ -16,7 +19,7 @@ NATIVE := $(wildcard longwave/ops/cpu/*.cpp longwave/ops/cpu/*.inc)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-busy check lint format demo bench results docs clean
+.PHONY: help setup test test-busy fuzz sanitize check lint format demo bench results docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +42,12 @@ test: $(STAMP)  ## run the tests (PYTEST_ARGS="...")
 
 test-busy: $(STAMP)  ## the same as on an older, busy machine and in random order (SEED=... repeats one)
 	OMP_NUM_THREADS=$(TEST_THREADS) tests/busy.sh $(BIN)/python -m pytest $(PYTEST_ARGS) --random-order $(SEED)
+
+fuzz: $(STAMP)  ## thousands of damaged files through the commands, in processes of their own (FUZZ_CASES of each kind)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --cases $(FUZZ_CASES)
+
+sanitize: $(STAMP)  ## the compiled library under AddressSanitizer and UBSan, with random sizes (SANITIZE_ROUNDS)
+	OMP_NUM_THREADS=2 $(BIN)/python tests/sanitize.py --rounds $(SANITIZE_ROUNDS)
 
 lint: $(STAMP)  ## check format, style and types
 	$(BIN)/ruff format --check .

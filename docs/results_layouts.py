@@ -69,6 +69,15 @@ LAYOUTS = {
     "classification-long": Layout({"row": "set"}, _CLASSIFIERS),
     "classification-means": Layout({"row": ""}, _CLASSIFIERS),
     "forecasting-hybrid": Layout({"row": ""}, _HYBRID),
+    "lra": Layout(
+        {"row": ""},
+        [
+            Column("S4 here, %", model="S4"),
+            Column("the paper's S4", "paper", "S4"),
+            Column("class prior", model="class prior"),
+            *_named("epochs", "parameters", "run", model="S4"),
+        ],
+    ),
     "lra-made": Layout({"row": ""}, [*_named("examples"), Column("processor seconds"), *_named("run")]),
     "lra-steps": Layout(
         {"row": ""},

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longwave.infer.generate import generate
-    from longwave.layers.s4 import DPLR, S4, S4Config
+    from longwave.layers.s4 import S4, S4Config
+    from longwave.layers.s4d import S4D, S4DConfig
+    from longwave.layers.state_space import DPLR
     from longwave.models import SequenceConfig, SequenceModel, load_model
     from longwave.models.stream import stream
+    from longwave.publish import push_to_hub
     from longwave.runs import classify as train_classifier
     from longwave.runs import forecast as train_forecaster
     from longwave.train.optim import param_groups
@@ -19,13 +22,16 @@ __version__ = "0.1.0"
 __all__ = [
     "DPLR",
     "S4",
+    "S4D",
     "S4Config",
+    "S4DConfig",
     "SequenceConfig",
     "SequenceModel",
     "__version__",
     "generate",
     "load_model",
     "param_groups",
+    "push_to_hub",
     "stream",
     "train_classifier",
     "train_forecaster",
@@ -34,12 +40,15 @@ __all__ = [
 _HOME = {  # the module of a name, and what it is called there if that differs
     "S4": "longwave.layers.s4",
     "S4Config": "longwave.layers.s4",
-    "DPLR": "longwave.layers.s4",
+    "S4D": "longwave.layers.s4d",
+    "S4DConfig": "longwave.layers.s4d",
+    "DPLR": "longwave.layers.state_space",
     "SequenceConfig": "longwave.models",
     "SequenceModel": "longwave.models",
     "load_model": "longwave.models",
     "generate": "longwave.infer.generate",
     "param_groups": "longwave.train.optim",
+    "push_to_hub": "longwave.publish",
     "stream": "longwave.models.stream",
     "train_classifier": "longwave.runs:classify",
     "train_forecaster": "longwave.runs:forecast",

@@ -1,6 +1,8 @@
 """Runs from beginning to end: train, score, compare with baselines, report. What the commands and Python users call."""
 
+import contextlib
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.report.page import write_report
 from longwave.tasks.base import Scores, Task
 from longwave.tasks.rates import check_rates
+from longwave.train import lock
 from longwave.train.device import find_device
 from longwave.train.folder import RunFolder, check_new
 from longwave.train.loop import Run
@@ -66,7 +69,7 @@ def start_seeds(
     task = dataclasses.replace(task, notes=tuple(dict.fromkeys((*notes, *task.notes))))  # said once
     experiment = dataclasses.replace(experiment, task=settings, model=experiment.model.resolve(task.spec))
     if task.spec.changes_rate:
-        check_knows_time(experiment, "rates")
+        experiment.check_knows_time("rates")
     experiment = experiment.fitted(len(task.train), task.choosing)
     loops = [dataclasses.replace(experiment.loop, seed=seed) for seed in folders]
     seeded = [dataclasses.replace(experiment, loop=loop) for loop in loops]
@@ -76,11 +79,13 @@ def start_seeds(
     ]
     for run_folder in run_folders:
         run = Run(run_folder, task, quiet=quiet, device=device)
-        if run.main:
-            run_folder.write_config(task.artifacts(), overwrite=overwrite)
-            for note in task.notes:
-                run.display.say(f"note: {note}")
-        yield _finish(run, task, resume=False)
+        with run.locked():
+            if run.main:
+                run_folder.write_config(task.artifacts(), overwrite=overwrite)
+                for note in task.notes:
+                    run.display.say(f"note: {note}")
+            finished = _finish(run, task, resume=False)
+        yield finished
 
 
 def classify(
@@ -154,8 +159,9 @@ def _start_on_arrays(
     if settings.kind != kind:
         raise ValueError(f"experiment: expected one for custom sequences, such as {kind}, got {experiment.name}")
     find_device(device)
-    task = settings.on_arrays(x, y, split, folder, **more)
-    return start(dataclasses.replace(experiment, task=task), folder, quiet=quiet, device=device)
+    with _holding(folder):
+        task = settings.on_arrays(x, y, split, folder, **more)
+        return start(dataclasses.replace(experiment, task=task), folder, quiet=quiet, device=device)
 
 
 def forecast(
@@ -193,10 +199,16 @@ def forecast(
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     task: Any = dataclasses.replace(experiment.task, **changes)
-    settings, notes = task.on_frame(data, folder)
-    experiment = dataclasses.replace(experiment, task=settings)
-    (finished,) = start_seeds(experiment, {experiment.loop.seed: folder}, quiet=quiet, device=device, notes=notes)
-    return finished
+    with _holding(folder):
+        settings, notes = task.on_frame(data, folder)
+        experiment = dataclasses.replace(experiment, task=settings)
+        (finished,) = start_seeds(experiment, {experiment.loop.seed: folder}, quiet=quiet, device=device, notes=notes)
+        return finished
+
+
+def _holding(folder: Path) -> contextlib.AbstractContextManager[Any]:
+    """Keep others out of a folder that data goes to before the run begins; of several ranks, the first does so."""
+    return lock.hold(folder) if os.environ.get("RANK", "0") == "0" else contextlib.nullcontext()
 
 
 def resume(folder: str | Path, *, quiet: bool = False, device: str = "auto") -> Finished:
@@ -204,15 +216,26 @@ def resume(folder: str | Path, *, quiet: bool = False, device: str = "auto") -> 
     find_device(device)
     run_folder = RunFolder.open(folder)
     task = run_folder.build_task()
-    return _finish(Run(run_folder, task, quiet=quiet, device=device), task, resume=True)
+    run = Run(run_folder, task, quiet=quiet, device=device)
+    with run.locked():
+        return _finish(run, task, resume=True)
 
 
 def evaluate(
-    folder: str | Path, split: str = "test", data_dir: str | Path | None = None, *, device: str = "auto"
+    folder: str | Path,
+    split: str = "test",
+    data_dir: str | Path | None = None,
+    *,
+    carry_state: bool = False,
+    device: str = "auto",
 ) -> Scores:
-    """Scores of the best weights of a run on its train, valid or test set."""
+    """Scores of the best weights of a run on its train, valid or test set.
+
+    With `carry_state` a model reads a text from its beginning to its end, and does not forget at the end of a window.
+    """
     run = _best(folder, data_dir, device)
-    return run.evaluate(getattr(run.task, split))
+    examples = getattr(run.task, split)
+    return run.evaluate(run.task.carried(examples) if carry_state else examples)
 
 
 def evaluate_at(
@@ -230,21 +253,11 @@ def evaluate_at(
     filter stands before the dropping, too.
     """
     check_rates(rates)
-    check_knows_time(RunFolder.open(folder).config.experiment, "rate")
+    RunFolder.open(folder).config.experiment.check_knows_time("rate")
     run = _best(folder, data_dir, device)
     examples = getattr(run.task, split)
     splits = [(rate, run.task.at_rate(examples, rate, antialias)) for rate in rates]  # refused before any is scored
     return ((rate, run.evaluate(own)) for rate, own in splits)
-
-
-def check_knows_time(experiment: Experiment, option: str) -> None:
-    """Refuse a model that cannot follow another sampling rate."""
-    if not experiment.model.knows_time:
-        raise ValueError(
-            f"{option}: the model of {experiment.name} ({experiment.model.label}) knows no time between steps, so that "
-            "another sampling rate would be another sequence to it; a SequenceModel of state spaces does "
-            "(--model.kind SequenceModel, --model.mixer s4)"
-        )
 
 
 def _best(folder: str | Path, data_dir: str | Path | None, device: str) -> Run:
@@ -252,7 +265,7 @@ def _best(folder: str | Path, data_dir: str | Path | None, device: str) -> Run:
     find_device(device)
     run_folder = RunFolder.open(folder)
     run = Run(run_folder, run_folder.build_task(data_dir), quiet=True, device=device)
-    run.model.load_state_dict(run_folder.load_best().state_dict())
+    run_folder.load_best_into(run.model)
     return run
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_o
 from longwave.registry import Registry, nearest
 
 T = TypeVar("T")
+LARGEST = 2**63  # whole numbers from here on do not fit an array or a tensor
 
 
 def set_by_task(default: T) -> T:
@@ -66,7 +67,7 @@ class Settings:
         if unknown := sorted(set(values) - set(names)):
             raise ValueError(f"{where}: there is no setting {unknown[0]!r}; {nearest(unknown[0], names)}")
         try:
-            return cls(**{name: _typed(value, types[name], f"{where}: {name}") for name, value in values.items()})
+            return cls(**{name: typed(value, types[name], f"{where}: {name}") for name, value in values.items()})
         except TypeError as error:  # a setting without a default is missing
             raise ValueError(f"{where}: {error}") from error
 
@@ -82,6 +83,36 @@ class Settings:
             if kinds is not None and isinstance(value, str):
                 changes[name] = kinds.find(value)()
         return cls(**changes) if settings is None else dataclasses.replace(settings, **changes)
+
+    def as_kind(self, kind: str) -> Any:
+        """The settings of another kind, with what both of them have."""
+        assert self.registry is not None
+        other = self.registry.find(kind)
+        shared = {f.name for f in dataclasses.fields(self)} & {f.name for f in dataclasses.fields(other)}
+        return other(**{name: getattr(self, name) for name in shared})
+
+    def with_setting(self, name: str, value: Any, where: str | None = None) -> Self:
+        """The settings with another value for one, whose dotted name goes through the parts: model.mixer.d_state.
+
+        The setting `kind` of a part is its kind, which keeps the settings that both kinds have.
+        """
+        where = name if where is None else where
+        first, _, rest = name.partition(".")
+        if first == "kind" and self.registry is not None and not rest:
+            changed: Self = self.as_kind(str(value))
+            return changed
+        offered = [f.name for f in dataclasses.fields(self) if not f.metadata.get("set_by_task")]
+        if first not in offered:
+            raise ValueError(f"{where}: there is no setting {first!r}; {nearest(first, offered)}")
+        part = getattr(self, first)
+        if isinstance(part, Settings) != bool(rest):
+            parts = " with the name of a setting behind it" if isinstance(part, Settings) else " alone: it has no parts"
+            raise ValueError(f"{where}: expected {first}{parts}")
+        if rest:
+            value = part.with_setting(rest, value, where)
+        else:
+            value = typed(value, get_type_hints(type(self))[first], where)
+        return dataclasses.replace(self, **{first: value})
 
     @property
     def files(self) -> list[Path]:
@@ -103,9 +134,28 @@ def check_least(settings: Any, **least: float) -> None:
             raise ValueError(f"{name}: expected a number from {number} on, got {getattr(settings, name)}")
 
 
+def check_numbers(settings: Any, prefix: str = "") -> None:
+    """Refuse whole numbers, in settings and their parts, that no array could count."""
+    for one in dataclasses.fields(settings):
+        value, name = getattr(settings, one.name), prefix + one.name
+        if dataclasses.is_dataclass(value):
+            check_numbers(value, f"{name}.")
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int) and abs(number) >= LARGEST:
+                raise ValueError(f"{name}: expected a whole number below 2^63, got {number}")
+
+
 def dumps(settings: Settings) -> str:
     """Settings as JSON text."""
     return json.dumps(settings.to_dict(), indent=2)
+
+
+def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Plain settings by their dotted names: {"optim.lr": 0.01, ...}."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found
 
 
 def _plain(value: Any) -> Any:
@@ -116,16 +166,20 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _typed(value: Any, annotation: Any, where: str) -> Any:
-    """A value from JSON as the field is annotated: settings, a path, or what it is."""
+def typed(value: Any, annotation: Any, where: str) -> Any:
+    """A value from JSON as the field is annotated: settings, a path, or what it is; another type is refused."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return annotation.from_dict(value, where)
     if isinstance(value, str) and annotation in (Path, Path | None):
         return Path(value)
-    value = tuple(value) if isinstance(value, list) else value
+    value = _tuples(value)
     if not _fits(value, annotation):
         raise ValueError(f"{where}: expected {_in_words(annotation)}, got {value!r:.80}")
     return value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _fits(value: Any, annotation: Any) -> bool:
@@ -137,9 +191,9 @@ def _fits(value: Any, annotation: Any) -> bool:
     if get_origin(annotation) is tuple and get_args(annotation)[1:] == (...,):
         return isinstance(value, tuple) and all(_fits(one, get_args(annotation)[0]) for one in value)
     if annotation is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
+        return isinstance(value, float) or _fits(value, int)
     if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
     return annotation not in (bool, str, type(None)) or isinstance(value, annotation)
 
 

@@ -33,6 +33,15 @@ def write_clips(folder: Path, count: int = 30) -> Path:
     return folder
 
 
+def write_tones(folder: Path, count: int = 12, length: int = 300, rate: int = 8000) -> Path:
+    """A folder of notes of one pitch, each as loud as it likes, some louder upwards than downwards."""
+    generator = np.random.default_rng(0)
+    for k in range(count):
+        phase = 2 * np.pi * (generator.random() + 500 * np.arange(length) / rate)
+        write(folder / f"note {k}.wav", generator.uniform(0.1, 0.9) * np.sin(phase), rate)
+    return folder
+
+
 def write_fsdd(data: Path) -> Path:
     """Digits that are tones of their own, by two speakers in seven takes: 5 to test, 1 to validate, 1 to train."""
     folder = data / "free-spoken-digit-dataset"

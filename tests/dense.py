@@ -15,9 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from longwave.ssm import dplr
+from longwave.ssm import INITS, dplr, nplr
 
 ROOT = Path(__file__).resolve().parent.parent
+# What an S4 layer can start from, and that is the same each time.
+LOW_RANK_INITS = [name for name in INITS if len(nplr(name, 2).P) and "random" not in name]
 
 
 class System(NamedTuple):

@@ -1,9 +1,11 @@
 """A tiny data set: its archives, its entry in the catalogue, and a server on this machine that has it."""
 
+import contextlib
 import hashlib
 import io
 import tarfile
 import threading
+import time
 import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +21,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files, self.status, self.stop_after = {}, {}, {}
-        self.ranges = True
+        self.ranges, self.drips = True, set()  # paths that come byte by byte
         self.requests = []
 
     def url(self, path):
@@ -49,7 +51,14 @@ class Handler(BaseHTTPRequestHandler):
             self.send_response(200)
         self.send_header("Content-Length", str(len(body) - start))
         self.end_headers()
-        self.wfile.write(body[start : self.server.stop_after.get(path)])
+        if path not in self.server.drips:
+            self.wfile.write(body[start : self.server.stop_after.get(path)])
+            return
+        with contextlib.suppress(OSError):  # it has been given up
+            for byte in body[start:]:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                time.sleep(0.01)
 
     def log_message(self, *args):
         pass

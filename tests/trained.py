@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from audio_files import write_clips, write_tones
 from command import call
 from filelock import FileLock
 from image_files import write_mnist
@@ -131,6 +132,10 @@ RECIPES = {
         write_switches,
         ("tag", "--npz", "switches.npz", "--model.mixer.no-bidirectional", *TINY),
     ),
+    "audio": Recipe(
+        lambda: write_clips(Path("clips"), 45),
+        ("audio", "--folder", "clips", *TINY, "--loop.epochs", "12", "--loop.batch-size", "8", *FAST),
+    ),
     "images": Recipe(
         lambda: write_mnist(Path("data"), train=30, test=10),
         ("pmnist-small", *TINY, "--task.augment", "--model.norm", "layer"),
@@ -146,7 +151,14 @@ RECIPES = {
         lambda: write_aan(Path("data")),
         ("lra-retrieval-small", *TINY, "--loop.epochs", "3", "--loop.batch-size", "8", "--task.length", "60", *FAST),
     ),
-    "words": Recipe(lambda: write_wikitext2(Path("data")), ("wikitext2-words-small", "--task.length", "8", *TINY)),
+    "words": Recipe(
+        lambda: write_wikitext2(Path("data")),
+        ("wikitext2-adaptive-small", "--model.cutoffs", "9", "--task.length", "8", "--task.rows", "2", *TINY),
+    ),
+    "waveform": Recipe(
+        lambda: write_tones(Path("music")),
+        ("waveform", "--folder", "music", "--length", "96", *TINY, "--loop.epochs", "2", *FAST),
+    ),
     "density": Recipe(lambda: write_mnist(Path("data"), train=10, test=8), ("mnist-density-small", *TINY)),
 }
 

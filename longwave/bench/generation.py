@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from longwave import ops
+from longwave.bench import paper_size
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
 from longwave.bench.measure import best_times, in_fresh_process, machine, too_little_memory
 from longwave.bench.picture import Panel
@@ -25,17 +26,23 @@ LABELS = {
     "s4": "S4",
     "s4-feed-forward": "S4 + feed-forward",
     "gpt2": "GPT-2",
+    "s4-paper": "S4, the paper's",
+    "gpt2-paper": "GPT-2, the paper's",
 }
 # name: steps to generate, and vocabulary
 SHAPES = {"cifar": (3072, 256), "words": (512, 33_278)}
 QUICK_SHAPES = {"cifar": (768, 256)}
+PAPER_SHAPES = {"wikitext103": (512, 267_735)}
 BATCHES, QUICK_BATCHES = (64, 1), (16, 1)
 POINTS = 9  # number of contexts at which a step is timed
 # batch: turns of each model at a context, and steps in each turn
 TURNS = {64: (2, 4), 16: (2, 4), 1: (4, 8)}
-MOST_LOGITS = 2**27  # of a prompt, in memory at once
 # shape: tokens per second over those of the paper's Transformer, both with a cache or a state
-PAPER = {"cifar": {"linear-attention": 56.0, "s4": 65.1}, "words": {"s4": 60.0}}
+PAPER = {
+    "cifar": {"linear-attention": 56.0, "s4": 65.1},
+    "words": {"s4": 60.0},
+    "wikitext103": {"s4-paper": 60.0},
+}
 WITHOUT_GPT2 = 'not measured: pip install "longwave[bench]" brings GPT-2'
 CAPTION = (
     f"{LAYERS} layers, {WIDTH} features, {HEADS} heads, S4 with N = 64; greedy decoding. attention: ours, with a cache "
@@ -54,42 +61,58 @@ CAPTION = (
 class GenerationBench(DrawnBench):
     """Tokens per second of S4, attention and GPT-2 in generation, over the length of the context, beside the paper's.
 
-    With --quick only bytes are generated, no words.
+    With --quick only bytes are generated, no words. With --paper-size it is the paper's model of WikiText-103, with 250
+    million parameters and random weights, beside a GPT-2 of that shape; a batch of 1 takes some minutes and 4 GB.
 
-    Example: longwave bench generation --picture generation.png
+    Examples:
+        longwave bench generation --picture generation.png
+        longwave bench generation --paper-size --batches 1 16 64
     """
+
+    paper_size: bool = False
+    """Measure the paper's model of WikiText-103 beside a GPT-2 of its shape instead."""
+    batches: tuple[int, ...] = ()
+    """Rows that are generated side by side; by default 64 and 1."""
 
     duration: ClassVar[str] = "five minutes"
 
+    def check(self) -> None:
+        """Refuse batches without rows."""
+        super().check()
+        if any(batch < 1 for batch in self.batches):
+            raise ValueError(f"batches: expected numbers from 1 on, got {self.batches}")
+
     def run(self, progress: Progress) -> Result:
         """A table for each shape and batch; with batch 1 also a step of S4 over its bare matrix products."""
-        names = [name for name in LABELS if name != "gpt2" or importlib.util.find_spec("transformers")]
+        missing = [] if importlib.util.find_spec("transformers") else ["gpt2", "gpt2-paper"]
+        ours = [name for name in LABELS if name.endswith("-paper") == self.paper_size]
+        names = [name for name in ours if name not in missing]
+        shapes = PAPER_SHAPES if self.paper_size else QUICK_SHAPES if self.quick else SHAPES
+        size = paper_size.SIZE if self.paper_size else (LAYERS, WIDTH, HEADS)
         tables = []
-        for shape, (steps, vocabulary) in (QUICK_SHAPES if self.quick else SHAPES).items():
-            for batch in QUICK_BATCHES if self.quick else BATCHES:
+        for shape, (steps, vocabulary) in shapes.items():
+            for batch in self.batches or (QUICK_BATCHES if self.quick else BATCHES):
                 case = {"steps": steps, "vocabulary": vocabulary, "batch": batch}
                 table: dict[str, Any] = {"shape": shape, **case}
                 tables.append(table)
-                reason = too_little_memory(needed_bytes(steps, batch))
+                reason = too_little_memory(needed_bytes(steps, batch, *size[:2]))
                 if reason is not None:
                     table["skipped"] = reason
                     continue
                 progress(f"{shape}: {steps:,} steps, batch {batch}")
-                turns, burst = TURNS[batch]
+                turns, burst = TURNS.get(batch, (2, 4))
                 measured = in_fresh_process(time_models, names=names, **case, points=POINTS, turns=turns, burst=burst)
                 table["models"] = compare(measured, steps, batch, PAPER[shape] if batch > 1 and not self.quick else {})
-                if batch == 1:
+                if batch == 1 and not self.paper_size:
                     progress(f"{shape}: a step of S4 and its matrix products")
                     table["products"] = in_fresh_process(
                         time_products, vocabulary=vocabulary, repeats=50 if self.quick else 300
                     )
         return {
             "bench": "generation",
-            "layers": LAYERS,
-            "d_model": WIDTH,
-            "heads": HEADS,
-            "caption": CAPTION,
-            "missing": {} if "gpt2" in names else {"gpt2": WITHOUT_GPT2},
+            **dict(zip(("layers", "d_model", "heads"), size[:3], strict=True)),
+            "caption": paper_size.caption(POINTS) if self.paper_size else CAPTION,
+            "missing": {name: WITHOUT_GPT2 for name in ours if name in missing},
             "machine": machine(),
             "tables": tables,
         }
@@ -181,11 +204,10 @@ class OurGenerator:
         return self.recurrence.state
 
     def read(self, tokens: Tensor) -> None:
-        """Read tokens (B, L) by the forward pass, in parts whose logits fit into memory."""
-        state = self.state
-        for part in tokens.split(max(1, MOST_LOGITS // (len(tokens) * self.model.config.vocabulary)), dim=1):
-            _, state = self.model(part, state, need_state=True)
-        self.recurrence = Recurrence(self.model, len(tokens), state)
+        """Read tokens (B, L) by the forward pass, without their logits."""
+        states, decoder_state = self.state
+        _, states = self.model.features(tokens, states)
+        self.recurrence = Recurrence(self.model, len(tokens), (states, decoder_state))
 
     def step(self) -> None:
         """Read one token and choose the next."""
@@ -222,9 +244,9 @@ class GPT2Generator:
         self.state, self.tokens = out.past_key_values, out.logits[:, -1].argmax(-1)
 
 
-def needed_bytes(steps: int, batch: int) -> int:
-    """About what the caches need: that of GPT-2, ours, and ours again while it is doubled; and the rest."""
-    return 4 * (2 * 4 * batch * steps * WIDTH * LAYERS) + 2**30
+def needed_bytes(steps: int, batch: int, layers: int, width: int) -> int:
+    """About what weights and caches need: those of GPT-2, ours, and ours again while it is doubled; and the rest."""
+    return 4 * (2 * 4 * batch * steps * width * layers) + 4 * 24 * width**2 * layers + 2**30
 
 
 def compare(
@@ -236,9 +258,9 @@ def compare(
         row["seconds"] = integral(row["contexts"], row["step_seconds"], steps)
         row["tokens_per_second"] = batch * steps / row["seconds"]
     for name, row in rows.items():
-        for other in ("attention", "gpt2"):
-            if other in rows:
-                row[f"times_{other}"] = row["tokens_per_second"] / rows[other]["tokens_per_second"]
+        for other, found in (("attention", "attention"), ("gpt2", "gpt2"), ("gpt2", "gpt2-paper")):
+            if found in rows:
+                row[f"times_{other}"] = row["tokens_per_second"] / rows[found]["tokens_per_second"]
         row["paper_times_transformer"] = paper.get(name)
     return rows
 
@@ -271,6 +293,17 @@ def make_model(name: str, vocabulary: int) -> SequenceModel:
     return config.build()
 
 
+def make_generator(name: str, steps: int, vocabulary: int, batch: int) -> Generator:
+    """A model with random weights, ready to generate."""
+    if name == "gpt2":
+        return GPT2Generator(steps, vocabulary, batch)
+    if name == "gpt2-paper":
+        return paper_size.GPT2Body(steps, batch)
+    if name == "s4-paper":
+        return OurGenerator(paper_size.make_model(), batch)
+    return OurGenerator(make_model(name, vocabulary), batch)
+
+
 @torch.no_grad()
 def time_models(
     names: list[str], steps: int, vocabulary: int, batch: int, points: int, turns: int, burst: int
@@ -278,12 +311,7 @@ def time_models(
     """For each model: contexts, the seconds of a step there, bytes of its state after one step and after all."""
     torch.manual_seed(0)
     ops.keep_memory()  # for all alike
-    generators: dict[str, Generator] = {
-        name: GPT2Generator(steps, vocabulary, batch)
-        if name == "gpt2"
-        else OurGenerator(make_model(name, vocabulary), batch)
-        for name in names
-    }
+    generators = {name: make_generator(name, steps, vocabulary, batch) for name in names}
     contexts = sampled_contexts(steps, points, turns * burst)
     rows: dict[str, dict[str, Any]] = {
         name: {

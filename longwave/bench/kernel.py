@@ -1,4 +1,4 @@
-"""The kernel alone: the compiled backend, the reference backend and a plain FFT convolution."""
+"""The kernel alone, S4's and S4D's: the compiled backend, the reference backend and a plain FFT convolution."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ QUICK_LENGTHS = (1024, 4096)
 @BENCHES.register("kernel")
 @dataclass(frozen=True)
 class KernelBench(Bench):
-    """Time the kernel, forward and backward, by each backend, and a plain FFT convolution beside it.
+    """Time the kernel, forward and backward, by each backend, with S4D's and a plain FFT convolution beside it.
 
     Example: longwave bench kernel --quick
     """
@@ -50,10 +50,13 @@ class KernelBench(Bench):
             cells.append(f"{row['compiled_over_conv']:.2f}" if "compiled" in seconds else "-")
             in_units = f"{row.get('memory_over_H_L_4', 0):.1f} H L"
             cells.append("-" if memory_bytes is None else f"{memory_bytes / 1e6:.0f} MB = {in_units}")
+            cells.append(milliseconds(seconds.get("s4d")))
             rows.append(cells)
         title = f"Kernel, forward + backward: {result['H']} features, N = {result['N']}, LegS"
         columns = ("length", "compiled", "reference", "FFT convolution")
-        return [Table(title, (*columns, "reference / compiled", "compiled / convolution", "memory"), rows)]
+        return [
+            Table(title, (*columns, "reference / compiled", "compiled / convolution", "memory", "S4D, compiled"), rows)
+        ]
 
 
 def time_row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
@@ -62,6 +65,7 @@ def time_row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
     fast: dict[str, Callable[[], object]] = {"conv": lambda: plain_convolution(signal, kernel)}
     if compiled:
         fast["compiled"] = kernel_pass(compiled, L)
+        fast["s4d"] = diagonal_pass(compiled, L)
     seconds = best_times(fast, repeats)
     seconds |= best_times({"reference": kernel_pass("reference", L)}, repeats=1 if L > 4096 else 2)
     row: dict[str, Any] = {"L": L, "seconds": seconds}
@@ -89,6 +93,23 @@ def kernel_pass(backend: str, L: int) -> Callable[[], object]:
     def both() -> None:
         functions["spectrum"](*parameters, dt, L)
         functions["spectrum_backward"](grad, *parameters, dt, L)
+
+    return both
+
+
+def diagonal_pass(backend: str, L: int) -> Callable[[], object]:
+    """Forward and backward of H kernels of S4D, by one backend."""
+    generator = torch.Generator().manual_seed(0)
+    Lambda, _, B, _ = dplr("s4d-legs", N)
+    C = torch.randn(1, H, N // 2, dtype=torch.complex64, generator=generator)
+    dt = torch.exp(torch.rand(H, generator=generator) * 4.6 - 6.9)
+    parameters = [_pairs(Lambda.expand(H, -1)), _pairs(B.expand(H, -1)), _pairs(C), dt]
+    grad = torch.randn(1, H, L, generator=generator)
+    functions = ops.BACKENDS[backend].functions
+
+    def both() -> None:
+        functions["power_sum"](*parameters, L, "zoh")
+        functions["power_sum_backward"](grad, *parameters, L, "zoh")
 
     return both
 

@@ -4,6 +4,7 @@ import functools
 import math
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from longwave.bench.kernel import plain_convolution
 from longwave.bench.measure import best_times, growth_of, in_fresh_process, machine
 from longwave.bench.tables import Table, megabytes, milliseconds
 from longwave.layers.s4 import S4
+from longwave.layers.s4d import S4D
 
 H, N = 256, 64
 SHAPES = ((8, 4096), (16, 1024), (1, 16384))
@@ -23,12 +25,14 @@ GROWTH_EXPONENTS = range(10, 21)
 QUICK_GROWTH_EXPONENTS = range(10, 16)
 STEPS = (10, 100, 1000, 10000)
 QUICK_STEPS = (10, 100, 1000)
+MODES = ("length", "default", "default_state", "s4d", "s4d_state")  # of S4, and then of S4D
+STEP_COLUMNS = ("seconds", "s4d_seconds")
 
 
 @BENCHES.register("layer")
 @dataclass(frozen=True)
 class LayerBench(Bench):
-    """Time the layer and a plain FFT convolution, the layer's growth with length, and its step.
+    """Time the layer, S4D and a plain FFT convolution, the layer's growth with length, and its step.
 
     Example: longwave bench layer --json > layer.json
     """
@@ -68,12 +72,21 @@ class LayerBench(Bench):
         """The layer over a convolution, its growth, its step."""
         rows = []
         for row in result["rows"]:
-            seconds, modes = row["seconds"], ("length", "default", "default_state")
+            seconds, modes = row["seconds"], MODES
             cells = [str(row["batch"]), f"{row['L']:,}", milliseconds(seconds["conv"])]
             cells += [f"{milliseconds(seconds[mode])} = {row[f'{mode}_over_conv']:.2f}" for mode in modes]
             rows.append(cells + [megabytes(row.get(f"{mode}_memory_bytes")) for mode in modes[:2]])
         title = f"Layer, forward + backward, over a plain FFT convolution: {result['H']} features, N = {result['N']}"
-        columns = ("batch", "length", "convolution", "length= given", "default", "default, with state")
+        columns = (
+            "batch",
+            "length",
+            "convolution",
+            "length= given",
+            "default",
+            "default, with state",
+            "S4D",
+            "S4D, with state",
+        )
         return [
             Table(title, (*columns, "memory, length= given", "memory, default"), rows),
             Table(
@@ -84,8 +97,11 @@ class LayerBench(Bench):
             ),
             Table(
                 "One step, batch 1",
-                ("after so many steps", "time"),
-                [(f"{row['after']:,}", f"{row['seconds'] * 1e6:.0f} us") for row in result["steps"]],
+                ("after so many steps", "S4", "S4D"),
+                [
+                    (f"{row['after']:,}", *(f"{row[name] * 1e6:.0f} us" for name in STEP_COLUMNS))
+                    for row in result["steps"]
+                ],
             ),
         ]
 
@@ -104,31 +120,35 @@ def time_row(batch: int, L: int, repeats: int) -> dict[str, Any]:
     torch.manual_seed(0)
     signal, kernel = torch.randn(batch, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
     u = torch.randn(batch, L, H, requires_grad=True)
-    fixed, free = S4(H, N, length=L), S4(H, N)
+    fixed, free, diagonal = S4(H, N, length=L), S4(H, N), S4D(H, N)
     seconds = best_times(
         {
             "conv": lambda: plain_convolution(signal, kernel),
             "length": lambda: layer_pass(fixed, u),
             "default": lambda: layer_pass(free, u),
             "default_state": lambda: layer_pass(free, u, need_state=True),
+            "s4d": lambda: layer_pass(diagonal, u),
+            "s4d_state": lambda: layer_pass(diagonal, u, need_state=True),
         },
         repeats,
     )
-    ratios = {f"{mode}_over_conv": seconds[mode] / seconds["conv"] for mode in ("length", "default", "default_state")}
+    ratios = {f"{mode}_over_conv": seconds[mode] / seconds["conv"] for mode in MODES}
     return {"batch": batch, "L": L, "seconds": seconds, **ratios}
 
 
-def _steps(marks: tuple[int, ...]) -> list[dict[str, float]]:
-    """Seconds of a step after so many steps: the fastest of the last ten."""
-    layer = S4(H, N).requires_grad_(False)
-    state, u = layer.initial_state(1), torch.randn(1, H)
-    times, rows = [], []
-    for k in range(1, marks[-1] + 1):
-        start = time.perf_counter()
-        _, state = layer.step(u, state)
-        times.append(time.perf_counter() - start)
-        if k in marks:
-            rows.append({"after": k, "seconds": min(times[-10:])})
+def _steps(marks: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Seconds of a step after so many steps, of S4 and of S4D: the fastest of the last ten."""
+    rows: list[dict[str, Any]] = [{"after": mark} for mark in marks]
+    for column, layer in zip(STEP_COLUMNS, (S4(H, N), S4D(H, N)), strict=True):
+        layer.requires_grad_(False)
+        state, u = layer.initial_state(1), torch.randn(1, H)
+        times: list[float] = []
+        for row, (before, after) in zip(rows, pairwise((0, *marks)), strict=True):
+            for _ in range(before, after):
+                start = time.perf_counter()
+                _, state = layer.step(u, state)
+                times.append(time.perf_counter() - start)
+            row[column] = min(times[-10:])
     return rows
 
 

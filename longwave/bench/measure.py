@@ -36,7 +36,7 @@ def in_fresh_process(function: Callable[..., Any], **case: Any) -> Any:
         "function = getattr(importlib.import_module(sys.argv[1]), sys.argv[2]); "
         "print(json.dumps(function(**json.loads(sys.argv[3]))))"
     )
-    command = [sys.executable, "-c", code, function.__module__, function.__name__, json.dumps(case)]
+    command = [sys.executable, "-P", "-c", code, function.__module__, function.__name__, json.dumps(case)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{function.__name__} {case} failed in a process of its own:\n{done.stderr}")

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from longwave.pictures.style import save
+
 Points = list[tuple[float, float]]
 
 
@@ -51,4 +53,4 @@ def draw(panels: list[Panel], path: Path) -> None:
         legend |= {str(line.get_label()): line for line in axes.lines}
     if legend:
         figure.legend(list(legend.values()), list(legend), loc="outside lower center", ncols=3, frameon=False)
-    figure.savefig(path, dpi=130)
+    save(figure, path, dpi=130)

@@ -12,8 +12,8 @@ from tyro.conf import Positional, arg
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.measure import available_bytes, in_fresh_process, machine, peak_bytes
 from longwave.bench.tables import Table, megabytes, three_digits
-from longwave.experiments import EXPERIMENTS
-from longwave.tasks.base import Batch
+from longwave.experiments import EXPERIMENTS, Experiment
+from longwave.tasks.base import Batch, Task, TaskConfig
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Run
 
@@ -29,13 +29,17 @@ class StepBench(Bench):
     No data set is needed. A step that would not fit into the memory that is free is not started; the table then has
     how much it needs, and --accumulate cuts the batch into parts.
 
-    Example: longwave bench step lra-listops lra-text --accumulate 4
+    Examples:
+        longwave bench step lra-listops lra-text --accumulate 4
+        longwave bench step wikitext103 --length 1024 --accumulate 8
     """
 
     names: Positional[Annotated[tuple[str, ...], arg(metavar="[NAME ...]")]] = ("lra-listops", "lra-text")
     """Experiments, as longwave list --all has them."""
     accumulate: int | None = None
     """Parts that a batch is cut into, one after the other, to save memory; by default as the experiment says."""
+    length: int | None = None
+    """Steps of a sequence, the context of a language model; by default as the experiment says."""
 
     duration = "two minutes for each name"
 
@@ -44,17 +48,18 @@ class StepBench(Bench):
         if self.accumulate is not None and self.accumulate < 1:
             raise ValueError(f"accumulate: expected a number from 1 on, got {self.accumulate}")
         for name in self.names:
-            EXPERIMENTS.find(name).task.on_random_data(rows=1)
+            _task(EXPERIMENTS.find(name), 1, self.length)
 
     def run(self, progress: Progress) -> Result:
         """One row for each experiment; quick: two rows of its batch."""
         rows = []
         for name in self.names:
             progress(f"a training step of {name}")
-            rows.append(in_fresh_process(measure_step, name=name, accumulate=self.accumulate, quick=self.quick))
+            options = {"accumulate": self.accumulate, "quick": self.quick, "length": self.length}
+            rows.append(in_fresh_process(measure_step, name=name, **options))
         caption = (
-            "a step: forward, backward and AdamW, the faster of two; its processor time, of all threads, is the better "
-            "figure on a busy machine; memory: the peak of the whole process, libraries included"
+            "a step: forward, backward and AdamW in float32, the faster of two; its processor time, of all threads, is "
+            "the better figure on a busy machine; memory: the peak of the whole process, libraries included"
         )
         return {"bench": "step", "machine": machine(), "rows": rows, "caption": caption}
 
@@ -84,15 +89,26 @@ def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{three_digits(value)} s"
 
 
-def measure_step(name: str, accumulate: int | None, quick: bool) -> dict[str, Any]:
+def _task(experiment: Experiment, rows: int, length: int | None) -> Task:
+    """The task of an experiment on random data, with sequences of another length if one is given."""
+    settings: Any = experiment.task
+    if length is None:
+        return experiment.task.on_random_data(rows)
+    if length < 2 or not hasattr(settings, "length"):
+        expected = "a number from 2 on" if hasattr(settings, "length") else "none, as its sequences have one length"
+        raise ValueError(f"length: expected {expected}, got {length} for {experiment.name}")
+    changed: TaskConfig = replace(settings, length=length)
+    return changed.on_random_data(rows)
+
+
+def measure_step(name: str, accumulate: int | None, quick: bool, length: int | None = None) -> dict[str, Any]:
     """Seconds of a step and the peak memory of this process; None, and a reason, if there is too little memory."""
     experiment = EXPERIMENTS.find(name)
     batch_size = min(experiment.loop.batch_size, QUICK_ROWS) if quick else experiment.loop.batch_size
     parts = min(batch_size, accumulate or experiment.optim.accumulate)
-    task = experiment.task.on_random_data(batch_size)
-    experiment = replace(
-        experiment, model=experiment.model.resolve(task.spec), optim=replace(experiment.optim, accumulate=parts)
-    )
+    task = _task(experiment, batch_size, length)
+    optim = replace(experiment.optim, accumulate=parts, precision="no")  # fp16 is for GPUs
+    experiment = replace(experiment, model=experiment.model.resolve(task.spec), optim=optim)
     with tempfile.TemporaryDirectory() as folder:  # nothing is written there: a run just wants one
         run = Run(RunFolder.create(Path(folder) / "run", experiment, task, None), task, quiet=True, device="cpu")
     row: dict[str, Any] = {

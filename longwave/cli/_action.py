@@ -23,6 +23,7 @@ def run_action(command: str, arguments: list[str]) -> None:
     _early.check_inputs(arguments[1:])
     import tyro
 
+    from longwave.settings import check_numbers
     from longwave.train.folder import RunFolder
 
     folder = RunFolder.open(arguments[0])
@@ -36,6 +37,7 @@ def run_action(command: str, arguments: list[str]) -> None:
         description=inspect.getdoc(action.options),
         args=arguments[1:],
     )
+    check_numbers(options)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8
     for piece in action.run(folder, options):

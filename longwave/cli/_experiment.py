@@ -2,13 +2,14 @@
 
 import dataclasses
 import inspect
-import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from longwave.cli import _early
+from longwave.data import files
+from longwave.settings import check_numbers
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
@@ -71,6 +72,7 @@ def parse_experiment(
     settings: Any = tyro.cli(
         settings_kind, prog=f"longwave {command} {called}", description=f"{description}\n\n{_kinds(default)}", args=rest
     )
+    check_numbers(settings)
     experiment = Experiment(default.name, **{part: _chosen(getattr(settings, part)) for part in parts})
     return experiment, getattr(settings, "run", None)
 
@@ -99,8 +101,8 @@ def _read_json(file: str) -> Any:
     """What `longwave show` printed into a file; the config.json of a run has it as a part."""
     expected = f"{file or '--config'}: expected a JSON file with settings, as longwave show NAME prints them"
     try:
-        content = json.loads(Path(file).expanduser().read_text())
-    except (OSError, ValueError) as error:
+        content = files.read_json(Path(file).expanduser())
+    except ValueError as error:
         raise ValueError(f"{expected} ({error})") from error
     if not isinstance(content, dict):
         raise ValueError(f"{expected}, got {content!r:.80}")
@@ -143,12 +145,12 @@ def _choose_kinds(experiment: "Experiment", arguments: list[str]) -> tuple["Expe
     model: Any = experiment.model
     kind, arguments = _take("--model.kind", arguments)
     if kind is not None:
-        model = _switch(model, kind)
+        model = model.as_kind(kind)
     kind, arguments = _take("--model.mixer.kind", arguments)
     if kind is not None:
         if not hasattr(model, "mixer"):
             raise ValueError(f"--model.mixer.kind: a {model.kind} has no mixer; expected no such option")
-        model = dataclasses.replace(model, mixer=_switch(model.mixer, kind))
+        model = dataclasses.replace(model, mixer=model.mixer.as_kind(kind))
     return dataclasses.replace(experiment, model=model), arguments
 
 
@@ -165,13 +167,6 @@ def _take(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
     return value, rest
 
 
-def _switch(settings: Any, kind: str) -> Any:
-    """The settings of another kind, with what both of them have."""
-    other = settings.registry.find(kind)
-    shared = {f.name for f in dataclasses.fields(settings)} & {f.name for f in dataclasses.fields(other)}
-    return other(**{name: getattr(settings, name) for name in shared})
-
-
 def _refuse_old_names(experiment: "Experiment", arguments: list[str]) -> None:
     """Name the new option where an old one is used."""
     from longwave.layers import MIXERS
@@ -180,6 +175,8 @@ def _refuse_old_names(experiment: "Experiment", arguments: list[str]) -> None:
     known = {f.name.replace("_", "-") for f in dataclasses.fields(experiment.model)}
     for name in {f.name.replace("_", "-") for mixer in MIXERS.values() for f in dataclasses.fields(mixer)} - known:
         renamed |= {f"--model.{no}{name}": f"--model.mixer.{no}{name}" for no in ("", "no-")}
+    for old in ("--model.no-trainable", "--model.mixer.no-trainable"):
+        renamed[old] = "--model.mixer.trainable False"
     for argument in arguments:
         option = argument.partition("=")[0].replace("_", "-")
         if option in renamed:

@@ -1,8 +1,8 @@
-"""`longwave evaluate`: score a trained run again, also at other sampling rates."""
+"""`longwave evaluate`: score a trained run again, also at other sampling rates and on other files."""
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 
@@ -21,15 +21,21 @@ def evaluate(
     rate: float | None = None,
     rates: tuple[float, ...] = (),
     antialias: bool = False,
+    carry_state: bool = False,
+    sampling_rate: int | None = None,
+    folder: Path | None = None,
+    csv: Path | None = None,
     picture: Path | None = None,
     device: str = "auto",
 ) -> None:
-    """Score the best weights of a run; with --rate, also on its data at another sampling rate, without retraining.
+    """Score the best weights of a run; also at another sampling rate, without retraining, or on other audio files.
 
     Examples:
         longwave evaluate runs/etth1-720-small-seed0 --split valid
         longwave evaluate runs/smnist-small-seed0 --rate 2
         longwave evaluate runs/smnist-small-seed0 --rates 0.25 0.5 2 4 --picture rates.png
+        longwave evaluate runs/wikitext2-words-small-seed0 --carry-state
+        longwave evaluate runs/audio-clips-seed0 --folder recorded/ --sampling-rate 8000
 
     Args:
         run: Folder of the run.
@@ -39,6 +45,11 @@ def evaluate(
             and dt follows.
         rates: Several of them.
         antialias: Filter before steps are dropped (polyphase decimation), instead of dropping them as they are.
+        carry_state: Carry the model's state from window to window of a text, instead of beginning each from nothing.
+        sampling_rate: The same in Hz, for audio: files that have this rate are taken as they are, others are resampled
+            to it, filtered.
+        folder: Other audio files to score, one sub-folder a class, instead of the run's own data.
+        csv: Or a CSV file that names them, with their labels.
         picture: Draw the scores over the rates into this file.
         device: Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ...
     """
@@ -47,29 +58,94 @@ def evaluate(
     if not wanted and (antialias or picture is not None):
         option = "antialias" if antialias else "picture"
         raise ValueError(f"--{option}: it is about other sampling rates; expected --rate or --rates beside it")
+    if wanted and (sampling_rate is not None or folder is not None or csv is not None):
+        option = "sampling-rate" if sampling_rate is not None else "folder" if folder is not None else "csv"
+        raise ValueError(f"--{option}: expected it without --rate and --rates")
+    if carry_state and (wanted or sampling_rate is not None or folder is not None or csv is not None):
+        raise ValueError("--carry-state: expected it without other sampling rates and files")
+    if folder is not None or csv is not None:
+        _score_files(run, folder, csv, sampling_rate, device)
+        return
     from longwave import runs
+    from longwave.train.folder import RunFolder
 
+    notes = RunFolder.open(run).config.task.get("notes", [])
+    if sampling_rate is not None:
+        wanted, antialias = [_trained_rate(run) / sampling_rate] if sampling_rate > 0 else [0.0], True
     if wanted:
         _print_rates(run, sorted({1.0, *wanted}), split, data_dir, antialias, picture, device)
     else:
-        scores = runs.evaluate(run, split, data_dir, device=device)
+        scores = runs.evaluate(run, split, data_dir, carry_state=carry_state, device=device)
         if runs.is_main_process():
             for score, value in scores.items():
                 print(f"{split} {score} {value:.6f}")
+    if runs.is_main_process():
+        _print_notes(notes)
     runs.leave_processes()
+
+
+def _print_notes(notes: Any) -> None:
+    """Beside the scores, which other programs may read."""
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _trained_rate(run: Path) -> int:
+    """Hz of the audio that a run was trained on."""
+    from longwave.train.folder import RunFolder
+
+    inputs = RunFolder.open(run).config.task.get("inputs", {})
+    if "sampling_rate" not in inputs:
+        raise ValueError(
+            f"--sampling-rate: {run} was not trained on audio, so that its rate in Hz is not known; use --rate"
+        )
+    return int(inputs["sampling_rate"])
+
+
+def _score_files(run: Path, folder: Path | None, csv: Path | None, sampling_rate: int | None, device: str) -> None:
+    """A table of the scores on labelled files, at the sampling rate of training and at another if one is given."""
+    from longwave.infer import audio
+
+    trained = _trained_rate(run)
+    found: dict[int, dict[str, float]] = {}
+    notes: list[str] = []
+    for hertz in dict.fromkeys((trained, sampling_rate or trained)):
+        found[hertz], more = audio.score(run, folder, csv, sampling_rate=hertz, device=device)
+        notes += more
+    rows = [(f"{hertz:,} Hz", _dt(trained / hertz), scores) for hertz, scores in found.items()]
+    _print_scores(f"{run}: {folder or csv}, no weight retrained", ("read at", "dt"), rows)
+    _print_notes(dict.fromkeys(notes))
+
+
+def _dt(rate: float) -> str:
+    return "as in training" if rate == 1 else f"{rate:.4g} times"
+
+
+def _print_scores(title: str, names: tuple[str, str], rows: list[tuple[str, str, dict[str, float]]]) -> None:
+    """A table of scores; what is scored stands in the first two columns, and that of training is bold."""
+    from rich.table import Table
+
+    from longwave.cli._table import print_table
+    from longwave.report.base import score_text
+
+    table = Table(title=title, title_justify="left")
+    table.add_column(names[0], justify="right")
+    table.add_column(names[1])
+    for name in rows[0][2]:
+        table.add_column(name.upper().replace("_", " "), justify="right")
+    for first, second, scores in rows:
+        style = "bold" if second == "as in training" else None
+        table.add_row(first, second, *map(score_text, scores.values()), style=style)
+    print_table(table)
 
 
 def _print_rates(
     run: Path, rates: list[float], split: str, data_dir: Path | None, antialias: bool, picture: Path | None, device: str
 ) -> None:
     """A table of the scores at each rate, and a picture if one is wanted."""
-    from rich.table import Table
-
     from longwave import runs
-    from longwave.cli._table import print_table
     from longwave.pictures.rates import draw_rates
     from longwave.pictures.style import check_path
-    from longwave.report.base import score_text
 
     if picture is not None:
         check_path(picture)
@@ -82,18 +158,11 @@ def _print_rates(
         return
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
-    names = list(found[1.0])
-    table = Table(title=f"{run}: {split} set, no weight retrained", title_justify="left")
-    table.add_column("rate", justify="right")
-    table.add_column("steps")
-    for name in names:
-        table.add_column(name.upper().replace("_", " "), justify="right")
-    for rate, scores in found.items():
-        cells = (score_text(scores[name]) for name in names)
-        table.add_row(f"{rate:g}", _steps(rate, antialias), *cells, style="bold" if rate == 1 else None)
-    print_table(table)
+    rows = [(f"{rate:g}", _steps(rate, antialias), scores) for rate, scores in found.items()]
+    _print_scores(f"{run}: {split} set, no weight retrained", ("rate", "steps"), rows)
     if picture is not None:
-        draw_rates({rate: scores[names[0]] for rate, scores in found.items()}, names[0], picture)
+        goal = next(iter(found[1.0]))
+        draw_rates({rate: scores[goal] for rate, scores in found.items()}, goal, picture)
         print(f"picture: {picture}")
 
 

@@ -1,4 +1,4 @@
-"""`longwave generate`: write text or draw images with a trained run."""
+"""`longwave generate`: write text, draw images or make sound with a trained run."""
 
 
 def main(arguments: list[str]) -> None:

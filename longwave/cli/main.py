@@ -6,10 +6,23 @@ Its docstring is its help. It is imported only when it runs; modules that begin 
 import ast
 import importlib
 import os
+import signal
 import sys
 from pathlib import Path
 
-FIRST = ("list", "show", "train", "evaluate", "predict", "generate", "stream")  # in the help; the others follow
+from longwave.train import signals
+
+FIRST = (
+    "list",
+    "show",
+    "train",
+    "evaluate",
+    "predict",
+    "generate",
+    "stream",
+    "sweep",
+    "compare",
+)  # in the help; the others follow
 
 EXAMPLES = """examples:
   longwave doctor
@@ -19,6 +32,7 @@ EXAMPLES = """examples:
   longwave train text --file my.txt
   longwave generate runs/text-my-seed0 --prompt "Once upon a time"
   longwave stream runs/audio-clips-seed0 --wav long.wav
+  longwave sweep smnist-small --set optim.lr 0.001,0.004,0.01
   longwave COMMAND --help"""
 
 
@@ -33,7 +47,11 @@ def commands() -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command. Exit codes: 0, or 2 for a mistake in the input, 1 for a run that failed, 130 for Ctrl-C."""
+    """Run a command.
+
+    Exit codes: 0, or 2 for a mistake in the input, 1 for a run that failed, 130 for Ctrl-C, 143 for SIGTERM, 129 for
+    SIGHUP.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
@@ -49,17 +67,22 @@ def main(arguments: list[str] | None = None) -> None:
 
         _exit(f"there is no command {name!r}; {nearest(name, commands())}")
     try:
-        module = importlib.import_module(f"longwave.cli.{name}")
-        sys.exit(module.main(rest))
+        with signals.raised():
+            module = importlib.import_module(f"longwave.cli.{name}")
+            sys.exit(module.main(rest))
     except BrokenPipeError:
         # The reader, `head` for example, has seen enough; what is still buffered must not complain at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (ValueError, OSError) as error:
         _exit(str(error))
-    except KeyboardInterrupt:
-        print("longwave: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except MemoryError as error:
+        _exit(f"there is not enough memory for that ({str(error) or 'no more was given'})")
+    except OverflowError as error:
+        _exit(f"a number is too large ({error})")
+    except KeyboardInterrupt as error:
+        print(f"longwave: {error if isinstance(error, signals.Ended) else 'interrupted'}", file=sys.stderr)
+        sys.exit(signals.exit_code(getattr(error, "number", signal.SIGINT)))
 
 
 def _exit(message: str) -> None:

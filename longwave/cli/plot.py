@@ -9,7 +9,7 @@ def main(arguments: list[str]) -> None:
     """Run `longwave plot ...`."""
     from longwave.cli._group import run_group
 
-    run_group("plot", "Draw pictures.", {"init": plot_init}, arguments)
+    run_group("plot", "Draw pictures.", {"init": plot_init, "basis": plot_basis}, arguments)
 
 
 def plot_init(
@@ -25,7 +25,7 @@ def plot_init(
     Example: longwave plot init --init legt --out legt.png
 
     Args:
-        init: Initialisation: legs, legt or lagt.
+        init: Initialisation: legs, legt, lagt, fout, random-nplr, s4d-legs, s4d-lin or s4d-inv.
         d_model: Number of features, each with its own kernel and dt.
         d_state: States of each feature.
         length: Length of the kernels.
@@ -34,9 +34,31 @@ def plot_init(
     """
     import torch
 
-    from longwave.layers.s4 import S4
+    from longwave.layers import S4, S4D
     from longwave.pictures.kernels import draw_layer
+    from longwave.ssm import nplr
 
     torch.manual_seed(seed)
-    draw_layer(S4(d_model, d_state, init=init), length, out)
+    layer = S4 if len(nplr(init, 2).P) else S4D
+    draw_layer(layer(d_model, d_state, init=init), length, out)
+    print(out)
+
+
+def plot_basis(init: str = "legs", d_state: int = 64, longest: float = 3.0, out: Path = Path("basis.png")) -> None:
+    """Draw with which weights an initialisation remembers inputs, by their age.
+
+    Example: longwave plot basis --init fout --out fout.png
+
+    Args:
+        init: Initialisation: legs, legt, lagt, fout, random-nplr, s4d-legs, s4d-lin or s4d-inv.
+        d_state: Number of states; the smoothest six are drawn.
+        longest: The largest age, in units of the system's own time.
+        out: The picture to write; the suffix of its name decides the format.
+    """
+    import torch
+
+    from longwave.pictures.basis import draw_basis
+
+    torch.manual_seed(0)  # for the one that is random
+    draw_basis(init, d_state, out, longest)
     print(out)

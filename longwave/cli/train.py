@@ -23,6 +23,7 @@ Examples:
   longwave train tag --npz my.npz                     (a label at each step; or --csv my.csv --sequence id)
   longwave train audio --folder clips/                (one sub-folder a class; or --csv list.csv: file and label)
   longwave train text --file my.txt
+  longwave train waveform --folder music/             (audio files, sample by sample, to generate more)
   longwave train --config my.json --loop.epochs 5     (settings as longwave show prints them, and changes)
   longwave train --resume runs/etth1-720-seed0        (after a kill or Ctrl-C, exactly where it stopped)"""
 
@@ -77,7 +78,7 @@ def _resume(options: ResumeOptions) -> None:
 
 
 def _exit_code(work: Callable[[], None]) -> int:
-    """Do the work; 0, or 1 for a run that failed, or 130 for one that was interrupted."""
+    """Do the work; 0, or 1 for a run that failed, or from 128 on for one that was interrupted."""
     from longwave import runs
     from longwave.train.loop import Interrupted, TrainingError
 
@@ -90,7 +91,7 @@ def _exit_code(work: Callable[[], None]) -> int:
     except Interrupted as note:
         if runs.is_main_process():
             print(f"longwave: {note}", file=sys.stderr)
-        code = 130
+        code = note.exit_code
     runs.leave_processes()
     return code
 

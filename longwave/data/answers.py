@@ -64,7 +64,14 @@ def _name(cell: Any, where: str) -> str:
             )
         cell = int(cell)
     name = "" if cell is None else str(cell).strip()
+    if not is_text(name):
+        raise ValueError(f"{where}: expected a name that UTF-8 can encode, got {name[:40]!r}, with half a character")
     return "" if name.lower() in NO_LABEL else name
+
+
+def is_text(name: str) -> bool:
+    """Whether a name can be written to a file: half of a pair of surrogates cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def class_names(labels: Iterable[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ bad files       empty, truncated, damaged, or with samples that are not finite: 
 """
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -126,6 +127,15 @@ def read_samples(path: Path, dtype: Literal["int16", "float32"] = "float32") -> 
             f"sample {first:,}: expected a finite number, got {samples[first][~np.isfinite(samples[first])][0]}"
         )
     return samples, rate
+
+
+def wav_bytes(samples: NDArray[np.floating], sampling_rate: int) -> bytes:
+    """Samples (n,) or (n, channels), of which 1 is full scale, as a WAV file of 16 bits."""
+    import soundfile
+
+    file = io.BytesIO()
+    soundfile.write(file, np.asarray(samples, np.float32).clip(-1, 1), sampling_rate, "PCM_16", format="WAV")
+    return file.getvalue()
 
 
 def resampled(samples: NDArray[np.float32], before: int, after: int) -> NDArray[np.float32]:

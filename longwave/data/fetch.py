@@ -6,6 +6,7 @@ unpacked in a temporary folder, checked there, and renamed.
 
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from longwave.data import catalogue, files
 from longwave.data.archive import BLOCK, Refused, unpack
 from longwave.data.catalogue import DATASETS, Dataset, Source
 from longwave.data.progress import Progress, Silent
+
+PATIENCE, LEAST_SPEED = 60.0, 500  # seconds, and bytes a second over that time
 
 
 class DownloadError(OSError):
@@ -62,6 +65,22 @@ def _obtain(name: str, source: Source, folder: Path, progress: Progress) -> None
 
 class _Unreachable(OSError):
     """An address did not answer, or the connection broke."""
+
+
+class _Pace:
+    """How fast a download comes in, which may be so slow that it would never end."""
+
+    def __init__(self) -> None:
+        self.since, self.received = time.monotonic(), 0
+
+    def check(self, received: int) -> None:
+        """Count some bytes; give up an address that sent too few for too long."""
+        self.received += received
+        seconds = time.monotonic() - self.since
+        if seconds >= PATIENCE:
+            if self.received < LEAST_SPEED * seconds:
+                raise _Unreachable(f"it sent {self.received:,} bytes in {seconds:.0f} seconds; expected more")
+            self.since, self.received = time.monotonic(), 0
 
 
 def _fetch(url: str, source: Source, downloads: Path, progress: Progress) -> None:
@@ -126,7 +145,9 @@ def _stream(url: str, source: Source, part: Path, progress: Progress) -> None:
         progress.advance(start)
         received = start
         with open(part, "ab" if start else "wb") as file:
-            for block in response.raw.stream(BLOCK, decode_content=False):
+            pace = _Pace()
+            while block := response.raw.read1(BLOCK, decode_content=False):  # what there is, without waiting for more
+                pace.check(len(block))
                 file.write(block)
                 received += len(block)
                 progress.advance(len(block))
@@ -158,7 +179,11 @@ def _place(dataset: Dataset, source: Source, saved: Path, folder: Path, progress
             if not (unpacked / source.inside).is_dir():
                 raise Refused(f"{saved.name} has no folder {source.inside}")
             os.replace(unpacked / source.inside, ready)
-        if problems := dataset.problems(source, Path(temporary) / "ready"):
+        try:
+            problems = dataset.problems(source, Path(temporary) / "ready")
+        except (NotADirectoryError, IsADirectoryError) as error:
+            problems = [f"{error.filename}: a file where a folder should be, or the other way round"]
+        if problems:
             raise Refused(f"the download is not what was published: {'; '.join(problems)}")
         target = folder / source.target
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -20,21 +20,34 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
     if path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, got a folder")
     part = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.part")
-    _remove_abandoned_parts(path)
+    remove_abandoned_parts(path.parent, path.name)
     try:
-        with open(part, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        with naming(path):
+            with open(part, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
-def _remove_abandoned_parts(path: Path) -> None:
-    """Remove what processes of this machine that were killed have left beside `path`."""
-    for part in path.parent.glob(f".{glob.escape(path.name)}.{glob.escape(platform.node())}-*.part"):
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in errors of the system that do not, such as that the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+def remove_abandoned_parts(folder: Path, name: str | None = None) -> None:
+    """Remove what processes of this machine that were killed have left in a folder: of one file, or of all."""
+    name = "*" if name is None else glob.escape(name)
+    for part in folder.glob(f".{name}.{glob.escape(platform.node())}-*.part"):
         pid = part.name.removesuffix(".part").rpartition("-")[2]
         if pid.isdecimal() and int(pid) != os.getpid() and not _is_running(int(pid)):
             part.unlink(missing_ok=True)
@@ -72,6 +85,16 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically, in UTF-8; a surrogate, as in the name of a file, becomes a question mark."""
     write_bytes(path, text.encode("utf-8", "replace"))
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; whatever is wrong with it is a ValueError that says what."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except OSError as error:
+        raise ValueError(error.strerror or str(error)) from error
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -6,7 +6,6 @@ says how many examples it has and by which seed, so that a small set is not mist
 published, and were put there by hand, serve as well.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -144,7 +143,7 @@ def _read(folder: Path) -> Made | None:
     if not path.exists():
         return None
     try:
-        found = Made(**json.loads(path.read_text()))
+        found = Made(**files.read_json(path))
         return replace(found, options=tuple(found.options))
-    except (OSError, ValueError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: expected how the set was made, as longwave wrote it, got {error}") from error

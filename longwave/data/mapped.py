@@ -7,7 +7,6 @@ Everything in the cache may be deleted at any time.
 
 import errno
 import hashlib
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,7 +84,7 @@ class _Pieces:
 def _load(folder: Path, key: str) -> Mapped | None:
     """What an earlier call has made; None if it is not there, or not complete."""
     try:
-        index = json.loads((folder / f"{key}.json").read_text())
+        index = files.read_json(folder / f"{key}.json")
         shape, dtype = tuple(map(int, index["shape"])), index["dtype"]
         size = (folder / f"{key}.raw").stat().st_size
         if dtype not in TYPES or size != math.prod(shape) * np.dtype(dtype).itemsize:

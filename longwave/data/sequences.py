@@ -23,8 +23,11 @@ What is accepted, and what is refused:
 Messages count examples and steps from 0, and lines of a file from 1.
 """
 
+import lzma
 import math
 import os
+import struct
+import tokenize
 import zipfile
 import zlib
 from array import array
@@ -123,8 +126,17 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True, answer: Answer
         raise FileNotFoundError(f"{path}: there is no such file; expected an .npz file with x and y") from error
     except IsADirectoryError as error:
         raise ValueError(f"{path}: expected an .npz file with x and y, got a folder") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise ValueError(f"{path}: the file is damaged ({error}); write it again with numpy.savez") from error
+    except (
+        RuntimeError,
+        NotImplementedError,
+    ) as error:  # encrypted, or an unknown method
+        raise ValueError(f"{path}: cannot be read ({error}); write it again with numpy.savez") from error
+    except (MemoryError, OverflowError) as error:
+        raise ValueError(
+            f"{path}: an array in it claims to be larger than the memory ({error}); write smaller files"
+        ) from error
     except ValueError as error:
         if str(error).startswith(str(path)):
             raise
@@ -226,7 +238,9 @@ def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
 def _plain_array(file: Any, name: str, path: Path) -> NDArray[Any]:
     try:
         values = file[name]
-    except ValueError as error:
+    except (ValueError, SyntaxError, tokenize.TokenError, TypeError, KeyError, IndexError, struct.error) as error:
+        if "allow_pickle" not in str(error):  # numpy reads the header of an array as Python source
+            raise ValueError(f"{path}: {name}: is damaged ({error}); write it again with numpy.savez") from error
         hint = (
             "Sequences of unequal length go one after the other, with an array `lengths` "
             "(longwave.data.sequences.save_npz)"

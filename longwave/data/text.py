@@ -5,14 +5,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longwave.data import files
+from longwave.data.detokenise import detokenised
+from longwave.data.progress import Patient
 
 END, UNKNOWN = "<eos>", "<unk>"
+Ties = Literal["alphabet", "appearance"]
 VOCABULARY = "vocabulary.txt"  # the file in which the words of a codec are stored
 
 
@@ -35,6 +38,10 @@ class Codec(Protocol):
 
     def decode(self, tokens: Iterable[int]) -> Iterator[str]:
         """The text piece by piece, as the tokens come."""
+        ...
+
+    def prose(self, tokens: Iterable[int]) -> Iterator[str]:
+        """As `decode`, with the spaces of written text where the tokens are words."""
         ...
 
     def unknown(self, text: str) -> list[str]:
@@ -68,6 +75,10 @@ class Bytes:
             yield decoder.decode(bytes((token,)))
         yield decoder.decode(b"", final=True)
 
+    def prose(self, tokens: Iterable[int]) -> Iterator[str]:
+        """As `decode`: bytes are written text already."""
+        return self.decode(tokens)
+
     def unknown(self, text: str) -> list[str]:
         """Nothing: every text has bytes."""
         return []
@@ -95,20 +106,33 @@ class Words:
         return len(self.words)
 
     @classmethod
-    def of(cls, text: str) -> Self:
-        """The words of a text: <eos>, then the most frequent first, and equally frequent ones by the alphabet."""
-        counts = Counter(text.split())
+    def of(cls, text: str, ties: Ties = "alphabet") -> Self:
+        """The words of a text, most frequent first behind <eos>; see `of_lines`."""
+        return cls.of_lines(text.split("\n"), ties)
+
+    @classmethod
+    def of_lines(cls, lines: Iterable[str], ties: Ties = "alphabet") -> Self:
+        """The words of lines: <eos>, then the most frequent first; `ties` says how equally frequent ones are ordered.
+
+        "appearance": the first to appear first, as in the models that were published for WikiText-103.
+        """
+        counts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(line.split())
         counts.pop(END, None)
+        if ties == "appearance":
+            return cls((END, *(word for word, _ in counts.most_common())))  # a stable sort of words as they appeared
         return cls((END, *sorted(counts, key=lambda word: (-counts[word], word))))
 
     def encode(self, text: str) -> list[int]:
         """The words of a text by number; a line end is <eos>, and a word outside the vocabulary is <unk>."""
+        return list(self.encode_lines(text.split("\n")))[:-1]  # behind the last line there is no line end
+
+    def encode_lines(self, lines: Iterable[str]) -> Iterator[int]:
+        """The words of each line by number, and <eos> behind it."""
         number = {word: k for k, word in enumerate(self.words)}
         unknown = number.get(UNKNOWN)
-        tokens: list[int] = []
-        for k, line in enumerate(text.split("\n")):
-            if k:
-                tokens.append(number[END])
+        for line in lines:
             for word in line.split():
                 token = number.get(word, unknown)
                 if token is None:
@@ -116,8 +140,8 @@ class Words:
                         f"text: the word {word!r} is not in the vocabulary, which has no {UNKNOWN} either; "
                         "use words of the training text"
                     )
-                tokens.append(token)
-        return tokens
+                yield token
+            yield 0
 
     def decode(self, tokens: Iterable[int]) -> Iterator[str]:
         """The text piece by piece, as the tokens come."""
@@ -125,6 +149,10 @@ class Words:
         for token in tokens:
             yield "\n" if self.words[token] == END else gap + self.words[token]
             gap = "" if self.words[token] == END else " "
+
+    def prose(self, tokens: Iterable[int]) -> Iterator[str]:
+        """As `decode`, without the spaces around punctuation and within numbers that stand between words."""
+        return detokenised("\n" if self.words[token] == END else self.words[token] for token in tokens)
 
     def unknown(self, text: str) -> list[str]:
         """The words of a text that are not in the vocabulary."""
@@ -173,10 +201,16 @@ def read_bytes(path: str | Path) -> NDArray[np.uint8]:
     return tokens
 
 
-def read_words(path: str | Path) -> str:
-    """The text of a file in UTF-8, of which every line ends with a line end."""
-    try:
-        text = bytes(read_bytes(path)).decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: expected text in UTF-8, got {error}; download it again") from error
-    return text if text.endswith("\n") else text + "\n"
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a file in UTF-8, without their ends; a large file shows how far it is read."""
+    path, progress = Path(path), Patient()
+    progress.start(f"reading {path.name}", path.stat().st_size)
+    with open(path, encoding="utf-8", newline="\n") as file:
+        try:
+            for line in file:
+                yield line.removesuffix("\n")
+                progress.advance(len(line))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: expected text in UTF-8, got {error}; download it again") from error
+        finally:
+            progress.end()

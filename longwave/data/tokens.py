@@ -9,6 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from longwave.data import files
+
 PADDING, UNKNOWN, END = SPECIAL = ("<pad>", "<unk>", "<eos>")  # the first tokens of every vocabulary
 FILE = "tokens.json"  # in which a run keeps its vocabulary; JSON, as a token may be a line end
 
@@ -78,9 +80,10 @@ class Vocabulary:
         """The vocabulary whose file is in a folder."""
         path = folder / FILE
         try:
-            tokens = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            tokens = files.read_json(path)
+        except ValueError as error:
             raise ValueError(f"{path}: expected the vocabulary of a run, a JSON list, got {error}") from error
-        if not isinstance(tokens, list) or tuple(tokens[: len(SPECIAL)]) != SPECIAL:
+        is_list = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+        if not is_list or tuple(tokens[: len(SPECIAL)]) != SPECIAL:
             raise ValueError(f"{path}: expected a list of tokens, {', '.join(SPECIAL)} first, got {tokens!r:.80}")
         return cls(tuple(tokens))

@@ -15,8 +15,10 @@ MOST_VALIDATIONS = 10  # of a run on a small set
 
 @dataclass(frozen=True)
 class OptimConfig(Settings):
-    """AdamW with the right parameter groups, a schedule, and when to stop."""
+    """An optimiser with the right parameter groups, a schedule, and when to stop."""
 
+    method: Literal["adamw", "lamb"] = "adamw"
+    """AdamW, or LAMB, whose steps are in proportion to the norm of each tensor."""
     lr: float = 0.01
     """Learning rate of everything but the SSM parameters."""
     ssm_lr: float = 0.001
@@ -39,6 +41,8 @@ class OptimConfig(Settings):
     """Validations without a better score before the rate falls (schedule plateau)."""
     plateau_factor: float = 0.2
     """By which the rate then is multiplied."""
+    ema: float = 0.0
+    """Decay of an exponential moving average of the weights, which is validated and kept in their place; 0: none."""
     clip: float = 0.0
     """Largest norm of the gradient, 0 for no clipping."""
     accumulate: int = 1
@@ -50,6 +54,8 @@ class OptimConfig(Settings):
         check_least(self, accumulate=1, warmup=0, plateau_patience=0, clip=0)
         if self.decay_steps is not None:
             check_least(self, decay_steps=1)
+        if not 0 <= self.ema < 1:
+            raise ValueError(f"ema: expected a number from 0 (none) to below 1, such as 0.9995, got {self.ema}")
         if not 0 < self.plateau_factor <= 1:
             raise ValueError(f"plateau_factor: expected a number above 0 and up to 1, got {self.plateau_factor}")
 
@@ -72,6 +78,8 @@ class LoopConfig(Settings):
     """Minutes of training at most, final scores apart; the schedule is fitted to what can be done in them."""
     validations: float = 1
     """Validations an epoch, evenly spaced; 0.1: one every ten epochs."""
+    checkpoint_minutes: float = 15
+    """Minutes between checkpoints at most, where validations, which have one each, are further apart."""
     patience: int = 0
     """Validations without a better score before the run ends, 0 for never."""
     keep: Literal["best", "last", "auto"] = "best"
@@ -87,7 +95,7 @@ class LoopConfig(Settings):
         if self.epochs is not None:
             check_least(self, epochs=1)
         check_least(self, batch_size=1, eval_batch_size=1, bucket=0, least_steps=0, patience=0, workers=0, seed=0)
-        for name in ("validations", "minutes"):
+        for name in ("validations", "minutes", "checkpoint_minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name}: expected a number above 0, got {value}")
@@ -132,6 +140,15 @@ class Experiment(Settings):
     model: ModelConfig = field(default_factory=SequenceConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
+
+    def check_knows_time(self, option: str) -> None:
+        """Refuse a model that cannot follow another sampling rate."""
+        if not self.model.knows_time:
+            raise ValueError(
+                f"{option}: the model of {self.name} ({self.model.label}) knows no time between steps, so that "
+                "another sampling rate would be another sequence to it; a SequenceModel of state spaces does "
+                "(--model.kind SequenceModel, --model.mixer s4)"
+            )
 
     def fitted(self, examples: int, validated: int) -> "Experiment":
         """With the loop, and the warm-up, that suit training and validation sets of that many examples."""

@@ -4,6 +4,9 @@ import dataclasses
 
 from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
 from longwave.layers import S4Config
+from longwave.layers.attention import AttentionConfig
+from longwave.layers.lssl import LSSLConfig
+from longwave.layers.recurrent import LSTMConfig
 from longwave.models import ModelConfig, ResNetConfig, SequenceConfig
 from longwave.tasks.images import ImageConfig
 
@@ -31,6 +34,17 @@ DECAYED = OptimConfig(lr=0.001, weight_decay=0.05, warmup=900)
 # About an hour on two cores: narrower, less deep, and causal, so that it can stream. With batch norm the first hundreds
 # of steps get much further than with layer norm, and an hour has few of them.
 NARROW = SequenceConfig(d_model=64, n_layers=4, norm="batch", dropout=0.1, tie_dropout=True)
+NARROW_RESNET = ResNetConfig(width=16)
+AUGMENTED = dataclasses.replace(SCIFAR, augment=True)
+# What S4 is compared with in tab:image, at its own small size, to be run under equal minutes (--loop.minutes).
+RIVALS: dict[str, ModelConfig] = {
+    "lstm": dataclasses.replace(NARROW, n_layers=1, mixer=LSTMConfig()),
+    "transformer": dataclasses.replace(
+        NARROW, mixer=AttentionConfig(bidirectional=True), norm="layer", feed_forward=256, glu=False
+    ),
+    "lssl": dataclasses.replace(NARROW, mixer=LSSLConfig()),
+}
+RATES = {"lstm": 0.002, "transformer": 0.002, "lssl": 0.01}
 
 
 def _small(name: str, task: ImageConfig, model: ModelConfig = NARROW, epochs: int = 10, lr: float = 0.01) -> Experiment:
@@ -47,8 +61,22 @@ register(
     _small("scifar", SCIFAR),
     Experiment("scifar-original", SCIFAR, ORIGINAL, PLATEAU, LONG),  # its small setting would be that of scifar
     Experiment("scifar-resnet18", SCIFAR, ResNetConfig(), DECAYED, LONG),
-    _small("scifar-resnet18", SCIFAR, ResNetConfig(width=16), epochs=20, lr=0.002),
+    _small("scifar-resnet18", SCIFAR, NARROW_RESNET, epochs=20, lr=0.002),
 )
+# The end of sec:experiments-general: with mild augmentation, and each with the other's norm. S4 has layer norm in the
+# paper and batch norm at its small size, so that the name says which norm it is.
+register(
+    Experiment("scifar-augmented", AUGMENTED, WIDE, STEADY, LONG),
+    _small("scifar-augmented", AUGMENTED),
+    Experiment("scifar-resnet18-augmented", AUGMENTED, ResNetConfig(), DECAYED, LONG),
+    _small("scifar-resnet18-augmented", AUGMENTED, NARROW_RESNET, epochs=20, lr=0.002),
+    Experiment("scifar-batch-norm", SCIFAR, dataclasses.replace(WIDE, norm="batch"), STEADY, LONG),
+    _small("scifar-layer-norm", SCIFAR, dataclasses.replace(NARROW, norm="layer")),
+    Experiment("scifar-resnet18-layer-norm", SCIFAR, ResNetConfig(norm="layer"), DECAYED, LONG),
+    _small("scifar-resnet18-layer-norm", SCIFAR, dataclasses.replace(NARROW_RESNET, norm="layer"), epochs=20, lr=0.002),
+)
+for _task in (SMNIST, SCIFAR):
+    register(*(_small(f"{_task.data}-{_name}", _task, _model, lr=RATES[_name]) for _name, _model in RIVALS.items()))
 FAMILIES.register("images")(
     Family(
         "Images, pixel by pixel (the paper's tab:image)",
@@ -58,6 +86,13 @@ FAMILIES.register("images")(
             ("scifar", "colour images, 1024 steps of 3"),
             ("scifar-original", "the settings before the update"),
             ("scifar-resnet18", "the 2-D comparison"),
+            ("scifar-augmented", "with flips and crops"),
+            ("scifar-resnet18-augmented", "the 2-D comparison with them"),
+            ("scifar-batch-norm", "S4 with the norm of the ResNet"),
+            ("scifar-layer-norm-small", "the small S4 with layer norm"),
+            ("scifar-resnet18-layer-norm", "the ResNet with the norm of S4"),
+            ("smnist-{lstm,transformer,lssl}-small", "others to compare with, under equal minutes"),
+            ("scifar-{lstm,transformer,lssl}-small", "others to compare with, under equal minutes"),
         ],
     )
 )

@@ -1,4 +1,4 @@
-"""Labels of new audio files, with probabilities."""
+"""Labels of new audio files, with probabilities; and scores on files whose labels are known."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct
 from longwave.infer.classification import probabilities
 from longwave.infer.sequences import check_finite, check_kind, written
 from longwave.infer.table import write_csv
+from longwave.tasks.base import Scores
 from longwave.tasks.clips import ClipInput
 from longwave.train.folder import RunFolder
 
@@ -42,29 +43,76 @@ class FileLabels:
 
 
 def classify(
-    run: str | Path, folder: str | Path | None = None, csv: str | Path | None = None, *, device: str = "auto"
+    run: str | Path,
+    folder: str | Path | None = None,
+    csv: str | Path | None = None,
+    *,
+    sampling_rate: int | None = None,
+    device: str = "auto",
 ) -> FileLabels:
     """Classify audio files with the best weights of a run: all below a folder, or those that a CSV file names.
 
-    They are resampled to the rate of training, and mixed down or not as then.
+    They are resampled to the rate of training, and mixed down or not as then; with `sampling_rate`, in Hz, to that one,
+    and dt follows.
     """
     opened = RunFolder.open(run)
     check_kind(opened, ACTION, "classifies audio")
-    return _classify(opened, _listed(opened, folder, csv), device)
+    return _classify(opened, _listed(opened, folder, csv, labelled=False), sampling_rate, device)
 
 
-def _listed(run: RunFolder, folder: str | Path | None, csv: str | Path | None) -> ClipList:
+def score(
+    run: str | Path,
+    folder: str | Path | None = None,
+    csv: str | Path | None = None,
+    *,
+    sampling_rate: int | None = None,
+    device: str = "auto",
+) -> tuple[Scores, tuple[str, ...]]:
+    """Score the best weights of a run on labelled audio files, and notes on these.
+
+    The files are those of a folder with one sub-folder a class, or of a CSV file, read as `classify` reads them. All of
+    them are scored, also where they are marked as training files.
+    """
+    opened = RunFolder.open(run)
+    check_kind(opened, ACTION, "classifies audio")
+    listed = _listed(opened, folder, csv, labelled=True)
+    classes = opened.fact("inputs", ClipInput.from_dict).classes
+    assert listed.labels is not None
+    known = dict(zip(listed.names, listed.labels, strict=True))
+    if strange := sorted(set(listed.labels) - set(classes)):
+        raise ValueError(
+            f"{listed.source}: expected the classes of training, {', '.join(classes)}; got {', '.join(strange[:10])}"
+        )
+    found = _classify(opened, listed, sampling_rate, device)
+    y = np.array([classes.index(known[name]) for name in found.files])
+    right = found.probabilities.argmax(axis=1) == y
+    least = np.finfo(np.float64).tiny  # a class of probability 0 has a finite loss
+    loss = -np.log(np.maximum(found.probabilities[np.arange(len(y)), y], least))
+    scores = {"accuracy": float(right.mean()), "loss": float(loss.mean())}
+    if getattr(opened.config.experiment.task, "balance", False):
+        scores["balanced_accuracy"] = float(np.mean([right[y == k].mean() for k in np.unique(y)]))
+    return scores, found.notes
+
+
+def _listed(run: RunFolder, folder: str | Path | None, csv: str | Path | None, labelled: bool) -> ClipList:
     if (folder is None) == (csv is None):
         raise ValueError(f"{run.path} is a run that classifies audio: expected --folder FOLDER or --csv FILE")
     if folder is not None:
-        return from_folder(Path(folder), labelled=False)
+        return from_folder(Path(folder), labelled=labelled)
     assert csv is not None
-    return from_csv(Path(csv), getattr(run.config.experiment.task, "column", "file"), labelled=False)
+    task = run.config.experiment.task
+    columns = getattr(task, "column", "file"), getattr(task, "label", "label")
+    return from_csv(Path(csv), *columns, labelled=labelled)
 
 
-def _classify(run: RunFolder, listed: ClipList, device: str) -> FileLabels:
-    inputs = ClipInput.from_dict(run.config.task["inputs"])
+def _classify(run: RunFolder, listed: ClipList, sampling_rate: int | None, device: str) -> FileLabels:
+    inputs = run.fact("inputs", ClipInput.from_dict)
     settings: Any = run.config.experiment.task
+    if sampling_rate is not None:
+        if sampling_rate < 1:
+            raise ValueError(f"sampling_rate: expected a number of Hz above 0, got {sampling_rate}")
+        if sampling_rate != inputs.sampling_rate:
+            run.config.experiment.check_knows_time("sampling_rate")
     model, size = run.load_best(device), run.config.experiment.loop.eval_batch_size
     # Mapped from a file that goes when all is done: there may be more than fits into memory.
     with TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
@@ -73,7 +121,7 @@ def _classify(run: RunFolder, listed: ClipList, device: str) -> FileLabels:
             listed.paths,
             listed.names,
             listed.source,
-            sampling_rate=inputs.sampling_rate,
+            sampling_rate=inputs.sampling_rate if sampling_rate is None else sampling_rate,
             cache=Path(folder),
             progress=progress,
             **settings.reading,
@@ -100,13 +148,16 @@ class Options(OnDevice):
     """A folder: all WAV, FLAC and OGG files below it."""
     csv: Path | None = None
     """Or a CSV file with a column of file names, relative to where it is."""
+    sampling_rate: int | None = None
+    """Hz at which files are read, with dt to match; none: they are resampled to the rate of training."""
     out: Path = Path("labels.csv")
     """Where to write the labels."""
 
 
 def _predict(run: RunFolder, options: Options) -> Iterator[str]:
     check_distinct(csv=options.csv, out=options.out)
-    labels = _classify(run, _listed(run, options.folder, options.csv), options.device)
+    listed = _listed(run, options.folder, options.csv, labelled=False)
+    labels = _classify(run, listed, options.sampling_rate, options.device)
     labels.write(options.out)
     yield from written(labels.notes, len(labels.labels), options.out)
 

@@ -52,7 +52,7 @@ def classify(folder: str | Path, sequences: Sequences, *, device: str = "auto") 
 
 def _classify(folder: RunFolder, sequences: Sequences, device: str) -> Labels:
     check_kind(folder, ACTION, "classifies")
-    inputs = ClassifierInput.from_dict(folder.config.task["inputs"])
+    inputs = folder.fact("inputs", ClassifierInput.from_dict)
     split, notes = prepare(folder, sequences, inputs)
     found = probabilities(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
     check_finite(found, sequences.source)

@@ -1,5 +1,7 @@
-"""Images drawn pixel by pixel: from nothing, or from the upper half of a test image."""
+"""Images drawn value by value: from nothing, or from the upper half of a test image."""
 
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,30 +10,33 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
+from longwave.data.progress import Patient
 from longwave.infer.base import GENERATORS, Action
-from longwave.infer.generate import generate
+from longwave.infer.generate import stream
 from longwave.infer.text import Sampling
 from longwave.pictures.images import draw_completions, draw_samples
-from longwave.pictures.style import check_path
+from longwave.pictures.style import check_path, save
+from longwave.settings import typed
 from longwave.tasks.autoregressive import START
+from longwave.tasks.density import reads_of
 from longwave.train.folder import RunFolder
 
 SAMPLES, COMPLETIONS, COPIES = 32, 6, 4
+Images = NDArray[np.uint8]  # (n, height, width), or (n, height, width, 3) in colour
 
 # `choice` is what `longwave.generate` takes of temperature, top_k, top_p and seed.
 
 
-def draw_images(folder: str | Path, count: int, *, device: str = "auto", **choice: Any) -> NDArray[np.uint8]:
-    """Images from nothing, (count, height, width), with the best weights of a run."""
+def draw_images(folder: str | Path, count: int, *, device: str = "auto", **choice: Any) -> Images:
+    """So many images from nothing, with the best weights of a run."""
     return _draw(RunFolder.open(folder), count, device, **choice)
 
 
-def _draw(folder: RunFolder, count: int, device: str, **choice: Any) -> NDArray[np.uint8]:
-    height, width = _size(folder)
-    pixels = complete(folder.load_best(device), np.empty((count, 0), np.uint8), height * width, 1, **choice)
-    return pixels.reshape(count, height, width)
+def _draw(folder: RunFolder, count: int, device: str, **choice: Any) -> Images:
+    size = _size(folder)
+    return complete(folder.load_best(device), np.empty((count, 0), np.uint8), size, 1, **choice)
 
 
 def complete_images(
@@ -42,14 +47,14 @@ def complete_images(
     *,
     device: str = "auto",
     **choice: Any,
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+) -> tuple[Images, Images]:
     """Test images (n, height, width), and each upper half completed `copies` times: (n, copies, height, width)."""
     return _complete(RunFolder.open(folder), indices, copies, data_dir, device, **choice)
 
 
 def _complete(
     folder: RunFolder, indices: Sequence[int], copies: int, data_dir: str | Path | None, device: str, **choice: Any
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+) -> tuple[Images, Images]:
     _size(folder)
     task: Any = folder.build_task(data_dir)
     wrong = [k for k in indices if not 0 <= k < len(task.test)]
@@ -59,28 +64,34 @@ def _complete(
     return images, complete_halves(folder.load_best(device), images, copies, **choice)
 
 
-def _size(folder: RunFolder) -> tuple[int, int]:
-    """Height and width of the images of a run."""
+def _size(folder: RunFolder) -> tuple[int, ...]:
+    """Height and width of the images of a run, and 3 if they are in colour."""
     if folder.config.experiment.task.kind != "density":
         kind = folder.config.experiment.task.kind
         raise ValueError(f"{folder.path}: expected a run on images to generate, got one of the kind {kind}")
-    height, width = folder.config.task["size"]
-    return height, width
+    return folder.fact("size", lambda size: typed(size, tuple[int, ...], "height and width"))
 
 
-def complete_halves(model: nn.Module, images: NDArray[np.uint8], copies: int, **choice: Any) -> NDArray[np.uint8]:
-    """Of each image (n, height, width) the upper half, with lower halves drawn: (n, copies, height, width)."""
-    count, height, width = images.shape
+def complete_halves(model: nn.Module, images: Images, copies: int, **choice: Any) -> Images:
+    """Of each image the upper half, with lower halves drawn: (n, copies, height, width) or (..., 3)."""
+    count, height, *_ = images.shape
     upper = images[:, : height // 2].reshape(count, -1)
-    return complete(model, upper, height * width, copies, **choice).reshape(count, copies, height, width)
+    return complete(model, upper, images.shape[1:], copies, **choice).reshape(count, copies, *images.shape[1:])
 
 
-def complete(model: nn.Module, known: NDArray[np.uint8], length: int, copies: int, **choice: Any) -> NDArray[np.uint8]:
-    """Sequences of pixels (n * copies, length) that begin as those of `known` (n, k) do."""
+def complete(model: nn.Module, known: Images, size: tuple[int, ...], copies: int, **choice: Any) -> Images:
+    """Images (n * copies, *size) whose values begin as those of `known` (n, k) do."""
     begin = torch.from_numpy(np.repeat(known, copies, axis=0)).long()
-    prompt = torch.cat((torch.full((len(begin), 1), START), begin), dim=1)
-    rest: Tensor = generate(model, prompt, length - begin.shape[1], **choice)
-    return torch.cat((begin, rest.cpu()), dim=1).numpy().astype(np.uint8)
+    reads = reads_of(size)
+    given = begin if reads is None else reads(begin, 0)
+    prompt = torch.cat((torch.full((len(begin), 1), START), given), dim=1)
+    length, progress, rest = int(np.prod(size)) - begin.shape[1], Patient(), []
+    progress.start(f"drawing {len(begin)} images", length)
+    for values, _ in stream(model, prompt, length, **choice, reads=reads):
+        rest.append(values.cpu())
+        progress.advance(1)
+    progress.end()
+    return torch.cat((begin, torch.stack(rest, dim=1)), dim=1).numpy().astype(np.uint8).reshape(-1, *size)
 
 
 @dataclass(frozen=True)
@@ -110,14 +121,18 @@ def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
     is_completion = options.complete or bool(options.images)
     out = options.out or Path("completions.png" if is_completion else "samples.png")
     check_path(out, "out")
-    choice = options.choice()
+    choice, began = options.choice(), time.perf_counter()
     if is_completion:
         indices = options.images or tuple(range(options.count or COMPLETIONS))
-        figure = draw_completions(*_complete(folder, indices, COPIES, options.data_dir, options.device, **choice))
+        originals, made = _complete(folder, indices, COPIES, options.data_dir, options.device, **choice)
+        figure, count = draw_completions(originals, made), made.shape[0] * made.shape[1]
     else:
-        figure = draw_samples(_draw(folder, options.count or SAMPLES, options.device, **choice))
+        images = _draw(folder, options.count or SAMPLES, options.device, **choice)
+        figure, count = draw_samples(images), len(images)
+    seconds = time.perf_counter() - began
     options.print_seed(choice)
-    figure.savefig(out, dpi=120)
+    save(figure, out, dpi=120)
+    print(f"{count} images in {seconds:.1f} s, {count / seconds:.3g} a second", file=sys.stderr)
     yield f"picture: {out}\n"
 
 

@@ -13,6 +13,7 @@ from longwave.infer.base import PREDICTORS, Action, OnDevice, check_distinct, pr
 from longwave.infer.table import write_csv
 from longwave.pictures.forecast import draw_continuation
 from longwave.pictures.style import check_path
+from longwave.settings import typed
 from longwave.tasks.forecast_sets import SETS
 from longwave.tasks.forecast_windows import ForecastInput
 from longwave.tasks.forecasting import forecast as call_model
@@ -59,11 +60,13 @@ class Forecasts:
         if settings.kind != "forecast":
             raise ValueError(f"{folder.path}: expected a run of a forecast, got one of the kind {settings.kind}")
         self.settings = settings
-        self.inputs = inputs = ForecastInput.from_dict(folder.config.task["inputs"])
-        self.range = folder.config.task.get("range")
+        self.inputs = inputs = folder.fact("inputs", ForecastInput.from_dict)
+        self.range = folder.fact("range", inputs.per_column) if "range" in folder.config.task else None
         time = settings.time if settings.csv is not None else SETS[settings.data].time
         if time is None:
-            time = folder.config.task.get("time_column")  # the one that was found in training
+            # The one that was found in training.
+            found = "time_column" in folder.config.task
+            time = folder.fact("time_column", lambda name: typed(name, str | None, "a name")) if found else None
         self.reading = Reading(
             target=inputs.target,
             time=time,
@@ -159,8 +162,8 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
     check_distinct(csv=options.csv, out=options.out, picture=picture)
     check_path(picture)
     found = _forecast(folder, options.csv, options.device)
-    found.write(options.out)
     draw_continuation(found, picture)
+    found.write(options.out)
     for note in found.notes:
         yield f"note: {note}\n"
     rows = len(found.values)

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from longwave.models.recurrence import Recurrence
 
+Reads = Callable[[Tensor, int], Tensor]
 START = 0  # what an empty prompt stands for; the tasks of longwave begin every sequence with it
 MOST_LOGITS = 2**27  # of a prompt, in memory at once: 512 MB in float32
 
@@ -22,6 +23,8 @@ def generate(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int | None = None,
+    *,
+    reads: Reads | None = None,
 ) -> Tensor:
     """The `length` tokens (B, length) that follow a prompt (B, L), drawn from the model's predictions.
 
@@ -29,10 +32,12 @@ def generate(
     top_k         draw from the k likeliest tokens only
     top_p         draw from the fewest tokens that have this probability together (after top_k)
     seed          the same seed gives the same tokens; None draws from torch's own generator
+    reads         for a model whose input has more tokens than its output: reads(tokens (B, 1), first) is what it reads
+                  for tokens with `first` of them before; the prompt is in terms of the input, with its start token
 
     A prompt without tokens, (B, 0), is read as the one token 0. The model is used as after `eval()`, whatever its mode.
     """
-    steps = stream(model, prompt, length, temperature, top_k, top_p, seed)
+    steps = stream(model, prompt, length, temperature, top_k, top_p, seed, reads=reads)
     return torch.stack([tokens for tokens, _ in steps], dim=1)
 
 
@@ -44,17 +49,19 @@ def stream(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int | None = None,
+    *,
+    reads: Reads | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """As `generate`, step by step: the tokens (B,), and the probabilities (B, vocabulary) that they were drawn from.
 
     The weights have to stay as they are from the first step to the last. For S4 the time and the memory of a step are
     the same at any step.
     """
-    _check_model(model)
+    _check_model(model, reads is not None)
     _check_choice(length, temperature, top_k, top_p)
     prompt = _check_prompt(prompt, model)
     draws = None if seed is None else torch.Generator(prompt.device).manual_seed(seed)
-    return _steps(model, prompt, length, (temperature, top_k, top_p), draws)
+    return _steps(model, prompt, length, (temperature, top_k, top_p), draws, reads)
 
 
 def probabilities(
@@ -92,16 +99,19 @@ def draw(chances: Tensor, draws: torch.Generator | None = None) -> Tensor:
 
 
 def _steps(
-    model: Any, prompt: Tensor, length: int, choice: tuple[float, int | None, float | None], draws: Any
+    model: Any,
+    prompt: Tensor,
+    length: int,
+    choice: tuple[float, int | None, float | None],
+    draws: Any,
+    reads: Reads | None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    state: Any = None
     modules = list(model.modules())
     with _inference(modules):
-        for part in prompt.split(max(1, MOST_LOGITS // (len(prompt) * model.config.vocabulary)), dim=1):
-            logits, state = model(part, state, need_state=True)
+        logits, state = _read(model, prompt)
         step = Recurrence(model, len(prompt), state)
     del state  # what attention has read so far is large
-    logits = logits[:, -1]
+    known = prompt.shape[1] - 1  # tokens after the first, which starts
     for left in reversed(range(length)):
         chances = probabilities(logits, *choice)
         tokens = draw(chances, draws)
@@ -109,7 +119,20 @@ def _steps(
         if left:
             # Entered at each step: between two of them the model has the mode that its owner gave it.
             with _inference(modules):
-                logits = step(tokens)
+                made = known + length - 1 - left
+                logits = step(tokens if reads is None else reads(tokens.unsqueeze(1), made).squeeze(1))
+
+
+def _read(model: Any, prompt: Tensor) -> tuple[Tensor, Any]:
+    """The logits after a prompt, and the state. A model that gives its features works out no other logits."""
+    if hasattr(model, "features"):
+        features, states = model.features(prompt)
+        logits, decoder_state = model.decoder.step(features[:, -1], None)
+        return logits, (states, decoder_state)
+    state: Any = None
+    for part in prompt.split(max(1, MOST_LOGITS // (len(prompt) * model.config.output_size)), dim=1):
+        logits, state = model(part, state, need_state=True)
+    return logits[:, -1], state
 
 
 @contextlib.contextmanager
@@ -126,13 +149,13 @@ def _inference(modules: list[nn.Module]) -> Iterator[None]:
             module.training = True
 
 
-def _check_model(model: Any) -> None:
+def _check_model(model: Any, reads_other: bool) -> None:
     config: Any = getattr(model, "config", None)
     if not getattr(config, "vocabulary", 0):
         raise ValueError(
             f"model: expected a model of tokens, with a vocabulary in its config, got a {type(model).__name__} without"
         )
-    if config.decoder != "sequence" or config.output_size != config.vocabulary:
+    if config.decoder != "sequence" or (config.output_size != config.vocabulary and not reads_other):
         raise ValueError(
             f'model: expected decoder "sequence" and a logit for each of {config.vocabulary} tokens at every step, '
             f'got decoder "{config.decoder}" and output_size {config.output_size}'

@@ -42,7 +42,7 @@ def regress(folder: str | Path, sequences: Sequences, *, device: str = "auto") -
 
 def _regress(folder: RunFolder, sequences: Sequences, device: str) -> Numbers:
     check_kind(folder, ACTION, "predicts numbers")
-    inputs = RegressionInput.from_dict(folder.config.task["inputs"])
+    inputs = folder.fact("inputs", RegressionInput.from_dict)
     split, notes = prepare(folder, sequences, inputs)
     found = outputs(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
     check_finite(found, sequences.source)

@@ -62,7 +62,7 @@ def labels(run: RunFolder, options: Options) -> Iterator[Row]:
     check_distinct(wav=options.wav, csv=None if options.csv == PIPE else options.csv, out=options.out)
     if options.follow and options.csv is None:
         raise ValueError("--follow: only a CSV file is followed; a pipe goes on by itself")
-    inputs: dict[str, Any] = run.config.task["inputs"]
+    inputs: dict[str, Any] = run.fact("inputs", dict)
     _check_inputs(run, inputs)
     model = run.load_best(options.device)
     return _of_rows(run, model, inputs, options) if options.csv is not None else _of_sound(run, model, inputs, options)

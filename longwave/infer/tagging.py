@@ -68,7 +68,7 @@ def _tag(folder: RunFolder, sequences: Sequences, device: str) -> Tags:
 
 
 def _inputs(folder: RunFolder) -> TaggingInput:
-    return TaggingInput.from_dict(folder.config.task["inputs"])
+    return folder.fact("inputs", TaggingInput.from_dict)
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,13 @@ class Sampling(OnDevice):
             print(f"seed {choice['seed']}", file=sys.stderr)
 
 
-def continue_text(model: Any, codec: Codec, prompt: str, length: int, **choice: Any) -> Iterator[str]:
+def continue_text(
+    model: Any, codec: Codec, prompt: str, length: int, *, tokenised: bool = False, **choice: Any
+) -> Iterator[str]:
     """The prompt and `length` tokens after it, as text, piece by piece as they are drawn.
 
-    `choice` is what `longwave.generate` takes of temperature, top_k, top_p and seed.
+    Words are joined as in written text, unless `tokenised`. `choice` is what `longwave.generate` takes of temperature,
+    top_k, top_p and seed.
     """
     given = codec.encode(prompt)
     steps = stream(model, torch.tensor([[START, *given]]), length, **choice)
@@ -54,7 +57,7 @@ def continue_text(model: Any, codec: Codec, prompt: str, length: int, **choice: 
         for step, _ in steps:
             yield int(step)
 
-    return codec.decode(tokens())
+    return codec.decode(tokens()) if tokenised else codec.prose(tokens())
 
 
 def write_text(folder: str | Path, prompt: str, length: int, *, device: str = "auto", **choice: Any) -> Iterator[str]:
@@ -84,6 +87,8 @@ class Options(Sampling):
     """Bytes or words to generate."""
     count: int = 1
     """How many texts."""
+    tokenised: bool = False
+    """Words as they are in the data, with a space before each: no punctuation is joined to the word before it."""
 
 
 def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
@@ -92,7 +97,8 @@ def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
     codec, choice = _codec(folder), options.choice()
     model = folder.load_best(options.device)
     for k in range(options.count):
-        text = continue_text(model, codec, options.prompt, options.length, **choice | {"seed": choice["seed"] + k})
+        seeded = choice | {"seed": choice["seed"] + k}
+        text = continue_text(model, codec, options.prompt, options.length, tokenised=options.tokenised, **seeded)
         if k == 0:  # which was not refused
             options.print_seed(choice)
             if unknown := codec.unknown(options.prompt):

@@ -52,7 +52,7 @@ def labelled(folder: RunFolder, texts: Sequence[Any], source: str, device: str) 
     if not texts:
         raise ValueError(f"{source}: expected at least one text, got none")
     settings: Any = folder.config.experiment.task
-    inputs = TokenInput.from_dict(folder.config.task["inputs"])
+    inputs = folder.fact("inputs", TokenInput.from_dict)
     try:
         split, notes = settings.arrange(texts, Vocabulary.from_folder(folder.path))
     except ValueError as error:

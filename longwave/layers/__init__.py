@@ -6,7 +6,9 @@ from longwave.layers.linear_attention import LinearAttention
 from longwave.layers.lssl import LSSL
 from longwave.layers.mixer import MIXERS, Mixer, MixerConfig, make_mixer
 from longwave.layers.recurrent import Recurrent
-from longwave.layers.s4 import DPLR, S4, S4Config
+from longwave.layers.s4 import S4, S4Config
+from longwave.layers.s4d import S4D, S4DConfig
+from longwave.layers.state_space import DPLR
 
 __all__ = [
     "DPLR",
@@ -14,6 +16,7 @@ __all__ = [
     "MIXERS",
     "NORMS",
     "S4",
+    "S4D",
     "Attention",
     "Block",
     "LinearAttention",
@@ -21,5 +24,6 @@ __all__ = [
     "MixerConfig",
     "Recurrent",
     "S4Config",
+    "S4DConfig",
     "make_mixer",
 ]

@@ -11,10 +11,12 @@ from torch import Tensor, nn
 from longwave.ops import checks
 
 
-def check_count(name: str, value: object) -> None:
+def check_count(name: str, value: object, most: int | None = None) -> None:
     """A whole number, at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name}: expected a whole number, at least 1, got {value!r}")
+    if most is not None and value > most:
+        raise ValueError(f"{name}: expected a whole number up to {most}, got {value}")
 
 
 def check_n_ssm(n_ssm: int | None, d_model: int) -> int:
@@ -43,7 +45,7 @@ def check_rate_is_one(rate: float, layer: str) -> None:
     if rate != 1.0:
         raise ValueError(
             f"rate: expected 1.0, because {layer} knows no time between steps, got {rate}; "
-            "resample the input, or take a state space (s4, lssl)"
+            "resample the input, or take a state space (s4, s4d, lssl)"
         )
 
 

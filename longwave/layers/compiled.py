@@ -1,6 +1,7 @@
 """Steps of residual blocks by a backend's own function: for which blocks it serves, and what it reads of them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,8 @@ from torch.nn.modules import module as torch_module
 from longwave import ops
 from longwave.layers.block import Block, Dropout, LayerNorm, MaskedBatchNorm, is_plain
 from longwave.layers.s4 import S4
+from longwave.layers.s4d import S4D
+from longwave.layers.state_space import StateSpaces
 from longwave.ops import Affine, BlockWeights
 
 
@@ -24,7 +27,7 @@ def compiled_steps(blocks: Iterable[nn.Module], rate: float = 1.0) -> Callable[[
 
 def _weights(block: nn.Module, rate: float) -> BlockWeights | None:
     """What the compiled step reads of a block; None if something in it is not what it knows."""
-    if type(block) is not Block or type(block.mixer) is not S4 or type(block.dropout) is not Dropout:
+    if type(block) is not Block or type(block.mixer) not in (S4, S4D) or type(block.dropout) is not Dropout:
         return None
     norm, linear = _norm(block.norm), _linear(block.linear)
     feed_forward = None
@@ -38,7 +41,7 @@ def _weights(block: nn.Module, rate: float) -> BlockWeights | None:
         feed_forward = wide_norm, widen, narrow
     if norm is None or linear is None:
         return None
-    constants = block.mixer.step_constants(rate)
+    constants = cast(StateSpaces, block.mixer).step_constants(rate)
     return BlockWeights(*constants[:3], block.prenorm, norm, linear, feed_forward)
 
 

@@ -3,10 +3,13 @@
 Paper: eq. (3) to (5), with nothing known about A. The kernel is C times the Krylov matrix of A_bar and B_bar, which is
 computed in full: O(N^3 log L + N^2 L) work and O(N L) memory for each system, against S4's O(N + L). Nothing keeps a
 trained A stable.
+
+The paper's ablation of initialisations ("Unconstrained SSMs") has the same layer with a random A, dense or diagonal.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Float
@@ -28,15 +31,18 @@ from longwave.layers.checks import (
     wrong_state,
 )
 from longwave.layers.mixer import MIXERS, StateSpaceConfig
-from longwave.layers.rates import mark_ssm
-from longwave.layers.s4 import initial_log_dt
+from longwave.layers.rates import Trainable, mark_ssm
+from longwave.layers.state_space import initial_log_dt
 from longwave.ops import fft_conv
 from longwave.ops.checks import has_values
-from longwave.ssm import Powers, hippo, response, state_after
+from longwave.ssm import INITS, Powers, hippo, response, state_after
+
+Structure = Literal["dense", "diagonal"]
+GAUSSIAN = "gaussian"  # the initialisation that is drawn at random
 
 
-def krylov(E: Float[Tensor, "S N N"], B_bar: Float[Tensor, "S N"], L: int) -> Float[Tensor, "S N L"]:
-    """The columns B_bar, A_bar B_bar, ... A_bar^(L-1) B_bar with A_bar = I + E, by doubling.
+def krylov(E: Float[Tensor, "S N *N"], B_bar: Float[Tensor, "S N"], L: int) -> Float[Tensor, "S N L"]:
+    """The columns B_bar, A_bar B_bar, ... A_bar^(L-1) B_bar with A_bar = I + E, by doubling; a diagonal E is (S, N).
 
     m columns times A_bar^m are the next m, and (I + E)^2 = I + (2 E + E^2): small E keep the digits of slow modes.
     """
@@ -45,9 +51,20 @@ def krylov(E: Float[Tensor, "S N N"], B_bar: Float[Tensor, "S N"], L: int) -> Fl
         known = columns[..., : L - columns.shape[-1]]
         if known.shape[-1] == 0:
             return columns
-        columns = torch.cat((columns, known + E @ known), dim=-1)
+        more = E @ known if E.ndim > B_bar.ndim else E.unsqueeze(-1) * known
+        columns = torch.cat((columns, known + more), dim=-1)
         if columns.shape[-1] < L:
-            E = 2 * E + E @ E
+            E = 2 * E + (E @ E if E.ndim > B_bar.ndim else E * E)
+
+
+def gaussian(N: int, structure: Structure, sigma: float) -> tuple[Tensor, Tensor]:
+    """A random system: A = sigma / sqrt(N) G or, as its diagonal (N,), sigma g; B (N,); all entries are normal.
+
+    The eigenvalues of such a dense A fill a disc of radius sigma, so that half of its modes grow, the kernel with them
+    by about exp(sigma dt L); those of a diagonal one grow as fast or faster.
+    """
+    A = sigma / math.sqrt(N) * torch.randn(N, N) if structure == "dense" else sigma * torch.randn(N)
+    return A, torch.randn(N)
 
 
 class LSSL(nn.Module):
@@ -55,12 +72,15 @@ class LSSL(nn.Module):
 
     d_model        H, the number of features
     d_state        N, the size of each feature's state (even)
-    init           "legs", "legt" or "lagt" (longwave.ssm.INITS)
+    init           "legs", "legt" or "lagt" (longwave.ssm.INITS); "gaussian": a random A and B of its own in each system
+    structure      "dense" or "diagonal": of A; a diagonal one is real, and starts at random
+    sigma          size of a random A (see `gaussian`)
     bidirectional  two kernels, one for each direction; then there is no state and no step
     n_ssm          S, number of distinct (A, B, dt), each shared by H / S neighbouring features; None: H.
                    A has S N^2 numbers; training holds log2(L) powers of that size, and S N L numbers more
+    dt_per_feature each feature has a dt of its own, whatever shares A and B; then training holds H in place of S
     dt_min, dt_max bounds of the log-uniform distribution that dt starts from
-    trainable      False freezes dt, A and B
+    trainable      False freezes dt, A and B; names, such as ("B", "dt"), freeze the others of these
     """
 
     DT_PARAMETERS = ("log_dt",)
@@ -77,7 +97,10 @@ class LSSL(nn.Module):
         n_ssm: int | None = None,
         dt_min: float = 1e-3,
         dt_max: float = 1e-1,
-        trainable: bool = True,
+        trainable: Trainable = True,
+        structure: Structure = "dense",
+        sigma: float = 0.125,
+        dt_per_feature: bool = False,
     ) -> None:
         super().__init__()
         check_count("d_model", d_model)
@@ -86,15 +109,19 @@ class LSSL(nn.Module):
             raise ValueError(f"d_state: expected an even number, as for S4, got {d_state}")
         n_ssm = check_n_ssm(n_ssm, d_model)
         check_dt_bounds(dt_min, dt_max)
+        _check_structure(structure, init, sigma)
         self.d_model, self.d_state, self.n_ssm, self.init = d_model, d_state, n_ssm, init
-        self.share = d_model // n_ssm  # features of one system
-        self.bidirectional = bidirectional
+        self.systems = d_model if dt_per_feature else n_ssm  # discrete ones
+        self.share = d_model // self.systems  # features of one discrete system
+        self.bidirectional, self.structure = bidirectional, structure
 
-        A, B = hippo(init, d_state)
+        found = [
+            gaussian(d_state, structure, sigma) if init == GAUSSIAN else hippo(init, d_state) for _ in range(n_ssm)
+        ]
         dtype = torch.get_default_dtype()
-        self.log_dt = nn.Parameter(initial_log_dt(n_ssm, dt_min, dt_max))
-        self.A = nn.Parameter(A.to(dtype).repeat(n_ssm, 1, 1))
-        self.B = nn.Parameter(B.to(dtype).repeat(n_ssm, 1))
+        self.log_dt = nn.Parameter(initial_log_dt(self.systems, dt_min, dt_max))
+        self.A = nn.Parameter(torch.stack([A for A, _ in found]).to(dtype))
+        self.B = nn.Parameter(torch.stack([B for _, B in found]).to(dtype))
         mark_ssm(self, trainable)
         self.C = nn.Parameter(torch.randn(*((2,) if bidirectional else ()), d_model, d_state))
         self.D = nn.Parameter(torch.randn(d_model))
@@ -133,7 +160,7 @@ class LSSL(nn.Module):
             K, K_back = K if self.bidirectional else (K, None)
             y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
             if not self.bidirectional and (state is not None or need_state):
-                powers = Powers(E.double(), E.dtype)
+                powers = Powers(self._matrix(E).double(), E.dtype)
                 if state is not None:
                     y = y + self._response(powers, state.to(E.dtype), u.shape[1])
                 if need_state:
@@ -143,9 +170,12 @@ class LSSL(nn.Module):
         return y.to(u.dtype), state if need_state else None
 
     def _discrete(self, rate: float) -> tuple[Tensor, Tensor]:
-        """E = A_bar - I = (I - dt/2 A)^-1 dt A and B_bar = (I - dt/2 A)^-1 dt B of each system."""
-        A, B = self.A.to(self._dtype), self.B.to(self._dtype)
+        """E = A_bar - I = (I - dt/2 A)^-1 dt A and B_bar = (I - dt/2 A)^-1 dt B of each system; E diagonal if A is."""
+        A, B = (x.to(self._dtype).repeat_interleave(self.systems // self.n_ssm, dim=0) for x in (self.A, self.B))
         dt = self.log_dt.to(self._dtype).exp() * rate
+        if self.structure == "diagonal":
+            dt = dt.unsqueeze(-1)
+            return dt * A / (1 - dt / 2 * A), dt * B / (1 - dt / 2 * A)
         identity = torch.eye(self.d_state, dtype=A.dtype, device=A.device)
         # One solve a system: batched solves of large systems deadlock in some builds of the linear-algebra library.
         solved = [
@@ -154,14 +184,18 @@ class LSSL(nn.Module):
         ]
         return torch.stack([s[:, :-1] for s in solved]), torch.stack([s[:, -1] for s in solved])
 
+    def _matrix(self, E: Tensor) -> Tensor:
+        """A_bar - I as a matrix of each system, (S, N, N)."""
+        return torch.diag_embed(E) if self.structure == "diagonal" else E
+
     def _kernel(self, E: Tensor, B_bar: Tensor, L: int) -> Tensor:
-        C = self.C.to(E.dtype).unflatten(-2, (self.n_ssm, self.share))
+        C = self.C.to(E.dtype).unflatten(-2, (self.systems, self.share))
         return (C @ krylov(E, B_bar, L)).flatten(-3, -2)
 
     def _response(self, powers: Powers, state: Tensor, L: int) -> Tensor:
         """What `state` adds to y (B, L, H): one feature of each system after the other, because C is its own."""
-        C = self.C.to(state.dtype).unflatten(0, (self.n_ssm, self.share)).unbind(1)
-        states = state.unflatten(1, (self.n_ssm, self.share)).unbind(2)
+        C = self.C.to(state.dtype).unflatten(0, (self.systems, self.share)).unbind(1)
+        states = state.unflatten(1, (self.systems, self.share)).unbind(2)
         parts = [response(powers, C_i, x_i, L) for C_i, x_i in zip(C, states, strict=True)]
         return torch.stack(parts, dim=2).flatten(1, 2).mT
 
@@ -171,7 +205,7 @@ class LSSL(nn.Module):
         """The state after u (B, H, L): the features of one system are rows of one batch to it."""
 
         def rows(x: Tensor) -> Tensor:
-            return x.unflatten(1, (self.n_ssm, self.share)).movedim(2, 0).flatten(0, 1)
+            return x.unflatten(1, (self.systems, self.share)).movedim(2, 0).flatten(0, 1)
 
         before = None if state is None else rows(state.to(u.dtype))
         x = state_after(powers, B_bar, rows(u), before, None if lengths is None else lengths.repeat(self.share))
@@ -195,9 +229,10 @@ class LSSL(nn.Module):
         self._check_state(state, len(u))
         with without_autocast(u):
             E, B_bar = self._step_constants(rate)
+            E = self._matrix(E)
             signal = u.to(E.dtype)
-            x = state.to(E.dtype).unflatten(1, (self.n_ssm, self.share))
-            driven = B_bar.unsqueeze(1) * signal.unflatten(1, (self.n_ssm, self.share)).unsqueeze(-1)
+            x = state.to(E.dtype).unflatten(1, (self.systems, self.share))
+            driven = B_bar.unsqueeze(1) * signal.unflatten(1, (self.systems, self.share)).unsqueeze(-1)
             x = (x + torch.einsum("bsin,smn->bsim", x, E) + driven).flatten(1, 2)
             y = (self.C.to(E.dtype) * x).sum(-1) + self.D.to(E.dtype) * signal
         return y.to(u.dtype), x
@@ -232,7 +267,7 @@ class LSSL(nn.Module):
         """The settings, as they are written in the constructor."""
         return (
             f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
-            f"n_ssm={self.n_ssm}"
+            f"n_ssm={self.n_ssm}, structure={self.structure!r}, dt_per_feature={self.systems != self.n_ssm}"
         )
 
     def _check_state(self, state: Tensor, batch: int) -> None:
@@ -249,6 +284,24 @@ class LSSL(nn.Module):
 class LSSLConfig(StateSpaceConfig):
     """LSSL: S4 with a dense state matrix."""
 
+    structure: Structure = "dense"
+    """Of the state matrix; a diagonal one is real, and starts at random (init gaussian)."""
+    sigma: float = 0.125
+    """Size of a state matrix that starts at random; the larger, the faster half of its modes grow."""
+    dt_per_feature: bool = False
+    """A step size for each feature, also where features share a state space (n_ssm)."""
+
     def build(self, d_model: int) -> nn.Module:
         """A new layer with these settings."""
         return LSSL(d_model, **vars(self))
+
+
+def _check_structure(structure: str, init: str, sigma: float) -> None:
+    if structure not in get_args(Structure):
+        raise ValueError(f"structure: expected one of {', '.join(get_args(Structure))}, got {structure!r}")
+    if init not in (known := sorted([*INITS, GAUSSIAN])):
+        raise ValueError(f"init: expected one of {', '.join(known)}, got {init!r}")
+    if structure == "diagonal" and init != GAUSSIAN:
+        raise ValueError(f"init: expected {GAUSSIAN} for a diagonal A, since HiPPO's is dense, got {init!r}")
+    if not 0 < sigma < math.inf:
+        raise ValueError(f"sigma: expected a number above 0, got {sigma}")

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
+from longwave.layers.rates import Trainable
 from longwave.registry import Registry
 from longwave.settings import Settings
 
@@ -77,7 +78,7 @@ class StateSpaceConfig(MixerConfig):
     d_state: int = 64
     """States of each feature's state space."""
     init: str = "legs"
-    """Initialisation of the state spaces: legs, legt or lagt."""
+    """Initialisation of the state spaces: legs, legt, lagt, fout, random-nplr; s4d-legs, s4d-lin, s4d-inv."""
     bidirectional: bool = False
     """Look both ways; such a model cannot stream."""
     n_ssm: int | None = None
@@ -86,8 +87,8 @@ class StateSpaceConfig(MixerConfig):
     """Lower bound of the initial dt."""
     dt_max: float = 0.1
     """Upper bound of the initial dt."""
-    trainable: bool = True
-    """Train dt and the matrices of the states; C and D are trained in any case."""
+    trainable: Trainable = True
+    """Train dt, A and B (True), none of them, or those that are named; C and D are trained in any case."""
 
     @property
     def knows_time(self) -> bool:

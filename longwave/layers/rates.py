@@ -6,7 +6,8 @@ warning, at the first step, because the model would train all the same, only to 
 
 import warnings
 import weakref
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
 
 from torch import nn
 from torch.optim import Optimizer
@@ -27,11 +28,23 @@ def ssm_parameters(layer: nn.Module, role: str = "SSM_PARAMETERS") -> dict[str, 
     return {name: layer.get_parameter(name) for name in getattr(layer, role, ())}
 
 
-def mark_ssm(layer: nn.Module, trainable: bool) -> None:
-    """Have optimisers know the SSM parameters of a new layer, and freeze them if they are not to be trained."""
-    for parameter in ssm_parameters(layer).values():
+Part = Literal["A", "B", "dt"]
+Trainable = bool | tuple[Part, ...]  # all of them, none, or those that are named
+
+
+def mark_ssm(layer: nn.Module, trainable: Trainable) -> None:
+    """Have optimisers know the SSM parameters of a new layer, and freeze those that are not to be trained.
+
+    `trainable` is True, False, or names: "A" (all of the state matrix: Lambda, P ...), "B", "dt".
+    """
+    named: Sequence[str] = get_args(Part) if trainable is True else () if trainable is False else trainable
+    if isinstance(named, str) or not set(named) <= set(get_args(Part)):
+        expected = f"True, False, or names out of {', '.join(get_args(Part))} (C and D are trained in any case)"
+        raise ValueError(f"trainable: expected {expected}, got {trainable!r}")
+    for name, parameter in ssm_parameters(layer).items():
         parameter._longwave_ssm = True  # type: ignore[attr-defined]
-        parameter.requires_grad_(trainable)
+        part = "dt" if name in ssm_parameters(layer, "DT_PARAMETERS") else "B" if name == "B" else "A"
+        parameter.requires_grad_(part in named)
 
 
 def _warn_of_plain_optimiser(optimizer: Optimizer, *_: Any) -> None:

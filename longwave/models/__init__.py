@@ -8,6 +8,7 @@ from longwave.models.pretrained import load_model
 from longwave.models.recurrence import Recurrence
 from longwave.models.resnet import ResNet, ResNetConfig
 from longwave.models.sequence import SequenceConfig, SequenceModel
+from longwave.models.unet import UNet, UNetConfig
 from longwave.models.waveform_cnn import WaveformCNN, WaveformCNNConfig
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "SequenceModel",
     "Shift",
     "Spec",
+    "UNet",
+    "UNetConfig",
     "WaveformCNN",
     "WaveformCNNConfig",
     "load_model",

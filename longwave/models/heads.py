@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from longwave.layers.block import valid_steps
 from longwave.layers.checks import check_beside, check_device, check_strided, describe
+from longwave.models.adaptive import NO_TOKEN, AdaptiveEmbedding
 
 if TYPE_CHECKING:
     from longwave.models.sequence import SequenceConfig
@@ -22,8 +23,12 @@ class Encoder(nn.Module):
     def __init__(self, config: "SequenceConfig") -> None:
         super().__init__()
         self.reads_tokens = bool(config.vocabulary)
-        if config.vocabulary:
-            self.values: nn.Module = nn.Embedding(config.vocabulary, config.d_model)
+        if config.vocabulary and config.cutoffs:
+            self.values: nn.Module = AdaptiveEmbedding(
+                config.vocabulary, config.d_model, config.cutoffs, config.dropout
+            )
+        elif config.vocabulary:
+            self.values = nn.Embedding(config.vocabulary, config.d_model)
         else:
             self.values = nn.Linear(config.input_size, config.d_model)
         self.time = nn.Linear(config.time_size, config.d_model, bias=False) if config.time_size else None
@@ -106,6 +111,12 @@ class Decoder(nn.Module):
             return self.linear(x), x if self.kind == "last" else None
         total, count = (_wide(x), _wide(x.new_ones(len(x), 1))) if state is None else (state[0] + x, state[1] + 1)
         return self.linear((total / count).to(x.dtype)), (total, count)
+
+    def nll(self, x: Tensor, y: Tensor) -> Tensor:
+        """-log p(y) in nats for features (B, L, d_model) and tokens y (B, L); 0 where y is -100, no token."""
+        logits = _wide(self.linear(x)).flatten(0, 1)
+        losses = nn.functional.cross_entropy(logits, y.flatten(), ignore_index=NO_TOKEN, reduction="none")
+        return losses.view_as(y)
 
     def _check_state(self, x: Tensor, state: Any) -> None:
         for part in state if isinstance(state, tuple) else (state,):

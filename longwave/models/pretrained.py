@@ -1,14 +1,10 @@
-"""Models on disk: config.json, which says what they are, and model.safetensors. Offline, and nothing is unpickled."""
+"""Models on disk: config.json, which says what they are, and model.safetensors. Nothing is unpickled."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
-from torch import nn
-
 from longwave.data import files
+from longwave.models import hub, weights
 from longwave.models.base import ModelConfig
 
 FORMAT = 2  # of config.json and model.safetensors; 1 had the settings of all mixers beside those of the model
@@ -18,38 +14,47 @@ def save_model(model: Any, folder: str | Path) -> None:
     """Write a model with a `config` into `folder`; each of the two files is written atomically."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    # One entry only: the library writes several in random order, and the same weights should be the same bytes.
-    files.write_bytes(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
+    weights.write(folder / "model.safetensors", model.state_dict())
     settings = model.config.to_dict()
     files.write_json(folder / "config.json", {"format": FORMAT, "model": settings.pop("kind"), "config": settings})
 
 
-def load_model(folder: str | Path) -> Any:
-    """The model that `save_model` wrote, of whatever kind."""
-    folder = Path(folder)
-    config = _read_config(folder / "config.json")
-    try:
-        model: nn.Module = config.build()
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"{folder / 'config.json'}: its settings make no model: {error}") from error
+def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> Any:
+    """The model that `save_model` wrote, of whatever kind; damaged weights are refused.
+
+    `folder` may be the hub's "user/name" (see `hub.find`, also for its keywords: revision, cache_dir, token,
+    local_files_only). Weights are in the dtype that they were saved in; with `as_built`, in that of a model that its
+    settings build.
+    """
+    folder = hub.find(folder, **where)
+    path = folder / "config.json"
+    model = build(_read_config(path), str(path))
     path = folder / "model.safetensors"
+    found, expected = weights.read(path), model.state_dict()
+    for name, tensor in found.items():
+        if name in expected and expected[name].is_floating_point() != tensor.is_floating_point():
+            raise ValueError(f"{path}: {name}: expected {expected[name].dtype}, got {tensor.dtype}")
+        if as_built and name in expected:
+            found[name] = tensor.to(expected[name].dtype)
     try:
-        # Copies, because the file may be replaced while the model lives.
-        weights = {name: tensor.clone() for name, tensor in load_file(path).items()}
-    except (OSError, SafetensorError) as error:
-        raise ValueError(f"{path}: expected the weights of a longwave model, got {error}") from error
-    try:
-        model.load_state_dict(weights, assign=True)  # in the dtype that they were saved in
+        model.load_state_dict(found, assign=True)
     except RuntimeError as error:
         raise ValueError(f"{path}: the weights do not fit the config.json beside them: {error}") from error
     return model
 
 
+def build(config: ModelConfig, where: str) -> Any:
+    """The model of settings; those that make none are refused. `where` is what the message calls them."""
+    try:
+        return config.build()
+    except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise ValueError(f"{where}: its settings make no model: {error}") from error
+
+
 def _read_config(path: Path) -> ModelConfig:
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        content = files.read_json(path)
+    except ValueError as error:
         raise ValueError(f"{path}: expected the config.json of a longwave model, got {error}") from error
     kind = content.get("model") if isinstance(content, dict) else None
     if not isinstance(kind, str):

@@ -35,12 +35,15 @@ class Recurrence:
             # A model that was changed goes by its own step, whatever it is.
             ours = getattr(type(model), "step", None) is SequenceModel.step and is_untouched(model)
             self._blocks = compiled_steps(model.blocks, rate) if ours else None
+            # A model that is no stack of blocks says itself how the library takes its steps.
+            find_run: Any = getattr(model, "compiled_run", None)
+            self._run = None if find_run is None else find_run()
             self.states = states
 
     @property
     def is_compiled(self) -> bool:
         """Whether the compiled library takes the steps, and not `model.step`."""
-        return self._blocks is not None
+        return self._blocks is not None or self._run is not None
 
     @property
     def state(self) -> Any:
@@ -57,11 +60,13 @@ class Recurrence:
         self._states = list(states)
         if self._blocks is not None:
             self._states = [_own(block, s, self.batch) for block, s in zip(self.model.blocks, states, strict=True)]
+        if self._run is not None:
+            self._states = [_copied(state) for state in states]
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
         """The output for x (B, input_size) or tokens (B,)."""
-        if self._blocks is None:
+        if not self.is_compiled:
             y, (self._states, self._decoder_state) = self.model.step(x, self.state, rate=self.rate)
             return y
         y, self._decoder_state = self.model.decoder.step(self.features(x), self._decoder_state)
@@ -72,7 +77,8 @@ class Recurrence:
         """What the decoder would see (B, d_model), for the same x; its own state stays as it is."""
         model = self.model
         if self._blocks is None:
-            z, self._states = model.step_features(x, self._states, rate=self.rate)
+            how = {} if self._run is None else {"run": self._run}
+            z, self._states = model.step_features(x, self._states, rate=self.rate, **how)
             return z
         z = model.encoder(x)
         if z.shape != (self.batch, model.config.d_model):
@@ -88,3 +94,11 @@ def _own(block: Any, state: Tensor, batch: int) -> Tensor:
     block.mixer.check_state(state, batch)
     plain = state.to(torch.complex64).resolve_conj().resolve_neg()
     return plain.clone(memory_format=torch.contiguous_format)
+
+
+def _copied(state: Any) -> Any:
+    """A copy of a state, tensors or tuples of them, that steps may work on."""
+    if isinstance(state, Tensor):
+        return state.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+    parts = [_copied(part) for part in state]
+    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)

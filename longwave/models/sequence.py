@@ -12,9 +12,13 @@ from longwave.layers import MIXERS, NORMS, Block, MixerConfig, S4Config
 from longwave.layers.block import DropoutPlace, valid_steps
 from longwave.layers.checks import advice, check_count, check_device, check_known, describe
 from longwave.models import pretrained
+from longwave.models.adaptive import AdaptiveSoftmax
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
 from longwave.settings import set_by_task
+
+# A damaged config.json would else build for minutes.
+MOST_LAYERS, MOST_FEATURES = 10_000, 1 << 17
 
 
 @MODELS.register("SequenceModel")
@@ -26,6 +30,8 @@ class SequenceConfig(ModelConfig):
     """Features of every layer."""
     n_layers: int = 2
     """Residual blocks."""
+    mixers_per_block: int = 1
+    """Mixers one after the other in each block, each with its norm and residual sum, before the feed-forward."""
     mixer: MixerConfig = field(default_factory=S4Config)
     """What mixes the steps of a sequence in each block; a Transformer is attention with a feed-forward sublayer."""
     norm: Literal["layer", "batch"] = "layer"
@@ -42,6 +48,8 @@ class SequenceConfig(ModelConfig):
     """Gated linear unit behind the position-wise linear layer."""
     feed_forward: int = 0
     """Width of a feed-forward sublayer in each block, 0 for none."""
+    cutoffs: tuple[int, ...] = ()
+    """Tokens (the commonest first) at which bins begin, each with shorter vectors and a softmax of its own."""
     decoder: Literal["mean", "last", "sequence", "forecast"] = "mean"
     """Mean over the steps, the last step, every step, or the last `horizon` steps."""
     window: Literal["none", "last", "standard"] = "none"
@@ -141,15 +149,18 @@ class SequenceModel(nn.Module):
         config = SequenceConfig.of(config, **settings)
         if config.norm not in NORMS:
             raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
-        check_count("d_model", config.d_model)
-        check_count("n_layers", config.n_layers)
+        check_count("d_model", config.d_model, MOST_FEATURES)
+        check_count("n_layers", config.n_layers, MOST_LAYERS)
+        check_count("mixers_per_block", config.mixers_per_block, MOST_LAYERS)
         if config.feed_forward < 0:
             raise ValueError(f"feed_forward: expected a width, or 0 for none, got {config.feed_forward}")
         self.config = config
         self.encoder = Encoder(config)
-        self.blocks = nn.ModuleList(_block(config) for _ in range(config.n_layers))
+        # A block of several mixers is as many of our blocks, of which the last has the feed-forward sublayer.
+        per_block = [0] * (config.mixers_per_block - 1) + [config.feed_forward]
+        self.blocks = nn.ModuleList(_block(config, width) for width in per_block * config.n_layers)
         self.norm = NORMS[config.norm](config.d_model) if config.prenorm else None
-        self.decoder = Decoder(config)
+        self.decoder: Any = _adaptive(config, self.encoder) if config.cutoffs else Decoder(config)
         self.window = Window(config.window, config.horizon if config.decoder == "forecast" else 0)
         if config.window != "none" and (config.decoder != "forecast" or config.input_size != config.output_size):
             raise ValueError(
@@ -188,15 +199,34 @@ class SequenceModel(nn.Module):
                 time = torch.where(valid, time, 0)
         measured = self.window.measure(x, lengths)
         z = self.encoder(self.window.normalise(x, measured, lengths), time, self.window.unknown(x, lengths))
-        states, decoder_state = ([None] * len(self.blocks), None) if state is None else state
-        after = []
-        for block, before in zip(self.blocks, states, strict=True):
-            z, s = block(z, before, lengths=lengths, valid=valid, rate=rate, need_state=need_state)
-            after.append(s)
-        if self.norm is not None:
-            z = self.norm(z, valid)
+        states, decoder_state = (None, None) if state is None else state
+        z, after = self._through_blocks(z, states, lengths=lengths, valid=valid, rate=rate, need_state=need_state)
         y, decoder_state = self.decoder(z, decoder_state, lengths=lengths, valid=valid)
         return self.window.restore(y, measured), (after, decoder_state) if need_state else None
+
+    def features(
+        self, x: Tensor, states: Sequence[Any] | None = None, *, need_state: bool = True
+    ) -> tuple[Tensor, list[Any]]:
+        """What the decoder sees of x (B, L, input_size) or tokens (B, L), and the states of the blocks after it."""
+        return self._through_blocks(self.encoder(x), states, need_state=need_state)
+
+    def nll(self, x: Tensor, y: Tensor, state: Any = None, *, need_state: bool = False) -> tuple[Tensor, Any]:
+        """-log p in nats of the tokens y (B, L) that follow tokens x (B, L), and the state after them if it is wanted.
+
+        Where y is -100 there is no token, and 0. An adaptive softmax does not work out all logits for it.
+        """
+        z, after = self.features(x, None if state is None else state[0], need_state=need_state)
+        return self.decoder.nll(z, y), (after, None) if need_state else None
+
+    def _through_blocks(
+        self, z: Tensor, states: Sequence[Any] | None, *, valid: Tensor | None = None, **settings: Any
+    ) -> tuple[Tensor, list[Any]]:
+        """Blocks and the norm behind them; `settings` are those of a block."""
+        after = []
+        for block, before in zip(self.blocks, states or [None] * len(self.blocks), strict=True):
+            z, s = block(z, before, valid=valid, **settings)
+            after.append(s)
+        return z if self.norm is None else self.norm(z, valid), after
 
     def initial_state(self, batch: int) -> Any:
         """The state before the first step."""
@@ -236,6 +266,24 @@ class SequenceModel(nn.Module):
             z = self.norm(z.unsqueeze(1), None).squeeze(1)
         return z, after
 
+    def chunk_constants(self, longest: int, rate: float = 1.0) -> list[dict[str, Any]]:
+        """What each block derives from its parameters for chunks of up to `longest` steps, to be kept."""
+        mixers: list[Any] = [block.mixer for block in self.blocks]
+        return [
+            {"constants": mixer.chunk_constants(longest, rate)} if hasattr(mixer, "chunk_constants") else {}
+            for mixer in mixers
+        ]
+
+    def chunk_features(
+        self, x: Tensor, states: Sequence[Any], *, rate: float = 1.0, constants: list[dict[str, Any]]
+    ) -> tuple[Tensor, list[Any]]:
+        """Some steps as far as the decoder, (B, L, d_model), and the states of the blocks after them."""
+        z, after = self.encoder(x), []
+        for block, before, kept in zip(self.blocks, states, constants, strict=True):
+            z, s = block(z, before, rate=rate, need_state=True, **kept)
+            after.append(s)
+        return z if self.norm is None else self.norm(z, None), after
+
     def forecast_by_steps(self, x: Tensor, time: Tensor | None = None) -> Tensor:
         """The forecast of a whole window (B, context + horizon, channels) by the recurrence, one step at a time."""
         measured = self.window.measure(x)
@@ -253,15 +301,26 @@ class SequenceModel(nn.Module):
         pretrained.save_model(self, folder)
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Self:
-        """The model that `save_pretrained` wrote; offline, and nothing is unpickled."""
-        model = pretrained.load_model(folder)
+    def from_pretrained(cls, folder: str | Path, **where: Any) -> Self:
+        """The model that `save_pretrained` wrote, or one of the hub, as `load_model` finds it; nothing is unpickled."""
+        model = pretrained.load_model(folder, **where)
         if not isinstance(model, cls):
             raise ValueError(f"{folder}: expected a {cls.__name__}, got a {type(model).__name__}")
         return model
 
 
-def _block(config: SequenceConfig) -> Block:
+def _adaptive(config: SequenceConfig, encoder: Encoder) -> AdaptiveSoftmax:
+    if config.decoder != "sequence" or not config.vocabulary or config.output_size != config.vocabulary:
+        raise ValueError(
+            "cutoffs: an adaptive softmax is over the tokens that follow each step; expected decoder sequence, tokens "
+            f"as input and as many outputs, got decoder {config.decoder}, {config.vocabulary} tokens and "
+            f"{config.output_size} outputs"
+        )
+    embedding: Any = encoder.values
+    return AdaptiveSoftmax(embedding, config.dropout)
+
+
+def _block(config: SequenceConfig, feed_forward: int) -> Block:
     mixer = config.mixer.build(config.d_model)
     return Block(
         mixer,
@@ -272,6 +331,6 @@ def _block(config: SequenceConfig) -> Block:
         dropout_after=config.dropout_after,
         tie_dropout=config.tie_dropout,
         glu=config.glu,
-        feed_forward=config.feed_forward,
+        feed_forward=feed_forward,
         mix_features=not getattr(mixer, "mixes_features", False),
     )

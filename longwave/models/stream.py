@@ -58,7 +58,7 @@ class Stream:
         self._steps = Recurrence(model, batch, rate=rate)
         weight = model.decoder.linear.weight
         self._pooling = POOLINGS[model.config.decoder](hop, window, (batch, model.config.d_model), weight)
-        self._constants: list[dict[str, Any]] | None = None  # of the chunks, by block; derived when first needed
+        self._constants: Any = None  # of the chunks; derived when first needed
 
     @torch.no_grad()
     def push(self, x: Tensor) -> Tensor:
@@ -82,13 +82,12 @@ class Stream:
         if x.shape[1] < SHORTEST:
             return torch.stack([self._steps.features(x[:, k]) for k in range(x.shape[1])], dim=1)
         if self._constants is None:
-            self._constants = [_constants(block.mixer, self.rate) for block in self.model.blocks]
-        z, states = self.model.encoder(x), []
-        for block, before, kept in zip(self.model.blocks, self._steps.states, self._constants, strict=True):
-            z, after = block(z, before, rate=self.rate, need_state=True, **kept)
-            states.append(after)
-        self._steps.states = states
-        return z if self.model.norm is None else self.model.norm(z, None)
+            self._constants = self.model.chunk_constants(LONGEST, self.rate)
+        z: Tensor
+        z, self._steps.states = self.model.chunk_features(
+            x, self._steps.states, rate=self.rate, constants=self._constants
+        )
+        return z
 
     def _check(self, x: Tensor) -> None:
         config = self.model.config
@@ -145,7 +144,9 @@ class Stream:
             with safe_open(str(path), "pt") as file:
                 described = json.loads((file.metadata() or {})["longwave"])
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
-        except (OSError, SafetensorError, KeyError, ValueError) as error:
+                if not isinstance(described, dict):
+                    raise ValueError(f"what is not a state: {described!r:.40}")
+        except (OSError, SafetensorError, KeyError, ValueError, RecursionError) as error:
             raise ValueError(
                 f"{path}: expected the state of a stream, as Stream.save writes it, got {error}"
             ) from error
@@ -174,20 +175,20 @@ class Stream:
         return self._on(copy.deepcopy(self.model, memo))
 
 
-def _constants(mixer: Any, rate: float) -> dict[str, Any]:
-    """What the chunks of a mixer derive from its parameters, if it says so."""
-    return {"constants": mixer.chunk_constants(LONGEST, rate)} if hasattr(mixer, "chunk_constants") else {}
-
-
 def _check_model(model: Any) -> None:
     """Refuse a model that cannot stream, with the reason."""
     config = getattr(model, "config", None)
     if config is None:
         raise ValueError(f"model: expected a model of longwave, such as SequenceModel, got {type(model).__name__}")
-    if not hasattr(model, "blocks") or config.decoder not in POOLINGS:
+    if not hasattr(model, "chunk_features") or config.decoder not in POOLINGS:
         raise ValueError(
             f"model: a {config.kind} takes whole sequences or windows; a SequenceModel that is causal can stream "
             "(--model.kind SequenceModel --model.mixer.no-bidirectional)"
+        )
+    if getattr(config, "cutoffs", ()):
+        raise ValueError(
+            "model: an adaptive softmax (cutoffs) gives log-probabilities of words, one step after the other; take "
+            "longwave.generate, or longwave.models.Recurrence"
         )
     if not config.streams:
         raise ValueError(

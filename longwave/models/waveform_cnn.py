@@ -63,7 +63,7 @@ class WaveformCNN(nn.Module):
         super().__init__()
         config = WaveformCNNConfig.of(config, **settings)
         check_count("width", config.width)
-        check_count("n_layers", config.n_layers)
+        check_count("n_layers", config.n_layers, 30)
         self.config = config
         widths = [config.input_size, *(config.width << k for k in range(config.n_layers))]
         self.convolutions = nn.ModuleList(_conv(a, b) for a, b in pairwise(widths))

@@ -2,6 +2,7 @@
 
     spectrum(Lambda, P, B, C_tilde, dt, L)   -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1
     truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)       C~ = C (I - A_bar^L)
+    power_sum(Lambda, B, C, dt, L, rule)     -> K (D, H, L)                the kernel of a diagonal system (S4D)
     convolve(u, K, D)                        -> y (batch, L, H)            long convolution with K (D, H, L), plus D u
 
 and, for the parts of a block that follow (in float32 and where a backend has them; else torch's own operators):
@@ -13,11 +14,11 @@ and, for the parts of a block that follow (in float32 and where a backend has th
 Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,).
 D is 1, or 2 for a two-sided layer; r is 0, 1 or 2. All tensors of a call have one dtype and one device and any strides;
 the bit that negates a tensor is heeded; of a signal without rows, steps or features nothing comes. `dplr_kernel`,
-`truncated_output_map` and `fft_conv` are the functions of those names in longwave.ssm, by these ops.
+`truncated_output_map`, `diagonal_kernel` and `fft_conv` are the functions of those names in longwave.ssm, by these ops.
 
 Without gradients, and None where the chosen backend has no such thing:
 
-    layer_steps(discrete, C, D)              -> a function (u, state) -> (y, state), a step of an S4 layer
+    layer_steps(discrete, C, D)              -> a function (u, state) -> (y, state), a step of state spaces
     block_steps(blocks)                      -> a function (x, states), a step through residual blocks, in place
 
 backend.py says which backend runs.
@@ -29,6 +30,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, glu, linear
 
+from longwave import ssm
 from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, and torch.ops.longwave)
 from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, find, is_accelerated
 from longwave.ops.checks import check_devices, check_gated_mix
@@ -46,12 +48,14 @@ __all__ = [
     "backend_name",
     "block_steps",
     "convolve",
+    "diagonal_kernel",
     "dplr_kernel",
     "fft_conv",
     "gated_mix",
     "keep_memory",
     "layer_steps",
     "mix",
+    "power_sum",
     "same",
     "spectrum",
     "truncate",
@@ -62,22 +66,43 @@ NARROW = 64  # features up to which a block waits for memory, not for its produc
 
 
 def dplr_kernel(
-    Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, *, C_is_truncated: bool = False
+    Lambda: Tensor,
+    P: Tensor,
+    B: Tensor,
+    C: Tensor,
+    dt: Tensor,
+    L: int,
+    *,
+    C_is_truncated: bool = False,
+    Q: Tensor | None = None,
 ) -> Tensor:
     """K (H, L) of a DPLR system by Algorithm 1, in O(H (M + L)) memory; see longwave.ssm.dplr_kernel.
 
-    All but dt are complex: Lambda, B (H, M), P (r, H, M), C (H, M), or (2, H, M) for two kernels (2, H, L).
+    All but dt are complex: Lambda, B (H, M), P (r, H, M), C (H, M), or (2, H, M) for two kernels (2, H, L). With `Q`,
+    for A = Lambda - P Q^*, it is longwave.ssm's function itself, in plain torch and O(H M L) memory.
     """
+    if Q is not None:
+        return ssm.dplr_kernel(Lambda, P, B, C, dt, L, C_is_truncated=C_is_truncated, Q=Q)
     C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L)
     K_hat = spectrum(_pairs(Lambda), _pairs(P), _pairs(B), _maps(C), dt, L)
     K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
     return K if C.ndim == 3 else K.squeeze(0)
 
 
-def truncated_output_map(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
+def truncated_output_map(
+    Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int, *, Q: Tensor | None = None
+) -> Tensor:
     """C~ = C (I - A_bar^L) of a DPLR system; see longwave.ssm.truncated_output_map. All but dt are complex."""
+    if Q is not None:
+        return ssm.truncated_output_map(Lambda, P, C, dt, L, Q=Q)
     C_tilde = torch.view_as_complex(truncate(_pairs(Lambda), _pairs(P), _maps(C), dt, L))
     return C_tilde if C.ndim == 3 else C_tilde.squeeze(0)
+
+
+def diagonal_kernel(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str = "zoh") -> Tensor:
+    """K (H, L) of a diagonal system; see longwave.ssm.diagonal_kernel. All but dt are complex."""
+    K = power_sum(_pairs(Lambda), _pairs(B), _maps(C), dt, L, rule)
+    return K if C.ndim == 3 else K.squeeze(0)
 
 
 def fft_conv(u: Tensor, K: Tensor, K_back: Tensor | None = None, D: Tensor | None = None) -> Tensor:
@@ -95,6 +120,12 @@ def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor
     """C~ = C (I - A_bar^L); differentiable."""
     C_tilde: Tensor = torch.ops.longwave.truncate(Lambda, P, C, dt, L)
     return C_tilde
+
+
+def power_sum(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str = "zoh") -> Tensor:
+    """K_l = 2 Re(sum_n C_n B_bar_n A_bar_n^l) for l < L, discretised by `rule` (ssm.diagonal); differentiable."""
+    K: Tensor = torch.ops.longwave.power_sum(Lambda, B, C, dt, L, rule)
+    return K
 
 
 def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:

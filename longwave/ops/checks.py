@@ -4,10 +4,13 @@ An address tells the library nothing of the tensor that it belongs to, so all th
 """
 
 from collections.abc import Sequence
+from typing import get_args
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+
+from longwave.ssm.diagonal import Rule
 
 _STRIDED = torch.strided
 
@@ -91,7 +94,30 @@ def check_system(
         check_fits(name, tensor, shape, "Lambda", Lambda)
     if r > 2 or D not in (1, 2):
         raise ValueError(f"expected P of rank 0, 1 or 2 and 1 or 2 output maps, got rank {r} and {D} maps")
-    if M < 1:
+    _check_sizes(Lambda, L)
+
+
+def check_diagonal(
+    Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str, grad: Tensor | None = None
+) -> None:
+    """Refuse a diagonal system whose tensors do not fit together, a length below 1, and an unknown rule."""
+    check_real("Lambda", Lambda, "H, M, 2")
+    check_real("C", C, "D, H, M, 2")
+    (H, M, _), D = Lambda.shape, C.shape[0]
+    shapes = {"Lambda": (Lambda, (H, M, 2)), "B": (B, (H, M, 2)), "C": (C, (D, H, M, 2)), "dt": (dt, (H,))}
+    if grad is not None:
+        shapes["grad"] = grad, (D, H, L)
+    for name, (tensor, shape) in shapes.items():
+        check_fits(name, tensor, shape, "Lambda", Lambda)
+    if D not in (1, 2):
+        raise ValueError(f"expected 1 or 2 output maps, got {D}")
+    if rule not in get_args(Rule):
+        raise ValueError(f"rule: expected one of {', '.join(get_args(Rule))}, got {rule!r}")
+    _check_sizes(Lambda, L)
+
+
+def _check_sizes(Lambda: Tensor, L: int) -> None:
+    if Lambda.shape[1] < 1:
         raise ValueError(f"Lambda: expected at least one state a feature, got {describe(Lambda)}")
     if L < 1:
         raise ValueError(f"L: expected a length of at least 1, got {L}")

@@ -14,6 +14,7 @@ from longwave.ops.backend import BACKENDS, Backend
 from longwave.ops.checks import has_values
 from longwave.ssm.algebra import truncate
 from longwave.ssm.conv import convolve, fft_length, kernel_spectrum
+from longwave.ssm.diagonal import Rule, power_sum
 from longwave.ssm.spectrum import blocks, nodes, spectrum, spectrum_block, widen
 
 
@@ -39,6 +40,14 @@ def truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Te
     """Gradients with respect to Lambda, P, C and dt; the powers are computed again."""
     parameters = [p.detach() for p in (Lambda, P, C, dt)]
     return _pull_back(lambda Lambda, P, C, dt: truncate(Lambda, P, C, dt, L), parameters, grad)
+
+
+def power_sum_backward(
+    grad: Tensor, Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: Rule
+) -> list[Tensor]:
+    """Gradients with respect to Lambda, B, C and dt; the powers are computed again."""
+    parameters = [p.detach() for p in (Lambda, B, C, dt)]
+    return _pull_back(lambda Lambda, B, C, dt: power_sum(Lambda, B, C, dt, L, rule), parameters, grad)
 
 
 def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor) -> list[Tensor]:
@@ -135,6 +144,8 @@ BACKENDS.register("reference")(
             "spectrum_backward": spectrum_backward,
             "truncate": truncate,
             "truncate_backward": truncate_backward,
+            "power_sum": power_sum,
+            "power_sum_backward": power_sum_backward,
             "convolve": convolve,
             "convolve_backward": convolve_backward,
             "activate": activate,

@@ -13,6 +13,7 @@ from longwave.ops.backend import function
 from longwave.ops.checks import (
     check_activation,
     check_convolution,
+    check_diagonal,
     check_gate,
     check_gated_mix,
     check_mix,
@@ -55,6 +56,20 @@ def _truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tenso
 def _truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> list[Tensor]:
     check_system(Lambda, P, C, dt, L, grad=grad)
     return [_plain(t) for t in function("truncate_backward", Lambda)(*_resolved(grad, Lambda, P, C, dt), L)]
+
+
+@torch.library.custom_op("longwave::power_sum", mutates_args=())
+def _power_sum(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str) -> Tensor:
+    check_diagonal(Lambda, B, C, dt, L, rule)
+    return _plain(function("power_sum", Lambda)(*_resolved(Lambda, B, C, dt), L, rule))
+
+
+@torch.library.custom_op("longwave::power_sum_backward", mutates_args=())
+def _power_sum_backward(
+    grad: Tensor, Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str
+) -> list[Tensor]:
+    check_diagonal(Lambda, B, C, dt, L, rule, grad)
+    return [_plain(t) for t in function("power_sum_backward", Lambda)(*_resolved(grad, Lambda, B, C, dt), L, rule)]
 
 
 @torch.library.custom_op("longwave::convolve", mutates_args=())
@@ -151,6 +166,18 @@ def _(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) ->
     return _like(Lambda, P, C, dt)
 
 
+@_power_sum.register_fake
+def _(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str) -> Tensor:
+    check_diagonal(Lambda, B, C, dt, L, rule)
+    return C.new_empty(*C.shape[:2], L)
+
+
+@_power_sum_backward.register_fake
+def _(grad: Tensor, Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str) -> list[Tensor]:
+    check_diagonal(Lambda, B, C, dt, L, rule, grad)
+    return _like(Lambda, B, C, dt)
+
+
 @_convolve.register_fake
 def _(u: Tensor, K: Tensor, D: Tensor) -> Tensor:
     check_convolution(u, K, D)
@@ -226,6 +253,15 @@ def _truncate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return (*torch.ops.longwave.truncate_backward(grad, *ctx.saved_tensors, ctx.L), None)
 
 
+def _save_diagonal(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *tensors, ctx.L, ctx.rule = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _power_sum_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    return (*torch.ops.longwave.power_sum_backward(grad, *ctx.saved_tensors, ctx.L, ctx.rule), None, None)
+
+
 def _save_signal(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
@@ -268,3 +304,4 @@ _gate.register_autograd(_gate_gradients, setup_context=_save_gate)
 _convolve.register_autograd(_convolve_gradients, setup_context=_save_signal)
 _spectrum.register_autograd(_spectrum_gradients, setup_context=_save)
 _truncate.register_autograd(_truncate_gradients, setup_context=_save)
+_power_sum.register_autograd(_power_sum_gradients, setup_context=_save_diagonal)

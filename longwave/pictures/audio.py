@@ -1,11 +1,13 @@
 """Clips of audio: waveforms, and spectrograms."""
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.pictures.style import BLUE
+from longwave.pictures.style import BLUE, as_drawn
 
 COLUMNS = 1000  # of a waveform: of more samples, the highest and lowest of each column are drawn
 SLICES = 200  # of a spectrogram, about
@@ -47,3 +49,27 @@ def show_frames(axes: Any, frames: NDArray[np.floating], seconds: float) -> None
     )
     axes.set_ylabel("MFCC", fontsize=7)
     axes.tick_params(labelsize=7)
+
+
+def draw_sounds(sounds: Mapping[str, NDArray[np.floating]], sampling_rate: int) -> Any:
+    """Sounds (n,) by their names: waveform and spectrogram of each, three in a row."""
+    from matplotlib.figure import Figure
+
+    columns = 3
+    rows = math.ceil(len(sounds) / columns)
+    figure = Figure(figsize=(10, 2.5 * rows), layout="constrained")
+    panels = figure.subplots(2 * rows, columns, squeeze=False, gridspec_kw={"height_ratios": [1, 2] * rows})
+    for axes in panels.flat[:]:
+        axes.axis("off")
+    for place, (name, samples) in enumerate(sounds.items()):
+        row, column = divmod(place, columns)
+        wave, spectrum = panels[2 * row, column], panels[2 * row + 1, column]
+        wave.axis("on")
+        spectrum.axis("on")
+        wave.set_title(as_drawn(name), fontsize=8)
+        show_waveform(wave, samples[:, None], len(samples) / sampling_rate)
+        wave.set_ylim(-1, 1)
+        wave.set_xticklabels([])
+        show_spectrogram(spectrum, samples[:, None], sampling_rate)
+        spectrum.set_xlabel("seconds", fontsize=7)
+    return figure

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, lone_points, short
+from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, lone_points, save, short
+
+LAST_DRAWN = np.datetime64("9900-01-01")
 
 
 def draw_windows(windows: Sequence[tuple[Tensor, ...]], context_shown: int, column: str = "") -> Any:
@@ -45,6 +48,8 @@ def draw_continuation(forecast: Any, path: str | Path) -> None:
     figure = Figure(figsize=(10, 1.2 + 1.8 * len(columns)), layout="constrained")
     context, horizon = len(forecast.known), len(forecast.values)
     with_times = forecast.times is not None and forecast.known_times is not None
+    # matplotlib has no dates beyond the year 9999, and its axis goes on a little after the last.
+    with_times = with_times and forecast.times[-1] < LAST_DRAWN
     before = forecast.known_times if with_times else list(range(-context + 1, 1))
     after = forecast.times if with_times else list(range(1, horizon + 1))
     for place, k in enumerate(columns):
@@ -58,5 +63,4 @@ def draw_continuation(forecast: Any, path: str | Path) -> None:
             axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
     if not with_times:
         axes.set_xlabel("steps from the last row that is given")
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    save(figure, path, dpi=120)

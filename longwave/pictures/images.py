@@ -18,10 +18,32 @@ def draw_completions(originals: NDArray[np.uint8], completions: NDArray[np.uint8
     """A row for each image (n, height, width): itself, the half that was given, its completions (n, copies, ...)."""
     rows = []
     for original, made in zip(originals, completions, strict=True):
-        given = _in_colour(original)
+        given = _in_colour(original).copy()
         given[len(given) // 2 :] = HIDDEN
         rows.append([original, given, *made])
     return _draw_table(rows, ["original", "given", *["completed"] * completions.shape[1]])
+
+
+def draw_bits(images: NDArray[np.uint8], bits: NDArray[np.float64]) -> Any:
+    """Images above maps of the bits of their pixels, those of colours added up; both (n, height, width) or (..., 3)."""
+    from matplotlib.figure import Figure
+
+    of_pixels = bits if bits.ndim == 3 else bits.sum(axis=-1)
+    count = len(images)
+    figure = Figure(figsize=(1.25 * count + 0.6, 2.9), layout="constrained")
+    panels = figure.subplots(2, count, squeeze=False)
+    bound = float(np.quantile(of_pixels, 0.995)) or 1.0  # a few pixels should not darken all others
+    shown: Any = None
+    for column, (image, pixels, values) in enumerate(zip(images, of_pixels, bits, strict=True)):
+        panels[0, column].imshow(_in_colour(image), interpolation="nearest")
+        shown = panels[1, column].imshow(pixels, cmap="magma", vmin=0, vmax=bound, interpolation="nearest")
+        panels[0, column].set_title(f"{values.mean():.2f}", fontsize=8)
+        for axes in panels[:, column]:
+            axes.axis("off")
+    bar = figure.colorbar(shown, ax=panels[1, :].tolist(), aspect=12, pad=0.01)
+    bar.set_label("bits a pixel", fontsize=7)
+    bar.ax.tick_params(labelsize=7)
+    return figure
 
 
 def _draw_table(rows: list[list[NDArray[np.uint8]]], titles: list[str]) -> Any:

@@ -1,4 +1,4 @@
-"""Pictures of what S4 layers remember."""
+"""Pictures of what layers of state spaces remember."""
 
 from pathlib import Path
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from longwave.layers.s4 import S4
-from longwave.pictures.style import check_path
+from longwave.layers.state_space import StateSpaces
+from longwave.pictures.style import check_path, save
 from longwave.ssm import bilinear, hippo
 
 
-def draw_layer(layer: S4, L: int, path: str | Path) -> None:
+def draw_layer(layer: StateSpaces, L: int, path: str | Path) -> None:
     """Two panels: the states' responses to an impulse (the HiPPO basis), and all kernels of the layer, sorted by dt."""
     import matplotlib
 
@@ -60,11 +60,11 @@ def draw_layer(layer: S4, L: int, path: str | Path) -> None:
     ticks = sorted({0, len(K) // 2, len(K) - 1})
     right.set_yticks([t + 0.5 for t in ticks], [f"dt = {dt[t]:.2g}" for t in ticks])
     figure.colorbar(image, ax=right, pad=0.01)
-    figure.savefig(path, dpi=130)
+    save(figure, path, dpi=130)
     pyplot.close(figure)
 
 
-def draw_kernels(layers: dict[str, S4], length: int) -> Any:
+def draw_kernels(layers: dict[str, StateSpaces], length: int) -> Any:
     """All kernels of some layers, each over its largest value, sorted by dt."""
     from matplotlib.figure import Figure
 
@@ -80,7 +80,7 @@ def draw_kernels(layers: dict[str, S4], length: int) -> Any:
     return figure
 
 
-def draw_planes(layers: dict[str, S4], size: tuple[int, int], columns: int = 10) -> Any:
+def draw_planes(layers: dict[str, StateSpaces], size: tuple[int, int], columns: int = 10) -> Any:
     """Some kernels of each layer as images: lag 0 at the top left, a row of the image a row."""
     from matplotlib.figure import Figure
 
@@ -97,7 +97,7 @@ def draw_planes(layers: dict[str, S4], size: tuple[int, int], columns: int = 10)
     return figure
 
 
-def _sorted_kernels(layer: S4, length: int) -> Tensor:
+def _sorted_kernels(layer: StateSpaces, length: int) -> Tensor:
     """(H, length), the largest dt first, each over its largest value; of a two-sided layer, those that look back."""
     with torch.no_grad():
         K = layer.kernel(length)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from longwave.pictures.style import BLUE, GREY
+from longwave.pictures.style import BLUE, GREY, save
 
 
 def draw_rates(scores: Mapping[float, float], name: str, path: str | Path) -> None:
@@ -38,4 +38,4 @@ def draw_rates(scores: Mapping[float, float], name: str, path: str | Path) -> No
         axes.set_ylim(top=min(1.06, axes.get_ylim()[1]))
     axes.grid(axis="y", color="0.9")
     axes.set(xlabel="rate (2: half the sampling frequency, dt doubled)", ylabel=name.replace("_", " "))
-    figure.savefig(path, dpi=130)
+    save(figure, path, dpi=130)

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from longwave.data import files
+
 BLUE, ORANGE, GREY = "#2b6cb0", "#dd6b20", "#4a5568"
 
 
@@ -21,6 +23,14 @@ def check_path(path: str | Path, option: str = "picture") -> None:
     if path.is_dir():
         raise ValueError(f"{option}: {str(path)!r} is a folder; give the name of a file")
     path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def save(figure: Any, path: str | Path, dpi: int) -> None:
+    """Draw a figure into a file, atomically."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with files.atomic(path) as file:
+        figure.savefig(file, format=path.suffix.lstrip(".").lower(), dpi=dpi)
 
 
 def lone_points(values: Any) -> dict[str, Any]:

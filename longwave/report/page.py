@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from longwave.data import files
-from longwave.layers.s4 import S4
+from longwave.layers.state_space import StateSpaces
 from longwave.pictures.kernels import draw_kernels, draw_planes
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn
 from longwave.report.base import REPORTS, Section, image, score_text
@@ -53,7 +53,7 @@ def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, An
 def _kernels(model: Any, task: Task) -> list[Section]:
     """The kernels of the first and of the last S4 layer, if there are any."""
     deep = getattr(model, "model", model)  # without what else a classifier has: its judge
-    layers = [layer for layer in deep.modules() if isinstance(layer, S4)]
+    layers = [layer for layer in deep.modules() if isinstance(layer, StateSpaces)]
     if not layers:
         return []
     shown = {"first layer": layers[0]} | ({"last layer": layers[-1]} if len(layers) > 1 else {})
@@ -89,6 +89,7 @@ def _curves(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 2.6), layout="constrained")
+    metrics = [line for line in metrics if {"epoch", "seconds", "loss", f"valid_{task.goal}"} <= line.keys()]
     epochs, minutes = [line["epoch"] for line in metrics], [line["seconds"] / 60 for line in metrics]
     scores, name = [line[f"valid_{task.goal}"] for line in metrics], task.goal.replace("_", " ")
     panels = figure.subplots(1, 3)

@@ -1,6 +1,7 @@
 """The report of a model of pairs: confusion matrix, scores, pairs in the colours of their attribution."""
 
 import html
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ def _pairs(model: Any, task: PairTask, found: Predictions) -> str:
     split, wrong = task.test, found.wrong(EXAMPLES)
     right = np.flatnonzero(found.predicted == split.labels)
     each = [right[split.labels[right] == label][:EXAMPLES] for label in (1, 0)]  # alternately of both classes
-    shown = wrong + [int(k) for pair in zip(*each, strict=False) for k in pair][: 2 * EXAMPLES - len(wrong)]
+    taken = [int(k) for pair in zip_longest(*each) for k in pair if k is not None]
+    shown = wrong + taken[: 2 * EXAMPLES - len(wrong)]
     count = int((found.predicted != found.labels).sum())
     text = (
         f"<p>{count:,} of {len(split):,} are misclassified. The most confident mistakes, and some that are right; of "

@@ -1,7 +1,8 @@
 """The maths of S4 as pure functions of tensors, in the paper's order and letters."""
 
-from longwave.ssm.chunk import Powers, input_columns, output_rows, response, state_after
+from longwave.ssm.chunk import DiagonalPowers, Powers, input_columns, output_rows, response, state_after
 from longwave.ssm.conv import fft_conv
+from longwave.ssm.diagonal import Rule, diagonal_discrete, diagonal_kernel
 from longwave.ssm.discretize import DiscreteDPLR, bilinear, dplr_bilinear, dplr_step
 from longwave.ssm.hippo import INITS, NPLR, dplr, hippo, nplr
 from longwave.ssm.kernel import dplr_kernel, generating_function_kernel, output_map, power_kernel, truncated_output_map
@@ -9,9 +10,13 @@ from longwave.ssm.kernel import dplr_kernel, generating_function_kernel, output_
 __all__ = [
     "INITS",
     "NPLR",
+    "DiagonalPowers",
     "DiscreteDPLR",
     "Powers",
+    "Rule",
     "bilinear",
+    "diagonal_discrete",
+    "diagonal_kernel",
     "dplr",
     "dplr_bilinear",
     "dplr_kernel",

@@ -6,10 +6,11 @@ States are real here, (re, im) of each stored pair: x (batch, H, N).
 """
 
 import torch
-from jaxtyping import Complex, Float, Float64, Int
+from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
-from longwave.ssm.algebra import minus_identity
+from longwave.ssm.algebra import as_complex, minus_identity
+from longwave.ssm.diagonal import Rule, diagonal_discrete
 
 BLOCK = 64  # T: steps of one block
 
@@ -20,26 +21,31 @@ class Powers:
     Squared in float64 whatever the dtype that is handed out: squaring in float32 loses digits that a state keeps.
     """
 
-    def __init__(self, E: Float64[Tensor, "H N N"], dtype: torch.dtype) -> None:
+    def __init__(self, E: Tensor, dtype: torch.dtype) -> None:
         self._wide, self._narrow, self.dtype = [E], [E.to(dtype)], dtype
 
     @classmethod
-    def of(cls, Lambda: Complex[Tensor, "H M"], P: Complex[Tensor, "r H M"], dt: Float[Tensor, "H"]) -> "Powers":
+    def of(
+        cls,
+        Lambda: Complex[Tensor, "H M"],
+        P: Complex[Tensor, "r H M"],
+        dt: Float[Tensor, "H"],
+        Q: Complex[Tensor, "r H M"] | None = None,
+    ) -> "Powers":
         """The powers of a DPLR system's A_bar, in the dtype of dt."""
-        Lambda_, P_ = (torch.view_as_real(t.resolve_conj()).double() for t in (Lambda, P))
-        return cls(minus_identity(Lambda_, P_, dt.double()), dt.dtype)
+        Lambda_, P_, Q_ = (torch.view_as_real(t.resolve_conj()).double() for t in (Lambda, P, P if Q is None else Q))
+        return cls(minus_identity(Lambda_, P_, dt.double(), Q_), dt.dtype)
 
     def __getitem__(self, j: int) -> Tensor:
         while len(self._wide) <= j:
-            E = self._wide[-1]
-            self._wide.append(2 * E + E @ E)
+            self._wide.append(self._doubled(self._wide[-1]))
             self._narrow.append(self._wide[-1].to(self.dtype))
         return self._narrow[j]
 
     def settled(self, most: int) -> "Powers":
         """All powers that a chunk of `most` steps takes, in the dtype that is handed out alone: to be kept for long."""
         self[most.bit_length() - 1]
-        kept = Powers(self._wide[-1], self.dtype)
+        kept = type(self)(self._wide[-1], self.dtype)
         kept._wide, kept._narrow = self._wide[-1:] * len(self._wide), self._narrow
         return kept
 
@@ -50,17 +56,53 @@ class Powers:
         x = x.movedim(0, 1)  # (H, batch, N)
         for j in range(most.bit_length()):
             moves = (steps.to(x.device) >> j & 1).bool().unsqueeze(-1)
-            x = torch.where(moves, x + x @ self[j].mT, x)
+            x = torch.where(moves, self.move(x, j), x)
         return x.movedim(0, 1)
+
+    def move(self, x: Float[Tensor, "H rows N"], j: int) -> Float[Tensor, "H rows N"]:
+        """A_bar^m x for m = 2^j and each of the states x."""
+        return x + x @ self[j].mT
+
+    def move_rows(self, rows: Float[Tensor, "H rows N"], j: int) -> Float[Tensor, "H rows N"]:
+        """C A_bar^m for m = 2^j and each of the output maps C in `rows`."""
+        return rows + rows @ self[j]
+
+    def _doubled(self, E: Tensor) -> Tensor:
+        return 2 * E + E @ E
+
+
+class DiagonalPowers(Powers):
+    """The same of a diagonal A_bar: E_m (H, M) complex, and products element by element."""
+
+    @classmethod
+    def of_diagonal(cls, Lambda: Complex[Tensor, "H M"], dt: Float[Tensor, "H"], rule: Rule) -> "DiagonalPowers":
+        """The powers of a diagonal system's A_bar, in the dtype of Lambda."""
+        wide = Lambda.to(torch.complex128)
+        return cls(diagonal_discrete(wide, wide, dt.double(), rule).change, Lambda.dtype)
+
+    def move(self, x: Float[Tensor, "H rows N"], j: int) -> Float[Tensor, "H rows N"]:
+        """A_bar^m x for m = 2^j and each of the states x."""
+        return self._moved(x, self[j])
+
+    def move_rows(self, rows: Float[Tensor, "H rows N"], j: int) -> Float[Tensor, "H rows N"]:
+        """C A_bar^m for m = 2^j and each of the output maps C in `rows`."""
+        return self._moved(rows, self[j].conj())  # a row holds 2 conj(C), re and im
+
+    def _moved(self, x: Tensor, E: Tensor) -> Tensor:
+        z = as_complex(x.unflatten(-1, (-1, 2)))
+        return x + torch.view_as_real(E.unsqueeze(1) * z).flatten(-2)
+
+    def _doubled(self, E: Tensor) -> Tensor:
+        return 2 * E + E * E
 
 
 def output_rows(powers: Powers, C_row: Float[Tensor, "H N"], L: int) -> Float[Tensor, "H T N"]:
     """C A_bar^(j+1) for j = 0 ... T-1, the steps of a block of a chunk of L steps."""
     levels = min(BLOCK, L - 1).bit_length() if L > 1 else 0
     rows = C_row.unsqueeze(1)
-    rows = rows + rows @ powers[0]  # (H, 1, N): C A_bar
+    rows = powers.move_rows(rows, 0)  # (H, 1, N): C A_bar
     for j in range(min(levels, BLOCK.bit_length() - 1)):
-        rows = torch.cat((rows, rows + rows @ powers[j]), dim=1)
+        rows = torch.cat((rows, powers.move_rows(rows, j)), dim=1)
     return rows
 
 
@@ -68,7 +110,7 @@ def input_columns(powers: Powers, B_bar: Float[Tensor, "H N"], L: int) -> Float[
     """A_bar^j B_bar for j = 0 ... T-1, the steps of a block of a chunk of L steps."""
     columns = B_bar.unsqueeze(1)
     while columns.shape[1] < min(BLOCK, L):
-        columns = torch.cat((columns, columns + columns @ powers[columns.shape[1].bit_length() - 1].mT), dim=1)
+        columns = torch.cat((columns, powers.move(columns, columns.shape[1].bit_length() - 1)), dim=1)
     return columns
 
 
@@ -86,7 +128,7 @@ def response(
     j = T.bit_length() - 1
     while starts.shape[1] * T < L:
         later = starts.flatten(1, 2)
-        starts = torch.cat((starts, (later + later @ powers[j].mT).unflatten(1, starts.shape[1:3])), dim=1)
+        starts = torch.cat((starts, powers.move(later, j).unflatten(1, starts.shape[1:3])), dim=1)
         j += 1
     out = torch.einsum("hcbn,htn->bhct", starts[:, : -(-L // T)], rows)
     return out.flatten(2)[..., :L]
@@ -118,7 +160,7 @@ def state_after(
     j = T.bit_length() - 1
     while x.shape[1] > 1:
         early, late = x[:, 0::2].flatten(1, 2), x[:, 1::2]
-        x = late + (early + early @ powers[j].mT).view_as(late)
+        x = late + powers.move(early, j).view_as(late)
         j += 1
     x = x.squeeze(1).movedim(0, 1)
     if state is None:

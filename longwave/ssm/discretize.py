@@ -37,21 +37,25 @@ class DiscreteDPLR(NamedTuple):
 
 
 def dplr_bilinear(
-    Lambda: Complex[Tensor, "H M"], P: Complex[Tensor, "r H M"], B: Complex[Tensor, "H M"], dt: Float[Tensor, "H"]
+    Lambda: Complex[Tensor, "H M"],
+    P: Complex[Tensor, "r H M"],
+    B: Complex[Tensor, "H M"],
+    dt: Float[Tensor, "H"],
+    Q: Complex[Tensor, "r H M"] | None = None,
 ) -> DiscreteDPLR:
     """The paper's A_bar = A_1 A_0 and B_bar = 2 A_1 B, multiplied out with Woodbury's identity.
 
     With lambda = Lambda dt/2, p = P sqrt(dt/2), d = 1/(1 - lambda) and W = (I + p^* d p)^-1 (r x r, real):
-    (I - dt/2 A)^-1 = d - d p W p^* d, and A_bar = 2 (I - dt/2 A)^-1 - I.
+    (I - dt/2 A)^-1 = d - d p W p^* d, and A_bar = 2 (I - dt/2 A)^-1 - I. With `Q` each p^* is q^*: A = Lambda - P Q^*.
     """
     half = (dt / 2).unsqueeze(-1)
     lambda_ = Lambda * half
     d = 1 / (1 - lambda_)
-    p = P * half.sqrt()
-    dp, dq = d * p, d * p.conj()
-    gram = 2 * torch.einsum("ihm,jhm->hij", p.conj(), dp).real
+    p, q = (x * half.sqrt() for x in (P, P if Q is None else Q))
+    dp, dq = d * p, d * q.conj()
+    gram = 2 * torch.einsum("ihm,jhm->hij", q.conj(), dp).real
     weighted = torch.einsum("hij,ihm->jhm", inverse_plus_identity(gram).to(dp.dtype), dp)  # sum_i d p_i W_ij
-    through = 2 * torch.einsum("jhm,hm->jh", dq, B).real  # p_j^* d B
+    through = 2 * torch.einsum("jhm,hm->jh", dq, B).real  # q_j^* d B
     B_bar = dt.unsqueeze(-1) * (d * B - (weighted * through.unsqueeze(-1)).sum(0))
     return DiscreteDPLR(2 * lambda_ * d, 4 * weighted, dq, B_bar)
 

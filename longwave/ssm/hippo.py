@@ -1,7 +1,8 @@
-"""HiPPO matrices, their normal-plus-low-rank (NPLR) form, and its diagonal form (DPLR) by a unitary V.
+"""What state spaces start from: HiPPO matrices in normal-plus-low-rank (NPLR) form, and systems given by their modes.
 
-Paper: eq. (2) (HiPPO), Theorem 1 (NPLR) and its proof in appendix C.1. Everything here is float64: initialisation
-happens once, and the layer rounds at the end.
+Paper: eq. (2) (HiPPO), Theorem 1 (NPLR) and its proof in appendix C.1. `dplr` gives each in its diagonal form, by a
+unitary V. Everything here is float64: initialisation happens once, and the layer rounds at the end. docs/hippo.md says
+what each one remembers.
 """
 
 import functools
@@ -20,6 +21,27 @@ class NPLR(NamedTuple):
     A: Tensor
     B: Tensor
     P: Tensor
+
+
+class Modes(NamedTuple):
+    """A = diag(Lambda) - P P^* given by one of each conjugate pair: Lambda (M,), P (r, M), B (M,), all complex."""
+
+    Lambda: Tensor
+    P: Tensor
+    B: Tensor
+
+    def basis(self) -> Complex128[Tensor, "N M"]:
+        """V that makes two neighbouring real states, x and x', of a pair: (x + i x') / sqrt(2)."""
+        M = len(self.Lambda)
+        pair = torch.tensor([1, -1j], dtype=torch.complex128) / math.sqrt(2)
+        return (torch.eye(M, dtype=torch.complex128).unsqueeze(1) * pair.unsqueeze(-1)).flatten(0, 1)
+
+    def real(self) -> NPLR:
+        """The same system on N real states."""
+        V = self.basis()
+        P = 2 * (self.P @ V.mT).real
+        normal = 2 * (V @ torch.diag(self.Lambda) @ V.mH).real
+        return NPLR(normal - P.mT @ P, 2 * (V @ self.B).real, P)
 
 
 def legs(N: int) -> NPLR:
@@ -61,11 +83,65 @@ def lagt(N: int, alpha: float = 0.0, beta: float = 0.0) -> NPLR:
     return NPLR(A, torch.exp(log_binomial), torch.full((1, N), math.sqrt(0.5), dtype=torch.float64))
 
 
-INITS: dict[str, Callable[..., NPLR]] = {"legs": legs, "legt": legt, "lagt": lagt}
+def fout(N: int) -> Modes:
+    """FouT, truncated Fourier: memory of a sliding window of length 1 in cosines and sines. No damping; rank 1.
+
+    Pair n holds those of n + 1/2 cycles a window. Whole cycles would begin with Lambda = 0, a pole on the node z = 1,
+    where gradients have no digits, and with a sine that is 0 (docs/hippo.md).
+    """
+    n = torch.arange(N // 2, dtype=torch.float64)
+    ones = torch.ones(N // 2, dtype=torch.complex128)
+    return Modes(torch.complex(0 * n, math.pi * (2 * n + 1)), math.sqrt(2) * ones.unsqueeze(0), 2 * ones)
+
+
+def random_nplr(N: int) -> Modes:
+    """Lambda = -1/2 + i e^g and P, both random (torch's generator): the form of S4 without HiPPO."""
+    g = torch.randn(N // 2, dtype=torch.float64)
+    P = torch.randn(1, N // 2, dtype=torch.complex128)
+    return Modes(torch.complex(torch.full_like(g, -0.5), g.exp()), P, torch.ones_like(P[0]))
+
+
+def s4d_legs(N: int) -> NPLR:
+    """The normal part of LegS with B/2: with many states it follows slow inputs as LegS does."""
+    A, B, P = legs(N)
+    return NPLR(A + P.T @ P, B / 2, P[:0])
+
+
+def s4d_lin(N: int) -> Modes:
+    """Lambda_n = -1/2 + i pi n, B = 1: cosines and sines of equal spacing, fading at one rate."""
+    return _diagonal(math.pi * torch.arange(N // 2, dtype=torch.float64))
+
+
+def s4d_inv(N: int) -> Modes:
+    """Lambda_n = -1/2 + i N/pi (N/(2n+1) - 1), B = 1: the spectrum of `s4d_legs`, by a formula."""
+    n = torch.arange(N // 2, dtype=torch.float64)
+    return _diagonal(N / math.pi * (N / (2 * n + 1) - 1))
+
+
+def _diagonal(frequency: Tensor) -> Modes:
+    Lambda = torch.complex(torch.full_like(frequency, -0.5), frequency)
+    return Modes(Lambda, Lambda.new_empty(0, len(Lambda)), torch.ones_like(Lambda))
+
+
+INITS: dict[str, Callable[..., NPLR | Modes]] = {
+    "legs": legs,
+    "legt": legt,
+    "lagt": lagt,
+    "fout": fout,
+    "random-nplr": random_nplr,
+    "s4d-legs": s4d_legs,
+    "s4d-lin": s4d_lin,
+    "s4d-inv": s4d_inv,
+}
 
 
 def nplr(name: str, N: int, **parameters: float) -> NPLR:
-    """The initialisation `name` with N states, for example nplr("lagt", 64, beta=0.5)."""
+    """The initialisation `name` with N real states, for example nplr("lagt", 64, beta=0.5)."""
+    system = _initial(name, N, **parameters)
+    return system.real() if isinstance(system, Modes) else system
+
+
+def _initial(name: str, N: int, **parameters: float) -> NPLR | Modes:
     if name not in INITS:
         raise ValueError(f"init: expected one of {', '.join(sorted(INITS))}, got {name!r}")
     if isinstance(N, bool) or not isinstance(N, int) or N < 2 or N % 2:
@@ -82,15 +158,19 @@ def hippo(name: str, N: int, **parameters: float) -> tuple[Float64[Tensor, "N N"
 def dplr(
     name: str, N: int, **parameters: float
 ) -> tuple[Complex128[Tensor, "M"], Complex128[Tensor, "r M"], Complex128[Tensor, "M"], Complex128[Tensor, "N M"]]:
-    """Lambda, P, B, V with A = V (diag(Lambda) - P P^*) V^*: the half of each that has Im(Lambda) > 0.
+    """Lambda, P, B, V with A = V (diag(Lambda) - P P^*) V^*: of each pair the half that has Im(Lambda) >= 0.
 
     The other half is the complex conjugate, so V_full = [V, conj(V)] is N x N and unitary, and B_full = V_full^* B.
     They are on torch's default device, as new tensors are.
     """
     with torch.device("cpu"):  # what is kept for later calls must have numbers, also where the default device is meta
-        kept = _diagonalise(name, N, tuple(sorted(parameters.items())))
+        system = _initial(name, N, **parameters)
+        if isinstance(system, Modes):
+            found = (*system, system.basis())
+        else:
+            found = _diagonalise(name, N, tuple(sorted(parameters.items())))
     device = torch.empty(0).device
-    Lambda, P, B, V = (t.to(device, copy=True) for t in kept)
+    Lambda, P, B, V = (t.to(device, copy=True) for t in found)
     return Lambda, P, B, V
 
 

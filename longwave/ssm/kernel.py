@@ -87,11 +87,13 @@ def output_map(
     C_tilde: Complex[Tensor, "*D H M"],
     dt: Float[Tensor, "H"],
     L: int,
+    *,
+    Q: Complex[Tensor, "r H M"] | None = None,
 ) -> Complex[Tensor, "*D H M"]:
     """C = C~ (I - A_bar^L)^-1, the inverse of `truncated_output_map`, by a dense solve for each feature."""
     _check_rank(P)
     Lambda_, P_, C_ = (_pairs(t).double() for t in (Lambda, P, C_tilde))
-    E_L = power_minus_identity(minus_identity(Lambda_, P_, dt.double()), L)
+    E_L = power_minus_identity(minus_identity(Lambda_, P_, dt.double(), None if Q is None else _pairs(Q).double()), L)
     rows = to_row(C_.reshape(-1, *Lambda.shape, 2))  # (H, D, N)
     # One solve a feature: batched solves of large systems deadlock in some builds of the linear-algebra library.
     solved = [torch.linalg.solve(-E_h.mT, row.mT).mT for E_h, row in zip(E_L.unbind(), rows.unbind(), strict=True)]

@@ -56,6 +56,7 @@ class AudioConfig(ClipTaskConfig):
     """Have all classes count alike, however many clips they have: in the loss, and when weights are chosen."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_least(self, split_seed=0, most_bad=0)
         if self.sampling_rate is not None:
             check_least(self, sampling_rate=1)
@@ -110,7 +111,7 @@ class AudioConfig(ClipTaskConfig):
         longest = self._longest(read.clips, notes)
         task = clip_task("audio", read.clips, labels, rows, inputs, longest=longest, balance=self.balance)
         note_rare_class(np.array(task.counts["train"]), classes, "clips", self.balance, notes)
-        return replace(task, origin=listed.source, notes=tuple(notes))
+        return replace(task, origin=listed.source, notes=tuple(notes), rates=self.rates)
 
     def _splits(
         self, listed: ClipList, kept: Any, labels: Any, classes: tuple[str, ...], notes: list[str]

@@ -3,12 +3,14 @@
 A window w comes in as START, w[0], w[1] ... and is to come out as w[0], w[1], w[2] ... , so the model has to be causal,
 and can generate from START alone. Nothing is carried from window to window: the scores of a split are those of its
 windows side by side, without overlap, and every token counts once.
+
+What comes in may say more than what is to come out, as `Interleaved` does.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -23,6 +25,26 @@ START = 0  # the token before the first
 PADDING = -100  # what a target is where there is none, behind the end of the last window
 
 
+@dataclass(frozen=True)
+class Interleaved:
+    """Values of several channels in turn, which a model reads with their channel: value + 1 + values * channel.
+
+    So no value of any channel is START.
+    """
+
+    channels: int
+    values: int = 256
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens that come in."""
+        return 1 + self.values * self.channels
+
+    def __call__(self, values: Any, first: int) -> Any:
+        """What comes in for values (..., n), an array or a tensor, of which the first has `first` values before it."""
+        return values + 1 + self.values * _like(values, (first + np.arange(values.shape[-1])) % self.channels)
+
+
 @dataclass(frozen=True, eq=False)
 class TokenWindows:
     """Tokens cut into windows of one length."""
@@ -31,6 +53,7 @@ class TokenWindows:
     length: int
     start: int = 0  # where the first window begins
     count: int | None = None  # of windows; None: as many as hold all tokens, the last perhaps cut short
+    reads: Interleaved | None = None  # what comes in for the tokens; None: they themselves
 
     def __len__(self) -> int:
         return math.ceil((len(self.tokens) - self.start) / self.length) if self.count is None else self.count
@@ -40,8 +63,29 @@ class TokenWindows:
         places = self.start + np.asarray(indices, np.int64)[:, None] * self.length + np.arange(self.length)
         there = places < len(self.tokens)
         tokens = self.tokens[np.where(there, places, 0)].astype(np.int64)
-        x = np.concatenate((np.full((len(tokens), 1), START, np.int64), tokens[:, :-1]), axis=1)
-        return {"x": torch.from_numpy(x), "y": torch.from_numpy(np.where(there, tokens, PADDING))}
+        return shifted(tokens, there, self.reads)
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """The tokens that are to be predicted."""
+        return self.tokens
+
+    def cut_elsewhere(self, number: int) -> Self:
+        """The same number of windows, of which the first begins elsewhere."""
+        return replace(self, start=number % self.length)
+
+    def uncut(self) -> Self:
+        """All tokens as one window."""
+        return replace(self, length=len(self.tokens) - self.start, count=1)
+
+
+def shifted(
+    tokens: NDArray[np.int64], there: NDArray[np.bool_], reads: Interleaved | None = None, start: int = START
+) -> Batch:
+    """x, which begins with the token `start`, and y, which is PADDING where no tokens (B, length) are there."""
+    before = tokens[:, :-1] if reads is None else reads(tokens[:, :-1], 0)
+    x = np.concatenate((np.full((len(tokens), 1), start, np.int64), before), axis=1)
+    return {"x": torch.from_numpy(x), "y": torch.from_numpy(np.where(there, tokens, PADDING))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +97,7 @@ class AutoregressiveTask(Task):
     test: TokenWindows
     vocabulary: int  # number of tokens
     unit: str  # what a token is: the bits are those of one
+    reads: Interleaved | None = None  # what comes in for the tokens; None: they themselves
 
     @property
     def spec(self) -> Spec:
@@ -60,7 +105,7 @@ class AutoregressiveTask(Task):
         return Spec(
             input_size=1,
             output_size=self.vocabulary,
-            vocabulary=self.vocabulary,
+            vocabulary=self.vocabulary if self.reads is None else self.reads.vocabulary,
             length=self.length,
             decoders=("sequence",),
             is_causal=True,
@@ -68,8 +113,7 @@ class AutoregressiveTask(Task):
 
     def outcome(self, model: Any, batch: Batch) -> Outcome:
         """The cross-entropy in nats, summed over the tokens; all other scores follow from it."""
-        logits, targets = self._flat(call(model, batch), batch)
-        losses = nn.functional.cross_entropy(logits, targets, ignore_index=PADDING, reduction="none")
+        losses = self.losses(model, batch)
         # The score in float64: a split may have more tokens than float32 can add up.
         return Outcome(losses.sum(), {"loss": (losses.detach().double().sum(), self.count(batch))})
 
@@ -111,9 +155,15 @@ class AutoregressiveTask(Task):
         losses = np.log(counts.sum()) - np.log(counts)
         scores = {}
         for name, split in (("valid", self.valid), ("test", self.test)):
-            share = np.bincount(split.tokens, minlength=self.vocabulary) / len(split.tokens)
+            share = np.bincount(split.targets, minlength=self.vocabulary) / len(split.targets)
             scores[name] = self.reported({"loss": float(share @ losses)})
         return scores
+
+    def losses(self, model: Any, batch: Batch) -> Tensor:
+        """The cross-entropy of each token in nats, (B, length), 0 for padding."""
+        logits, targets = self._flat(call(model, batch), batch)
+        losses = nn.functional.cross_entropy(logits, targets, ignore_index=PADDING, reduction="none")
+        return losses.view_as(batch["y"])
 
     def _flat(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         expected = (*batch["y"].shape, self.vocabulary)
@@ -123,3 +173,8 @@ class AutoregressiveTask(Task):
                 "does the model have the decoder sequence?"
             )
         return output.flatten(0, 1), batch["y"].flatten()
+
+
+def _like(values: Any, numbers: NDArray[Any]) -> Any:
+    """Whole numbers as an array or a tensor, as `values` is."""
+    return torch.from_numpy(numbers).to(values.device) if isinstance(values, Tensor) else numbers

@@ -13,17 +13,17 @@ names that models and training know:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, get_type_hints
 
 import torch
 from torch import Tensor
 
 from longwave.models import Spec
 from longwave.registry import Registry
-from longwave.settings import Settings
+from longwave.settings import Settings, typed
 
 Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, int]]  # scores by name, each as a sum and a count, so that batches add up exactly
@@ -53,6 +53,7 @@ class Outcome(NamedTuple):
 
     loss: Tensor  # the sum of `Task.count` terms
     scores: Sums
+    state: Any = None  # of the model after the batch, where `Task.carried_rows` says that the next one goes on from it
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,11 @@ class TaskInput:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of to_dict, also after a way through JSON."""
-        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return cls(**plain)
+        types = get_type_hints(cls)
+        try:
+            return cls(**{name: typed(value, types.get(name, Any), name) for name, value in values.items()})
+        except TypeError as error:  # one that is missing, or that there is not
+            raise ValueError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,20 @@ class Task(ABC):
         raise ValueError(
             f"rate: the sampling rate of {self.name} cannot be changed; that of sequences of numbers with one label "
             "each can (classify, images, audio)"
+        )
+
+    @property
+    def carried_rows(self) -> int:
+        """Rows of a training batch that go on where those of the batch before ended; 0: examples are independent.
+
+        The examples are then trained on in order, in batches of so many, and `outcome` takes and gives a state, too.
+        """
+        return 0
+
+    def carried(self, split: Split) -> Split:
+        """A split of the task as it is scored if a model's state is carried from window to window."""
+        raise ValueError(
+            f"carry_state: the examples of {self.name} do not follow one another; the windows of a text do"
         )
 
     def judged(self) -> "Task":
@@ -180,6 +198,18 @@ def call(model: Any, batch: Batch) -> Tensor:
         more["rate"] = float(batch["rate"][0])
     output: Tensor = model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"), **more)[0]
     return output.to(torch.promote_types(output.dtype, torch.float32))
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], state: Any) -> Any:
+    """A state with a function of each of its tensors, however it is nested in lists, tuples and dicts."""
+    if isinstance(state, Tensor):
+        return function(state)
+    if isinstance(state, dict):
+        return {key: map_tensors(function, part) for key, part in state.items()}
+    if isinstance(state, list | tuple):
+        parts = [map_tensors(function, part) for part in state]
+        return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
+    return state
 
 
 def batches(split: Split, size: int) -> Iterator[Batch]:

@@ -5,8 +5,9 @@ be, too; or position by position, as the paper's code has it for Speech Commands
 """
 
 import io
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from longwave.models import Spec
 from longwave.tasks import linear
 from longwave.tasks.base import Baselines, Batch, Scores, TaskConfig
 from longwave.tasks.classification import ClassificationTask, ClassifierInput, class_weights, row_weights
+from longwave.tasks.rates import MOST, check_rates
 
 Index = NDArray[np.int64]
 Values = NDArray[np.float32]
@@ -54,6 +56,17 @@ class Scale:
         """x (length, channels), or (n, length, channels)."""
         return np.asarray((x - self.mean) / self.deviation, np.float32)
 
+    def at_rate(self, rate: float, length: int) -> "Scale":
+        """That of clips of `length` samples at 1/rate of the frequency: a position has the numbers of its moment."""
+        if self.mean.ndim == 1 or rate == 1:
+            return self
+        moments, known = rate * np.arange(length), np.arange(len(self.mean))
+
+        def at_moments(values: Values) -> Values:
+            return np.stack([np.interp(moments, known, column) for column in values.T], axis=1).astype(np.float32)
+
+        return Scale(at_moments(self.mean), at_moments(self.deviation))
+
     def to_bytes(self) -> bytes:
         """As an .npz file."""
         file = io.BytesIO()
@@ -78,6 +91,7 @@ class ClipSplit:
     length: int | None = None  # that all get: shorter ones zeros behind their end, longer ones are cut; None: their own
     longest: int | None = None  # beyond which clips of their own length are cut
     weights: NDArray[np.float64] | None = None  # (n,) of the clips in balanced scores
+    rate: float = 1.0  # by which dt is multiplied: 2 for clips that were recorded at half the frequency of training
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -91,7 +105,10 @@ class ClipSplit:
         return own if self.longest is None else np.minimum(own, self.longest)
 
     def batch(self, indices: Sequence[int]) -> Batch:
-        """x (B, longest of the batch, channels), y (B,); where clips keep their lengths also lengths (B,)."""
+        """x (B, longest of the batch, channels), y (B,); where clips keep their lengths also lengths (B,).
+
+        Clips of another sampling rate than that of training say so with rate (B,).
+        """
         index = np.asarray(indices, dtype=np.int64)
         lengths = self.lengths[index]
         x = np.zeros((len(index), int(lengths.max(initial=0)), self.clips.channels), np.float32)
@@ -105,6 +122,8 @@ class ClipSplit:
         batch = {"x": torch.from_numpy(x), "y": torch.from_numpy(self.labels[index])}
         if self.weights is not None:
             batch["weight"] = torch.from_numpy(self.weights[index])
+        if self.rate != 1:
+            batch["rate"] = torch.full((len(index),), self.rate)
         return batch if self.length is not None else batch | {"lengths": torch.from_numpy(lengths)}
 
 
@@ -274,19 +293,40 @@ def scale_of(inputs: ClipInput) -> Scale:
 class ClipTaskConfig(TaskConfig):
     """The settings of a task on audio."""
 
+    rates: tuple[float, ...] = field(default=(), kw_only=True)
+    """Sampling rates to train at, one for each batch: 2 has every second step, and twice the dt; none: as they are."""
+
+    def __post_init__(self) -> None:
+        check_rates(self.rates, "rates")
+
     @property
     def reading(self) -> dict[str, Any]:
         """How new files are read, for `longwave.data.audio.read`."""
         return {"channels": "mix", "most_bad": FEW_BAD}
 
     def arrange(self, clips: Clips, inputs: ClipInput, artifact: Callable[[str], bytes]) -> tuple[ClipSplit, list[str]]:
-        """New clips, at the sampling rate of training, in the form that a trained model sees; and notes.
+        """New clips in the form that a trained model sees, and notes; dt follows if they have another sampling rate.
 
         `artifact` gives the files that the task has left beside the run.
         """
-        return unlabelled(clips, scale_of(inputs)), []
+        return unlabelled(clips, scale_of(inputs), rate=rate_of(clips, inputs)), []
 
 
-def unlabelled(clips: Clips, scale: Scale, length: int | None = None, longest: int | None = None) -> ClipSplit:
-    """New clips, to be classified."""
-    return ClipSplit(clips, np.arange(len(clips)), np.zeros(len(clips), np.int64), scale, length, longest)
+def rate_of(clips: Clips, inputs: ClipInput) -> float:
+    """What dt is multiplied by for clips, by their sampling rate and that of training."""
+    rate = inputs.sampling_rate / clips.sampling_rate
+    if not 1 / MOST <= rate <= MOST:
+        raise ValueError(
+            f"sampling_rate: expected one from 1/{MOST} to {MOST} times the {inputs.sampling_rate:,} Hz of training, "
+            f"got {clips.sampling_rate:,} Hz"
+        )
+    return rate
+
+
+def unlabelled(clips: Clips, scale: Scale, length: int | None = None, rate: float = 1.0) -> ClipSplit:
+    """New clips, to be classified; `length` is in steps of training, and scale that of training."""
+    if length is not None:
+        length = math.ceil(length / rate)
+        scale = scale.at_rate(rate, length)
+    labels = np.zeros(len(clips), np.int64)
+    return ClipSplit(clips, np.arange(len(clips)), labels, scale, length, rate=rate)

@@ -13,6 +13,7 @@ from longwave.data import yearly
 from longwave.data.series import Series
 from longwave.data.statistics import deviation_or_one, mean_and_deviation, standardised
 from longwave.data.times import Times, in_months, step_name
+from longwave.settings import typed
 from longwave.tasks.base import Batch, TaskInput
 
 
@@ -61,6 +62,21 @@ class ForecastInput(TaskInput):
     time_size: int
     step: str | None  # in words; None without times
     yearly: tuple[float, ...] = ()  # the usual course of the year, as `yearly.fit` has it, row by row; none if empty
+
+    def __post_init__(self) -> None:
+        if self.target not in self.columns or min(self.context, self.horizon) < 1 or self.time_size < 0:
+            raise ValueError(
+                f"expected a target among the columns, and steps of context and horizon, got {self.target!r:.40}, "
+                f"{self.context} and {self.horizon}"
+            )
+        self.per_column((self.mean, self.deviation))
+
+    def per_column(self, values: Any) -> NDArray[np.float64]:
+        """(rows, columns) of numbers that have one for each column; others are refused."""
+        rows = np.array(typed(values, tuple[tuple[float, ...], ...], "numbers"), np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.columns):
+            raise ValueError(f"expected numbers for each of {len(self.columns)} columns, got {values!r:.80}")
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; as it once was, if there is no course of the year."""

@@ -67,12 +67,17 @@ SETS = {
 
 
 def load(
-    name: str, augment: bool = False, split_seed: int = 0, data_dir: str | os.PathLike[str] | None = None
+    name: str,
+    augment: bool = False,
+    split_seed: int = 0,
+    data_dir: str | os.PathLike[str] | None = None,
+    train_size: int | None = None,
 ) -> "ImageTask":
     """An image task; its files are looked for in `data_dir`, else $LONGWAVE_DATA, else the user's cache.
 
     One in ten training images, drawn by `split_seed`, is for validation. Pixels are standardised, each channel by the
-    mean and deviation of the images that are left, or by those that were published.
+    mean and deviation of the images that are left, or by those that were published. If not all of these are to be
+    trained on, `train_size` of them are drawn by the same seed.
     """
     if name not in SETS:
         raise ValueError(f"data: there is no image task {name!r}; {nearest(name, SETS)}")
@@ -83,6 +88,10 @@ def load(
     if chosen.grey:
         pixels, test_pixels = grey(pixels), grey(test_pixels)
     train, valid = (_published_split if chosen.published_split else _split)(len(pixels), split_seed)
+    if train_size is not None:
+        if not 1 <= train_size <= len(train):
+            raise ValueError(f"train_size: expected from 1 to {len(train)}, the images to train on, got {train_size}")
+        train = np.sort(train[shuffled(len(train), split_seed)[:train_size]])
     mean, deviation = _statistics(pixels[train])
     if chosen.scale is not None:
         mean, deviation = (chosen.scale[0],), (chosen.scale[1],)
@@ -254,6 +263,8 @@ class ImageConfig(TaskConfig):
     """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
     split_seed: int = 0
     """Seed of the choice of one training image in ten for validation."""
+    train_size: int | None = None
+    """Images to train on, if not all that are left."""
     rates: tuple[float, ...] = ()
     """Sampling rates to train at, one for each batch: 2 has every second pixel, and twice the dt; none: as they are."""
 
@@ -265,7 +276,7 @@ class ImageConfig(TaskConfig):
 
     def build(self, data_dir: Path | None = None) -> ImageTask:
         """The task with its images."""
-        return replace(load(self.data, self.augment, self.split_seed, data_dir), rates=self.rates)
+        return replace(load(self.data, self.augment, self.split_seed, data_dir, self.train_size), rates=self.rates)
 
     def on_random_data(self, rows: int, seed: int = 0) -> ImageTask:
         """The task on random pixels."""

@@ -37,6 +37,7 @@ from longwave.tasks.clips import (
     clip_task,
     everything,
     random_clips,
+    rate_of,
     scale_by_channel,
     scale_by_position,
     scale_of,
@@ -93,6 +94,7 @@ class SpeechCommandsConfig(ClipTaskConfig):
     """What samples in [-1, 1] are multiplied by before MFCC; the authors' code has 2^-15, which hides what is quiet."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_least(self, split_seed=0)
         if not self.scale > 0:
             raise ValueError(f"scale: expected a number above 0, got {self.scale}")
@@ -124,7 +126,7 @@ class SpeechCommandsConfig(ClipTaskConfig):
         paper = {"accuracy": chosen.paper[self.features]} if comparable and self.features in chosen.paper else {}
         scale = self._scale(clips, rows["train"])
         task = self._task(clips, labels, rows, words, scale)
-        return replace(task, origin=str(folder), notes=(*read.notes, *notes), paper=paper)
+        return replace(task, origin=str(folder), notes=(*read.notes, *notes), paper=paper, rates=self.rates)
 
     def on_random_data(self, rows: int, seed: int = 0) -> ClipTask:
         """The task on noise."""
@@ -137,13 +139,19 @@ class SpeechCommandsConfig(ClipTaskConfig):
     def arrange(self, clips: Clips, inputs: ClipInput, artifact: Callable[[str], bytes]) -> tuple[ClipSplit, list[str]]:
         """New clips in the form that a trained model sees, and notes."""
         notes = []
-        if others := int((clips.lengths != LENGTH).sum()):
+        if self.features == "mfcc" and clips.sampling_rate != RATE:
+            raise ValueError(
+                f"sampling_rate: frames of MFCC are made at {RATE:,} Hz, as in training, and cannot be made at "
+                f"{clips.sampling_rate:,} Hz; leave it away, and files are resampled"
+            )
+        if others := int((clips.lengths != clips.sampling_rate).sum()):
             notes.append(f"clips that were filled up with zeros, or cut, to the one second of training: {others:,}")
         if self.features == "mfcc":
             frames = np.concatenate([self._mfcc(clips, k) for k in range(len(clips))])
             lengths = np.full(len(clips), frames_of(LENGTH))
             return unlabelled(Clips(frames, lengths, FRAME_RATE, clips.names), scale_of(inputs), inputs.length), notes
-        return unlabelled(clips, Scale.from_bytes(artifact(POSITIONS)), inputs.length), notes
+        scale, rate = Scale.from_bytes(artifact(POSITIONS)), rate_of(clips, inputs)
+        return unlabelled(clips, scale, inputs.length, rate), notes
 
     # Splits
 

@@ -4,7 +4,7 @@ Takes 0 to 4 of each digit and speaker are the official test set, and the next f
 same in all splits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +40,7 @@ class SpokenDigitsConfig(ClipTaskConfig):
     """Takes of each digit and speaker for validation, behind the five of the official test set."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_least(self, valid_takes=1)
 
     def build(self, data_dir: Path | None = None) -> ClipTask:
@@ -65,7 +66,8 @@ class SpokenDigitsConfig(ClipTaskConfig):
                 )
         mean, deviation = one_scale(read.clips, rows["train"], str(folder))
         inputs = _inputs(mean, deviation)
-        return clip_task("fsdd", read.clips, labels, rows, inputs, origin=str(folder), notes=read.notes)
+        task = clip_task("fsdd", read.clips, labels, rows, inputs)
+        return replace(task, origin=str(folder), notes=read.notes, rates=self.rates)
 
     def on_random_data(self, rows: int, seed: int = 0) -> ClipTask:
         """The task on noise, of the average length."""

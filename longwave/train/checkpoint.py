@@ -53,7 +53,7 @@ def load(folder: Path) -> tuple[dict[str, Any], str | None] | None:
         except Damaged as error:
             note = f"{error}; going on from the checkpoint before it"
     if note is not None:
-        raise Damaged(f"{folder}: no checkpoint is whole; start again without --resume, or with another run folder")
+        raise Damaged(f"{folder}: no checkpoint is whole; train again with --overwrite, or in another folder")
     return None
 
 
@@ -77,6 +77,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise Damaged(f"{path} is damaged")
     try:
         content: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, RuntimeError) as error:
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, ValueError) as error:
         raise Damaged(f"{path} holds something other than tensors and plain values, and was not loaded") from error
+    if not isinstance(content, dict):
+        raise Damaged(f"{path} holds something other than the state of a run")
     return content

@@ -1,8 +1,9 @@
 """The config.json of a run, read without torch, so that a wrong folder is refused at once."""
 
-import json
 from pathlib import Path
 from typing import Any
+
+from longwave.data import files
 
 FORMAT = 2  # 1 had the settings of all mixers beside those of the model
 
@@ -11,8 +12,8 @@ def read(folder: str | Path) -> dict[str, Any]:
     """The content of a run's config.json; a folder that has none, or one of something else, is refused."""
     path = Path(folder) / "config.json"
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        content = files.read_json(path)
+    except ValueError as error:
         raise ValueError(f"{folder}: expected the folder of a run, with a config.json ({error})") from error
     check(content, path)
     found: dict[str, Any] = content

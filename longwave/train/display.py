@@ -1,5 +1,6 @@
 """What a person sees of a run: one live line on a terminal; elsewhere a plain line a minute and one a validation."""
 
+import contextlib
 import sys
 import time
 from types import TracebackType
@@ -52,14 +53,16 @@ class Display:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.live is not None:
-            self.live.stop()
+        with contextlib.suppress(OSError):
+            if self.live is not None:
+                self.live.stop()
 
     def say(self, text: str) -> None:
         """A line that stays."""
         if not self.quiet:
             console = self.live.console if self.live is not None else self.console
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
+            with contextlib.suppress(OSError):  # a terminal that was closed must not end the run
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def expect(self, steps: int) -> None:
         """How many steps there will be, if not all epochs are run."""
@@ -98,4 +101,5 @@ class Display:
         """Before the final scores."""
         if self.live is not None:
             self.live.update(self.bar, description="scoring the best weights")
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()

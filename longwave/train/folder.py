@@ -1,14 +1,16 @@
 """The folder of a run: config.json, metrics.jsonl, result.json, best/ (the best weights), checkpoints/, artifacts."""
 
+import contextlib
 import json
 import math
 import platform
 import shlex
 import shutil
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -17,12 +19,13 @@ from longwave.data import files
 from longwave.experiments import Experiment
 from longwave.models import load_model
 from longwave.tasks.base import Task
-from longwave.train import config_file
+from longwave.train import config_file, lock
 from longwave.train.config_file import FORMAT
 from longwave.train.device import find_device
 
 # What a run writes, besides the files of its task: what `overwrite` replaces.
 FILES = ("config.json", "metrics.jsonl", "result.json", "report.html", "best", "checkpoints")
+T = TypeVar("T")
 REPLACED = ".replaced"  # the files of an earlier run, until those of the new one are there
 
 
@@ -35,6 +38,7 @@ class RunConfig:
     task: dict[str, Any]  # as `Task.describe` gave it
     command: str
     versions: dict[str, str]
+    artifacts: tuple[str, ...] | None = None  # files of the task beside the run; None: an older run does not say
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -45,6 +49,7 @@ class RunConfig:
             "task": self.task,
             "command": self.command,
             "versions": self.versions,
+            "artifacts": None if self.artifacts is None else list(self.artifacts),
         }
 
     @classmethod
@@ -55,13 +60,17 @@ class RunConfig:
             experiment = Experiment.from_dict(content["experiment"], str(path))
         except ValueError as error:
             raise ValueError(f"{error}; written by a newer longwave?") from error
+        for name, kind in {"data_dir": str | None, "task": dict, "command": str, "versions": dict}.items():
+            if name in content and not isinstance(content[name], kind):
+                raise ValueError(f"{path}: {name}: expected what longwave wrote there, got {content[name]!r:.80}")
         data_dir = content.get("data_dir")
         return cls(
             experiment=experiment,
             data_dir=None if data_dir is None else Path(data_dir),
-            task=dict(content.get("task", {})),
-            command=str(content.get("command", "")),
-            versions=dict(content.get("versions", {})),
+            task=content.get("task", {}),
+            command=content.get("command", ""),
+            versions={str(name): str(version) for name, version in content.get("versions", {}).items()},
+            artifacts=None if content.get("artifacts") is None else tuple(map(str, content["artifacts"])),
         )
 
 
@@ -83,12 +92,21 @@ class RunFolder:
             "python": platform.python_version(),
         }
         command = shlex.join(["longwave", *sys.argv[1:]])
-        return cls(path, RunConfig(experiment, data_dir, task.describe(), command, versions))
+        artifacts = tuple(sorted(task.artifacts()))
+        return cls(path, RunConfig(experiment, data_dir, task.describe(), command, versions, artifacts))
 
     @classmethod
     def open(cls, path: str | Path) -> "RunFolder":
         """The folder of a run that was started earlier."""
         return cls(path, RunConfig.from_dict(config_file.read(path), Path(path) / "config.json"))
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[str | None]:
+        """Keep other processes out, and remove what one that was killed has left half-written; gives a note or None."""
+        with lock.hold(self.path) as note:
+            for folder in (self.path, self.path / "best", self.path / "checkpoints"):
+                files.remove_abandoned_parts(folder)
+            yield note
 
     def write_config(self, artifacts: dict[str, bytes], *, overwrite: bool = False) -> None:
         """Write config.json, and beside it what the run needs to be used again.
@@ -96,6 +114,7 @@ class RunFolder:
         The files of an earlier run are moved aside first, if they may be overwritten, and removed when the new ones are
         there. Files that no run wrote stay where they are.
         """
+        check_new(self.path, overwrite)  # once more: another process may have had the folder meanwhile
         self.path.mkdir(parents=True, exist_ok=True)
         aside = self.path / REPLACED
         if overwrite:
@@ -116,22 +135,43 @@ class RunFolder:
         task = task.judged() if self.config.experiment.model.has_judge else task
         before, now = (json.loads(json.dumps(facts)) for facts in (self.config.task, task.describe()))
         for name in ("examples", *task.fingerprint):
-            if before.get(name) and not _is_close(before[name], now[name]):
+            if before.get(name) and not _is_close(before[name], now.get(name)):
                 raise ValueError(
                     f"{self.path}: the data is not what the run was trained on; {name}: expected "
                     f"{before[name]!r:.300}, got {now[name]!r:.300}. Train a new run on it, or use longwave predict"
                 )
         return task
 
+    def fact(self, name: str, read: Callable[[Any], T]) -> T:
+        """What training wrote of its data into config.json under a name, as `read` makes it of plain values."""
+        try:
+            return read(self.config.task[name])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            got = f"no {name}" if isinstance(error, KeyError) and name not in self.config.task else str(error)
+            raise ValueError(
+                f"{self.path / 'config.json'}: task: {name}: expected what training wrote there, got {got}"
+            ) from error
+
     def load_best(self, device: str = "cpu") -> Any:
-        """The model with the best weights, ready to use on a device."""
+        """The model with the best weights, ready to use on a device, in the dtype that its settings build."""
         where = find_device(device)
         if not (self.path / "best").exists():
             raise ValueError(
                 f"{self.path}: there are no weights yet, as the run was stopped before its first validation; go on "
                 f"with longwave train --resume {shlex.quote(str(self.path))}"
             )
-        return load_model(self.path / "best").to(where).eval()
+        return load_model(self.path / "best", as_built=True).to(where).eval()
+
+    def load_best_into(self, model: Any) -> None:
+        """Give the model of the run its best weights."""
+        best = self.load_best()
+        try:
+            model.load_state_dict(best.state_dict())
+        except RuntimeError as error:
+            path = self.path / "best" / "config.json"
+            raise ValueError(
+                f"{path}: expected the model of {self.path / 'config.json'}, got another: {error}"
+            ) from error
 
     def artifact(self, name: str) -> bytes:
         """A file that the task left beside the run."""
@@ -142,27 +182,41 @@ class RunFolder:
 
     def log(self, line: dict[str, Any]) -> None:
         """Add a line to metrics.jsonl."""
-        with open(self.path / "metrics.jsonl", "a") as file:
+        path = self.path / "metrics.jsonl"
+        with files.naming(path), open(path, "a") as file:
             file.write(json.dumps(line) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl; one that a kill cut short is left out, and what follows it."""
-        path = self.path / "metrics.jsonl"
-        lines = []
-        for text in path.read_text().splitlines() if path.exists() else ():
+        """The lines of metrics.jsonl; what is no line of a validation, as a kill leaves it, is left out."""
+        return [line for line in self._logged() if line is not None]
+
+    def _logged(self) -> Iterator[dict[str, Any] | None]:
+        """The lines as they stand; None where one is damaged, or is not of a later step than those before it."""
+        path, last = self.path / "metrics.jsonl", -1
+        for text in path.read_text(errors="replace").splitlines() if path.exists() else ():
             try:
                 line = json.loads(text)
-                line["step"]
-            except (ValueError, KeyError, TypeError):
-                break
-            lines.append(line)
-        return lines
+            except (ValueError, RecursionError):
+                line = None
+            is_whole = isinstance(line, dict) and all(type(value) in (int, float) for value in line.values())
+            if is_whole and isinstance(line.get("step"), int) and line["step"] > last:
+                last = line["step"]
+                yield line
+            else:
+                yield None
 
-    def truncate_metrics(self, step: int) -> None:
-        """Drop what was logged after a checkpoint: it will be logged again."""
+    def truncate_metrics(self, step: int) -> int:
+        """Drop what was logged after a checkpoint; gives how many lines before it were damaged, and are dropped too."""
+        kept, damaged, pending = [], 0, 0
+        for line in self._logged():
+            if line is None:
+                pending += 1
+            elif line["step"] <= step:
+                kept.append(line)
+                damaged, pending = damaged + pending, 0
         if (self.path / "metrics.jsonl").exists():
-            kept = [line for line in self.metrics() if line["step"] <= step]
             files.write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
+        return damaged
 
     def clear(self) -> None:
         """Remove the metrics that an earlier run left."""

@@ -1,19 +1,20 @@
 """The training loop: small, over accelerate, and exact to the bit after a kill.
 
-Everything that the next step depends on is either in the checkpoint (weights, optimiser, random states, position) or
-follows from the seed and the epoch (the order of the examples, how they are augmented). A resumed run therefore repeats
-what it had done since its last checkpoint, bit by bit, and goes on.
+Everything that the next step depends on is either in the checkpoint (weights and their average, optimiser, random
+states, position, and the state that is carried on, if there is one) or follows from the seed and the epoch (the order
+of the examples, how they are augmented). A resumed run therefore repeats what it had done since its last checkpoint,
+bit by bit, and goes on.
 """
 
 import contextlib
+import errno
 import math
 import shlex
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, get_type_hints
 
 import numpy as np
 import torch
@@ -23,15 +24,19 @@ from torch.utils.data import DataLoader, Dataset
 
 from longwave import ops
 from longwave.data.random import shuffled
-from longwave.tasks.base import Batch, Outcome, Scores, Split, Task
-from longwave.train import checkpoint, trackers
+from longwave.models.pretrained import build
+from longwave.settings import typed
+from longwave.tasks.base import Batch, Outcome, Scores, Split, Task, map_tensors
+from longwave.train import checkpoint, lock, signals, trackers
+from longwave.train.average import Average
 from longwave.train.device import find_device, make_accelerator
 from longwave.train.display import Display
 from longwave.train.folder import RunFolder
-from longwave.train.optim import param_groups
+from longwave.train.optim import OPTIMIZERS, param_groups
 from longwave.train.order import epoch_batches, evaluation_batches
 
 MOST_CALIBRATING = 500  # validation examples that a model is calibrated by
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a disk without room answers
 PROBE = 10  # steps that are timed before the others are fitted to the minutes
 
 
@@ -39,8 +44,16 @@ class TrainingError(RuntimeError):
     """A run that cannot go on: the message says why and what to do."""
 
 
+class Diverged(TrainingError):
+    """A run whose loss or score is no longer finite."""
+
+
 class Interrupted(Exception):
-    """Ctrl-C: the run was saved and can go on."""
+    """Ctrl-C, SIGTERM or SIGHUP: the run was saved and can go on."""
+
+    def __init__(self, message: str, number: int = signal.SIGINT) -> None:
+        super().__init__(message)
+        self.exit_code = signals.exit_code(number)
 
 
 @dataclass
@@ -58,8 +71,13 @@ class Position:
     rate: float = 1.0  # the factor that plateaus have left of the learning rate
     seconds: float = 0.0  # of training, without validations
     validating: float = 0.0  # seconds of validations
+    trained: dict[str, list[float]] = field(default_factory=dict)  # sums and counts of scores since a validation
     steps: int | None = None  # of the whole run, as they were fitted to its minutes
     finished: bool = False
+
+    def trained_sums(self) -> Tensor:
+        """The sums and counts of training scores, (1, scores, 2)."""
+        return torch.tensor(list(self.trained.values()), dtype=torch.float64).reshape(1, -1, 2)
 
 
 class ModelOnTask(nn.Module):
@@ -69,9 +87,10 @@ class ModelOnTask(nn.Module):
         super().__init__()
         self.model, self.task = model, task
 
-    def forward(self, batch: Batch) -> Outcome:
-        """Loss and scores of a batch."""
-        return self.task.outcome(self.model, batch)
+    def forward(self, batch: Batch, state: Any = None) -> Outcome:
+        """Loss and scores of a batch; from a state, if one is carried on."""
+        outcome: Callable[..., Outcome] = self.task.outcome
+        return outcome(self.model, batch) if state is None else outcome(self.model, batch, state)
 
 
 class Run:
@@ -98,7 +117,7 @@ class Run:
             )
         ops.keep_memory()
         torch.manual_seed(self.config.seed)  # the same weights in every process
-        self.model: Any = experiment.model.build()
+        self.model: Any = build(experiment.model, f"{folder.path / 'config.json'}: model")
         optim = experiment.optim
         groups = param_groups(
             self.model,
@@ -109,20 +128,40 @@ class Run:
             optim.c_lr,
             decay_norms=optim.decay_norms,
         )
-        optimizer = torch.optim.AdamW(groups)
+        optimizer = OPTIMIZERS[optim.method](groups)
         self.base_rates = [group["lr"] for group in optimizer.param_groups]
         self.module, self.optimizer = self.accelerator.prepare(ModelOnTask(self.model, task), optimizer)
         torch.manual_seed(self.config.seed * 1_000_003 + self.accelerator.process_index)  # dropout of its own in each
+        self.average = Average(self.model, optim.ema)
         self.position = Position()
         self.batches = math.ceil(len(task.train) / self.config.batch_size)
         for part, split in (("training", task.train), ("validation", task.valid), ("test", task.test)):
             if not len(split):
                 raise TrainingError(f"task {task.name}: the {part} set is empty")
             self._lengths(split)  # which refuses a bucket where there are none
+        self._check_carrying()
+        self.carried: dict[int, Any] = {}  # states to go on from, by the first row of the part of the batch
         self.display = Display(quiet or not self.main, self.batches, self.epochs, task.goal)
-        self._interrupted = False
+        self._interrupted = 0  # the signal that came
+        self._saved = time.perf_counter()  # when the last checkpoint was
 
     # Running
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep processes of other runs out of the folder: the main process locks it for all of this one."""
+        with contextlib.ExitStack() as stack:
+            refused = None
+            if self.main:
+                try:
+                    note = stack.enter_context(self.folder.locked())
+                    if note:
+                        self.display.say(f"note: {note}")
+                except lock.Busy as error:
+                    refused = error
+            if any(self._any_process(refused is not None)):
+                raise refused or lock.Busy(f"{self.folder.path}: the main process found another one there")
+            yield
 
     def fit(self, resume: bool) -> dict[str, Any]:
         """Train to the end, then score the best weights on the validation and test sets."""
@@ -131,32 +170,30 @@ class Run:
         elif self.main:
             self._forget()
         try:
-            with self.display, trackers.tracking(self.accelerator, self.experiment):
-                with self._interruptible():
+            with self.display, trackers.tracking(self.accelerator, self.experiment), signals.raised():
+                with signals.handled(self._on_signal):
                     self._train()
                 return self._finish()
-        except KeyboardInterrupt:
-            raise Interrupted(f"stopped; go on from the last checkpoint with: {self._resume_command()}") from None
-
-    @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Ctrl-C ends the run after the step at hand, unless the program around it has plans of its own."""
-        ours = threading.current_thread() is threading.main_thread()
-        if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-            yield
-            return
-        signal.signal(signal.SIGINT, self._on_interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        except KeyboardInterrupt as error:
+            number = getattr(error, "number", signal.SIGINT)
+            message = f"stopped; go on from the last checkpoint with: {self._resume_command()}"
+            raise Interrupted(message, number) from None
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise TrainingError(
+                f"{error}; make room, then go on from the last checkpoint with: {self._resume_command()}"
+            ) from error
 
     def _train(self) -> None:
         at = self.position
         if at.step == 0 and math.isinf(at.best) and self.experiment.model.prepare(self.model, self.task.spec):
+            self.average.start()
             self._validate(self._first_loss())  # what the model starts from may be the best that there will be
         while not at.finished and at.epoch < self.epochs:
             started = time.perf_counter()
+            if at.batch == 0:
+                self.carried = {}
             split = self.task.train_at(at.epoch, self.config.seed)
             for batch, is_ours in self._load(split, self._order(at.epoch)[at.batch :]):
                 loss = self.step(batch, is_ours)
@@ -174,10 +211,14 @@ class Run:
                     self._validate(loss)
                     at.validating += time.perf_counter() - started
                     started = time.perf_counter()
-                if self._sum_over_processes(float(self._interrupted)):
+                is_interrupted, is_late = self._any_process(bool(self._interrupted), self._checkpoint_is_late())
+                if is_interrupted or (is_late and not at.finished):
                     at.seconds += time.perf_counter() - started
                     self._save()
-                    raise Interrupted(f"stopped at step {at.step}; go on with: {self._resume_command()}")
+                    started = time.perf_counter()
+                if is_interrupted:
+                    message = f"stopped at step {at.step}; go on with: {self._resume_command()}"
+                    raise Interrupted(message, self._interrupted or signal.SIGINT)
                 if at.finished:
                     return
             at.seconds += time.perf_counter() - started
@@ -210,8 +251,12 @@ class Run:
             part = {name: values[start : start + rows] for name, values in batch.items()}
             with contextlib.nullcontext() if start + rows >= size else self.accelerator.no_sync(self.module):
                 # Gradients are averaged over the processes, so that each of them brings its sum so many times.
-                loss = self.module(part).loss / terms * (processes if is_ours else 0)
+                outcome = self.module(part, self.carried.get(start))
+                loss = outcome.loss / terms * (processes if is_ours else 0)
                 self.accelerator.backward(loss)
+            if outcome.state is not None:
+                self.carried[start] = outcome.state
+            self._count_scores(outcome, is_ours)
             total += float(loss.detach()) / processes
         total = self._sum_over_processes(total)
         if not math.isfinite(total):
@@ -220,7 +265,20 @@ class Run:
             self.accelerator.clip_grad_norm_(self.module.parameters(), self.experiment.optim.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
+        self.average.update(self.position.step)
         return total
+
+    def _count_scores(self, outcome: Outcome, is_ours: bool) -> None:
+        """Add the scores of a training batch, dropout and all, to those since the last validation."""
+        for name, (total, count) in outcome.scores.items():
+            sums = self.position.trained.setdefault(name, [0.0, 0.0])
+            sums[0] += float(total.detach()) * is_ours
+            sums[1] += count * is_ours
+
+    def _trained_everywhere(self) -> Tensor:
+        """The sums and counts of training scores of every process: (processes, scores, 2)."""
+        gathered: Tensor = self.accelerator.gather(self.position.trained_sums().to(self.accelerator.device))
+        return gathered.cpu()
 
     def _sum_over_processes(self, value: float) -> float:
         """The sum of a number over the processes, which they then agree on."""
@@ -229,15 +287,28 @@ class Run:
         mine = torch.tensor(value, dtype=torch.float64, device=self.accelerator.device)
         return float(self.accelerator.reduce(mine, reduction="sum"))
 
+    def _any_process(self, *flags: bool) -> list[bool]:
+        """Whether each flag is set in any of the processes, on which they then agree."""
+        if self.accelerator.num_processes == 1:
+            return list(flags)
+        mine = torch.tensor(flags, dtype=torch.int64, device=self.accelerator.device)
+        return [bool(count) for count in self.accelerator.reduce(mine, reduction="sum")]
+
+    def _checkpoint_is_late(self) -> bool:
+        """Whether the last checkpoint was so many minutes ago that another is due before the next validation."""
+        return time.perf_counter() - self._saved >= 60 * self.config.checkpoint_minutes
+
     def _factor(self) -> float:
         """The schedule's factor of the base learning rates at this step."""
-        optim, step = self.experiment.optim, self.position.step
-        warm = min(1.0, (step + 1) / optim.warmup) if optim.warmup else 1.0
+        optim, step, warmup = self.experiment.optim, self.position.step, self.experiment.optim.warmup
+        fitted = self.position.steps is not None  # to the minutes, and the schedule with them
+        if fitted and self.steps < self.batches * self.epochs:
+            warmup = min(warmup, self.steps // 10)  # in few minutes it would else never end
+        warm = min(1.0, (step + 1) / warmup) if warmup else 1.0
         if optim.schedule == "cosine":
-            fitted = self.position.steps is not None  # to the minutes, and the schedule with them
             steps = self.steps if fitted or optim.decay_steps is None else optim.decay_steps
-            total = max(1, steps - optim.warmup)
-            progress = min(1.0, max(0, step - optim.warmup) / total)
+            total = max(1, steps - warmup)
+            progress = min(1.0, max(0, step - warmup) / total)
             return warm * 0.5 * (1 + math.cos(math.pi * progress))
         return warm * (self.position.rate if optim.schedule == "plateau" else 1.0)
 
@@ -276,10 +347,21 @@ class Run:
     # Data
 
     def _order(self, epoch: int) -> list[list[int]]:
-        """The batches of an epoch, which follow from seed and epoch alone."""
+        """The batches of an epoch, which follow from seed and epoch alone; in order, if a state is carried on."""
         config, train = self.config, self.task.train
+        if self.task.carried_rows:
+            return evaluation_batches(len(train), config.batch_size)
         lengths = self._lengths(train)
         return epoch_batches(len(train), config.batch_size, config.seed, epoch, lengths, config.bucket)
+
+    def _check_carrying(self) -> None:
+        """Refuse batches whose rows would not be those of the batch before."""
+        rows, processes = self.task.carried_rows, self.accelerator.num_processes
+        if rows and (self.config.batch_size != rows or processes > 1):
+            raise ValueError(
+                f"carry_state: expected batches of all {rows} rows (--loop.batch-size {rows}) in one process, got "
+                f"{self.config.batch_size} in {processes}"
+            )
 
     def _lengths(self, split: Split) -> list[int] | None:
         """The lengths of the examples of a split, if batches are to have rows of similar length."""
@@ -307,10 +389,10 @@ class Run:
             batch_size=None,
             num_workers=self.config.workers,
             generator=torch.Generator().manual_seed(self.config.seed),  # else it would draw from the global one
-            worker_init_fn=_leave_interrupts_to_the_main_process,
+            worker_init_fn=signals.leave_to_the_main_process,
             persistent_workers=False,
         )
-        with _without_interrupts():
+        with signals.held_back():
             loaded = iter(loader)
         for batch, whole in zip(loaded, batches, strict=True):
             yield {name: values.to(self.accelerator.device) for name, values in batch.items()}, rank < len(whole)
@@ -342,6 +424,11 @@ class Run:
         return self.task.reported(means)
 
     def _validate(self, loss: float) -> None:
+        with self.average.in_place_of_weights():
+            self._validate_weights(loss)
+        self._save()
+
+    def _validate_weights(self, loss: float) -> None:
         at, goal = self.position, self.task.goal
         self.display.validating()
         self.module.eval()
@@ -368,17 +455,19 @@ class Run:
             at.finished = True
         lr = self.base_rates[0] * self._factor()
         line = {"step": at.step, "epoch": at.step / self.batches, "loss": loss, "lr": lr, "seconds": at.seconds}
+        trained = zip(at.trained, self._trained_everywhere().sum(0).tolist(), strict=True)
+        line |= {f"train_{name}": total / count for name, (total, count) in trained if count}
         line |= {f"valid_{name}": v for name, v in scores.items()}
+        at.trained = {}
         if self.main:
             self.folder.log(line)
         self.accelerator.log(line, step=at.step)
         self.display.validated(at.step, loss, scores[goal], better)
-        self._save()
 
     def _finish(self) -> dict[str, Any]:
         """Scores of the best weights, and the run's summary."""
         self.accelerator.wait_for_everyone()
-        self.model.load_state_dict(self.folder.load_best().state_dict())
+        self.folder.load_best_into(self.model)
         self.display.testing()
         parts: dict[str, Any] = getattr(self.model, "parts", {})
         return {
@@ -400,7 +489,7 @@ class Run:
     # Saving
 
     def _save(self) -> None:
-        random = self._random_states()
+        random, trained = self._random_states(), self._trained_everywhere()
         if self.main:
             checkpoint.save(
                 self.folder.path / "checkpoints",
@@ -410,9 +499,13 @@ class Run:
                     "optimizer": self.optimizer.state_dict(),
                     "scaler": None if self.accelerator.scaler is None else self.accelerator.scaler.state_dict(),
                     "random": random,
+                    "trained": trained,
+                    "average": self.average.state_dict(),
+                    "carried": self.carried,
                 },
             )
         self.accelerator.wait_for_everyone()
+        self._saved = time.perf_counter()
 
     def _random_states(self) -> Tensor:
         """The state of the generator that dropout draws from, in every process: (processes, bytes)."""
@@ -448,22 +541,68 @@ class Run:
         if note and self.main:
             checkpoint.set_damaged_aside(self.folder.path / "checkpoints")
             self.display.say(note)
-        self.position = Position(**content["position"])
+        try:
+            self._restore(content)
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+            raise ValueError(
+                f"{self.folder.path / 'checkpoints'}: the checkpoint is not one of this run ({type(error).__name__}: "
+                f"{error}); train again with --overwrite, or in another folder"
+            ) from error
+        self._check_best()
+        if self.main:
+            damaged = self.folder.truncate_metrics(self.position.step)
+            if damaged:
+                self.display.say(f"note: {damaged} lines of metrics.jsonl were damaged, and are left out")
+            self.display.say(f"going on at step {self.position.step}")
+
+    def _restore(self, content: dict[str, Any]) -> None:
+        """Put everything in the state that a checkpoint has."""
+        types = get_type_hints(Position)
+        self.position = Position(**{k: typed(v, types.get(k), k) for k, v in content["position"].items()})
+        if not 0 <= self.position.batch <= self.batches:
+            raise ValueError(f"batch {self.position.batch} of an epoch of {self.batches}")
+        # Each process goes on with the sums of its own: added up in another order they would differ in the last digit.
+        # An older checkpoint has the sums of all in its position.
+        trained, names = content.get("trained", self.position.trained_sums()), list(self.position.trained)
+        if len(trained) != self.accelerator.num_processes:
+            trained = torch.stack([trained.sum(0) * self.main])
+        mine = trained[self.accelerator.process_index % len(trained)]
+        self.position.trained = dict(zip(names, mine.tolist(), strict=True))
         self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
         if self.accelerator.scaler is not None and content.get("scaler"):
             self.accelerator.scaler.load_state_dict(content["scaler"])
+        self.average.load_state_dict(content.get("average", {}))
+        device = self.accelerator.device
+        self.carried = map_tensors(lambda t: t.to(device), content.get("carried", {}))
         self._restore_random_states(content["random"])
-        if self.main:
-            self.folder.truncate_metrics(self.position.step)
-            self.display.say(f"going on at step {self.position.step}")
+
+    def _check_best(self) -> None:
+        """Refuse to go on to an end at which the best weights would be found lost, unless the checkpoint has them."""
+        at, folder = self.position, self.folder.path
+        if math.isinf(at.best):
+            return
+        try:
+            with torch.random.fork_rng(devices=[]):  # a new model draws its weights, and dropout must not notice
+                self.folder.load_best()
+        except ValueError as error:
+            if at.best_step != at.step:
+                raise ValueError(
+                    f"{error}. The best weights, of step {at.best_step}, are lost, and the checkpoint is of step "
+                    f"{at.step}: restore {folder / 'best'} from a copy, or train again with --overwrite"
+                ) from error
+            if self.main:
+                with self.average.in_place_of_weights():
+                    self.model.save_pretrained(folder / "best")
+                self.display.say(f"note: {error}; the checkpoint has the same weights, and they are written again")
+        self.accelerator.wait_for_everyone()
 
     def _fail(self, what: str, batch: Batch | None = None) -> None:
         lr = self.base_rates[0] * self._factor()
         parameters = list(self.model.named_parameters())
         bad = [n for n, p in parameters if not _finite(p)]
         # Weights come first: once one of them is bad, so is every gradient. Then the data, which spoils them all too.
-        bad += [f"{n} of the batch, so look at the data" for n, v in (batch or {}).items() if not _finite(v)]
+        bad += [f"{n} of the batch{_where(v)}, so look at the data" for n, v in (batch or {}).items() if not _finite(v)]
         if not bad:
             gradients = [f"the gradient of {n}" for n, p in parameters if p.grad is not None and not _finite(p.grad)]
             size, largest = max((float(p.detach().abs().max()), n) for n, p in parameters)
@@ -471,7 +610,7 @@ class Run:
         folder = self.folder.path / "checkpoints"
         is_there = (folder / checkpoint.LAST).exists()
         kept = f"The last good checkpoint is kept in {folder}" if is_there else "There was no checkpoint yet"
-        raise TrainingError(
+        raise Diverged(
             f"{what} at step {self.position.step} (learning rate {lr:.2g}); first bad: {bad[0]}. {kept}. "
             "A smaller --optim.lr or --optim.clip 1 often helps"
         )
@@ -479,11 +618,13 @@ class Run:
     def _resume_command(self) -> str:
         return f"longwave train --resume {shlex.quote(str(self.folder.path))}"
 
-    def _on_interrupt(self, *_: Any) -> None:
-        if self._interrupted:
-            raise KeyboardInterrupt  # a second Ctrl-C means now
-        self._interrupted = True
-        self.display.say("stopping after this step (Ctrl-C again: at once)")
+    def _on_signal(self, number: int, frame: Any) -> None:
+        if self._interrupted and number == signal.SIGINT:
+            raise KeyboardInterrupt  # a second Ctrl-C means now; others may come twice, from a shell and the system
+        if not self._interrupted:
+            name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+            self.display.say(f"{name}: stopping after this step (Ctrl-C again: at once)")
+        self._interrupted = self._interrupted or number
 
     @property
     def main(self) -> bool:
@@ -506,25 +647,10 @@ class _Indexed(Dataset[Batch]):
         return len(self.split)
 
 
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back for a moment; processes that start meanwhile never get it.
-
-    Else it could reach a loader's process before that has said that it ignores it.
-    """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _leave_interrupts_to_the_main_process(worker: int) -> None:
-    """Ctrl-C reaches every process of a terminal; it is for the main one to end the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _where(values: Tensor) -> str:
+    """Which row of a batch, and which step of it, has the first number that is not finite."""
+    row, *rest = (~torch.isfinite(values)).nonzero()[0].tolist()
+    return f", row {row}" + (f", step {rest[0]}" if rest else "")
 
 
 def _finite(values: Tensor) -> bool:

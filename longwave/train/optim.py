@@ -1,11 +1,16 @@
-"""Parameter groups: SSM parameters want a lower learning rate and no weight decay."""
+"""Optimisers by name, and parameter groups: SSM parameters want a lower learning rate and no weight decay."""
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
 from longwave.layers.block import Block, MaskedBatchNorm
 from longwave.layers.rates import ssm_parameters
+from longwave.train.lamb import Lamb
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "lamb": Lamb}
 
 NORMS = (nn.LayerNorm, MaskedBatchNorm)
 

@@ -9,6 +9,7 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
 from longwave.experiments import Experiment
 from longwave.registry import nearest
+from longwave.settings import flat
 
 
 def check(tracker: str | None) -> None:
@@ -27,7 +28,7 @@ def tracking(accelerator: Accelerator, experiment: Experiment) -> Iterator[None]
     if experiment.loop.tracker is None:
         yield
         return
-    accelerator.init_trackers(experiment.name, config=_flat(experiment.to_dict()))
+    accelerator.init_trackers(experiment.name, config=_plain(experiment))
     try:
         yield
     finally:
@@ -35,12 +36,7 @@ def tracking(accelerator: Accelerator, experiment: Experiment) -> Iterator[None]
             tracker.finish()
 
 
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def _plain(experiment: Experiment) -> dict[str, Any]:
     """Settings by their dotted names, as numbers and strings, which is what every tracker takes."""
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value if isinstance(value, int | float | str) else str(value)
-    return flat
+    named = flat(experiment.to_dict())
+    return {name: value if isinstance(value, int | float | str) else str(value) for name, value in named.items()}

@@ -5,7 +5,19 @@ import json
 
 import pytest
 
-from longwave.bench import accuracy, attention, generation, kernel, layer, lssl, step, stream, train
+from longwave.bench import (
+    accuracy,
+    attention,
+    complexity,
+    generation,
+    kernel,
+    layer,
+    lssl,
+    paper_size,
+    step,
+    stream,
+    train,
+)
 from longwave.experiments import EXPERIMENTS
 
 
@@ -17,7 +29,7 @@ class TinyExperiments:
         return dataclasses.replace(
             found,
             task=dataclasses.replace(found.task, length=12),
-            model=dataclasses.replace(found.model, d_model=4, n_layers=1),
+            model=dataclasses.replace(found.model, d_model=4, n_layers=1, cutoffs=found.model.cutoffs[:1]),
             loop=dataclasses.replace(found.loop, batch_size=5),
         )
 
@@ -25,13 +37,19 @@ class TinyExperiments:
 TINY = {
     accuracy: {"LENGTHS": ((17, 3), (32, 3)), "N": 8},
     attention: {"WIDTH": 8, "D_ATTENTION": 8, "D_STATE": 8, "LAYERS": 1, "LENGTHS": (16, 32)},
+    complexity: {
+        **{"BASE": {"L": 16, "B": 2, "H": 8}, "SIZES": {"L": (16, 32), "B": (1, 2), "H": (8, 16)}, "REPEATS": 1},
+        **{"QUICK_SIZES": {"L": (8, 16), "B": (2, 4), "H": (8, 16)}, "QUICK_REPEATS": 1},
+    },
     generation: {
         **{"WIDTH": 8, "LAYERS": 1, "FEED_FORWARD": 16, "POINTS": 3, "BATCHES": (2, 1)},
         **{"SHAPES": {"cifar": (40, 16), "words": (40, 30)}, "TURNS": {2: (1, 2), 1: (2, 2)}},
+        "PAPER_SHAPES": {"wikitext103": (40, 267_735)},
     },
     kernel: {"H": 2, "N": 8, "LENGTHS": (16, 32)},
     layer: {"H": 2, "N": 8, "SHAPES": ((2, 16), (1, 32)), "GROWTH_EXPONENTS": range(4, 7), "STEPS": (10, 20)},
     lssl: {"L": 32, "DIMENSIONS": (8, 16)},
+    paper_size: {"EXPERIMENTS": TinyExperiments()},
     step: {"EXPERIMENTS": TinyExperiments()},
     stream: {
         **{"MODELS": {"tiny": (1, 8)}, "D_STATE": 4, "CHUNKS": (0.001, 0.02), "HOP": 160, "WINDOW": 1600, "RATE": 8000},

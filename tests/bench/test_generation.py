@@ -79,6 +79,24 @@ def test_without_transformers_the_notes_say_what_to_install():
 
 
 @pytest.mark.usefixtures("tiny")
+def test_the_paper_s_size_is_measured_with_its_own_model_and_batches():
+    """With its blocks and adaptive softmax over all words, if narrower here; GPT-2 is named as missing."""
+    bench = GenerationBench(paper_size=True, batches=(2,))
+    result = bench.run(lambda text: None)
+    (case,) = result["tables"]
+    assert (case["shape"], case["batch"], list(case["models"])) == ("wikitext103", 2, ["s4-paper"])
+    row = case["models"]["s4-paper"]
+    assert row["parameters"] > 267_735
+    assert row["state_bytes_first"] == row["state_bytes_last"] == 2 * 2 * 4 * 32 * 8  # two mixers in a block
+    (table,) = bench.tables(result)
+    assert table.rows[0][0] == "S4, the paper's"
+    assert 'GPT-2, the paper\'s: not measured: pip install "longwave[bench]" brings GPT-2' in table.notes
+    assert (result["layers"], result["d_model"], result["heads"]) == (16, 1024, 8)
+    with pytest.raises(ValueError, match=r"batches: expected numbers from 1 on, got \(4, 0\)"):
+        GenerationBench(batches=(4, 0)).check()
+
+
+@pytest.mark.usefixtures("tiny")
 def test_what_does_not_fit_into_memory_is_said(monkeypatch):
     monkeypatch.setattr(generation, "too_little_memory", lambda needed: "not measured: too large")
     bench = GenerationBench()
@@ -105,3 +123,21 @@ print(torch.equal(generator.tokens, whole), state_bytes(generator.state) == 2 * 
 """
     result = run_python(code)
     assert result.stdout.splitlines()[-1:] == ["True True"], result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="wants longwave[bench]")
+def test_gpt2_of_the_paper_s_shape_goes_by_features_with_its_cache():
+    code = """
+import torch
+from longwave.bench import paper_size
+from longwave.bench.generation import state_bytes
+paper_size.SIZE = (2, 16, 2, 32)
+body = paper_size.GPT2Body(20, 3)
+with torch.no_grad():
+    body.read(torch.zeros(3, 5))
+    body.step()
+print(state_bytes(body.state) == 2 * 2 * 3 * 6 * 16 * 4)
+"""
+    result = run_python(code)
+    assert result.stdout.splitlines()[-1:] == ["True"], result.stderr

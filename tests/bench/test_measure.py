@@ -48,3 +48,9 @@ def test_the_line_of_a_machine_names_cpu_threads_backend_and_versions():
     line = measure.machine_line(machine)
     assert line.startswith(f"{machine['cpu']}, {machine['threads']} threads, backend {machine['backend']}, torch ")
     assert ("-bit vectors" in line) == machine["backend"].startswith("native")
+
+
+def test_files_in_the_folder_at_hand_are_no_modules_of_a_fresh_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queue.py").write_text("raise SystemExit('a file of the user was run')")
+    assert measure.in_fresh_process(measure.can_measure_memory) in (True, False)

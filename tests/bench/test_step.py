@@ -59,5 +59,13 @@ def test_what_cannot_be_run_is_refused_before_anything_is(monkeypatch):
         StepBench(names=("etth1-24",)).check()
 
 
+def test_a_language_model_is_measured_at_another_context():
+    row = measure_step("wikitext103", None, quick=True, length=20)
+    assert (row["batch"], row["length"], row["reason"]) == (2, 20, None)
+    assert row["parameters"] > 267_735
+    with pytest.raises(ValueError, match="length: expected a number from 2 on, got 1 for wikitext103"):
+        StepBench(names=("wikitext103",), length=1).check()
+
+
 def test_a_quick_step_has_two_rows():
     assert measure_step("lra-listops", None, quick=True)["batch"] == step.QUICK_ROWS

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from audio_files import KINDS, sound, write, write_clips, write_fsdd, write_spee
 from command import call
 from trained import TINY
 
-from longwave.infer.audio import classify
+from longwave.infer.audio import classify, score
 
 FAST = ["--optim.lr", "0.03", "--optim.warmup", "0", "--loop.batch-size", "8"]
 SMALL = [*TINY, *FAST]
@@ -22,10 +23,8 @@ def rows_of(path):
 
 
 @pytest.fixture
-def run(capsys):
-    write_clips(Path("clips"), 45)
-    assert call("train", "audio", "--folder", "clips", *SMALL, "--loop.epochs", "12", "--out", "run") == 0
-    return capsys.readouterr().out
+def run(trained_runs):
+    return trained_runs.fetch("audio")
 
 
 def test_a_folder_of_clips_is_trained_scored_and_labels_follow(run, capsys):
@@ -125,3 +124,58 @@ def test_words_divided_anew_say_so_and_label_clips_of_any_length(name, capsys):
     assert "filled up with zeros, or cut, to the one second of training: 2" in printed
     assert "1 of 3 files cannot be used and were left out: c.wav" in printed
     assert len(rows_of("labels.csv")) == 2
+
+
+def test_files_are_scored_as_they_were_recorded_and_dt_follows(run, capsys):
+    """What predict says of the files, counted; beside it, the same files resampled to the rate of training."""
+    for k, kind in enumerate(KINDS * 4):
+        write(Path(f"slow/{kind}/{k}.wav"), sound(kind, 80 + k, 4000, seed=k), 4000)
+    assert call("evaluate", "run", "--folder", "slow", "--sampling-rate", "4000") == 0
+    shown, notes = capsys.readouterr()
+    assert "note: clips that were resampled to 8,000 Hz: 12 of 4,000 Hz" in notes
+    for hertz, dt in ((8000, "as in training"), (4000, "2 times")):
+        labels = classify("run", folder="slow", sampling_rate=hertz)
+        right = np.mean([name.split("/")[0] == label for name, label in zip(labels.files, labels.labels, strict=True)])
+        scores, _ = score("run", folder="slow", sampling_rate=hertz)
+        assert scores["accuracy"] == right
+        assert re.search(rf"{hertz:,} Hz │ {dt} +│ +{right:.4f} │ +{scores['loss']:.4f} ", shown)
+    rows = [f"{kind}/{k}.wav,{kind}" for k, kind in enumerate(KINDS * 4)]
+    Path("slow/list.csv").write_text("\n".join(["file,label", *rows]) + "\n")
+    assert score("run", csv="slow/list.csv", sampling_rate=4000)[0] == pytest.approx(scores)  # in another order
+    assert call("predict", "run", "--folder", "slow", "--sampling-rate", "4000") == 0
+    found = {row["file"]: row["label"] for row in rows_of("labels.csv")}
+    assert found == dict(zip(labels.files, labels.labels, strict=True))
+
+
+def test_a_sampling_rate_in_hertz_is_a_rate_with_a_filter(run, capsys):
+    assert call("evaluate", "run", "--sampling-rate", "4000") == 0
+    by_hertz = capsys.readouterr().out
+    assert call("evaluate", "run", "--rate", "2", "--antialias") == 0
+    assert capsys.readouterr().out == by_hertz
+    assert "1 in 2, filtered" in by_hertz
+
+
+def test_mistakes_in_scoring_files_are_named(run, trained_runs, capsys):
+    write(Path("odd/bell/a.wav"), sound("tone", 100))
+    for arguments, message in (
+        (["--folder", "odd"], "odd: expected the classes of training, chirp, noise, tone; got bell"),
+        (["--folder", "clips", "--rate", "2"], "--folder: expected it without --rate and --rates"),
+        (["--folder", "clips", "--sampling-rate", "-3"], "sampling_rate: expected a number of Hz above 0, got -3"),
+        (["--folder", "clips", "--sampling-rate", "9"], "expected one from 1/64 to 64 times the 8,000 Hz of training"),
+        (["--sampling-rate", "0"], "rate: expected a number from 1/64 to 64"),
+        (["--folder", "clips", "--csv", "a.csv"], "expected --folder FOLDER or --csv FILE"),
+    ):
+        assert call("evaluate", "run", *arguments) == 2
+        assert message in capsys.readouterr().err
+    trained_runs.fetch("causal")
+    assert call("evaluate", "run", "--sampling-rate", "4000") == 2
+    assert "was not trained on audio" in capsys.readouterr().err
+
+
+def test_evaluate_repeats_what_was_noted_of_the_data(capsys):
+    write_clips(Path("clips"), 45)
+    Path("clips/readme.txt").write_text("recorded in the rain")
+    assert call("train", "audio", "--folder", "clips", *SMALL, "--out", "run") == 0
+    capsys.readouterr()
+    assert call("evaluate", "run") == 0
+    assert "note: files that were not looked at" in capsys.readouterr().err

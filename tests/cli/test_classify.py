@@ -237,6 +237,7 @@ def test_images_are_trained_and_labelled(trained_runs, capsys):
         "augment": True,
         "split_seed": 0,
         "rates": [],
+        "train_size": None,
     }
     np.savez("new.npz", x=np.full((2, 784), 0.5))
     assert call("predict", "run", "--npz", "new.npz") == 0

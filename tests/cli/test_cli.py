@@ -188,6 +188,14 @@ def test_a_mistake_is_refused_with_what_is_right(arguments, hint, capsys):
     assert not Path("runs").exists()
 
 
+def test_the_settings_of_s4d_are_taken_from_the_command_line(capsys):
+    """Behind an experiment whose S4 starts from legs, of which S4D takes the diagonal."""
+    settings = ["--model.mixer.kind", "s4d", "--model.mixer.rule", "bilinear", "--model.mixer.trainable", "B", "dt"]
+    assert call("show", "smnist-small", *settings) == 0
+    mixer = json.loads(capsys.readouterr().out)["model"]["mixer"]
+    assert (mixer["kind"], mixer["init"], mixer["rule"], mixer["trainable"]) == ("s4d", "legs", "bilinear", ["B", "dt"])
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -196,6 +204,10 @@ def test_a_mistake_is_refused_with_what_is_right(arguments, hint, capsys):
         (["--model.d_state=4"], "--model.d-state: this option is now --model.mixer.d-state"),
         (["--model.heads", "4"], "--model.heads: this option is now --model.mixer.heads"),
         (["--model.no-bidirectional"], "--model.no-bidirectional: this option is now --model.mixer.no-bidirectional"),
+        (
+            ["--model.mixer.no-trainable"],
+            "--model.mixer.no-trainable: this option is now --model.mixer.trainable False",
+        ),
         (["--loop.tensorboard"], "--loop.tensorboard: this option is now --loop.tracker tensorboard"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
@@ -273,7 +285,7 @@ def test_a_mixer_is_chosen_by_its_kind_and_keeps_what_both_have(kind, capsys):
     shown = shown_by(capsys, "smnist", f"--model.mixer.kind={kind}")
     assert (
         shown["model"]["mixer"]
-        == MIXERS[kind](bidirectional=True, **({"n_ssm": 2} if kind in ("s4", "lssl") else {})).to_dict()
+        == MIXERS[kind](bidirectional=True, **({"n_ssm": 2} if kind in ("s4", "s4d", "lssl") else {})).to_dict()
     )
     assert shown["model"]["d_model"] == EXPERIMENTS["smnist"].model.d_model
 

@@ -85,17 +85,35 @@ def test_words_are_kept_with_the_run_and_unknown_ones_are_named(trained_runs, ca
     made = capsys.readouterr()
     assert "note: not in the vocabulary, and read as <unk>: zebra" in made.err
     assert made.out.startswith("the <unk> is")
-    assert set(made.out.split()) <= set(words.words)
+    assert call("generate", "run", "--prompt", "the sea , is", "--length", "6", "--seed", "0", "--tokenised") == 0
+    plain = capsys.readouterr().out
+    assert plain.startswith("the sea , is")
+    assert set(plain.split()) <= set(words.words)
+    assert call("generate", "run", "--prompt", "the sea , is", "--length", "6", "--seed", "0") == 0
+    assert capsys.readouterr().out == "".join(words.prose(words.encode(plain)))
     Path("run/vocabulary.txt").unlink()
     assert call("generate", "run", "--seed", "0") == 2
     assert "vocabulary.txt: expected the vocabulary of a run" in capsys.readouterr().err
 
 
+def test_a_text_is_scored_again_with_the_state_carried_on(text_run, capsys):
+    scores = []
+    for more in ([], ["--carry-state"]):
+        assert call("evaluate", "run", *more) == 0
+        scores.append(capsys.readouterr().out.split())
+    assert scores[0][::3] == scores[1][::3]
+    assert scores[0][2] != scores[1][2]  # the loss
+    assert call("evaluate", "run", "--carry-state", "--rate", "2") == 2
+    assert "--carry-state: expected it without other sampling rates and files" in capsys.readouterr().err
+
+
 # Images
 
 
-def test_images_are_trained_scored_and_shown(image_run):
+def test_images_are_trained_scored_and_shown(image_run, capsys):
     assert "BITS PER DIM" in image_run
+    assert call("evaluate", "run", "--carry-state") == 2
+    assert "carry_state: the examples of mnist-density do not follow one another" in capsys.readouterr().err
     page = Path("run/report.html").read_text(encoding="utf-8")
     assert "<h2>Samples</h2>" in page
     assert 'alt="completed test images"' in page

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from command import call
 
 
@@ -13,4 +14,15 @@ def test_the_kernels_of_an_initialisation_are_drawn(capsys):
 
 def test_an_unknown_initialisation_is_refused_with_the_known_ones(capsys):
     assert call("plot", "init", "--init", "legz") == 2
-    assert "init: expected one of lagt, legs, legt, got 'legz'" in capsys.readouterr().err
+    assert "init: expected one of fout, lagt, legs, legt, random-nplr," in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("init", ["legs", "s4d-lin", "random-nplr"])
+def test_what_an_initialisation_remembers_is_drawn(init, capsys):
+    assert call("plot", "basis", "--init", init, "--d-state", "4", "--out", "basis.png") == 0
+    assert capsys.readouterr().out == "basis.png\n"
+    assert Path("basis.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_diagonal_initialisation_is_drawn_as_s4d():
+    assert call("plot", "init", "--init", "s4d-inv", "--d-model", "3", "--d-state", "8", "--length", "32") == 0

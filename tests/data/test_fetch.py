@@ -291,3 +291,26 @@ def test_check_finds_damage_and_get_does_not_overwrite_it(good, server, damage):
         fetch.get("tiny", good)
     assert catalogue.check("tiny", good) == report
     assert len(server.requests) == 1
+
+
+# Servers and archives that are not what they should be
+
+
+def test_a_server_that_sends_next_to_nothing_is_given_up_and_the_next_one_serves(server, folder, monkeypatch):
+    """Without a limit on the whole time: a slow line may take a day."""
+    monkeypatch.setattr(fetch, "PATIENCE", 0.1)
+    body = pack_tar()
+    server.files["good.tar.gz"] = body
+    register_archive(server, body, mirrors=(server.url("good.tar.gz"),))
+    server.drips.add("tiny.tar.gz")
+    fetch.get("tiny", folder)
+    assert [path for path, _ in server.requests] == ["tiny.tar.gz", "good.tar.gz"]
+
+
+def test_an_archive_with_a_file_where_a_folder_should_be_is_refused_and_the_next_address_serves(server, folder):
+    good = pack_tar()
+    server.files["good.tar.gz"] = good
+    wrong = pack_tar({"tiny/a.txt": CONTENTS["tiny/a.txt"], "tiny/sub": b"a file"})
+    register_archive(server, wrong, known=False, mirrors=(server.url("good.tar.gz"),))
+    fetch.get("tiny", folder)
+    assert catalogue.check("tiny", folder).state == "good"

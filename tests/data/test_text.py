@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longwave.data.text import CODECS, VOCABULARY, Bytes, Words, read_bytes, read_words
+from longwave.data.text import CODECS, VOCABULARY, Bytes, Words, read_bytes, read_lines
 
 SAMPLE = "the sea\n\nis wide ."
 
@@ -39,6 +39,12 @@ def test_words_are_in_the_order_of_their_frequency_and_line_ends_come_first():
     assert words.encode("a b\n\nc") == [2, 1, 0, 0, 3]
 
 
+def test_equally_frequent_words_may_be_ordered_by_their_first_appearance():
+    text = "d b\nb c a <eos>\nc d\n"
+    assert Words.of(text).words == ("<eos>", "b", "c", "d", "a")
+    assert Words.of(text, ties="appearance").words == ("<eos>", "d", "b", "c", "a")
+
+
 def test_words_come_back_as_the_text_they_were():
     words, written = Words.of("the sea is wide ."), "the sea\n\nis wide ."
     tokens = words.encode(written)
@@ -67,6 +73,25 @@ def test_a_file_that_is_no_vocabulary_is_refused(content, tmp_path):
         (tmp_path / "words.txt").write_bytes(content)
     with pytest.raises(ValueError, match=r"words.txt: expected the vocabulary of a run, one word per line"):
         Words.read(tmp_path / "words.txt")
+
+
+@pytest.mark.parametrize(
+    ("words", "prose"),
+    [
+        ("the sea , is <unk> .", "the sea, is <unk>."),
+        ("a river @-@ boat of 1 @,@ 200 @.@ 5 tons", "a river-boat of 1,200.5 tons"),
+        ('he said " no " ( and left ) ; she did n\'t', 'he said "no" (and left); she didn\'t'),
+        ('the king \'s ship , the " Argo " : lost !', 'the king\'s ship, the "Argo": lost!'),
+        ('" a\n" b', '"a\n"b'),  # a quotation ends with its line
+        (" = Sea = \n\n the sea", "= Sea =\n\nthe sea"),
+        ("$ 5 [ sic ] , 3 %", "$5 [sic], 3%"),
+    ],
+)
+def test_prose_has_the_spaces_of_written_text(words, prose):
+    codec = Words.of(words)
+    pieces = list(codec.prose(codec.encode(words)))
+    assert "".join(pieces) == prose
+    assert len(pieces) == len(codec.encode(words))  # one a token: as they come
 
 
 # The interface of all codecs
@@ -130,10 +155,11 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
 def test_the_last_line_of_a_text_ends_like_all_others(tmp_path):
     for content in (b"a\nb", b"a\nb\n"):
         (tmp_path / "my.txt").write_bytes(content)
-        assert read_words(tmp_path / "my.txt") == "a\nb\n"
+        assert list(read_lines(tmp_path / "my.txt")) == ["a", "b"]
+        assert list(Words.of("a b").encode_lines(read_lines(tmp_path / "my.txt"))) == [1, 0, 2, 0]
 
 
 def test_a_file_in_another_encoding_is_refused(tmp_path):
     (tmp_path / "my.txt").write_bytes("café\n".encode("latin-1"))
     with pytest.raises(ValueError, match=r"my.txt: expected text in UTF-8, got .* download it again"):
-        read_words(tmp_path / "my.txt")
+        list(read_lines(tmp_path / "my.txt"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audio_files import sound, write, write_clips
+from audio_files import sound, write, write_clips, write_tones
 from command import call
 from dense import ROOT
 from matplotlib.figure import Figure
@@ -33,13 +33,14 @@ def write_files():
         file.write("\n".join([",".join(["yield", *(f"t{k}" for k in range(12))]), *rows]) + "\n")
     write_clips(Path("clips"), 12)
     write(Path("new/one.wav"), sound("tone", 100))
+    write_tones(Path("music"), 3, length=40, rate=20)  # few samples a second, and few to generate
     with open("notes.txt", "w") as file:
         file.write("The quick brown fox jumps over the lazy dog. " * 60)
 
 
 def test_there_are_commands_for_every_kind():
     trained = [shlex.split(command)[2] for command in COMMANDS if command.startswith("longwave train")]
-    assert trained == ["forecast", "classify", "regress", "tag", "audio", "text"]
+    assert trained == ["forecast", "classify", "regress", "tag", "audio", "text", "waveform"]
 
 
 @pytest.mark.usefixtures("own_folder", "_few_features")
@@ -49,7 +50,7 @@ def test_the_commands_of_the_page_run_in_their_order(monkeypatch, capsys):
     for command in COMMANDS:
         program, name, *arguments = shlex.split(command)
         assert program == "longwave"
-        text = ["--length", "32"] if "text" in arguments[:1] else []
+        text = ["--length", "32"] if {"text", "waveform"} & set(arguments[:1]) else []
         assert call(name, *arguments, *(SMALL + text if name == "train" else [])) == 0, (command, capsys.readouterr())
     for written, lines in (
         ("next.csv", 25),
@@ -60,3 +61,4 @@ def test_the_commands_of_the_page_run_in_their_order(monkeypatch, capsys):
     ):
         with open(written) as file:
             assert len(file.readlines()) == lines, written
+    assert Path("sample.wav").read_bytes().startswith(b"RIFF")

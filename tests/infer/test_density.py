@@ -4,9 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from longwave.data.images import read_mnist
-from longwave.infer.density import complete_images, draw_images
+from longwave.infer.density import complete, complete_halves, complete_images, draw_images
+from longwave.layers import S4Config
+from longwave.models import UNet
+from longwave.tasks.autoregressive import Interleaved, shifted
 
 
 @pytest.fixture
@@ -43,3 +47,18 @@ def test_a_run_on_other_than_images_is_refused(trained_runs):
     trained_runs.fetch("text")
     with pytest.raises(ValueError, match="run: expected a run on images to generate, got one of the kind text"):
         draw_images(Path("run"), 1)
+
+
+def test_colours_are_drawn_as_the_model_predicts_them_from_what_it_reads():
+    """The likeliest values, chosen step by step, are those of one pass over the image with its channels."""
+    torch.manual_seed(0)
+    model = UNet(d_model=8, n_layers=1, vocabulary=769, output_size=256, mixer=S4Config(d_state=4)).eval()
+    images = np.random.default_rng(0).integers(256, size=(2, 4, 3, 3), dtype=np.uint8)
+    made = complete_halves(model, images, 2, temperature=0)
+    assert (made.shape, made.dtype) == ((2, 2, 4, 3, 3), np.uint8)
+    np.testing.assert_array_equal(made[:, :, :2], np.repeat(images[:, None, :2], 2, axis=1))
+    whole = made[:, 0].reshape(2, -1).astype(np.int64)
+    with torch.no_grad():
+        logits, _ = model(shifted(whole, whole >= 0, Interleaved(3))["x"])
+    np.testing.assert_array_equal(logits.argmax(-1).numpy()[:, 18:], whole[:, 18:])
+    assert complete(model, np.empty((3, 0), np.uint8), (2, 2, 3), 1, seed=0).shape == (3, 2, 2, 3)

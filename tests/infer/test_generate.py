@@ -30,7 +30,10 @@ def some_prompt(batch: int = 3, length: int = 7) -> torch.Tensor:
 # What is drawn
 
 
-@pytest.mark.parametrize(("mixer", "settings"), [*((name, {}) for name in MIXERS), ("s4", {"length": 20})])
+@pytest.mark.parametrize(
+    ("mixer", "settings"),
+    [*((name, {}) for name in MIXERS), ("s4", {"length": 20}), ("s4", {"cutoffs": (4, 8), "mixers_per_block": 2})],
+)
 def test_probabilities_are_those_of_the_full_forward_pass(mixer, settings):
     torch.set_default_dtype(torch.float64)
     model, prompt = make_model(mixer=mixer, **settings), some_prompt()
@@ -142,9 +145,9 @@ def test_logits_of_half_precision_are_divided_in_float32():
 
 def test_the_prompt_is_read_in_one_pass_and_each_token_after_it_in_one_step(monkeypatch):
     model, calls = make_model(), []
-    forward, step = SequenceModel.forward, Recurrence.__call__
+    features, step = SequenceModel.features, Recurrence.__call__
     monkeypatch.setattr(
-        SequenceModel, "forward", lambda self, x, *a, **k: calls.append(tuple(x.shape)) or forward(self, x, *a, **k)
+        SequenceModel, "features", lambda self, x, *a, **k: calls.append(tuple(x.shape)) or features(self, x, *a, **k)
     )
     monkeypatch.setattr(Recurrence, "__call__", lambda self, x: calls.append("step") or step(self, x))
     generate(model, some_prompt(2, 50), 4)
@@ -165,9 +168,18 @@ def test_the_state_does_not_grow(monkeypatch):
     assert all(size == expected for size in sizes)
 
 
-def test_a_prompt_whose_logits_would_fill_the_memory_is_read_in_parts(monkeypatch):
+def test_of_a_prompt_only_the_last_logits_are_worked_out(monkeypatch):
+    model, prompt = make_model(cutoffs=(4, 8)), some_prompt(2, 23)
+    seen = []
+    model.decoder.register_forward_pre_hook(lambda _, args: seen.append(tuple(args[0].shape)))
+    generate(model, prompt, 3, seed=0)
+    assert seen == [(2, 16)] * 3
+
+
+def test_without_features_a_prompt_whose_logits_would_fill_the_memory_is_read_in_parts(monkeypatch):
     model, prompt = make_model().double(), some_prompt(2, 23)
     whole = next(stream(model, prompt, 1, seed=0))[1]
+    monkeypatch.delattr(SequenceModel, "features")
     assert MOST_LOGITS * 4 <= 2**30
     monkeypatch.setattr(generation, "MOST_LOGITS", 2 * VOCABULARY * 5)
     lengths, forward = [], SequenceModel.forward

@@ -403,3 +403,19 @@ def test_what_was_put_in_place_of_the_linear_layer_is_called():
     other.load_state_dict(block.linear.state_dict())
     block.linear = other
     assert (block(x)[0] - plain).abs().max() > 1e-3
+
+
+def test_dropout_of_the_language_model_is_behind_gelu_on_both_branches_and_within_the_feed_forward():
+    """As in the paper's model of WikiText-103: a quarter of each in training, and nothing in evaluation."""
+    block = Block(Same(), 64, dropout=0.25, dropout_after=("activation", "linear"), feed_forward=128)
+    seen = []
+    for module in block.modules():
+        if isinstance(module, Dropout):
+            module.register_forward_hook(lambda _, args, out: seen.append((out.shape[-1], (out == 0).double().mean())))
+    x = torch.randn(4, 100, 64)
+    block(x)
+    assert [width for width, _ in seen] == [64, 64, 128, 64]
+    assert [float(share) for _, share in seen] == pytest.approx([0.25] * 4, abs=0.02)  # seven deviations
+    seen.clear()
+    block.eval()(x)
+    assert all(share == 0 for _, share in seen)

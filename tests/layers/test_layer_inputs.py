@@ -130,7 +130,7 @@ def test_lengths_without_numbers_are_refused(what):
         module(u, lengths=torch.ones(2, dtype=torch.int64, device="meta"))
 
 
-@pytest.mark.parametrize("name", ["s4", "lssl"])
+@pytest.mark.parametrize("name", ["s4", "s4d", "lssl"])
 def test_a_step_can_be_traced_with_tensors_that_have_no_memory(name):
     layer, u = mixer(name), torch.randn(2, H)
     state = layer.initial_state(2)
@@ -165,7 +165,7 @@ def test_bits_and_strides_change_nothing(what, change):
         same(module.step(given[0][:, 0], given[1]), expected_step)
 
 
-@pytest.mark.parametrize("name", ["s4", "lssl"])
+@pytest.mark.parametrize("name", ["s4", "s4d", "lssl"])
 def test_a_parameter_may_be_negated_by_its_bit(name):
     """What is kept for the steps does not stay behind: the bytes of the parameters are what they were."""
     layer, u = mixer(name), torch.randn(2, 1, H)
@@ -198,7 +198,7 @@ def test_another_layout_is_refused(what):
 @pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64, torch.float32])
 def test_a_state_of_another_dtype_is_refused(name, dtype):
     layer, u = mixer(name), torch.randn(2, H)
-    kept = torch.complex64 if name == "s4" else torch.float32
+    kept = torch.complex64 if name in ("s4", "s4d") else torch.float32
     if dtype == kept:
         return
     state = with_tensors(layer.initial_state(2), lambda t: torch.zeros_like(t, dtype=dtype))

@@ -3,14 +3,14 @@ import math
 
 import pytest
 import torch
-from dense import direct_convolution, error, log_uniform, run_python
+from dense import LOW_RANK_INITS, direct_convolution, error, log_uniform, run_python
 
 from longwave import S4
 from longwave.layers import LSSL
 from longwave.layers.lssl import krylov
 from longwave.ssm import INITS, bilinear, dplr, hippo, power_kernel
 
-inits = pytest.mark.parametrize("init", INITS)
+inits = pytest.mark.parametrize("init", LOW_RANK_INITS)
 
 
 def make(d_model=4, d_state=8, dtype=torch.float64, **options):
@@ -29,8 +29,9 @@ def power_kernels(layer, L, rate=1.0):
     kernels = []
     for C in layer.C.reshape(-1, layer.d_model, layer.d_state):
         for h in range(layer.d_model):
-            system = h * layer.n_ssm // layer.d_model
-            discrete = bilinear(layer.A[system], layer.B[system], layer.log_dt[system].exp() * rate)
+            system, discrete_system = (h * count // layer.d_model for count in (layer.n_ssm, len(layer.log_dt)))
+            A = layer.A[system] if layer.structure == "dense" else torch.diag(layer.A[system])
+            discrete = bilinear(A, layer.B[system], layer.log_dt[discrete_system].exp() * rate)
             kernels.append(power_kernel(*discrete, C[h], L))
     return torch.stack(kernels).reshape(*layer.C.shape[:-1], L)
 
@@ -43,6 +44,66 @@ def test_the_kernel_is_that_of_the_definition(init, L, n_ssm, bidirectional):
     layer = make(init=init, n_ssm=n_ssm, bidirectional=bidirectional)
     for rate in (1.0, 0.37):
         assert error(layer.kernel(L, rate), power_kernels(layer, L, rate)) < 1e-12
+
+
+@pytest.mark.parametrize("L", [1, 2, 37, 64])
+@pytest.mark.parametrize("options", [{"structure": "diagonal"}, {}], ids=["diagonal", "dense"])
+@pytest.mark.parametrize(("n_ssm", "dt_per_feature"), [(None, False), (2, False), (2, True), (1, True)])
+def test_random_systems_have_the_kernel_of_the_definition_values_and_gradients(L, options, n_ssm, dt_per_feature):
+    layer = make(init="gaussian", sigma=0.5, n_ssm=n_ssm, dt_per_feature=dt_per_feature, **options)
+    for rate in (1.0, 0.37):
+        assert error(layer.kernel(L, rate), power_kernels(layer, L, rate)) < 1e-12
+    weight = torch.randn(layer.d_model, L, dtype=torch.float64)
+    parameters = [layer.A, layer.B, layer.C, layer.log_dt]
+    found = torch.autograd.grad((layer.kernel(L) * weight).sum(), parameters)
+    expected = torch.autograd.grad((power_kernels(layer, L) * weight).sum(), parameters)
+    for a, b in zip(found, expected, strict=True):
+        assert error(a, b) < 1e-11
+
+
+@pytest.mark.parametrize("options", [{"structure": "diagonal"}, {}], ids=["diagonal", "dense"])
+def test_steps_and_chunks_of_random_systems_equal_the_convolution(options):
+    layer, u = make(init="gaussian", n_ssm=1, dt_per_feature=True, **options), torch.randn(2, 71, 4).double()
+    y, last = layer(u)
+    first, state = layer(u[:, :30])
+    second, state = layer(u[:, 30:], state)
+    assert error(torch.cat((first, second), dim=1), y) < 1e-12
+    assert error(state, last) < 1e-12
+    state, steps = layer.initial_state(2), []
+    for u_t in u.unbind(1):
+        y_t, state = layer.step(u_t, state)
+        steps.append(y_t)
+    assert error(torch.stack(steps, dim=1), y) < 1e-12
+    assert error(state, last) < 1e-12
+
+
+def test_random_systems_are_drawn_with_the_size_that_is_asked_for():
+    dense = LSSL(2, 64, init="gaussian", sigma=0.5)
+    assert float(torch.linalg.eigvals(dense.A[0].detach()).abs().max()) == pytest.approx(0.5, rel=0.3)  # a disc
+    assert not torch.equal(dense.A[0], dense.A[1])
+    diagonal = LSSL(200, 64, init="gaussian", structure="diagonal", sigma=0.25)
+    assert float(diagonal.A.detach().std()) == pytest.approx(0.25, rel=0.05)
+    assert float(diagonal.B.detach().std()) == pytest.approx(1, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"structure": "diagonal"}, "init: expected gaussian for a diagonal A"),
+        ({"structure": "sparse"}, "structure: expected one of dense, diagonal, got 'sparse'"),
+        ({"init": "gaussian", "sigma": 0.0}, "sigma: expected a number above 0, got 0"),
+        ({"trainable": ("C",)}, "trainable: expected True, False, or names out of A, B, dt"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_systems_that_there_are_not_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        LSSL(4, 8, **options)
+
+
+def test_the_state_matrix_can_be_frozen_alone():
+    layer = LSSL(4, 8, trainable=("B", "dt"))
+    assert {name for name, p in layer.named_parameters() if not p.requires_grad} == {"A"}
 
 
 @inits
@@ -159,7 +220,7 @@ for N in (160, 256):
         ({"d_state": 7}, "d_state: expected an even number, as for S4, got 7"),
         ({"n_ssm": 3}, "n_ssm: expected a divisor of d_model = 4, got 3"),
         ({"dt_min": 0.2, "dt_max": 0.1}, "dt_min, dt_max: expected 0 < dt_min <= dt_max, both finite, got 0.2 and 0.1"),
-        ({"init": "fourier"}, "init: expected one of lagt, legs, legt, got 'fourier'"),
+        ({"init": "fourier"}, f"init: expected one of {', '.join(sorted([*INITS, 'gaussian']))}, got 'fourier'"),
     ],
 )
 def test_settings_that_make_no_layer_are_refused(options, message):

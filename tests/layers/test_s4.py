@@ -6,16 +6,17 @@ from itertools import pairwise
 import pytest
 import safetensors.torch
 import torch
-from dense import System, dense_kernel, dense_recurrence, direct_convolution, error, full, gradients
+from dense import LOW_RANK_INITS, System, dense_kernel, dense_recurrence, direct_convolution, error, full, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
 from longwave import S4, param_groups
-from longwave.ssm import INITS, dplr, dplr_kernel
+from longwave.ssm import dplr, dplr_kernel
 
 SSM = ("log_dt", "Lambda_re", "Lambda_im", "P", "B")
-inits = pytest.mark.parametrize("init", INITS)
+# The layer does not know where its A comes from: kernel, powers and steps of all are tested in ssm and ops.
+inits = pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
 
 
 def make(d_model=3, d_state=8, seed=0, dtype=torch.float64, **options):
@@ -172,7 +173,7 @@ def test_step_equals_convolution_in_float32(init, L):
 
 
 @given(
-    st.sampled_from(sorted(INITS)), st.lists(st.integers(1, 90), min_size=1, max_size=6), st.booleans(), st.booleans()
+    st.sampled_from(LOW_RANK_INITS), st.lists(st.integers(1, 90), min_size=1, max_size=6), st.booleans(), st.booleans()
 )
 @settings(max_examples=50)
 def test_chunks_of_any_size_equal_the_whole(init, sizes, started, with_length):
@@ -184,7 +185,7 @@ def test_chunks_of_any_size_equal_the_whole(init, sizes, started, with_length):
     close(after_chunks, after, exact(init, searched=True))
 
 
-@given(st.sampled_from(sorted(INITS)), st.integers(1, 80), st.integers(0, 1 << 30))
+@given(st.sampled_from(LOW_RANK_INITS), st.integers(1, 80), st.integers(0, 1 << 30))
 @settings(max_examples=50)
 def test_a_start_from_any_state_equals_the_dense_recurrence(init, L, seed):
     layer, u, state = make(init=init, seed=seed), signal(2, L, seed=seed), random_state(seed=seed)
@@ -352,7 +353,7 @@ def test_gradients_of_two_sided_layers_equal_those_of_the_direct_sum():
 # Padding
 
 
-@given(st.data(), st.sampled_from(sorted(INITS)), st.integers(1, 50), st.booleans(), st.sampled_from([None, 16]))
+@given(st.data(), st.sampled_from(LOW_RANK_INITS), st.integers(1, 50), st.booleans(), st.sampled_from([None, 16]))
 @settings(max_examples=50)
 def test_padding_changes_nothing(data, init, L, started, length):
     lengths = data.draw(st.lists(st.integers(0, L), min_size=1, max_size=4))
@@ -846,9 +847,9 @@ def test_a_layer_learns():
 
 
 def test_the_printed_layer_shows_its_settings():
-    assert "d_model=6, d_state=16, init='legt', bidirectional=True, length=32, n_ssm=2" in repr(
-        S4(6, 16, init="legt", bidirectional=True, length=32, n_ssm=2)
-    )
+    shown = repr(S4(6, 16, init="legt", bidirectional=True, length=32, n_ssm=2))
+    assert "d_model=6, d_state=16, init='legt', bidirectional=True, n_ssm=2, " in shown
+    assert "length=32" in shown
 
 
 @pytest.mark.parametrize("length", [None, 64])

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from longwave import S4
+from longwave.ssm import INITS
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -45,7 +46,7 @@ def test_an_odd_state_is_refused(d_state):
 
 @pytest.mark.parametrize("init", ["legsx", "", "LegS", None])
 def test_an_unknown_init_is_refused_with_the_known_ones(init):
-    with pytest.raises(ValueError, match=f"^init: expected one of lagt, legs, legt, got {init!r}$"):
+    with pytest.raises(ValueError, match=f"^init: expected one of {', '.join(sorted(INITS))}, got {init!r}$"):
         S4(4, 4, init=init)
 
 

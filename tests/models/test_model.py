@@ -26,6 +26,7 @@ HEADS = {
     "last": {"decoder": "last", "input_size": 2, "output_size": 3},
     "sequence": {"decoder": "sequence", "input_size": 2, "output_size": 3},
     "tokens": {"decoder": "mean", "vocabulary": 5, "output_size": 3},
+    "adaptive": {"decoder": "sequence", "vocabulary": 9, "output_size": 9, "cutoffs": (4,)},
     "time": {"decoder": "sequence", "input_size": 2, "time_size": 4, "output_size": 3},
     "forecast": {"decoder": "forecast", "horizon": HORIZON, "input_size": 2, "output_size": 2, "time_size": 4},
     "forecast-last": {"decoder": "forecast", "horizon": HORIZON, "window": "last", "input_size": 2, "output_size": 2},
@@ -43,6 +44,7 @@ BLOCKS = {
     ): {"norm": norm, "prenorm": prenorm, "glu": glu, "feed_forward": feed_forward}
     for norm, prenorm, glu, feed_forward in itertools.product(("layer", "batch"), (True, False), (True, False), (0, 6))
 }
+BLOCKS["two-mixers"] = {**BLOCKS["layer-before-glu-feedforward"], "mixers_per_block": 2}
 NORMS = ["layer-before-glu", "layer-after", "batch-before-glu", "batch-after"]
 every_head = pytest.mark.parametrize("head", HEADS)
 every_norm = pytest.mark.parametrize("block", NORMS)

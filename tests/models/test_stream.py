@@ -225,6 +225,9 @@ def test_what_cannot_stream_is_refused_with_the_reason():
         longwave.stream(make().train())
     with pytest.raises(ValueError, match="takes whole sequences or windows"):
         longwave.stream(SequenceModel(decoder="forecast", horizon=3).eval())
+    words = {"vocabulary": 9, "output_size": 9, "cutoffs": (4,)}
+    with pytest.raises(ValueError, match=r"an adaptive softmax \(cutoffs\).*longwave.generate"):
+        longwave.stream(SequenceModel(d_model=4, n_layers=1, decoder="sequence", **words).eval())
     with pytest.raises(ValueError, match=r"expected a model of longwave.*got Linear"):
         longwave.stream(torch.nn.Linear(3, 3))
     with pytest.raises(ValueError, match=r"^rate: LSTM knows no time between steps; expected 1.0, got 2"):

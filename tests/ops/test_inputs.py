@@ -11,6 +11,7 @@ from longwave.ssm import dplr_bilinear
 
 # The arguments of each op by their sizes (two features fill no vector: 40 take the compiled path of the convolution).
 SYSTEM = {"Lambda": "HM2", "P": "rHM2", "B": "HM2", "C": "DHM2", "dt": "H"}
+NO_P = {name: sizes for name, sizes in SYSTEM.items() if name != "P"}
 NO_B = {name: sizes for name, sizes in SYSTEM.items() if name != "B"}
 SIGNAL = {"u": "bLH", "K": "sHL", "D": "H"}
 ACTIVATION = {"z": "bLH", "keep": "bH"}
@@ -20,6 +21,8 @@ OPS = {
     "spectrum_backward": {"grad": "DHF2", **SYSTEM},
     "truncate": NO_B,
     "truncate_backward": {"grad": "DHM2", **NO_B},
+    "power_sum": NO_P,
+    "power_sum_backward": {"grad": "DHL", **NO_P},
     "convolve": SIGNAL,
     "convolve_backward": {"grad": "bLH", **SIGNAL},
     "activate": ACTIVATION,
@@ -43,7 +46,7 @@ def arguments(name, **sizes):
     for key in {"Lambda", "dt"} & tensors.keys():
         tensors[key] = -tensors[key].abs() - 0.1 if key == "Lambda" else tensors[key].abs() / 10 + 0.01
     more = {"mix_backward": [True]}.get(name, [sizes["L"]] if name in OF_A_SYSTEM else [])
-    return tensors, more
+    return tensors, [*more, "zoh"] if "power_sum" in name else more
 
 
 def call(name, tensors, more):

@@ -2,12 +2,11 @@
 
 import pytest
 import torch
-from dense import dense_kernel, error, gradients, hippo_system, log_uniform, random_system, worst_error
+from dense import LOW_RANK_INITS, dense_kernel, error, gradients, hippo_system, log_uniform, random_system, worst_error
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from longwave import ops, ssm
-from longwave.ssm import INITS
 
 with_backend = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -32,7 +31,7 @@ def test_kernels_and_truncations_are_those_of_ssm(backend, rank, maps, L):
     agree(lambda way: way.dplr_kernel(*system, L, C_is_truncated=True), system, 1e-11, 1e-9)
 
 
-@pytest.mark.parametrize("init", INITS)
+@pytest.mark.parametrize("init", LOW_RANK_INITS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_kernels_of_every_initialisation_are_those_of_ssm(backend, init, dtype):
     system = hippo_system(init, 16, log_uniform(4)).to(dtype)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from longwave.pictures.images import GAP, HIDDEN, draw_completions, draw_samples
+from longwave.pictures.images import GAP, HIDDEN, draw_bits, draw_completions, draw_samples
 
 
 def cell(figure, row, column, height=6, width=4):
@@ -37,3 +37,22 @@ def test_a_completion_stands_beside_the_original_and_what_was_given_of_it():
             np.testing.assert_array_equal(cell(figure, row, 2 + copy), grey(completions[row, copy]))
     titles = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert titles == ["original", "given", "completed", "completed"]
+
+
+def test_a_colour_image_is_shown_whole_beside_the_half_that_was_given():
+    originals = np.arange(72, dtype=np.uint8).reshape(1, 6, 4, 3)
+    figure = draw_completions(originals, originals[None])
+    np.testing.assert_array_equal(cell(figure, 0, 0), originals[0])
+    assert (cell(figure, 0, 1)[3:] == HIDDEN).all()
+    np.testing.assert_array_equal(originals, np.arange(72).reshape(1, 6, 4, 3))
+
+
+def test_the_bits_of_the_colours_of_a_pixel_are_added_up():
+    images = np.zeros((2, 6, 4, 3), np.uint8)
+    bits = np.random.default_rng(0).random((2, 6, 4, 3))
+    figure = draw_bits(images, bits)
+    maps = [axes.images[0].get_array() for axes in figure.axes[2:4]]
+    np.testing.assert_allclose(maps, bits.sum(-1))
+    assert [axes.get_title() for axes in figure.axes[:2]] == [f"{one.mean():.2f}" for one in bits]
+    grey_maps = [axes.images[0].get_array() for axes in draw_bits(images[..., 0], bits[..., 0]).axes[2:4]]
+    np.testing.assert_allclose(grey_maps, bits[..., 0])

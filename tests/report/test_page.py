@@ -17,7 +17,7 @@ from pathfinder_files import write_pathfinder
 from token_files import write_reviews
 
 from longwave.experiments import EXPERIMENTS
-from longwave.report import classification, density, text
+from longwave.report import classification, density, text, waveform
 from longwave.report.base import REPORTS, table
 from longwave.report.page import _curves, write_report
 from longwave.tasks.audio import AudioConfig
@@ -33,6 +33,7 @@ from longwave.tasks.spoken_digits import SpokenDigitsConfig
 from longwave.tasks.tagging import TagConfig
 from longwave.tasks.text import TextConfig
 from longwave.tasks.tokens import TokensConfig
+from longwave.tasks.waveform import WaveformConfig
 from longwave.train.folder import RunFolder
 
 SIZES = {"parameters": 12, "steps": 3, "seconds": 6.0}
@@ -44,9 +45,10 @@ def _quick(monkeypatch):
     monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write(b"picture"))
     monkeypatch.setattr(classification, "attribution", lambda model, batch, average: torch.zeros_like(batch["x"]))
     monkeypatch.setattr(
-        density, "complete", lambda model, known, length, copies, **_: np.zeros((len(known) * copies, length), np.uint8)
+        density, "complete", lambda model, known, size, *_, **__: np.zeros((len(known), *size), np.uint8)
     )
     monkeypatch.setattr(density, "complete_halves", lambda model, images, copies, **_: images[:, None])
+    monkeypatch.setattr(waveform, "draw", lambda model, given, length, **_: [np.zeros(len(given), np.uint8)] * length)
     monkeypatch.setattr(text, "generate", lambda model, prompt, length, **_: prompt)
 
 
@@ -73,6 +75,7 @@ def custom_tasks(folder):
         "tokens": TokensConfig("imdb", length=60),
         "pairs": PairsConfig("aan", length=60),
         "density": TASKS["density"](),
+        "waveform": WaveformConfig(folder=folder / "clips", length=64),
         "pathfinder": PathfinderConfig(),
         "audio": AudioConfig(folder=folder / "clips"),
         "spoken-digits": SpokenDigitsConfig(valid_takes=1),
@@ -82,6 +85,7 @@ def custom_tasks(folder):
 
 AUDIO = {
     "audio": lambda folder: write_clips(folder / "clips"),
+    "waveform": lambda folder: write_clips(folder / "clips", 6),
     "spoken-digits": write_fsdd,
     "speech-commands": lambda folder: write_speech_commands(folder, ("yes", "no", "go"), speakers=4),
 }
@@ -120,7 +124,8 @@ TITLES = {
     "text": ["A sample"],
     "tokens": ["Confusion matrix", "Texts and attribution"],
     "pairs": ["Confusion matrix", "Scores of the pairs", "Pairs and attribution"],
-    "density": ["Samples"],
+    "density": ["Samples", "Likelihood of each pixel"],
+    "waveform": ["Data", "Samples"],
     "pathfinder": ["Confusion matrix", "Misclassified examples", "Attribution"],
     "audio": ["Data", "Confusion matrix", "Misclassified clips", "Attribution"],
     "spoken-digits": ["Data", "Confusion matrix", "Misclassified clips", "Attribution"],

@@ -1,10 +1,10 @@
 import pytest
 import torch
-from dense import discrete, error, full, gradients, hippo_system, log_uniform, random_system
+from dense import LOW_RANK_INITS, discrete, error, full, gradients, hippo_system, log_uniform, random_system
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longwave.ssm import INITS, Powers, response, state_after
+from longwave.ssm import Powers, response, state_after
 from longwave.ssm.chunk import BLOCK
 
 AROUND_BLOCKS = [1, 2, 3, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 3 * BLOCK + 5]
@@ -38,7 +38,7 @@ def test_powers_are_powers():
         assert error(powers[j], torch.linalg.matrix_power(A_bar, 2**j) - identity) < 1e-13
 
 
-@pytest.mark.parametrize("init", INITS)
+@pytest.mark.parametrize("init", LOW_RANK_INITS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_powers_of_a_dplr_system_move_the_stored_half(init, dtype):
     system = hippo_system(init, 8, log_uniform(2)).to(dtype)

@@ -10,11 +10,21 @@ from scipy import special
 from longwave.ssm import INITS, dplr, hippo, nplr, power_kernel
 
 SIZES = [*range(2, 65, 2), 96, 128, 200, 256, 384, 512]
-RANK = {"legs": 1, "legt": 2, "lagt": 1}
+RANK = {"legs": 1, "legt": 2, "lagt": 1, "fout": 1, "random-nplr": 1, "s4d-legs": 0, "s4d-lin": 0, "s4d-inv": 0}
 # Each initialisation as it is, and the generalised Laguerre ones with parameters that are not round.
 FAMILIES = [*((name, {}) for name in INITS), ("lagt", {"alpha": 0.37, "beta": 1.21}), ("lagt", {"alpha": -0.6})]
+BY_EIGENVECTORS = {"legs", "legt", "lagt"}  # the others are diagonal as they are written down: few sizes will do
 
-families = pytest.mark.parametrize(("name", "parameters"), FAMILIES, ids=lambda x: x if isinstance(x, str) else str(x))
+families = pytest.mark.parametrize(("name", "parameters"), FAMILIES, ids=str)
+
+
+def sizes(name):
+    return SIZES if name in BY_EIGENVECTORS else (2, 4, 6, 64)
+
+
+@pytest.fixture(autouse=True)
+def _same_draws():
+    torch.manual_seed(0)
 
 
 def scale(A):
@@ -76,20 +86,20 @@ def test_lagt_remembers_in_generalised_laguerre_polynomials(alpha, beta, t):
 
 
 @families
-@pytest.mark.parametrize("N", SIZES)
-def test_the_correction_makes_a_normal(name, parameters, N):
-    A, _, P = nplr(name, N, **parameters)
-    normal = A + P.T @ P
-    commutator = normal @ normal.T - normal.T @ normal
-    assert P.shape == (RANK.get(name, len(P)), N)
-    assert commutator.abs().max() < 1e-13 * N * scale(normal) ** 2
+def test_the_correction_makes_a_normal(name, parameters):
+    for N in sizes(name):
+        A, _, P = nplr(name, N, **parameters)
+        normal = A + P.T @ P
+        commutator = normal @ normal.T - normal.T @ normal
+        assert P.shape == (RANK.get(name, len(P)), N)
+        assert commutator.abs().max() < 1e-13 * N * scale(normal) ** 2
 
 
 @families
-@pytest.mark.parametrize("N", SIZES)
-def test_a_is_stable_by_its_symmetric_part(name, parameters, N):
-    A, _ = hippo(name, N, **parameters)
-    assert torch.linalg.eigvalsh(A + A.T).max() <= 1e-12 * N * scale(A)
+def test_a_is_stable_by_its_symmetric_part(name, parameters):
+    for N in sizes(name):
+        A, _ = hippo(name, N, **parameters)
+        assert torch.linalg.eigvalsh(A + A.T).max() <= 1e-12 * N * scale(A)
 
 
 def test_legs_decays_and_legt_and_lagt_lose_energy_only_through_the_correction():
@@ -103,18 +113,20 @@ def test_legs_decays_and_legt_and_lagt_lose_energy_only_through_the_correction()
 
 
 @families
-@pytest.mark.parametrize("N", SIZES)
-def test_v_is_unitary_and_gives_a_and_b_back(name, parameters, N):
-    A, B = hippo(name, N, **parameters)
-    Lambda, P, B_stored, V = dplr(name, N, **parameters)
-    assert (Lambda.shape, P.shape[1:], B_stored.shape, V.shape) == ((N // 2,), (N // 2,), (N // 2,), (N, N // 2))
-    assert all(t.dtype == torch.complex128 for t in (Lambda, P, B_stored, V))
-    V, P = full(V), full(P)
-    identity = torch.eye(N, dtype=torch.complex128)
-    assert (V.mH @ V - identity).abs().max() < 1e-10
-    assert (V @ V.mH - identity).abs().max() < 1e-10
-    assert (V @ (torch.diag(full(Lambda)) - P.mT @ P.conj()) @ V.mH - A).abs().max() < 1e-10 * scale(A)
-    assert (V @ full(B_stored) - B).abs().max() < 1e-10 * scale(B)
+def test_v_is_unitary_and_gives_a_and_b_back(name, parameters):
+    for N in sizes(name):
+        torch.manual_seed(0)  # of those that are random
+        A, B = hippo(name, N, **parameters)
+        torch.manual_seed(0)
+        Lambda, P, B_stored, V = dplr(name, N, **parameters)
+        assert (Lambda.shape, P.shape[1:], B_stored.shape, V.shape) == ((N // 2,), (N // 2,), (N // 2,), (N, N // 2))
+        assert all(t.dtype == torch.complex128 for t in (Lambda, P, B_stored, V))
+        V, P = full(V), full(P)
+        identity = torch.eye(N, dtype=torch.complex128)
+        assert (V.mH @ V - identity).abs().max() < 1e-10
+        assert (V @ V.mH - identity).abs().max() < 1e-10
+        assert (V @ (torch.diag(full(Lambda)) - P.mT @ P.conj()) @ V.mH - A).abs().max() < 1e-10 * scale(A)
+        assert (V @ full(B_stored) - B).abs().max() < 1e-10 * scale(B)
 
 
 @pytest.mark.parametrize("N", SIZES)
@@ -142,6 +154,55 @@ def test_a_result_that_is_changed_in_place_does_not_change_the_next_one():
     for t in first:
         t.zero_()
     assert all(torch.equal(a, b) for a, b in zip(dplr("legs", 8), kept, strict=True))
+
+
+# Systems given by their modes
+
+
+def test_fout_remembers_a_window_of_length_1_in_cosines_and_sines():
+    """Inside the window the weights are the functions on average, outside nearly 0 (the edge is an approximation)."""
+    A, B = hippo("fout", 64)
+    age, step, w = torch.arange(0, 2, 1 / 256, dtype=torch.float64), torch.matrix_exp(A / 256), [B]
+    for _ in age[1:]:
+        w.append(step @ w[-1])
+    w, inside = torch.stack(w)[:, :6], age < 1
+    cycles, sine = torch.tensor([0.5, 0.5, 1.5, 1.5, 2.5, 2.5]), torch.tensor([0, 1, 0, 1, 0, 1])
+    basis = math.sqrt(2) * torch.cos(2 * torch.pi * cycles * age.unsqueeze(-1) - torch.pi / 2 * sine)
+    gram = w[inside].mT @ basis[inside] / 256
+    torch.testing.assert_close(gram, torch.eye(6, dtype=torch.float64), rtol=0, atol=0.05)
+    assert w[~inside].square().mean() < 0.05 * w[inside].square().mean()
+
+
+def test_the_diagonal_inits_are_their_formulas():
+    lin, inv = dplr("s4d-lin", 8)[0], dplr("s4d-inv", 8)[0]
+    assert torch.equal(lin, torch.complex(torch.full((4,), -0.5).double(), torch.pi * torch.arange(4).double()))
+    expected = [8 / math.pi * (8 / (2 * n + 1) - 1) for n in range(4)]
+    torch.testing.assert_close(inv.imag, torch.tensor(expected, dtype=torch.float64))
+    legs = dplr("legs", 8)
+    torch.testing.assert_close(dplr("s4d-legs", 8)[0], legs[0], rtol=0, atol=1e-12)
+    assert all(dplr(name, 8)[1].shape == (0, 4) for name in ("s4d-lin", "s4d-inv", "s4d-legs"))
+
+
+def test_with_many_states_the_diagonal_of_legs_follows_slow_inputs_as_legs_does():
+    """The response (s - A)^-1 B of the first states to e^(st). (Fast ripples stay on e^(tA) B itself.)"""
+    errors = []
+    for N in (16, 64, 256):
+        responses = []
+        for name in ("legs", "s4d-legs"):
+            A, B = (t.to(torch.complex128) for t in hippo(name, N))
+            responses.append(torch.stack([torch.linalg.solve(s * torch.eye(N) - A, B)[:4] for s in (0.2, 2j, 1 + 5j)]))
+        errors.append(error(responses[1], responses[0]))
+    assert errors[0] > 3 * errors[1] > 9 * errors[2]
+
+
+def test_random_systems_are_drawn_anew_and_come_back_with_the_seed():
+    first, second = dplr("random-nplr", 64), dplr("random-nplr", 64)
+    assert (first[0].real == -0.5).all()
+    assert (first[0].imag > 0).all()
+    assert first[0].imag.log().std() > 0.5
+    assert not torch.equal(first[0], second[0])
+    torch.manual_seed(0)
+    assert all(torch.equal(a, b) for a, b in zip(dplr("random-nplr", 64), first, strict=True))
 
 
 # Why not diagonalise A itself: lemma hippo-diagonalization
@@ -203,7 +264,10 @@ def test_naive_diagonalisation_fails_where_dplr_does_not():
 
 @pytest.mark.parametrize("function", [hippo, nplr, dplr])
 def test_an_unknown_init_is_refused_with_the_known_ones(function):
-    with pytest.raises(ValueError, match=r"init: expected one of lagt, legs, legt, got 'legendre'"):
+    with pytest.raises(
+        ValueError,
+        match=r"init: expected one of fout, lagt, legs, legt, random-nplr, s4d-inv, s4d-legs, s4d-lin, got 'legendre'",
+    ):
         function("legendre", 4)
 
 

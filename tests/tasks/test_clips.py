@@ -356,3 +356,60 @@ def test_the_real_words_divided_anew_keep_speakers_apart(tmp_path):
     assert 0.33 < deviation.min() < deviation.max() < 0.6  # a gain of 2 to 3
     heard = [{name[-21:-13] for name in names(split)} for split in (task.train, task.valid, task.test)]
     assert sum(map(len, heard)) == len(set.union(*heard))
+
+
+# Other sampling rates
+
+
+@pytest.mark.parametrize("name", ["digits", "audio", "words"])
+def test_clips_train_at_several_rates_and_dt_follows(name, digits, words, clips, tmp_path):
+    rates = (0.5, 2.0)
+    task = {
+        "digits": lambda: SpokenDigitsConfig(valid_takes=1, rates=rates).build(digits),
+        "audio": lambda: AudioConfig(folder=clips, rates=rates).build(tmp_path),
+        "words": lambda: replace(SPEECH, resplit="speaker", rates=rates).build(words),
+    }[name]()
+    assert (task.spec.changes_rate, task.spec.length) == (True, None)
+    split = task.train_at(epoch=0, seed=0)
+    drawn = [split.batch([k]) for k in range(12)]
+    assert {float(batch["rate"][0]) for batch in drawn} == set(rates)
+    for k, batch in enumerate(drawn):
+        plain = task.train.batch([k])["x"]
+        if float(batch["rate"][0]) == 2:
+            torch.testing.assert_close(batch["x"], plain[:, ::2])
+        else:
+            assert batch["x"].shape[1] == 2 * plain.shape[1]
+    with pytest.raises(ValueError, match=r"rates: expected a number from 1/64 to 64"):
+        SpokenDigitsConfig(rates=(0.0,))
+
+
+def test_a_run_at_drawn_rates_on_clips_of_similar_length_resumes_to_the_bit(digits, tmp_path):
+    task = SpokenDigitsConfig(valid_takes=1, rates=(1.0, 2.0)).build(digits)
+    assert_resumes_to_the_bit(tmp_path, task, kind=SequenceConfig(d_model=4, n_layers=1, norm="batch"), bucket=2)
+
+
+@pytest.mark.parametrize(("rate", "length"), [(2.0, 8000), (1.5, 10_667), (0.5, 32_000)])
+def test_clips_of_another_rate_are_scaled_by_the_statistics_of_their_moments(words, rate, length):
+    """At half the frequency by those of every second position, as if the scaled clip had been thinned out."""
+    settings = replace(SPEECH, resplit="speaker")
+    task = settings.build(words)
+    artifact = task.artifacts().__getitem__
+    recorded = round(16_000 / rate)
+    some = Clips(np.ones((recorded, 1), np.float32), np.array([recorded]), recorded, ("new",))
+    split, _ = settings.arrange(some, task.inputs, artifact)
+    batch = split.batch([0])
+    assert tuple(batch["x"].shape) == (1, length, 1)
+    assert batch["rate"].tolist() == pytest.approx([rate], rel=1e-4)
+    whole_clip = Clips(np.ones((16_000, 1), np.float32), np.array([16_000]), 16_000, ("new",))
+    plain = settings.arrange(whole_clip, task.inputs, artifact)[0].batch([0])
+    assert "rate" not in plain
+    if rate == 2:
+        torch.testing.assert_close(batch["x"], plain["x"][:, ::2])
+
+
+def test_frames_of_mfcc_have_the_sampling_rate_of_training(words):
+    settings = SpeechCommandsConfig("sc10", features="mfcc", resplit="speaker")
+    task = settings.build(words)
+    some = Clips(np.ones((8000, 1), np.float32), np.array([8000]), 8000, ("new",))
+    with pytest.raises(ValueError, match="frames of MFCC are made at 16,000 Hz"):
+        settings.arrange(some, task.inputs, task.artifacts().__getitem__)

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from image_files import digits, write_mnist
+from image_files import digits, write_cifar10, write_mnist
 
 from longwave.data import catalogue
 from longwave.tasks import density, images
+from longwave.tasks.autoregressive import Interleaved
 
 
 def test_a_window_is_an_image_row_by_row_behind_a_dark_pixel(tmp_path):
@@ -36,9 +37,43 @@ def test_the_parts_are_those_of_the_classification_of_the_same_images(tmp_path):
 def test_scores_are_bits_and_no_perplexity(tmp_path):
     write_mnist(tmp_path)
     task = density.load(data_dir=tmp_path)
-    assert set(task.baselines()["unigram"]["test"]) == {"loss", "bits_per_dim"}
-    with pytest.raises(ValueError, match="data: expected mnist, got 'cifar'"):
-        density.load("cifar")
+    for name in ("uniform", "unigram"):
+        assert set(task.baselines()[name]["test"]) == {"loss", "bits_per_dim"}
+    with pytest.raises(ValueError, match="data: there is no 'cifar100'; expected one of mnist, cifar; did you mean"):
+        density.load("cifar100")
+
+
+def test_eight_bits_are_what_a_model_needs_that_holds_all_values_alike(tmp_path):
+    write_cifar10(tmp_path, count=10)
+    task = density.load("cifar", data_dir=tmp_path)
+    assert task.baselines()["uniform"]["test"]["bits_per_dim"] == pytest.approx(8)
+    found = task.outcome(lambda x, **_: (torch.zeros(*x.shape, 256), None), task.test.batch([0, 3]))
+    total, count = found.scores["loss"]
+    assert count == 2 * 3072
+    assert task.reported({"loss": float(total) / count})["bits_per_dim"] == pytest.approx(8)
+
+
+def test_a_colour_image_is_read_with_the_channel_of_each_value(tmp_path):
+    """Red, green, blue, pixel by pixel; 0 is the start alone, and not a dark pixel."""
+    write_cifar10(tmp_path)
+    task = density.load("cifar", data_dir=tmp_path)
+    batch = task.test.batch([7])
+    red, green = np.mgrid[0:32, 0:32]
+    label = (7 + 5) % 10
+    values = np.stack([red, green, np.full((32, 32), 10 * label)], axis=-1)
+    assert torch.equal(batch["y"][0], torch.from_numpy(values.reshape(-1)))
+    expected = (values + 1 + 256 * np.arange(3)).reshape(-1)
+    assert torch.equal(batch["x"][0], torch.from_numpy(np.append(0, expected[:-1])))
+    np.testing.assert_array_equal(task.test_images([7])[0], values)
+    assert (task.spec.vocabulary, task.spec.output_size, task.length) == (769, 256, 3072)
+    assert (len(task.train), len(task.valid), len(task.test)) == (59, 1, 12)
+    assert task.describe()["size"] == [32, 32, 3]
+
+
+def test_values_are_read_by_their_place_as_arrays_and_as_tensors():
+    reads = Interleaved(3)
+    assert reads(np.array([[5, 0, 255, 7]]), 0).tolist() == [[6, 257, 768, 8]]
+    assert reads(torch.tensor([[5], [0]]), 4).tolist() == [[262], [257]]
 
 
 def test_real_digits_need_two_bits_a_pixel_by_the_unigram_model():

@@ -224,3 +224,16 @@ def test_real_images_have_the_published_sizes(name, parts, mean):
     assert (len(task.train), len(task.valid), len(task.test)) == parts
     assert task.inputs.mean[0] == pytest.approx(mean, abs=0.1)
     assert sum(task.counts["test"]) == 10_000
+
+
+def test_some_of_the_images_are_trained_on_and_the_others_stay_as_they_are(tmp_path):
+    write_cifar10(tmp_path)
+    whole = ImageConfig("scifar").build(tmp_path)
+    part = ImageConfig("scifar", train_size=20).build(tmp_path)
+    assert (len(part.train), len(part.valid), len(part.test)) == (20, len(whole.valid), len(whole.test))
+    np.testing.assert_array_equal(part.valid.pixels, whole.valid.pixels)
+    of_whole = {image.tobytes() for image in whole.train.pixels}
+    assert all(image.tobytes() in of_whole for image in part.train.pixels)
+    np.testing.assert_array_equal(ImageConfig("scifar", train_size=20).build(tmp_path).train.pixels, part.train.pixels)
+    with pytest.raises(ValueError, match=f"train_size: expected from 1 to {len(whole.train)}"):
+        ImageConfig("scifar", train_size=len(whole.train) + 1).build(tmp_path)

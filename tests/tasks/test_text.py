@@ -1,5 +1,6 @@
 """Text: the published files byte by byte and word by word, and a custom file."""
 
+import dataclasses
 import math
 import os
 from pathlib import Path
@@ -11,9 +12,12 @@ from text_files import LINES, write_wikitext2
 
 from longwave.data import catalogue
 from longwave.data.text import Words
+from longwave.layers import S4Config
+from longwave.models import SequenceConfig
 from longwave.tasks import text
 from longwave.tasks.autoregressive import PADDING
 from longwave.tasks.text import TextConfig
+from longwave.tasks.token_rows import TokenRows
 
 # WikiText-2
 
@@ -55,8 +59,95 @@ def test_perplexity_and_bits_follow_from_the_loss(tmp_path):
 def test_missing_files_are_named_with_the_command_that_gets_them(tmp_path):
     with pytest.raises(catalogue.MissingData, match="longwave data get wikitext2"):
         text.load("wikitext2", data_dir=tmp_path)
-    with pytest.raises(ValueError, match="data: expected wikitext2, got 'wikitext3'"):
+    with pytest.raises(ValueError, match="data: expected wikitext2 or wikitext103, got 'wikitext3'"):
         text.load("wikitext3")
+
+
+def test_other_words_than_published_are_noted(tmp_path):
+    write_wikitext2(tmp_path)
+    (note,) = text.load("wikitext2", "words", 8, tmp_path).notes
+    assert note.startswith("wikitext2 has other words than published: 156, 21, 36, 15 in train, valid, test and the ")
+    assert "not 2,088,628, 217,646, 245,569, 33,278; longwave data check wikitext2" in note
+
+
+def test_wikitext_103_orders_equally_frequent_words_by_appearance(tmp_path):
+    """As the published models of it: their word numbers, and even their bins, depend on it."""
+    write_wikitext2(tmp_path).rename(tmp_path / "wikitext-103")
+    words = text.load("wikitext103", "words", 8, tmp_path).codec.words
+    assert words[:7] == ("<eos>", "the", "=", "sea", "is", "<unk>", ".")
+
+
+# Rows
+
+
+def test_a_text_in_rows_is_read_with_its_true_tokens(tmp_path):
+    write_wikitext2(tmp_path)
+    task = TextConfig("wikitext2", level="words", length=8, rows=3).build(tmp_path)
+    for split in (task.train, task.valid, task.test):
+        assert isinstance(split, TokenRows)
+        assert (split.rows, split.length) == (3, 8)
+    assert {task.train_at(epoch, seed=0).start for epoch in range(20)} <= set(range(task.train.row_length))
+    assert task.train_at(3, seed=1).start == task.train_at(3, seed=1).start != task.train_at(4, seed=1).start
+    with pytest.raises(
+        ValueError, match="rows: expected rows of at least 9 tokens, got 30 of 5 in the train set; give"
+    ):
+        TextConfig("wikitext2", level="words", length=8, rows=30).build(tmp_path)
+    with pytest.raises(ValueError, match="rows: expected a number from 0 on, got -1"):
+        TextConfig(rows=-1)
+
+
+# The state carried on
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("cutoffs", [(), (4,)], ids=["softmax", "adaptive"])
+def test_with_the_state_carried_on_the_scores_are_those_of_one_long_window(rows, cutoffs, tmp_path):
+    write_wikitext2(tmp_path)
+    task = TextConfig("wikitext2", level="words", length=5, rows=rows).build(tmp_path)
+    config = SequenceConfig(4, n_layers=1, mixer=S4Config(d_state=4), decoder="sequence", cutoffs=cutoffs)
+    model = config.resolve(task.spec).build().double().eval()
+    whole = task.carried(task.test)
+    batch = whole.batch(range(len(whole)))
+    assert len(whole) == max(1, rows)
+    assert torch.equal(batch["y"].flatten(), torch.from_numpy(task.test.targets).long())  # the same tokens
+    with torch.no_grad():
+        outcome = task.outcome(model, batch)
+        truth = -model(batch["x"])[0].log_softmax(-1).gather(-1, batch["y"].unsqueeze(-1)).sum()
+        apart = [task.outcome(model, task.test.batch([k])).loss for k in range(len(task.test))]
+    assert float(outcome.loss) == pytest.approx(float(truth), rel=1e-9)
+    assert float(sum(apart)) != pytest.approx(float(truth), rel=1e-6)  # context helps, or hurts
+    assert task.count(batch) == outcome.scores["loss"][1] == len(task.test.targets)
+
+
+def carrying_task(tmp_path, rows=3):
+    write_wikitext2(tmp_path)
+    return TextConfig("wikitext2", level="words", length=5, rows=rows, carry_state=True).build(tmp_path)
+
+
+def test_in_training_a_window_goes_on_from_the_state_of_the_one_before(tmp_path):
+    """The loss of the second window is that of a longer one, but no gradient goes back into the first."""
+    task = carrying_task(tmp_path)
+    assert task.carried_rows == 3
+    config = SequenceConfig(4, n_layers=1, mixer=S4Config(d_state=4), decoder="sequence", cutoffs=(4,))
+    model = config.resolve(task.spec).build().double().eval()
+    first, second = (task.train.batch(range(k, k + 3)) for k in (0, 3))
+    before = task.outcome(model, first)
+    assert not any(state.requires_grad for state in before.state[0])
+    after = task.outcome(model, second, before.state)
+    with torch.no_grad():
+        whole, _ = model.nll(*(torch.cat((first[name], second[name]), dim=1) for name in "xy"))
+    assert float(before.loss.detach()) == pytest.approx(float(whole[:, :5].sum()), rel=1e-9)
+    assert float(after.loss.detach()) == pytest.approx(float(whole[:, 5:].sum()), rel=1e-9)
+    assert not torch.allclose(before.state[0][0], after.state[0][0])
+
+
+def test_a_task_that_carries_a_state_is_scored_with_it(tmp_path):
+    task = carrying_task(tmp_path)
+    assert (len(task.test), task.test.length, task.length) == (3, task.test.row_length - 1, 5)
+    with pytest.raises(ValueError, match="carry_state: expected a SequenceModel, got a function, which has no state"):
+        task.outcome(lambda x: x, task.test.batch([0]))
+    with pytest.raises(ValueError, match=r"carry_state: expected rows .* \(--task.rows\), got none"):
+        TextConfig("wikitext2", carry_state=True)
 
 
 # Training windows
@@ -121,19 +212,37 @@ def test_a_file_that_cannot_be_read_as_text_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("level", "tokens", "vocabulary"),
-    [("words", (2_088_628, 217_646, 245_569), 33_278), ("bytes", (10_797_148, 1_121_681, 1_256_449), 256)],
+    ("name", "level", "tokens", "vocabulary"),
+    [
+        ("wikitext2", "words", (2_088_628, 217_646, 245_569), 33_278),
+        ("wikitext2", "bytes", (10_797_148, 1_121_681, 1_256_449), 256),
+        pytest.param(
+            "wikitext103", "words", (103_227_021, 217_646, 245_569), 267_735, marks=pytest.mark.slow
+        ),  # two minutes
+    ],
 )
-def test_real_text_has_the_published_sizes(level, tokens, vocabulary):
+def test_real_text_has_the_published_sizes(name, level, tokens, vocabulary):
     folder = os.environ.get("LONGWAVE_DATA")
     if not folder:
         pytest.skip("LONGWAVE_DATA is not set: no real data to read")
     try:
-        task = text.load("wikitext2", level, 512, Path(folder))
+        task = text.load(name, level, 512, Path(folder))
     except catalogue.MissingData as error:
         pytest.skip(str(error).splitlines()[0])
     assert tuple(task.describe()["tokens"].values()) == tokens
     assert task.spec.vocabulary == vocabulary
+    assert task.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "vocabulary"), [(TextConfig(), 256), (TextConfig("wikitext103", level="words"), 267_735)]
+)
+def test_random_data_has_the_shapes_of_the_text(config, vocabulary):
+    task = dataclasses.replace(config, length=12).on_random_data(rows=3)
+    batch = task.train.batch(range(3))
+    assert batch["x"].shape == batch["y"].shape == (3, 12)
+    assert task.spec.vocabulary == task.codec.size == vocabulary
+    assert (task.spec.length, task.count(batch)) == (12, 36)
 
 
 # Settings

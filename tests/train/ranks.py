@@ -25,6 +25,7 @@ from torch import Tensor
 from longwave.layers import Block
 from longwave.models import SequenceModel
 from longwave.tasks.autoregressive import PADDING, AutoregressiveTask
+from longwave.train import lock
 from longwave.train.loop import Interrupted, TrainingError
 from longwave.train.optim import param_groups
 
@@ -122,6 +123,20 @@ def interrupted(folder: Path, task: tiny.Tiny, settings: dict[str, Any], rank: i
     return "not interrupted"
 
 
+def busy(folder: Path, rank: int) -> str:
+    """The folder is held by the second process, so that the first, which would lock it for both, is refused."""
+    run = make_run(folder, make_experiment(), plain_task(), quiet=True)
+    try:
+        with contextlib.ExitStack() as held:
+            if rank == 1:
+                held.enter_context(lock.hold(folder))
+            run.accelerator.wait_for_everyone()
+            held.enter_context(run.locked())
+    except lock.Busy as error:
+        return str(error)
+    return "not refused"
+
+
 def not_finite(folder: Path) -> str:
     """One bad row, which one of two processes gets to see."""
     task = plain_task()
@@ -193,6 +208,7 @@ def everything(folder: Path, rank: int) -> dict[str, Any]:
         "never stopped": train(folder / "never stopped", plain_task(), DROPOUT),
         "interrupted": interrupted(folder / "interrupted", plain_task(), DROPOUT, rank),
         "resumed": train(folder / "interrupted", plain_task(), DROPOUT, resume=True),
+        "busy": busy(folder / "busy", rank),
         "not finite": not_finite(folder / "not finite"),
         **{kind: sharded(kind) for kind in ("fully_shard", "FullyShardedDataParallel")},
     }

@@ -95,7 +95,7 @@ def test_a_damaged_checkpoint_before_does_not_matter(folder, kind):
 def test_two_damaged_checkpoints_are_a_clear_error(folder, kind):
     damage(folder / LAST, kind)
     damage(folder / PREVIOUS, kind)
-    with pytest.raises(Damaged, match=r"no checkpoint is whole; start again without --resume") as caught:
+    with pytest.raises(Damaged, match=r"no checkpoint is whole; train again with --overwrite") as caught:
         checkpoint.load(folder)
     assert str(folder) in str(caught.value)
     assert isinstance(caught.value, ValueError)  # which the command line turns into a message

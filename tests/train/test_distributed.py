@@ -107,6 +107,12 @@ def test_ctrl_c_in_one_process_stops_both_and_loses_nothing(launched):
     assert tiny.lines(folder / "interrupted") == tiny.lines(folder / "never stopped")
 
 
+def test_a_folder_that_is_in_use_stops_both_processes(launched):
+    first, second = (result["busy"] for result in launched[1])
+    assert "is training there since" in first
+    assert second.endswith("the main process found another one there")
+
+
 def test_bad_data_in_one_process_stops_both(launched):
     for result in launched[1]:
         assert "the loss is not finite at step 0" in result["not finite"]

@@ -179,17 +179,23 @@ def test_a_missing_artifact_is_named(folder):
 # Metrics
 
 
-def test_half_a_line_that_a_kill_left_is_left_out_and_what_follows_it(folder):
-    for step in (1, 2, 3):
-        folder.log({"step": step, "loss": 0.5})
-    assert [line["step"] for line in folder.metrics()] == [1, 2, 3]
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *('{"step": 4, "lo', "null", "{}", "[]", "[1]", "", "\ufffd", "[" * 10**5),
+        *('{"step": "a"}', '{"step": true}', '{"step": 1}', '{"step": 4, "loss": {}}'),
+    ],
+)
+def test_a_line_that_is_damaged_is_left_out_and_no_other(broken, folder):
+    """As a kill leaves it at the end, or an editor anywhere, the first line included."""
     path = folder.path / "metrics.jsonl"
-    for broken in ('{"step": 4, "lo', "null", "{}", "[]"):
-        before = path.read_text()
-        path.write_text(before + broken + "\n")
-        folder.log({"step": 5, "loss": 0.5})
-        assert [line["step"] for line in folder.metrics()] == [1, 2, 3]
-        path.write_text(before)
+    whole = [json.dumps({"step": step, "loss": 0.5}) for step in (2, 3, 5)]
+    for place in range(4):
+        path.write_text("\n".join([*whole[:place], broken, *whole[place:]]) + "\n")
+        kept = [line["step"] for line in folder.metrics()]
+        assert kept == ([1] if (broken, place) == ('{"step": 1}', 0) else []) + [2, 3, 5]
+        assert folder.truncate_metrics(3) == (place < 2 and kept[0] == 2)
+        assert [line["step"] for line in folder.metrics()] == kept[:-1]
 
 
 def test_what_was_logged_after_a_checkpoint_is_dropped(folder):

@@ -8,16 +8,20 @@ import re
 import signal
 import threading
 
+import numpy as np
 import pytest
 import tiny
 import torch
 from tiny import LENGTH, fit, lines, make_experiment, make_run, make_task, run_cases, trace
 
 from longwave.data.sequences import from_arrays
+from longwave.data.text import Bytes
 from longwave.experiments import LoopConfig, OptimConfig
-from longwave.models import SequenceModel
+from longwave.models import SequenceModel, load_model
 from longwave.tasks.classification import custom
-from longwave.train import checkpoint, loop
+from longwave.tasks.text import TextTask
+from longwave.tasks.token_rows import TokenRows
+from longwave.train import checkpoint, loop, signals
 from longwave.train.display import Display, time_left
 from longwave.train.loop import Interrupted, TrainingError
 
@@ -32,6 +36,7 @@ SETTINGS = {
         "loop": {"workers": 2},
     },
     "mixed precision": {"optim": {"schedule": "constant", "precision": "bf16"}},
+    "lamb, average of weights": {"optim": {"method": "lamb", "ema": 0.9}},
 }
 # Where a kill comes, and at which time that the place is reached.
 KILLS = {
@@ -60,6 +65,7 @@ KILLS = {
         ("half a line", 4),
     ],
     "mixed precision": [("after a step", 5)],
+    "lamb, average of weights": [("after a step", 5), ("in a validation", 4), ("in a checkpoint", 3)],
 }
 
 
@@ -125,6 +131,46 @@ def test_a_run_on_augmented_examples_goes_on_to_the_bit(tmp_path):
     answers = run_cases([never, killed | strike, killed | {"resume": True}])
     assert [answer["code"] for answer in answers] == [0, -9, 0]
     assert differences(tmp_path / "killed", trace(tmp_path / "never")) == []
+
+
+def text_that_carries_its_state(rows):
+    tokens = np.random.default_rng(0).integers(0, 11, 9 * 25, np.int32)
+    split = TokenRows(tokens, 6, rows=rows)
+    whole = split.uncut()
+    return TextTask(
+        name="text", train=split, valid=whole, test=whole, vocabulary=11, unit="word", codec=Bytes(), carries=True
+    )
+
+
+def test_a_run_that_carries_its_state_goes_on_to_the_bit(tmp_path):
+    """Stopped in the middle of an epoch, where the next step begins with the states of the last one."""
+    model = {"decoder": "sequence", "cutoffs": (4,)}
+    tiny.assert_resumes_to_the_bit(tmp_path, text_that_carries_its_state(rows=9), **model)
+    states = checkpoint.load(tmp_path / "never" / "checkpoints")[0]["carried"]
+    assert states[0][0][0].shape[0] == 9
+
+
+def test_rows_that_carry_their_state_are_trained_on_in_order_and_together(tmp_path):
+    model = {"decoder": "sequence", "vocabulary": 11, "output_size": 11}
+    experiment = make_experiment(model, optim={"accumulate": 2}, loop={"batch_size": 3, "epochs": 1})
+    started = make_run(tmp_path, experiment, text_that_carries_its_state(rows=3), quiet=True)
+    begun, seen, forward = [], [], started.module.forward
+
+    def watched(batch, state=None):
+        if started.module.training:
+            seen.append(batch["x"][:, 0].tolist())
+            begun.append(state is None)
+        return forward(batch, state)
+
+    started.module.forward = watched
+    fit(started)
+    assert begun[:6] == [True, True, False, False, False, False]  # two parts of a batch, each with its own state
+    rows = started.task.train_at(0, 0).tokens.reshape(3, -1)
+    shift = started.task.train_at(0, 0).start
+    assert seen[0] + seen[1] == rows[:, shift].tolist()
+    assert seen[2] + seen[3] == rows[:, (shift + 6) % rows.shape[1]].tolist()
+    with pytest.raises(ValueError, match=r"carry_state: expected batches of all 9 rows \(--loop.batch-size 9\) in one"):
+        make_run(tmp_path, experiment, text_that_carries_its_state(rows=9), quiet=True)
 
 
 def test_every_epoch_asks_for_examples_of_its_own_with_the_seed_of_the_run(tmp_path):
@@ -213,7 +259,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_loses_nothing(tmp_path):
 
 def test_ctrl_c_reaches_no_worker_however_early_it_comes(tmp_path, monkeypatch):
     """Not even one that has not yet said that it ignores it."""
-    monkeypatch.setattr(loop, "_leave_interrupts_to_the_main_process", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(signals, "leave_to_the_main_process", lambda _: os.kill(os.getpid(), signal.SIGINT))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     run(tmp_path, loop={"workers": 1})
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
@@ -222,8 +268,8 @@ def test_ctrl_c_reaches_no_worker_however_early_it_comes(tmp_path, monkeypatch):
 def test_ctrl_c_twice_or_during_the_final_scores_stops_at_once_and_loses_nothing(tmp_path):
     cases = [{"folder": str(tmp_path / "never")}]
     strikes = {"twice": ("after a step", 5, ["SIGINT"] * 2), "scores": ("in the final scores", 1, ["SIGINT"])}
-    for name, (place, at, signals) in strikes.items():
-        strike = {"place": place, "at": at, "signals": signals}
+    for name, (place, at, sent) in strikes.items():
+        strike = {"place": place, "at": at, "signals": sent}
         cases += [{"folder": str(tmp_path / name), "strike": strike}, {"folder": str(tmp_path / name), "resume": True}]
     answers = run_cases(cases)
     assert [answer["code"] for answer in answers] == [0, 130, 0, 130, 0]
@@ -319,7 +365,8 @@ def test_bad_data_is_told_from_bad_weights(tmp_path):
     task = make_task()
     task.train.x[3, 1, 0] = math.nan
     with pytest.raises(
-        TrainingError, match=r"not finite at step 0 .*first bad: x of the batch, so look at the data\. There was no"
+        TrainingError,
+        match=r"not finite at step 0 .*first bad: x of the batch, row \d+, step 1, so look at the data\. There was no",
     ):
         run(tmp_path, task, loop={"batch_size": 14})
 
@@ -398,6 +445,16 @@ def test_the_schedule_is_fitted_to_the_minutes(minutes, steps, tmp_path, monkeyp
     assert content["position"]["seconds"] == 6 * steps
 
 
+def test_the_warm_up_of_a_run_of_few_minutes_is_a_tenth_of_its_steps(tmp_path):
+    experiment = make_experiment(optim={"schedule": "cosine", "warmup": 100}, loop={"epochs": 50, "minutes": 1.0})
+    started = make_run(tmp_path, experiment, make_task(), quiet=True)
+    factors = {}
+    for steps in (None, 20, started.batches * 50):
+        started.position.steps, started.position.step = steps, 1
+        factors[steps] = started._factor()
+    assert list(factors.values()) == [0.02, 1.0, 0.02]
+
+
 def test_minutes_that_suffice_change_nothing(tmp_path):
     run(tmp_path / "free", loop={"epochs": 4})
     run(tmp_path / "bounded", loop={"epochs": 4, "minutes": 1e6})
@@ -458,6 +515,41 @@ def test_cosine_rises_during_the_warm_up_and_falls_to_zero(tmp_path):
     assert factors[2:] == sorted(factors[2:], reverse=True)
     assert factors[5] == pytest.approx(0.5)
     assert factors[8] == pytest.approx(0)
+
+
+def test_the_average_of_the_weights_is_validated_kept_and_scored(tmp_path):
+    """And the training is that without an average, to the bit."""
+    plain, _ = run(tmp_path / "plain", loop={"keep": "last"})
+    started = make_run(tmp_path / "run", make_experiment(optim={"ema": 0.5}, loop={"keep": "last"}), make_task(), True)
+    named = dict(started.model.named_parameters())
+    average = {name: p.detach().clone() for name, p in named.items()}
+    step = started.step
+
+    def step_and_average(*arguments):
+        loss = step(*arguments)
+        decay = min(0.5, (1 + started.position.step) / (10 + started.position.step))
+        for name, p in named.items():
+            average[name] = decay * average[name] + (1 - decay) * p.detach()
+        return loss
+
+    started.step = step_and_average
+    result = fit(started)
+    content, _ = checkpoint.load(tmp_path / "run" / "checkpoints")
+    best = load_model(tmp_path / "run" / "best")
+    for name, p in best.named_parameters():
+        torch.testing.assert_close(p.detach(), average[name])
+        assert torch.equal(p, content["average"][name])
+    trained, _ = checkpoint.load(tmp_path / "plain" / "checkpoints")
+    assert all(torch.equal(value, content["model"][name]) for name, value in trained["model"].items())
+    plain.model.load_state_dict(best.state_dict())
+    assert result["valid"]["mse"] == plain.evaluate(plain.task.valid)["mse"]
+    assert lines(tmp_path / "run")[-1]["valid_mse"] == pytest.approx(result["valid"]["mse"])
+
+
+def test_an_average_that_makes_no_sense_is_refused():
+    for decay in (-0.1, 1.0):
+        with pytest.raises(ValueError, match="ema: expected a number from 0"):
+            OptimConfig(ema=decay)
 
 
 @pytest.mark.parametrize("higher", [False, True])
@@ -638,7 +730,20 @@ def test_a_run_leaves_its_files_and_nothing_half_written(tmp_path):
         "result.json",
     ]
     assert json.loads((tmp_path / "result.json").read_text()) == result
-    assert set(lines(tmp_path)[0]) == {"step", "epoch", "loss", "lr", "valid_mse", "valid_mae"}
+    assert set(lines(tmp_path)[0]) == {
+        *("step", "epoch", "loss", "lr"),
+        *("train_mse", "train_mae", "valid_mse", "valid_mae"),
+    }
+
+
+def test_what_training_sees_is_logged_as_the_mean_over_all_its_examples(tmp_path):
+    """Of weights that do not move, without dropout, it is the score of the training set; batches are of two sizes."""
+    still = {"lr": 0.0, "ssm_lr": 0.0, "schedule": "constant"}
+    started, _ = run(tmp_path, model={"dropout": 0.0}, optim=still, loop={"validations": 1, "epochs": 1})
+    expected = started.evaluate(started.task.train_at(0, 0))
+    (line,) = lines(tmp_path)
+    assert line["train_mse"] == pytest.approx(expected["mse"], rel=1e-5)  # sums of float32
+    assert line["train_mae"] == pytest.approx(expected["mae"], rel=1e-5)
 
 
 @pytest.mark.parametrize(("part", "name"), [("train", "training"), ("valid", "validation"), ("test", "test")])

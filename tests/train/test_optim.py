@@ -8,6 +8,7 @@ from torch import nn
 from longwave import S4, param_groups
 from longwave.layers import LSSL
 from longwave.models import SequenceModel
+from longwave.train.lamb import Lamb
 
 SSM = {"Lambda_re", "Lambda_im", "P", "B"}
 
@@ -190,3 +191,40 @@ def test_an_optimiser_without_a_learning_rate_is_let_be(recwarn):
 
     step(Still(Model().parameters(), {}))
     assert not recwarn.list
+
+
+# LAMB
+
+
+def lamb_by_hand(weight, gradients, lr, decay):
+    """The rule, tensor by tensor, in float64."""
+    mean, square = torch.zeros_like(weight), torch.zeros_like(weight)
+    for gradient in gradients:
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        step = mean / (square.sqrt() + 1e-6) + decay * weight
+        size, length = weight.norm(), step.norm()
+        ratio = 1.0 if size == 0 or length == 0 else min(float(size), 10.0) / (float(length) + 1e-6)
+        weight = weight - lr * ratio * step
+    return weight
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.3, 100.0])  # no weights yet, small ones, and those beyond a norm of 10
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_lamb_moves_each_tensor_in_proportion_to_its_norm(scale, decay):
+    torch.manual_seed(0)
+    start, gradients = scale * torch.randn(3, 4, dtype=torch.float64), torch.randn(5, 3, 4, dtype=torch.float64)
+    weight, unused = nn.Parameter(start.clone()), nn.Parameter(torch.ones(2))
+    optimizer = Lamb([weight, unused], lr=0.01, weight_decay=decay)
+    for gradient in gradients:
+        weight.grad = gradient.clone()
+        optimizer.step()
+    torch.testing.assert_close(weight.detach(), lamb_by_hand(start, gradients, 0.01, decay), atol=1e-12, rtol=1e-12)
+    assert torch.equal(unused, torch.ones(2))  # it has no gradient
+
+
+def test_lamb_leaves_weights_without_a_gradient_signal_as_they_are():
+    weight = nn.Parameter(torch.ones(3))
+    weight.grad = torch.zeros(3)
+    Lamb([weight], lr=0.1).step()
+    assert torch.equal(weight.detach(), torch.ones(3))

@@ -6,9 +6,11 @@ case, so that torch is imported once for all.
 
 import atexit
 import dataclasses
+import errno
 import functools
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -119,9 +121,10 @@ def make_run(folder: Path, experiment: Experiment, task: Task, quiet: bool = Fal
 
 def fit(run: Run, resume: bool = False) -> dict[str, Any]:
     """Train, and leave the result in the folder."""
-    result = run.fit(resume)
-    if run.main:
-        run.folder.write_result(result)
+    with run.locked():
+        result = run.fit(resume)
+        if run.main:
+            run.folder.write_result(result)
     return result
 
 
@@ -152,6 +155,7 @@ def trace(folder: Path) -> dict[str, Any]:
             "model": bits(content["model"]),
             "optimizer": bits(content["optimizer"]),
             "random": bits(content["random"]),
+            "average": bits(content["average"]),
             "best": bits(best),
         },
     }
@@ -180,7 +184,7 @@ def assert_resumes_to_the_bit(
     step = stopped.step
 
     def step_and_stop(*arguments: Any) -> float:
-        stopped._interrupted = stopped.position.step == 5
+        stopped._interrupted = signal.SIGINT if stopped.position.step == 5 else 0
         return step(*arguments)
 
     stopped.step = step_and_stop  # type: ignore[method-assign]
@@ -208,7 +212,8 @@ def run_cases(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What became of each case: its exit code and what it wrote to stderr.
 
     A case has a folder, and optionally the settings and the task, whether to resume, whether to damage the last
-    checkpoint before, and where a signal strikes (see `arm`).
+    checkpoint before, where a signal strikes (see `arm`), at which operation on a file (see `watch_operations`), and
+    the room in bytes that a file has.
     """
     parent = _parent_of_cases()
     assert parent.stdin is not None
@@ -267,14 +272,22 @@ def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
         if case.get("strike"):
             arm(**case["strike"])
+        if case.get("room"):
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (case["room"], case["room"]))
+        if case.get("operation"):
+            watch_operations(folder, **case["operation"])
         run = make_run(folder, make_experiment(**case.get("settings", {})), make_task(**case.get("task", {})))
         fit(run, case.get("resume", False))
         code = 0
     except Interrupted as note:
         print(note, file=sys.stderr)
-        code = 130
+        code = note.exit_code
     except TrainingError as error:
         print(error, file=sys.stderr)
+    except (ValueError, OSError) as error:  # as the command line has it
+        print(error, file=sys.stderr)
+        code = 2
     except BaseException:
         import traceback
 
@@ -283,6 +296,29 @@ def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def watch_operations(folder: Path, at: int, does: str) -> None:
+    """Before the `at`-th operation on files in a folder: be killed, or have the disk be full; or only count them."""
+    count = 0
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal count
+        if event == "open":
+            is_change = bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
+        else:
+            is_change = event in ("os.rename", "os.mkdir") or (event in ("os.remove", "os.rmdir") and does != "full")
+        if not is_change or not str(arguments[0]).startswith(str(folder)):
+            return
+        count += 1
+        if does == "count":
+            os.write(2, f"operation {count}: {event}\n".encode())
+        elif count == at and does == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif count == at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(arguments[0]))
+
+    sys.addaudithook(hook)
 
 
 def arm(place: str, at: int, signals: Sequence[str] = ("SIGKILL",)) -> None:

@@ -10,7 +10,6 @@ mapped into memory. It is known by a digest of the metadata, and made again if t
 import errno
 import hashlib
 import io
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -160,7 +159,7 @@ def _is_known(fields: list[str]) -> bool:
 def _kept(place: Path, digest: str, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], list[int]] | None:
     """The pixels that an earlier call has kept, and which images were empty; None if they are not of these metadata."""
     try:
-        index = json.loads((place / INDEX).read_text())
+        index = files.read_json(place / INDEX)
         pixels = np.load(place / PIXELS, mmap_mode="r", allow_pickle=False)
         if index["digest"] == digest and pixels.shape == shape and pixels.dtype == np.uint8:
             return pixels, [int(k) for k in index["empty"]]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from longwave.ops.backend import BACKENDS, Backend
-from longwave.ops.cpu import block, convolution, library, spectrum, step
+from longwave.ops.cpu import block, convolution, library, powers, spectrum, step
 
 
 def _serves(tensor: Tensor) -> bool:
@@ -19,6 +19,8 @@ BACKENDS.register("native")(
             "spectrum_backward": spectrum.spectrum_backward,
             "truncate": spectrum.truncate,
             "truncate_backward": spectrum.truncate_backward,
+            "power_sum": powers.power_sum,
+            "power_sum_backward": powers.power_sum_backward,
             "convolve": convolution.convolve,
             "convolve_backward": convolution.convolve_backward,
             "activate": block.activate,

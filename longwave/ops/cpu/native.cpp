@@ -2,6 +2,7 @@
 //
 //   longwave_spectrum, longwave_spectrum_backward    the kernel's spectrum by Algorithm 1, real and pole-free
 //   longwave_truncate, longwave_truncate_backward    C~ = C (I - A_bar^L) by repeated squaring
+//   longwave_power_sum, longwave_power_sum_backward  the kernel of a diagonal system, a sum of powers
 //   longwave_convolve, longwave_convolve_backward    long convolution by FFT
 //   longwave_step, longwave_model_step               one step of the recurrence: of a layer, of a stack of blocks
 //   longwave_activate, longwave_gate, _backward      what follows a convolution in a residual block, in float
@@ -20,6 +21,7 @@
 #include <complex>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <type_traits>
 #include <vector>
@@ -104,6 +106,7 @@ namespace plain {
 #define LONGWAVE_VECTOR_BYTES 16
 #include "native_spectrum.inc"
 #include "native_truncate.inc"
+#include "native_powers.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
 #include "native_mix.inc"
@@ -119,6 +122,7 @@ namespace avx2 {
 #define LONGWAVE_VECTOR_BYTES 32
 #include "native_spectrum.inc"
 #include "native_truncate.inc"
+#include "native_powers.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
 #include "native_mix.inc"
@@ -135,6 +139,7 @@ namespace avx512 {
 #define LONGWAVE_VECTOR_BYTES 64
 #include "native_spectrum.inc"
 #include "native_truncate.inc"
+#include "native_powers.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
 #include "native_mix.inc"
@@ -185,7 +190,7 @@ int choose_vector_bytes(int requested) {
 }  // namespace
 
 // Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
-LONGWAVE_API int longwave_abi() { return 7; }
+LONGWAVE_API int longwave_abi() { return 8; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
@@ -275,6 +280,19 @@ LONGWAVE_API int longwave_gate_backward(int64_t rows, int64_t H, int64_t parts, 
         const T *grad, complex *dLambda, complex *dP, complex *dB, complex *dC, double *ddt) {                     \
         const System s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                         \
         LONGWAVE_DISPATCH(vector_bytes, spectrum_backward<T>(s, grad, dLambda, dP, dB, dC, ddt))                   \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_power_sum_##suffix(int64_t H, int64_t M, int64_t L, int64_t D, const complex *Lambda, \
+                                                 const complex *B, const complex *C, const double *dt, int hold,   \
+                                                 int threads, int vector_bytes, T *K) {                            \
+        const System s{H, M, L, D, 0, Lambda, nullptr, B, C, dt, nullptr, threads};                                \
+        LONGWAVE_DISPATCH(vector_bytes, power_sum<T>(s, hold != 0, K))                                             \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_power_sum_backward_##suffix(                                                         \
+        int64_t H, int64_t M, int64_t L, int64_t D, const complex *Lambda, const complex *B, const complex *C,     \
+        const double *dt, int hold, int threads, int vector_bytes, const T *grad, complex *dLambda, complex *dB,   \
+        complex *dC, double *ddt) {                                                                                \
+        const System s{H, M, L, D, 0, Lambda, nullptr, B, C, dt, nullptr, threads};                                \
+        LONGWAVE_DISPATCH(vector_bytes, power_sum_backward<T>(s, hold != 0, grad, dLambda, dB, dC, ddt))           \
     }                                                                                                              \
     LONGWAVE_API int longwave_step_##suffix(int64_t batch, int64_t H, int64_t N, int64_t r, const T *constants,    \
                                             const T *D, const T *u, const T *state, int threads, int vector_bytes, \

@@ -1,0 +1,272 @@
+"""How time and memory grow with length, batch and width: the paper's tab:complexity as measured exponents."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
+from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of, machine
+from longwave.bench.picture import Panel
+from longwave.bench.tables import Table
+from longwave.layers import make_mixer
+from longwave.ops import fft_conv
+
+BASE = {"L": 1024, "B": 4, "H": 64}
+SIZES: dict[str, Sequence[int]] = {"L": (256, 512, 1024, 2048), "B": (1, 2, 4, 8), "H": (16, 32, 64, 128)}
+QUICK_SIZES: dict[str, Sequence[int]] = {"L": (256, 1024), "B": (1, 4), "H": (32, 128)}
+AXES = {"L": "length", "B": "batch", "H": "features"}
+WARM_UP = {"L": 16, "B": 1, "H": 8}
+REPEATS, QUICK_REPEATS = 5, 2
+
+
+class Cost(NamedTuple):
+    """A cell of the paper's table: the formula, and the exponents that it has in L, B and H, lowest and highest."""
+
+    formula: str
+    L: tuple[float, float]
+    B: tuple[float, float] | None  # None: the table is for one sequence
+    H: tuple[float, float]
+
+
+NONE, ONE, TWO = (0.0, 0.0), (1.0, 1.0), (2.0, 2.0)
+UP_TO_ONE, ONE_TO_TWO = (0.0, 1.0), (1.0, 2.0)
+# What leads in a sum depends on the sizes, so that an exponent lies between those of its terms. ~ hides logarithms.
+PAPER: dict[str, dict[str, Cost]] = {
+    "parameters": {
+        "convolution": Cost("L H", ONE, NONE, ONE),
+        "recurrence": Cost("H^2", NONE, NONE, TWO),
+        "attention": Cost("H^2", NONE, NONE, TWO),
+        "s4": Cost("H^2", NONE, NONE, TWO),
+    },
+    "training": {
+        "convolution": Cost("~L H (B + H)", ONE, UP_TO_ONE, ONE_TO_TWO),
+        "recurrence": Cost("B L H^2", ONE, ONE, TWO),
+        "attention": Cost("B (L^2 H + L H^2)", ONE_TO_TWO, ONE, ONE_TO_TWO),
+        "s4": Cost("B H (~H + ~L) + B ~L H", UP_TO_ONE, ONE, ONE_TO_TWO),
+    },
+    "space": {
+        "convolution": Cost("B L H", ONE, ONE, ONE),
+        "recurrence": Cost("B L H", ONE, ONE, ONE),
+        "attention": Cost("B (L^2 + H L)", ONE_TO_TWO, ONE, UP_TO_ONE),
+        "s4": Cost("B L H", ONE, ONE, ONE),
+    },
+    "inference": {
+        "convolution": Cost("L H^2", ONE, None, TWO),
+        "recurrence": Cost("H^2", NONE, None, TWO),
+        "attention": Cost("L^2 H + H^2 L", ONE_TO_TWO, None, ONE_TO_TWO),
+        "s4": Cost("H^2", NONE, None, TWO),
+    },
+}
+LABELS = {"convolution": "convolution", "recurrence": "LSTM", "attention": "attention", "s4": "S4"}
+TITLES = {
+    "parameters": "Parameters",
+    "training": "Time of a training pass",
+    "space": "Memory of a training pass",
+    "inference": "Time of the next step after L steps",
+}
+CAPTION = (
+    "One layer: a depthwise convolution as long as the sequence with a linear layer behind it, an LSTM, softmax "
+    "attention of 4 heads that stores its matrix of weights, S4 with N = H states. One size grows, the others "
+    "are {base}; an exponent is the slope of a line through the logarithms, with what does not grow (calls, caches, "
+    "threads) in it, so that small layers have smaller ones. Times: the fastest of several repeats, the layers take "
+    "turns in one process. Memory: growth of the peak resident set in a process of its own. The next step: of S4 and "
+    "the LSTM from their state; of the convolution a product with all L inputs; attention computes all of them again, "
+    "as in the paper's table, which has no cache of keys and values and is for one sequence. ~ hides logarithms."
+)
+
+
+@BENCHES.register("complexity")
+@dataclass(frozen=True)
+class ComplexityBench(DrawnBench):
+    """Exponents of time and memory in length, batch and width, for convolution, LSTM, attention and S4.
+
+    Example: longwave bench complexity --quick
+    """
+
+    duration: ClassVar[str] = "six minutes"
+
+    def run(self, progress: Progress) -> Result:
+        """A row for each size and layer, and the exponents that they give."""
+        sizes = QUICK_SIZES if self.quick else SIZES
+        rows: list[dict[str, Any]] = []
+        for case in cases(sizes):
+            text = ", ".join(f"{AXES[axis]} {case[axis]:,}" for axis in AXES)
+            progress(f"times at {text}")
+            found = in_fresh_process(times, **case, repeats=QUICK_REPEATS if self.quick else REPEATS)
+            for name in LABELS:
+                row = {**case, "layer": name, **found[name]}
+                if can_measure_memory() and not self.quick:
+                    progress(f"memory of {LABELS[name]} at {text}")
+                    row["space"] = in_fresh_process(memory, name=name, **case)
+                rows.append(row)
+        return {
+            "bench": "complexity",
+            "base": BASE,
+            "sizes": sizes,
+            "caption": CAPTION.format(base=", ".join(f"{AXES[axis]} {size:,}" for axis, size in BASE.items())),
+            "machine": machine(),
+            "rows": rows,
+            "exponents": {
+                what: {name: {axis: exponent(rows, sizes, what, name, axis) for axis in AXES} for name in LABELS}
+                for what in PAPER
+            },
+        }
+
+    def tables(self, result: Result) -> list[Table]:
+        """The exponents that were measured beside those of the paper, a table for each quantity."""
+        columns = ["layer", "paper"]
+        for axis in AXES:
+            columns += [f"{axis}", f"{axis}, paper"]
+        tables = []
+        for what, costs in PAPER.items():
+            measured = result["exponents"][what]
+            rows = []
+            for name, cost in costs.items():
+                cells = [LABELS[name], cost.formula]
+                for axis in AXES:
+                    value = measured[name][axis]
+                    cells += ["-" if value is None else f"{value:.2f}", _range(getattr(cost, axis))]
+                rows.append(cells)
+            if any(value is not None for found in measured.values() for value in found.values()):
+                title = f"{TITLES[what]}: exponents in length L, batch B and features H"
+                tables.append(Table(title, columns, rows, text=("layer", "paper")))
+        return tables
+
+    def panels(self, result: Result) -> list[Panel]:
+        """Times of training and of the next step, and memory, over each size."""
+        found = []
+        for what, unit, label in (("training", 1e-3, "ms"), ("space", 1e6, "MB"), ("inference", 1e-3, "ms")):
+            for axis, name_of_axis in AXES.items():
+                lines = {
+                    LABELS[name]: [
+                        (row[axis], row[what] / unit)
+                        for row in _along(result["rows"], result["sizes"], name, axis)
+                        if row.get(what)
+                    ]
+                    for name in LABELS
+                }
+                found.append(Panel(TITLES[what], name_of_axis, label, lines, {}))
+        return found
+
+
+def cases(sizes: dict[str, Sequence[int]]) -> list[dict[str, int]]:
+    """The sizes to measure, one growing at a time; those that two of them share come once."""
+    found: list[dict[str, int]] = []
+    for axis, values in sizes.items():
+        for value in values:
+            case = {**BASE, axis: value}
+            if case not in found:
+                found.append(case)
+    return found
+
+
+def exponent(
+    rows: Sequence[dict[str, Any]], sizes: dict[str, Sequence[int]], what: str, name: str, axis: str
+) -> float | None:
+    """The slope of the logarithm of a figure over that of a size; None if it was not measured."""
+    points = [(row[axis], row[what]) for row in _along(rows, sizes, name, axis) if row.get(what)]
+    if len(points) < 2:
+        return None
+    x, y = ([math.log(value) for value in values] for values in zip(*points, strict=True))
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
+
+
+def _along(
+    rows: Sequence[dict[str, Any]], sizes: dict[str, Sequence[int]], name: str, axis: str
+) -> list[dict[str, Any]]:
+    """The rows of a layer in which one size grows and the others are those of the base."""
+    return [
+        row
+        for row in rows
+        if row["layer"] == name
+        and row[axis] in sizes[axis]
+        and all(row[other] == BASE[other] for other in AXES if other != axis)
+    ]
+
+
+def _range(ends: tuple[float, float] | None) -> str:
+    if ends is None:
+        return "-"
+    return f"{ends[0]:g}" if ends[0] == ends[1] else f"{ends[0]:g} to {ends[1]:g}"
+
+
+# What is measured
+
+
+class GlobalConvolution(nn.Module):
+    """A depthwise convolution with a free kernel as long as the sequence, and a linear layer over the features."""
+
+    def __init__(self, H: int, L: int) -> None:
+        super().__init__()
+        self.K = nn.Parameter(torch.randn(H, L) / L)
+        self.linear = nn.Linear(H, H)
+
+    def forward(self, u: Tensor, need_state: bool = False) -> tuple[Tensor, None]:
+        """y (B, L, H), and no state."""
+        return self.linear(fft_conv(u, self.K)), None
+
+    def last(self, u: Tensor) -> Tensor:
+        """The last step of y alone, (B, H)."""
+        y: Tensor = self.linear(torch.einsum("blh,hl->bh", u.flip(1), self.K))
+        return y
+
+
+def make_layer(name: str, L: int, H: int) -> nn.Module:
+    """A layer of the table."""
+    if name == "convolution":
+        return GlobalConvolution(H, L)
+    if name == "s4":
+        return make_mixer("s4", H, d_state=H, length=L)
+    return make_mixer({"recurrence": "lstm", "attention": "attention-stored"}[name], H)
+
+
+def training_pass(layer: nn.Module, L: int, B: int, H: int) -> Callable[[], None]:
+    """Forward and backward of a layer."""
+    u = torch.randn(B, L, H, requires_grad=True)
+
+    def both_ways() -> None:
+        torch.autograd.grad(layer(u, need_state=False)[0].sum(), [u, *layer.parameters()])
+
+    return both_ways
+
+
+def next_step(name: str, layer: Any, L: int, B: int, H: int) -> Callable[[], object]:
+    """The output of the step that follows L - 1 others."""
+    u = torch.randn(B, L, H)
+    state = None if name in ("convolution", "attention") else layer.initial_state(B)
+
+    def run() -> object:
+        with torch.no_grad():
+            if name == "convolution":
+                return layer.last(u)
+            return layer(u, need_state=False) if name == "attention" else layer.step(u[:, -1], state)
+
+    return run
+
+
+def times(L: int, B: int, H: int, repeats: int) -> dict[str, dict[str, float]]:
+    """Parameters, and seconds of a training pass and of the next step, of each layer."""
+    torch.manual_seed(0)
+    layers = {name: make_layer(name, L, H) for name in LABELS}
+    training = best_times({name: training_pass(layer, L, B, H) for name, layer in layers.items()}, repeats)
+    steps = best_times({name: next_step(name, layer.eval(), L, B, H) for name, layer in layers.items()}, 10 * repeats)
+    return {
+        name: {
+            "parameters": sum(p.numel() for p in layer.parameters()),
+            "training": training[name],
+            "inference": steps[name],
+        }
+        for name, layer in layers.items()
+    }
+
+
+def memory(name: str, L: int, B: int, H: int) -> int:
+    """Bytes that a training pass needs."""
+    torch.manual_seed(0)
+    small, layer = make_layer(name, WARM_UP["L"], WARM_UP["H"]), make_layer(name, L, H)
+    return live_growth_of(training_pass(small, **WARM_UP), training_pass(layer, L, B, H))

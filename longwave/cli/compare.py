@@ -1,0 +1,89 @@
+"""`longwave compare`: runs side by side."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from longwave.cli import _early
+
+if TYPE_CHECKING:
+    from longwave.sweeps.compare import Compared
+
+
+def main(arguments: list[str]) -> None:
+    """Run `longwave compare`."""
+    tyro.cli(compare, prog="longwave compare", args=arguments)
+
+
+def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("compare.png")) -> None:
+    """Show the settings in which runs differ, their scores and minutes, and draw how they came there.
+
+    Examples:
+        longwave compare runs/smnist-small-seed0 runs/smnist-small-seed1
+        longwave compare runs/sweep-scifar-small/*/ --out scifar.png
+
+    Args:
+        runs: Folders of runs, two or more, finished or not.
+        out: The picture to write; the suffix of its name decides the format.
+    """
+    if len(runs) < 2:
+        raise ValueError(f"runs: expected the folders of two runs or more, got {len(runs)}")
+    for run in runs:
+        _early.check_run(run)
+    from longwave.pictures.style import check_path
+    from longwave.sweeps import compare as comparing
+
+    check_path(out, "out")
+    found = comparing.compare(runs)
+    _print_settings(found)
+    _print_scores(found)
+    if comparing.draw_comparison(found, out):
+        print(f"picture: {out.resolve()}")
+    else:
+        print("no picture: none of the runs has been validated yet")
+
+
+def _print_settings(runs: "list[Compared]") -> None:
+    names = list(dict.fromkeys(name for run in runs for name in run.settings))
+    if not names:
+        print("the settings of the runs are the same")
+        return
+    rows = {name.replace("_", "-"): [str(run.settings.get(name, "-")) for run in runs] for name in names}
+    _print_side_by_side("Settings that differ", [run.name for run in runs], rows)
+
+
+def _print_scores(runs: "list[Compared]") -> None:
+    """Scores on the validation and test sets, and what they took."""
+    from longwave.report.base import score_text
+
+    results = [run.result or {} for run in runs]
+    rows: dict[str, list[str]] = {}
+    for split, text in (("valid", "validation"), ("test", "test")):
+        for score in dict.fromkeys(name for result in results for name in result.get(split, {})):
+            values = [result.get(split, {}).get(score) for result in results]
+            rows[f"{text} {score.replace('_', ' ')}"] = ["-" if v is None else score_text(v) for v in values]
+    for name in ("steps", "best_step", "parameters"):
+        rows[name.replace("_", " ")] = [f"{result[name]:,}" if name in result else "-" for result in results]
+    rows["minutes"] = [f"{run.metrics[-1]['seconds'] / 60:.1f}" if run.metrics else "-" for run in runs]
+    rows["finished"] = ["yes" if result else "no" for result in results]
+    _print_side_by_side("Results", [run.name for run in runs], rows)
+
+
+def _print_side_by_side(title: str, names: list[str], rows: dict[str, list[str]]) -> None:
+    """A table with a column for each run; if there are more runs than rows, with a row for each."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from longwave.cli._table import print_table
+
+    heads, lines = names, list(rows.items())
+    if len(names) > len(rows):
+        heads, lines = list(rows), [(name, [row[k] for row in rows.values()]) for k, name in enumerate(names)]
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for head in heads:
+        table.add_column(escape(head), justify="right")
+    for name, cells in lines:
+        table.add_row(escape(name), *map(escape, cells))
+    print_table(table)

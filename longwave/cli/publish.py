@@ -1,0 +1,48 @@
+"""`longwave publish`: upload a trained run to the Hugging Face hub, with a model card."""
+
+from pathlib import Path
+
+import tyro
+
+from longwave.cli import _early
+
+
+def main(arguments: list[str]) -> None:
+    """Run `longwave publish`."""
+    tyro.cli(publish, prog="longwave publish", args=arguments)
+
+
+def publish(
+    run: tyro.conf.Positional[Path],
+    name: tyro.conf.Positional[str],
+    public: bool = False,
+    licence: str | None = None,
+    revision: str | None = None,
+    token: str | None = None,
+    preview: Path | None = None,
+) -> None:
+    """Upload the best weights of a run to the Hugging Face hub: settings, weights, what its data needs, a model card.
+
+    Examples:
+        longwave publish runs/smnist-small-seed0 me/smnist-s4 --licence apache-2.0
+        longwave publish runs/smnist-small-seed0 me/smnist-s4 --preview card/     (writes the files here instead)
+
+    Args:
+        run: Folder of the run.
+        name: The model's name on the hub, USER/NAME; it is made if it does not exist.
+        public: Make it public; else only you can see it.
+        licence: Identifier of the licence, such as apache-2.0 or cc-by-4.0 (default: none is stated).
+        revision: Branch to upload to (default: the main one).
+        token: Token of the hub (default: as hf auth login has stored it).
+        preview: Upload nothing, and write the files into this new folder.
+    """
+    _early.check_run(run)
+    from longwave import publish as publishing
+    from longwave.train.folder import RunFolder
+
+    if preview is not None:
+        preview.mkdir(parents=True)
+        publishing.assemble(RunFolder.open(run), preview, name, licence)
+        print(f"files: {preview}")
+        return
+    print(publishing.push_to_hub(run, name, private=not public, licence=licence, token=token, revision=revision))

@@ -1,0 +1,201 @@
+"""`longwave sweep`: train with several settings, and compare them by the validation set."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from longwave.cli import _early
+from longwave.cli._experiment import parse_experiment
+from longwave.cli.train import _exit_code
+
+if TYPE_CHECKING:
+    from longwave.experiments import Experiment
+    from longwave.sweeps.folder import Row, SweepFolder
+
+DESCRIPTION = """Train once with each of several settings, and show which does best on the validation set.
+
+  --set SETTING VALUES  the values of a setting, with commas between them; several --set: all combinations
+  --draws N             N random combinations instead; then also ranges: log:LOW:HIGH, uniform:LOW:HIGH, int:LOW:HIGH
+
+The test set has no part in it; --test-best shows its score for the best settings alone.
+
+Examples:
+  longwave sweep smnist-small --set optim.lr 0.001,0.004,0.01 --set model.n-layers 2,4 --seeds 0 1
+  longwave sweep scifar-small --draws 10 --set optim.lr log:0.001:0.02 --set model.dropout uniform:0:0.3
+  longwave sweep classify --npz my.npz --set model.mixer.d-state 16,64 --jobs 2 --test-best
+  longwave sweep scifar-small scifar-resnet18-small --loop.minutes 30      (named experiments, under equal minutes)
+  longwave sweep --resume runs/sweep-smnist-small                          (after a kill or Ctrl-C)"""
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Where a sweep goes, and how it is run."""
+
+    out: Path | None = None
+    """Folder of the sweep; by default runs/sweep-NAME."""
+    data_dir: Path | None = None
+    """Folder with the data sets; by default LONGWAVE_DATA or the user's cache."""
+    seeds: tuple[int, ...] = ()
+    """Train with each of these seeds; settings are then compared by the mean."""
+    draws: int | None = None
+    """Random combinations of the values, so many, instead of all of them."""
+    draw_seed: int = 0
+    """Seed of these draws."""
+    jobs: int = 1
+    """Runs at a time, each in a process of its own with a share of the cores."""
+    test_best: bool = False
+    """Show the score of the best settings on the test set."""
+    quiet: bool = False
+    """No progress, only the result."""
+    device: str = "auto"
+    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
+
+
+@dataclass(frozen=True)
+class ResumeSweepOptions:
+    """Go on with a sweep after a kill or Ctrl-C: finished runs are kept, the one at hand goes on where it stopped."""
+
+    resume: Path
+    """Folder of the sweep."""
+    jobs: int = 1
+    """Runs at a time, each in a process of its own with a share of the cores."""
+    test_best: bool = False
+    """Show the score of the best settings on the test set."""
+    quiet: bool = False
+    """No progress, only the result."""
+    device: str = "auto"
+    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run `longwave sweep`."""
+    if arguments and arguments[0].partition("=")[0] == "--resume":
+        resumed = parse_resume("sweep", arguments)
+        return _exit_code(lambda: _resume(resumed))
+    sets, rest = _take_sets(arguments)
+    names, rest = take_names(rest)
+    parsed = parse_all("sweep", DESCRIPTION, names, rest)
+    return _exit_code(lambda: _sweep([one for one, _ in parsed], parsed[0][1], sets))
+
+
+def _take_sets(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The settings that vary, with the text of their values; and the other arguments."""
+    sets: dict[str, str] = {}
+    rest, ahead = [], iter(arguments)
+    for argument in ahead:
+        if argument != "--set":
+            rest.append(argument)
+            continue
+        name, values = next(ahead, ""), next(ahead, "")
+        if not values or values.startswith("--"):
+            raise ValueError("--set: expected a setting and its values, as in --set optim.lr 0.001,0.01")
+        if name in sets:
+            raise ValueError(f"--set {name}: expected each setting once; give all its values with commas between them")
+        sets[name] = values
+    return sets, rest
+
+
+def take_names(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The names of experiments that the arguments begin with, and the others."""
+    count = next((k for k, argument in enumerate(arguments) if argument.startswith("-")), len(arguments))
+    return arguments[:count], arguments[count:]
+
+
+def parse_all(
+    command: str, description: str, names: list[str], rest: list[str], options: Any = None
+) -> list[tuple["Experiment", Any]]:
+    """Each experiment with the settings that follow the names, which count for all of them."""
+    options = SweepOptions() if options is None else options
+    if len(names) < 2:
+        return [parse_experiment(command, description, [*names, *rest], options)]
+    for name in names:
+        _early.check_name(name)
+    return [parse_experiment(command, description, [name, *rest], options) for name in names]
+
+
+def parse_resume(command: str, arguments: list[str]) -> ResumeSweepOptions:
+    """The options of a sweep that is to go on."""
+    if arguments[0] == "--resume" and (len(arguments) == 1 or arguments[1].startswith("-")):
+        raise ValueError(
+            f"--resume: expected the folder of one sweep, as in longwave {command} --resume runs/sweep-NAME"
+        )
+    import tyro
+
+    return tyro.cli(ResumeSweepOptions, prog=f"longwave {command}", args=arguments)
+
+
+def _sweep(experiments: "list[Experiment]", options: SweepOptions, sets: dict[str, str]) -> None:
+    from longwave.sweeps import plan, run
+
+    settings = {name: plan.parse_values(name, text) for name, text in sets.items()}
+    members = plan.plan(experiments, settings, options.seeds, options.draws, options.draw_seed)
+    folder = options.out or Path("runs") / f"sweep-{'-'.join(one.run_name for one in experiments)}"
+    sweep = run.start(members, folder, options.data_dir, jobs=options.jobs, quiet=options.quiet, device=options.device)
+    show(sweep, options.test_best)
+
+
+def _resume(options: ResumeSweepOptions) -> None:
+    from longwave.sweeps import run
+
+    show(run.resume(options.resume, jobs=options.jobs, quiet=options.quiet, device=options.device), options.test_best)
+
+
+def show(sweep: "SweepFolder", test_best: bool) -> None:
+    """Print the table of a sweep, and where it and the picture are."""
+    from longwave.cli._table import print_notes
+    from longwave.sweeps.picture import draw_sweep
+
+    rows = sweep.rows()
+    print_rows(sweep, rows)
+    best = rows[0] if rows[0].is_finite else None
+    if best is not None:
+        places = ", ".join(str(sweep.place(member)) for member in best.members)
+        print_notes([f"best on the validation set: {best.name} ({places})"])
+    if best is not None and test_best:
+        print_notes([f"its test {name} {_mean(values)}" for name, values in sweep.test_scores(best).items()])
+    for row in rows:
+        for member, state in zip(row.members, row.states, strict=True):
+            if state == "failed":
+                print_notes([f"note: {member.name} failed: {sweep.failure(member)}"])
+    print(f"table: {sweep.write_table().resolve()}")
+    picture = draw_sweep(sweep)
+    if picture is not None:
+        print(f"picture: {picture.resolve()}")
+    sys.stdout.flush()
+
+
+def print_rows(sweep: "SweepFolder", rows: "list[Row]") -> None:
+    """The rows of a sweep, the best first."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from longwave.cli._table import print_table
+    from longwave.report.base import score_text
+
+    names = list(dict.fromkeys(name for row in rows for name in row.values))
+    count = max(len(row.members) for row in rows)
+    means = f", means of {count} seeds" if count > 1 else ""
+    table = Table(title=escape(f"{sweep.path}: validation set{means}"), title_justify="left")
+    for name in names or ["experiment"]:
+        table.add_column(escape(name))
+    for head in (sweep.goal.upper().replace("_", " "), *(["+-"] if count > 1 else []), "MINUTES", "PARAMETERS"):
+        table.add_column(head, justify="right")
+    for rank, row in enumerate(rows):
+        cells = [str(row.values.get(name, "")) for name in names] or [row.name]
+        state = "failed" if "failed" in row.states else "-"
+        score = [score_text(row.mean) if row.mean is not None else state]
+        if count > 1:
+            score.append(score_text(row.spread) if row.spread is not None else "-")
+        minutes = f"{sum(row.minutes) / len(row.minutes):.1f}" if row.minutes else "-"
+        parameters = f"{row.parameters:,}" if row.parameters is not None else "-"
+        table.add_row(*map(escape, cells), *score, minutes, parameters, style="bold" if rank == 0 else None)
+    print_table(table)
+
+
+def _mean(values: list[float]) -> str:
+    import statistics
+
+    if len(values) == 1:
+        return f"{values[0]:.4f}"
+    return f"{statistics.mean(values):.4f} +- {statistics.stdev(values):.4f} over {len(values)} seeds"

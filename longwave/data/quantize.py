@@ -1,0 +1,57 @@
+"""Samples of audio as 256 codes and back: by the mu law, which is fine where it is quiet, or in equal steps.
+
+The codes are those of the authors of S4 for their audio models. A code stands for the middle of its samples, so that
+what was decoded is encoded as the same code again.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+CODES = 256
+SILENCE = 128  # the code of 0
+EDGE = 0.01  # of a code, which the loudest sample stays below
+
+Samples = NDArray[np.floating]
+
+
+class Encoding(NamedTuple):
+    """How samples in [-1, 1] become codes, and codes samples."""
+
+    encode: Callable[[Samples], NDArray[np.uint8]]
+    decode: Callable[[NDArray[np.integer]], NDArray[np.float32]]
+
+
+def scaled(samples: Samples, low: float, high: float) -> NDArray[np.float64]:
+    """Samples of a clip whose lowest and highest are given, from -1 to 1; silence stays 0."""
+    if not high > low:
+        return np.zeros(samples.shape)
+    return np.clip((np.asarray(samples, np.float64) - low) * (2 / (high - low)) - 1, -1, 1)
+
+
+def _encode_linear(samples: Samples) -> NDArray[np.uint8]:
+    share = (np.asarray(samples, np.float64) + 1) / 2
+    return np.floor(share * (CODES - EDGE) + EDGE / 2).astype(np.uint8)
+
+
+def _decode_linear(codes: NDArray[np.integer]) -> NDArray[np.float32]:
+    return ((np.asarray(codes, np.float64) + 0.5) / SILENCE - 1).astype(np.float32)
+
+
+def _encode_mu_law(samples: Samples) -> NDArray[np.uint8]:
+    """sign(a) ln(1 + 255 |a|) / ln 256, in equal steps."""
+    samples = np.asarray(samples, np.float64)
+    return _encode_linear(np.sign(samples) * np.log1p((CODES - 1) * np.abs(samples)) / np.log(CODES))
+
+
+def _decode_mu_law(codes: NDArray[np.integer]) -> NDArray[np.float32]:
+    level = (np.asarray(codes, np.float64) + 0.5) / SILENCE - 1
+    return (np.sign(level) * np.expm1(np.abs(level) * np.log(CODES)) / (CODES - 1)).astype(np.float32)
+
+
+ENCODINGS = {
+    "mu-law": Encoding(_encode_mu_law, _decode_mu_law),
+    "linear": Encoding(_encode_linear, _decode_linear),
+}

@@ -1,0 +1,113 @@
+"""The S4D layer: H state spaces side by side whose A is diagonal.
+
+After "On the Parameterization and Initialization of Diagonal State Space Models" (Gu, Gupta, Goel and Ré, 2022).
+Without the low-rank part of S4 every state goes its own way: the kernel is a sum of powers, and what S4 does with N x N
+matrices is done element by element. state_space.py has the convolutional and the recurrent view.
+"""
+
+from dataclasses import dataclass
+from typing import get_args
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor, nn
+
+from longwave.layers.checks import check_count, check_rate
+from longwave.layers.mixer import MIXERS, StateSpaceConfig
+from longwave.layers.rates import Trainable
+from longwave.layers.state_space import DtTransform, StateSpaces, check_state_size, new_parameter
+from longwave.ops import diagonal_kernel
+from longwave.ssm import INITS, DiagonalPowers, DiscreteDPLR, Rule, diagonal_discrete, dplr, nplr
+from longwave.ssm.algebra import as_complex
+
+
+class S4D(StateSpaces):
+    """y, state = layer(u) for u (B, L, H) of any length L; y_t, state = layer.step(u_t, state) for one step.
+
+    d_model        H, the number of features
+    d_state        N, the size of each feature's state (even)
+    init           "legs" or "s4d-legs", the diagonal of LegS; "s4d-lin", "s4d-inv" (longwave.ssm.INITS)
+    bidirectional  two kernels, one for each direction; then there is no state and no step
+    n_ssm          number of distinct (Lambda, B), each shared by H / n_ssm neighbouring features; None: H
+    dt_min, dt_max bounds of the log-uniform distribution that dt starts from
+    dt_transform   "exp": dt = exp(log_dt); "softplus": dt = softplus(softplus_inverse_dt)
+    rule           "zoh": the input holds its value for a step, exactly; "bilinear": the rule of S4
+    trainable      False freezes dt, A (Lambda) and B; names, such as ("B", "dt"), freeze the others of these
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_state: int = 64,
+        *,
+        init: str = "legs",
+        bidirectional: bool = False,
+        n_ssm: int | None = None,
+        dt_min: float = 1e-3,
+        dt_max: float = 1e-1,
+        dt_transform: DtTransform = "exp",
+        rule: Rule = "zoh",
+        trainable: Trainable = True,
+    ) -> None:
+        check_state_size(d_model, d_state)
+        if rule not in get_args(Rule):
+            raise ValueError(f"rule: expected one of {', '.join(get_args(Rule))}, got {rule!r}")
+        init = "s4d-legs" if init == "legs" else init  # of the NPLR ones the only one that is damped without its P
+        Lambda, P, B, _ = dplr(init, d_state)
+        if len(P):
+            diagonal = [name for name in INITS if not len(nplr(name, 2).P)]
+            raise ValueError(
+                f"init: expected one that is diagonal ({', '.join(diagonal)}, or legs for its diagonal), got {init!r}, "
+                "which has a low-rank part; take S4 (s4)"
+            )
+        super().__init__(
+            (Lambda, P, B),
+            d_model=d_model,
+            d_state=d_state,
+            init=init,
+            bidirectional=bidirectional,
+            n_ssm=n_ssm,
+            dt_min=dt_min,
+            dt_max=dt_max,
+            dt_transform=dt_transform,
+        )
+        self.rule = rule
+        self.C = new_parameter(torch.view_as_real(self._random_output_map()))
+        self._finish("C", trainable)
+
+    def kernel(self, L: int, rate: float = 1.0) -> Float[Tensor, "*D H L"]:
+        """The convolution kernel K (H, L); two-sided: (2, H, L), forward and backward."""
+        check_count("L", L)
+        check_rate(rate)
+        Lambda, _, B, dt = self._system(self._dtype)
+        return diagonal_kernel(Lambda, B, self._output_map(), dt * rate, L, self.rule)
+
+    def _output_map(self) -> Complex[Tensor, "*D H M"]:
+        return as_complex(self.C.to(self._dtype))
+
+    def _discrete(self, rate: float) -> DiscreteDPLR:
+        Lambda, _, B, dt = self._system(self._dtype)
+        return diagonal_discrete(Lambda, B, dt * rate, self.rule)
+
+    def _powers(self, rate: float) -> DiagonalPowers:
+        Lambda, _, _, dt = self._system(self._dtype)
+        return DiagonalPowers.of_diagonal(Lambda, dt * rate, self.rule)
+
+    def extra_repr(self) -> str:
+        """The settings, as they are written in the constructor."""
+        return f"{super().extra_repr()}, rule={self.rule!r}"
+
+
+@MIXERS.register("s4d")
+@dataclass(frozen=True)
+class S4DConfig(StateSpaceConfig):
+    """S4D: one state space a feature, with a diagonal A."""
+
+    dt_transform: DtTransform = "exp"
+    """How dt stays positive: the exponential, or the softplus, of its parameter."""
+    rule: Rule = "zoh"
+    """How it is discretised: by a zero-order hold, or by the bilinear rule, as S4 is."""
+
+    def build(self, d_model: int) -> nn.Module:
+        """A new layer with these settings."""
+        return S4D(d_model, **vars(self))

@@ -1,0 +1,377 @@
+"""What layers of state spaces have in common: H systems side by side, in the convolutional and the recurrent view.
+
+A kind of layer (s4.py, s4d.py) says what its parameters are and how they become a kernel, A_bar and B_bar, and the
+powers of A_bar; both views are here. Parameters are real tensors (complex ones as pairs), which every optimiser, FSDP
+and safetensors take.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor, nn
+
+from longwave import ops
+from longwave.layers.block import valid_steps
+from longwave.layers.checks import (
+    check_causal,
+    check_count,
+    check_device,
+    check_dt_bounds,
+    check_input,
+    check_lengths,
+    check_n_ssm,
+    check_rate,
+    check_strided,
+    without_autocast,
+    wrong_state,
+)
+from longwave.layers.rates import Trainable, mark_ssm
+from longwave.ops import fft_conv
+from longwave.ops.checks import has_values, resolved
+from longwave.ssm import DiscreteDPLR, Powers, dplr_step, input_columns, output_rows, response, state_after
+from longwave.ssm.algebra import as_complex
+
+DtTransform = Literal["exp", "softplus"]
+
+
+class DPLR(NamedTuple):
+    """x' = (diag(Lambda) - P P^*) x + B u, y = 2 Re(C x) + D u, with step dt: a layer's state spaces as they are now.
+
+    Lambda, B (H, M); P (r, H, M); C (H, M), or (2, H, M) for a two-sided layer; D, dt (H,).
+    """
+
+    Lambda: Tensor
+    P: Tensor
+    B: Tensor
+    C: Tensor
+    D: Tensor
+    dt: Tensor
+
+
+class NonsymmetricDPLR(NamedTuple):
+    """The same with A = diag(Lambda) - P Q^*: Q (r, H, M), as the last of what there is."""
+
+    Lambda: Tensor
+    P: Tensor
+    B: Tensor
+    C: Tensor
+    D: Tensor
+    dt: Tensor
+    Q: Tensor
+
+
+class StepConstants(NamedTuple):
+    """What a step needs of a layer; `steps` is the backend's own step, which serves where no gradient is wanted."""
+
+    discrete: DiscreteDPLR
+    C: Tensor
+    D: Tensor
+    steps: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+
+
+class ChunkConstants(NamedTuple):
+    """What chunks that go on from a state need of a layer; `rows` and `columns` are of one block (see `ssm.chunk`)."""
+
+    powers: Powers
+    C_row: Tensor | None  # None: there is no state to go on from
+    B_bar: Tensor
+    rows: Tensor | None = None
+    columns: Tensor | None = None
+    K: Tensor | None = None  # the kernel of the longest chunk; that of a shorter one is its beginning
+    rate: float = 1.0
+
+    def kernel(self, L: int, rate: float) -> Tensor:
+        """The kernel of a chunk of L steps; what these constants were not made for is refused."""
+        longest = 0 if self.K is None else self.K.shape[-1]
+        if longest < L or rate != self.rate:
+            made = f"up to {longest} steps and the rate {self.rate:g}"
+            raise ValueError(f"constants: they are for {made}, got {L} steps and the rate {rate:g}; derive others")
+        assert self.K is not None
+        return self.K[..., :L]
+
+
+class StateSpaces(nn.Module):
+    """One state space x' = A x + B u, y = 2 Re(C x) + D u a feature, with A diagonal, or that plus low rank.
+
+    A kind of layer hands its settings and (Lambda, P, B) of one system to `__init__`, registers its output maps, ends
+    with `_finish`, and has the methods that are abstract here.
+    """
+
+    def __init__(
+        self,
+        system: tuple[Tensor, Tensor, Tensor],
+        *,
+        d_model: int,
+        d_state: int,
+        init: str,
+        bidirectional: bool,
+        n_ssm: int | None,
+        dt_min: float,
+        dt_max: float,
+        dt_transform: DtTransform,
+    ) -> None:
+        super().__init__()
+        n_ssm = check_n_ssm(n_ssm, d_model)
+        check_dt_bounds(dt_min, dt_max)
+        if dt_transform not in get_args(DtTransform):
+            raise ValueError(f"dt_transform: expected one of {', '.join(get_args(DtTransform))}, got {dt_transform!r}")
+        self.d_model, self.d_state, self.n_ssm, self.init = d_model, d_state, n_ssm, init
+        self.bidirectional, self.dt_transform = bidirectional, dt_transform
+        Lambda, P, B = system
+        log_dt = initial_log_dt(d_model, dt_min, dt_max)
+        if dt_transform == "exp":
+            self.log_dt = new_parameter(log_dt)
+        else:
+            self.softplus_inverse_dt = new_parameter(log_dt.double().exp().expm1().log())
+        self.Lambda_re = new_parameter((-Lambda.real).repeat(n_ssm, 1))
+        self.Lambda_im = new_parameter(Lambda.imag.repeat(n_ssm, 1))
+        if len(P):
+            self.P = new_parameter(torch.view_as_real(P.unsqueeze(1).repeat(1, n_ssm, 1)))
+        self.B = new_parameter(torch.view_as_real(B.repeat(n_ssm, 1)))
+        self._step_cache: dict[float, tuple[list[Tensor], StepConstants]] = {}
+
+    def _random_output_map(self) -> Complex[Tensor, "*D H M"]:
+        """What C starts from; two-sided: one map for each direction."""
+        sides = (2,) if self.bidirectional else ()
+        return torch.randn(*sides, self.d_model, self.d_state // 2, dtype=torch.complex64)
+
+    def _finish(self, output: str, trainable: Trainable) -> None:
+        """Register D, and what an optimiser has to know; `output` is the name of the parameter that holds C."""
+        self.D = new_parameter(torch.randn(self.d_model))
+        # Names say what a parameter holds, so they follow the settings.
+        self.DT_PARAMETERS = ("log_dt" if self.dt_transform == "exp" else "softplus_inverse_dt",)
+        matrices = [name for name in self._parameters if name not in (*self.DT_PARAMETERS, output, "D")]
+        self.SSM_PARAMETERS = (*self.DT_PARAMETERS, *matrices)
+        self.OUTPUT_PARAMETERS = (output,)
+        mark_ssm(self, trainable)
+
+    # What a kind of layer says of itself
+
+    @abstractmethod
+    def kernel(self, L: int, rate: float = 1.0) -> Float[Tensor, "*D H L"]:
+        """The convolution kernel K (H, L); two-sided: (2, H, L), forward and backward."""
+
+    @abstractmethod
+    def _output_map(self) -> Complex[Tensor, "*D H M"]:
+        """The true C, whatever the parameterisation."""
+
+    @abstractmethod
+    def _discrete(self, rate: float) -> DiscreteDPLR:
+        """A_bar and B_bar."""
+
+    @abstractmethod
+    def _powers(self, rate: float) -> Powers:
+        """The powers of A_bar."""
+
+    # The state spaces
+
+    def ssm(self) -> DPLR | NonsymmetricDPLR:
+        """The state spaces as they are now, with the true C whatever the parameterisation; differentiable."""
+        Lambda, P, B, dt = self._system(self._dtype)
+        return DPLR(Lambda, P, B, self._output_map(), self.D.to(dt.dtype), dt)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """The SSM works in float64 if its parameters do, else in float32: half precision would not do."""
+        return torch.float64 if self.Lambda_re.dtype == torch.float64 else torch.float32
+
+    def _system(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Lambda, P, B, dt, one of each a feature."""
+        re = self.Lambda_re.to(dtype)
+        # -|x|, but with a slope at 0: LegT and LagT start there exactly, and -exp(x) could not.
+        re = torch.where(re >= 0, -re, re)
+        Lambda = torch.complex(re, self.Lambda_im.to(dtype))
+        P = as_complex(self.P.to(dtype)) if "P" in self._parameters else Lambda.new_empty(0, *Lambda.shape)
+        Lambda, P, B = (self._shared_out(x) for x in (Lambda, P, as_complex(self.B.to(dtype))))
+        return Lambda, P, B, self._dt(dtype)
+
+    def _shared_out(self, values: Tensor) -> Tensor:
+        """(..., n_ssm, M) to (..., H, M): each system for the features that share it."""
+        if self.n_ssm == self.d_model:
+            return values
+        return values.repeat_interleave(self.d_model // self.n_ssm, dim=-2)
+
+    def _dt(self, dtype: torch.dtype) -> Tensor:
+        if self.dt_transform == "exp":
+            return self.log_dt.to(dtype).exp()
+        return nn.functional.softplus(self.softplus_inverse_dt.to(dtype))
+
+    # The convolutional view
+
+    def forward(
+        self,
+        u: Float[Tensor, "batch L H"],
+        state: Complex[Tensor, "batch H M"] | None = None,
+        *,
+        lengths: Tensor | None = None,
+        rate: float = 1.0,
+        need_state: bool = True,
+        constants: ChunkConstants | None = None,
+    ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
+        """y (B, L, H) in u's dtype, and the state after the last step (None if two-sided or not needed).
+
+        state     where an earlier call left off
+        lengths   (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
+        rate      u is sampled at 1/rate of the frequency that the layer was trained at
+        constants what `chunk_constants` gave for this rate and at least L steps, if it was kept
+        """
+        check_input(u, ("batch", "L", self.d_model), self.Lambda_re, self)
+        check_rate(rate)
+        batch, L, _ = u.shape
+        if state is not None:
+            self.check_state(state, batch)
+        lengths = None if lengths is None else check_lengths(lengths, u)
+        with without_autocast(u):
+            signal = u.to(self._dtype)
+            if lengths is not None:
+                valid = valid_steps(lengths, u)
+                signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
+            K = self.kernel(L, rate) if constants is None else constants.kernel(L, rate)
+            K, K_back = K if self.bidirectional else (K, None)
+            y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
+            if not self.bidirectional and (state is not None or need_state):
+                constants = self._chunk_constants(rate, state is not None) if constants is None else constants
+                more, state = _chunk(constants, signal.mT, state, lengths, need_state)
+                y = y if more is None else y + more.mT
+            if lengths is not None:
+                y = torch.where(valid, y, 0)
+        return y.to(u.dtype), state if need_state else None
+
+    def chunk_constants(self, longest: int, rate: float = 1.0) -> ChunkConstants:
+        """What all chunks of up to `longest` steps derive from the parameters, to be kept while these stay.
+
+        It takes far longer than a chunk of a few hundred steps, and about (8 + log2 longest) H N^2 numbers of memory.
+        """
+        check_causal("chunk_constants", self.bidirectional)
+        check_count("longest", longest)
+        powers, C_row, B_bar, *_ = self._chunk_constants(rate)
+        assert C_row is not None
+        powers = powers.settled(longest)
+        rows, columns = output_rows(powers, C_row, longest), input_columns(powers, B_bar, longest)
+        return ChunkConstants(powers, C_row, B_bar, rows, columns, self.kernel(longest, rate), rate)
+
+    def _chunk_constants(self, rate: float, has_state: bool = True) -> ChunkConstants:
+        C_row = None
+        if has_state:
+            C = self._output_map()
+            C_row = torch.stack((2 * C.real, -2 * C.imag), dim=-1).flatten(-2)
+        B_bar = torch.view_as_real(self._discrete(rate).B_bar).flatten(-2)
+        return ChunkConstants(self._powers(rate), C_row, B_bar)
+
+    # The recurrent view
+
+    def initial_state(self, batch: int) -> Complex[Tensor, "batch H M"]:
+        """The state before the first step: zero, (B, H, M) complex."""
+        check_causal("initial_state", self.bidirectional)
+        check_count("batch", batch)
+        dtype = torch.complex128 if self._dtype == torch.float64 else torch.complex64
+        return torch.zeros(batch, self.d_model, self.d_state // 2, dtype=dtype, device=self.Lambda_re.device)
+
+    def step(
+        self, u: Float[Tensor, "batch H"], state: Complex[Tensor, "batch H M"], *, rate: float = 1.0
+    ) -> tuple[Float[Tensor, "batch H"], Complex[Tensor, "batch H M"]]:
+        """One step of the recurrence: y_t (B, H) and the next state, in O(H N)."""
+        check_causal("step", self.bidirectional)
+        check_input(u, ("batch", self.d_model), self.Lambda_re, self)
+        check_rate(rate)
+        self.check_state(state, u.shape[0])
+        with without_autocast(u):
+            constants = self._kept_step_constants(rate)
+            discrete, C, D = constants[:3]
+            signal, state = u.to(self._dtype), state.to(C.dtype)
+            wanted = torch.is_grad_enabled() and _tracked(u, state)
+            if constants.steps is not None and not wanted and type(signal) is type(state) is Tensor:
+                y, state = constants.steps(signal, state)
+            else:
+                state = dplr_step(discrete, state, signal)
+                y = 2 * (C.real * state.real - C.imag * state.imag).sum(-1) + D * signal
+        return y.to(u.dtype), state
+
+    def _kept_step_constants(self, rate: float) -> StepConstants:
+        """What a step derives from the parameters, kept until one of them changes."""
+        parameters = [p for p in self._parameters.values() if p is not None]
+        differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
+        if differentiable or torch.compiler.is_compiling() or any(p.is_inference() for p in parameters):
+            return self.step_constants(rate)
+        # The parameters themselves are the key: version counters miss what fused optimisers and `p.data` do.
+        if rate in self._step_cache:
+            known, constants = self._step_cache[rate]
+            if ops.same(parameters, known):
+                return constants
+        if len(self._step_cache) >= 8:
+            self._step_cache.clear()
+        with torch.inference_mode(False), torch.no_grad():
+            constants = self.step_constants(rate)
+            if not has_values(constants.C):  # nothing to be kept, nor to be compared with
+                return constants
+            constants = constants._replace(steps=ops.layer_steps(*constants[:3]))
+            self._step_cache[rate] = ([p.clone(memory_format=torch.contiguous_format) for p in parameters], constants)
+        return self._step_cache[rate][1]
+
+    def step_constants(self, rate: float = 1.0) -> StepConstants:
+        """What a step derives from the parameters as they are now; differentiable."""
+        return StepConstants(self._discrete(rate), self._output_map(), self.D.to(self._dtype))
+
+    # What a module owes torch and its callers
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_step_cache": {}}  # copies and pickles derive their own
+
+    def extra_repr(self) -> str:
+        """The settings, as they are written in the constructor."""
+        return (
+            f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
+            f"n_ssm={self.n_ssm}, dt_transform={self.dt_transform!r}"
+        )
+
+    def check_state(self, state: Tensor, batch: int) -> None:
+        """Refuse what is no state of this layer for that many rows."""
+        check_causal("state", self.bidirectional)
+        expected = (batch, self.d_model, self.d_state // 2)
+        if not isinstance(state, Tensor) or not state.is_complex() or tuple(state.shape) != expected:
+            raise wrong_state(state, f"a complex tensor {expected}")
+        if state.layout is not torch.strided or state.device != self.Lambda_re.device:
+            check_strided("state", state)
+            check_device("state", state, self.Lambda_re.device)
+
+
+def check_state_size(d_model: int, d_state: int) -> None:
+    """Sizes that state spaces stored as conjugate pairs can have."""
+    check_count("d_model", d_model)
+    check_count("d_state", d_state)
+    if d_state % 2:
+        raise ValueError(f"d_state: expected an even number (states are stored as conjugate pairs), got {d_state}")
+
+
+def _chunk(
+    constants: ChunkConstants, u: Tensor, state: Tensor | None, lengths: Tensor | None, need_state: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """What `state` adds to y (B, H, L), and the state after the chunk u (B, H, L)."""
+    powers, C_row, B_bar, rows, columns, *_ = constants
+    x = more = None
+    if state is not None and C_row is not None:
+        wide = torch.complex128 if u.dtype == torch.float64 else torch.complex64
+        x = torch.view_as_real(resolved(state.to(wide))).flatten(-2)
+        more = response(powers, C_row, x, u.shape[-1], rows)
+    if not need_state:
+        return more, None
+    x = state_after(powers, B_bar, u, x, lengths, columns)
+    return more, torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+
+
+def initial_log_dt(n: int, dt_min: float, dt_max: float) -> Tensor:
+    """log dt (n,) for dt drawn log-uniformly between the bounds."""
+    return math.log(dt_min) + torch.rand(n) * (math.log(dt_max) - math.log(dt_min))
+
+
+def _tracked(*tensors: Tensor) -> bool:
+    return any(t.requires_grad for t in tensors)
+
+
+def new_parameter(values: Tensor) -> nn.Parameter:
+    """A parameter of torch's default dtype."""
+    return nn.Parameter(values.to(torch.get_default_dtype()))

@@ -1,0 +1,164 @@
+"""The two ends of a model with a large vocabulary: rare words have short vectors, and few logits are worked out.
+
+Words are numbered by falling frequency and cut into bins (Baevski and Auli 2019; Grave et al. 2017). Bin i has vectors
+E_i of d_model / FACTOR^i numbers, and a matrix W_i that widens them to d_model features. The softmax is over the words
+of bin 0 and one cluster for each other bin, the tails; the words of a tail have a softmax of their own within it:
+
+    p(w) = p(w | bin 0 and clusters)                          for a word of bin 0
+    p(w) = p(cluster i | bin 0 and clusters) p(w | tail i)    for one of tail i
+
+E_i and W_i of the tails are those of the input, and so is E_0; bin 0 has a projection U of its own in the softmax.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+FACTOR = 4  # by which the vectors of a bin are shorter than those of the bin before
+NO_TOKEN = -100  # what a target is where there is none, as for torch's cross-entropy
+LOGITS_AT_ONCE = 2**24  # of bin 0 and the clusters, in training: 64 MB in float32
+
+
+def check_cutoffs(cutoffs: Sequence[int], vocabulary: int, d_model: int) -> None:
+    """Refuse cut-offs that do not cut the vocabulary into bins, and more bins than there are features to halve."""
+    edges = [0, *cutoffs, vocabulary]
+    if any(low >= high for low, high in itertools.pairwise(edges)):
+        raise ValueError(
+            f"cutoffs: expected rising numbers between 0 and the vocabulary of {vocabulary:,}, got {tuple(cutoffs)}"
+        )
+    if d_model < FACTOR ** len(cutoffs):
+        raise ValueError(
+            f"cutoffs: {len(cutoffs)} of them need at least {FACTOR ** len(cutoffs)} features (d_model), got {d_model}"
+        )
+
+
+class AdaptiveEmbedding(nn.Module):
+    """Tokens (...) to features (..., d_model): sqrt(d_model) W_i dropout(E_i[token]) for a token of bin i."""
+
+    edges: Tensor
+
+    def __init__(self, vocabulary: int, d_model: int, cutoffs: Sequence[int], dropout: float = 0.0) -> None:
+        super().__init__()
+        check_cutoffs(cutoffs, vocabulary, d_model)
+        self.starts = (0, *cutoffs)  # the first word of each bin
+        self.sizes = [high - low for low, high in zip(self.starts, (*cutoffs, vocabulary), strict=True)]
+        self.d_model = d_model
+        self.register_buffer("edges", torch.tensor(cutoffs, dtype=torch.long), persistent=False)
+        widths = [d_model // FACTOR**i for i in range(len(self.starts))]
+        self.vectors = nn.ParameterList(
+            torch.randn(size, width) * (0.5 / math.sqrt(width)) for size, width in zip(self.sizes, widths, strict=True)
+        )
+        self.projections = nn.ParameterList(
+            torch.randn(d_model, width) * (0.5 / math.sqrt(d_model)) for width in widths
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    @property
+    def weight(self) -> Tensor:
+        """The vectors of the commonest words."""
+        return self.vectors[0]
+
+    def bins(self, tokens: Tensor) -> Tensor:
+        """The bin of each token."""
+        return torch.bucketize(tokens.contiguous(), self.edges, right=True)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The features of each token."""
+        flat = tokens.flatten()
+        rows = rows_of(self.bins(flat), len(self.starts))
+        # Bins without tokens take part: every parameter then has a gradient, as data-parallel training wants.
+        parts = [
+            F.linear(self.dropout(F.embedding(flat[k] - start, vectors)), projection)
+            for k, start, vectors, projection in zip(rows, self.starts, self.vectors, self.projections, strict=True)
+        ]
+        features = torch.cat(parts).index_select(0, torch.cat(rows).argsort())
+        return features.view(*tokens.shape, self.d_model) * math.sqrt(self.d_model)
+
+
+class AdaptiveSoftmax(nn.Module):
+    """A decoder of features to log-probabilities of all words, which shares vectors and projections with `embedding`.
+
+    `nll` is for training: it works out the logits of bin 0 and the clusters for every token, those of a tail only for
+    tokens whose target is in it, and both for a part of the tokens at a time.
+    """
+
+    def __init__(self, embedding: AdaptiveEmbedding, dropout: float = 0.0) -> None:
+        super().__init__()
+        self._shared = (embedding,)  # in a tuple, so that its parameters are registered once
+        d_model, tails = embedding.d_model, len(embedding.starts) - 1
+        self.projection = nn.Parameter(torch.zeros(d_model, d_model))  # U
+        self.clusters = nn.Linear(d_model, tails)
+        nn.init.zeros_(self.clusters.weight)
+        nn.init.zeros_(self.clusters.bias)
+        bound = 1 / math.sqrt(d_model)
+        self.biases = nn.ParameterList(torch.empty(size).uniform_(-bound, bound) for size in embedding.sizes)
+        self.dropout = nn.Dropout(dropout)
+
+    @property
+    def embedding(self) -> AdaptiveEmbedding:
+        """The input's end, which owns what both share."""
+        return self._shared[0]
+
+    def forward(
+        self, x: Tensor, state: None = None, *, lengths: Tensor | None = None, valid: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """Log-probabilities (..., vocabulary) for features (..., d_model); as of any decoder, with its state, None."""
+        head, first = self._head(x).log_softmax(-1), self.embedding.sizes[0]
+        parts = [head[..., :first]]
+        for i in range(1, len(self.embedding.starts)):
+            parts.append(self._tail(i, x).log_softmax(-1) + head[..., first + i - 1].unsqueeze(-1))
+        return torch.cat(parts, dim=-1), None
+
+    def step(self, x: Tensor, state: None) -> tuple[Tensor, None]:
+        """One step, x (B, d_model)."""
+        return self(x)
+
+    def nll(self, x: Tensor, y: Tensor) -> Tensor:
+        """-log p(y) in nats for features (..., d_model) and words y (...); 0 where y is -100, no word."""
+        known = (y.flatten() != NO_TOKEN).nonzero().squeeze(1)
+        features, targets = x.flatten(0, -2).index_select(0, known), y.flatten().index_select(0, known)
+        size = max(1, LOGITS_AT_ONCE // (self.embedding.sizes[0] + len(self.embedding.starts) - 1))
+        pieces = list(zip(features.split(size), targets.split(size), strict=True))
+        if len(pieces) > 1 and torch.is_grad_enabled():  # logits are worked out again in the backward pass, not kept
+            losses = [checkpoint(self._nll, *piece, use_reentrant=False) for piece in pieces]
+        else:
+            losses = [self._nll(*piece) for piece in pieces]
+        found = torch.cat(losses)
+        return found.new_zeros(y.numel()).index_copy(0, known, found).view_as(y)
+
+    def _nll(self, x: Tensor, y: Tensor) -> Tensor:
+        """The same for x (n, d_model) and y (n,), all at once."""
+        embedding = self.embedding
+        bins = embedding.bins(y)
+        in_head = torch.where(bins == 0, y, embedding.sizes[0] - 1 + bins)  # the word, or the cluster of its tail
+        losses = F.cross_entropy(self._head(x), in_head, reduction="none")
+        for i, k in enumerate(rows_of(bins, len(embedding.starts))):
+            if i:
+                within = F.cross_entropy(self._tail(i, x[k]), y[k] - embedding.starts[i], reduction="none")
+                losses = losses.index_add(0, k, within)
+        return losses
+
+    def _head(self, x: Tensor) -> Tensor:
+        """Logits of the words of bin 0, then of the clusters, the first tail's first."""
+        z = self.dropout(F.linear(x, self.projection))
+        return _wide(torch.cat((F.linear(z, self.embedding.vectors[0], self.biases[0]), self.clusters(z)), dim=-1))
+
+    def _tail(self, i: int, x: Tensor) -> Tensor:
+        """Logits of the words of tail i, among themselves."""
+        z = self.dropout(x @ self.embedding.projections[i])
+        return _wide(F.linear(z, self.embedding.vectors[i], self.biases[i]))
+
+
+def rows_of(bins: Tensor, count: int) -> list[Tensor]:
+    """Where the tokens of each of `count` bins are, in the order of the bins."""
+    return [(bins == i).nonzero().squeeze(1) for i in range(count)]
+
+
+def _wide(logits: Tensor) -> Tensor:
+    """In float32 at least: what sums over many words want."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))

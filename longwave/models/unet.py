@@ -1,0 +1,276 @@
+"""A U-Net of state spaces: a causal model that sees a sequence at several sampling rates, with a skip at every layer.
+
+After the paper's model of CIFAR-10 (sec:experiment-details-general-cifargen). On the way down, each level groups some
+neighbouring steps into one of more features; on the way up, each of these becomes a group of steps again, one group
+later: group g sees groups before g alone, and what is in the group itself comes by the skips. So the model is causal,
+and its state is that of every layer, the steps of the groups that are not complete, and what the last complete ones
+left for the steps to come.
+
+With `skips` "stages" it is the shape of the authors' later model of audio (SaShiMi): pools alone on the way down, and a
+skip around each stage on the way up.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import torch
+from torch import Tensor, nn
+
+from longwave.layers import Block, MixerConfig, S4Config
+from longwave.layers.block import LayerNorm, valid_steps
+from longwave.layers.checks import check_count, check_known, check_rate_is_one
+from longwave.layers.compiled import compiled_steps, is_untouched
+from longwave.models import pretrained
+from longwave.models.base import MODELS, ModelConfig, Spec
+from longwave.models.heads import Decoder, Encoder
+from longwave.models.sequence import SequenceConfig
+from longwave.models.unet_levels import Centre, Level, Run
+from longwave.settings import set_by_task
+
+Skips = Literal["layers", "stages"]
+
+
+@MODELS.register("UNet")
+@dataclass(frozen=True)
+class UNetConfig(ModelConfig):
+    """A U-Net of causal mixers, with an output at every step; the defaults are the paper's model of CIFAR-10."""
+
+    d_model: int = 128
+    """Features of the first level."""
+    n_layers: int = 8
+    """Mixers of each level on the way down, on the way up, and in the centre."""
+    poolings: tuple[int, ...] = (3, 4, 4)
+    """Steps that become one from each level to the next."""
+    widening: int = 2
+    """By which the features are multiplied from each level to the next."""
+    skips: Skips = "layers"
+    """A skip from each layer on the way down to its counterpart; or no layers there, and a skip around each stage."""
+    feed_forward: int = 2
+    """Width of the feed-forward sublayers, as a multiple of the features; 0 for none. With skips of layers, the centre
+    has none."""
+    mixer: MixerConfig = field(default_factory=S4Config)
+    """What mixes the steps of a level; it has to be causal."""
+    glu: bool = True
+    """Gated linear unit behind the position-wise linear layer of each mixer."""
+    dropout: float = 0.0
+    """Dropout probability, before the linear layer behind each mixer and before the second of a feed-forward."""
+    tie_dropout: bool = False
+    """One dropout mask for all steps of a row."""
+    input_size: int = set_by_task(1)
+    """Channels of the input (set by the task)."""
+    vocabulary: int = set_by_task(0)
+    """Number of tokens, if the input is tokens (set by the task)."""
+    output_size: int = set_by_task(1)
+    """Numbers that the model puts out at each step (set by the task)."""
+    length: int | None = set_by_task(None)
+    """The one length of training, where there is one: each level then has C~ of its own length (set by the task)."""
+
+    def build(self) -> "UNet":
+        """A new model with these settings."""
+        return UNet(self)
+
+    def resolve(self, spec: Spec) -> Self:
+        """The settings with the sizes that a task decides; it has to want an output at every step."""
+        if "sequence" not in (spec.decoders or ("sequence",)) or spec.horizon or spec.time_size:
+            wanted = " or ".join(spec.decoders) or "a forecast"
+            raise ValueError(
+                f"model: a UNet puts something out at every step, and this task needs {wanted}; expected another "
+                "(--model.kind SequenceModel)"
+            )
+        return replace(
+            self,
+            input_size=spec.input_size,
+            vocabulary=spec.vocabulary,
+            output_size=spec.output_size,
+            length=spec.length,
+        )
+
+    @property
+    def label(self) -> str:
+        """What tables call such a model."""
+        return f"{self.mixer.label} U-Net"
+
+    @property
+    def decoder(self) -> str:
+        """What the output is, in the words of a SequenceModel."""
+        return "sequence"
+
+    @property
+    def streams(self) -> bool:
+        """Always: another mixer is refused."""
+        return True
+
+    def at(self, depth: int) -> "LevelConfig":
+        """The sizes of a level: 0 has the steps of the input, the last is the centre."""
+        group = math.prod(self.poolings[:depth])
+        mixer = self.mixer.for_length(None if self.length is None else self.length // group or None)
+        return LevelConfig(self.d_model * self.widening**depth, mixer)
+
+
+class LevelConfig(NamedTuple):
+    """What differs from level to level."""
+
+    width: int
+    mixer: MixerConfig
+
+
+class UNet(nn.Module):
+    """y, state = model(x); y_t, state = model.step(x_t, state); model.save_pretrained(folder).
+
+    It is built from settings, UNet(config), from keywords, UNet(d_model=64, vocabulary=256, output_size=256), or from
+    both. A sequence may have any length, and go on from a state at any step. A state is a list of what stands at each
+    level, behind the number of steps so far (modulo those that the centre sees as one), and None, as a SequenceModel's.
+    """
+
+    def __init__(self, config: UNetConfig | None = None, **settings: Any) -> None:
+        super().__init__()
+        config = UNetConfig.of(config, **settings)
+        for name in ("d_model", "n_layers", "widening"):
+            check_count(name, getattr(config, name))
+        if not config.poolings:
+            raise ValueError("poolings: expected at least one, such as 4 4, got none")
+        for size in config.poolings:
+            check_count("poolings", size)
+        if config.skips not in get_args(Skips):
+            raise ValueError(f"skips: expected one of {', '.join(get_args(Skips))}, got {config.skips!r}")
+        if config.feed_forward < 0:
+            raise ValueError(f"feed_forward: expected a multiple of the width, or 0, got {config.feed_forward}")
+        if not config.mixer.is_causal:
+            raise ValueError("mixer: a UNet needs a causal one; expected bidirectional False, got True")
+        self.config = config
+        self.group = math.prod(config.poolings)
+        ends = SequenceConfig(
+            d_model=config.d_model,
+            decoder="sequence",
+            input_size=config.input_size,
+            vocabulary=config.vocabulary,
+            output_size=config.output_size,
+        )
+        self.encoder = Encoder(ends)
+        self.levels = Level(config, 0)
+        self.norm = LayerNorm(config.d_model)
+        self.decoder = Decoder(ends)
+
+    def forward(
+        self,
+        x: Tensor,
+        state: Any = None,
+        *,
+        time: Tensor | None = None,
+        lengths: Tensor | None = None,
+        rate: float = 1.0,
+        need_state: bool = False,
+    ) -> tuple[Tensor, Any]:
+        """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted.
+
+        Padding behind `lengths` steps of a row changes none of its outputs: the model is causal. A state after rows of
+        unequal lengths there is not, since all rows have to be at the same place in their groups.
+        """
+        if time is not None:
+            raise ValueError("time: a UNet takes no features of time; expected None")
+        if lengths is not None:
+            if need_state or state is not None:
+                raise ValueError("lengths: rows of a state are at the same step; expected None with a state")
+            lengths = torch.as_tensor(lengths)
+            check_known("lengths", lengths, x)
+            valid = valid_steps(lengths.to(x.device), x)
+            x = torch.where(valid if x.ndim == 3 else valid.squeeze(-1), x, 0)  # even NaN may stand in the padding
+        check_rate_is_one(rate, "a UNet")
+        z, after = self._features(x, None if state is None else state[0], _convolution(need_state))
+        return self.decoder(z)[0], (after, None) if need_state else None
+
+    def _features(self, x: Tensor, states: list[Any] | None, run: Run) -> tuple[Tensor, list[Any]]:
+        """What the decoder sees of x, (B, L, d_model), and the states after it."""
+        position = 0 if states is None else int(states[0])
+        z, levels = self.levels(self.encoder(x), None if states is None else states[1], position, run)
+        return self.norm(z), [torch.tensor((position + x.shape[1]) % self.group, device="cpu"), levels]
+
+    def initial_state(self, batch: int) -> Any:
+        """The state before the first step."""
+        check_count("batch", batch)
+        return [torch.tensor(0, device="cpu"), self.levels.initial_state(batch)], None
+
+    def step(self, x: Tensor, state: Any, *, rate: float = 1.0) -> tuple[Tensor, Any]:
+        """One step: x (B, input_size) or tokens (B,).
+
+        Most steps run the first level alone, and a level below only those that complete a group of steps above it.
+        """
+        z, after = self.step_features(x, state[0], rate=rate)
+        return self.decoder.step(z, None)[0], (after, None)
+
+    def step_features(
+        self, x: Tensor, states: Any, *, rate: float = 1.0, run: Run | None = None
+    ) -> tuple[Tensor, list[Any]]:
+        """One step as far as the decoder, (B, d_model), and the states after it; `run` is what `compiled_run` gave."""
+        check_rate_is_one(rate, "a UNet")
+        z, after = self._features(x.unsqueeze(1), states, run or _recurrence)
+        return z.squeeze(1), after
+
+    def compiled_run(self) -> Run | None:
+        """Steps of the layers by the backend's own function, with their weights as they are now; None if it has none.
+
+        States of the mixers are moved on in place.
+        """
+        blocks = [layer for layer in self.modules() if isinstance(layer, Block)]
+        # A model that was changed goes by its own step, whatever it is.
+        ours = type(self).step is UNet.step and is_untouched(self)
+        found = {block: compiled_steps([block]) for block in blocks} if ours else {}
+        if not found or None in found.values():
+            return None
+
+        def run(layer: Any, z: Tensor, state: Any) -> tuple[Tensor, Any]:
+            steps = found.get(layer)
+            if steps is None:  # a feed-forward
+                return layer(z, state)
+            z = z.squeeze(1).clone(memory_format=torch.contiguous_format)  # the steps work in place
+            steps(z, (state,))
+            return z.unsqueeze(1), state
+
+        return run
+
+    def chunk_constants(self, longest: int, rate: float = 1.0) -> dict[nn.Module, dict[str, Any]]:
+        """What the layers derive from their parameters for chunks of up to `longest` steps, to be kept."""
+        check_rate_is_one(rate, "a UNet")
+        found: dict[nn.Module, dict[str, Any]] = {}
+        level: Level | Centre = self.levels
+        while isinstance(level, Level):
+            found |= _constants((*level.down, *level.up), longest)
+            longest = longest // level.pool.size + 1
+            level = level.below
+        return found | _constants(level.layers, longest)
+
+    def chunk_features(
+        self, x: Tensor, states: list[Any], *, rate: float = 1.0, constants: dict[nn.Module, dict[str, Any]]
+    ) -> tuple[Tensor, list[Any]]:
+        """Some steps as far as the decoder, (B, L, d_model), and the states after them."""
+        check_rate_is_one(rate, "a UNet")
+
+        def run(layer: Any, z: Tensor, state: Any) -> tuple[Tensor, Any]:
+            return layer(z, state, need_state=True, **constants[layer])
+
+        return self._features(x, states, run)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors into `folder`, each atomically."""
+        pretrained.save_model(self, folder)
+
+
+def _constants(layers: Iterable[Any], longest: int) -> dict[nn.Module, dict[str, Any]]:
+    """For each layer what its mixer derives for chunks, if it does."""
+    mixers: dict[nn.Module, Any] = {layer: getattr(layer, "mixer", None) for layer in layers}
+    return {
+        layer: {"constants": mixer.chunk_constants(longest)} if hasattr(mixer, "chunk_constants") else {}
+        for layer, mixer in mixers.items()
+    }
+
+
+def _convolution(need_state: bool) -> Run:
+    return lambda layer, z, state: layer(z, state, need_state=need_state)
+
+
+def _recurrence(layer: Any, z: Tensor, state: Any) -> tuple[Tensor, Any]:
+    y, state = layer.step(z.squeeze(1), state)
+    return y.unsqueeze(1), state

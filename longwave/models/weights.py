@@ -1,0 +1,65 @@
+"""Tensors on disk: safetensors with the SHA-256 of header and data in the metadata, so that damage is recognised.
+
+Files without a sum, as other programs and earlier versions write them, are read as they are.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from longwave.data import files
+
+SUM = "sha256"
+
+
+class Damaged(ValueError):
+    """A file of tensors that is not what was written."""
+
+
+def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors atomically; the same tensors are the same bytes."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # One entry only: the library writes several in random order. The second, the sum, is put in here.
+    header, values = _split(save(plain, metadata={"format": "pt"}))
+    header["__metadata__"][SUM] = _sum(header, values)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # so that the values are aligned
+    files.write_bytes(path, len(text).to_bytes(8, "little") + text + values)
+
+
+def read(path: Path) -> dict[str, Tensor]:
+    """The tensors in a file; one that is damaged, or that holds something else, is refused."""
+    try:
+        data = path.read_bytes()
+        tensors = load(data)
+        header, values = _split(data)
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
+        raise Damaged(f"{path}: expected the weights of a longwave model, got {error}") from error
+    metadata = header.get("__metadata__") or {}
+    # Its name may be what is damaged.
+    expected = metadata.get(SUM) or next((text for text in metadata.values() if len(text) == 64), None)
+    if expected is not None and expected != _sum(header, values):
+        raise Damaged(
+            f"{path}: the file is damaged: its content does not have the checksum that it was written with; restore it "
+            "from a copy, or train again"
+        )
+    return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The header of a safetensors file and the values behind it."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    return json.loads(data[8:end]), data[end:]
+
+
+def _sum(header: dict[str, Any], values: bytes) -> str:
+    """The sum of a file, whatever its header says of it."""
+    metadata = {name: text for name, text in header.get("__metadata__", {}).items() if name != SUM}
+    plain = json.dumps({**header, "__metadata__": metadata}, sort_keys=True)
+    return hashlib.sha256(plain.encode() + values).hexdigest()

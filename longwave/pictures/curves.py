@@ -1,0 +1,95 @@
+"""Scores of several runs: over epochs and minutes, and over the values of a setting."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, lone_points, short
+
+COLOURS = (BLUE, ORANGE, "#38a169", "#9f7aea", "#d53f8c", "#b7791f", "#319795", "#1a202c")
+FAINT = "#cbd5e0"
+WIDTH, HEIGHT = 4.6, 3.4
+FEW = 6  # values that stand at an axis one by one
+
+
+class Curve(NamedTuple):
+    """A named line, or points if its style is empty; curves of one name share their place in the legend."""
+
+    name: str  # empty: not in the legend
+    x: Sequence[Any]
+    y: Sequence[float]
+    colour: str = BLUE
+    style: str = "-"
+    width: float = 1.6
+
+
+class Panel(NamedTuple):
+    """One plot. Where x are words, they stand side by side; numbers may be on a logarithmic axis."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: Sequence[Curve]
+    is_log: bool = False
+
+
+def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2) -> None:
+    """The panels in rows, above one legend."""
+    from matplotlib.figure import Figure
+
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    legend: dict[str, Any] = {}
+    figure = Figure(figsize=(WIDTH * columns, HEIGHT * rows + 0.5), layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axes in places[len(panels) :]:
+        axes.set_axis_off()
+    for axes, panel in zip(places, panels, strict=False):
+        legend |= _show(axes, panel)
+    if legend:
+        names = [as_drawn(short(name, 40)) for name in legend]
+        most = max(1, int(WIDTH * columns / (0.09 * max(map(len, names)) + 0.6)))
+        figure.legend(
+            list(legend.values()), names, loc="outside lower center", ncols=min(most, 4), frameon=False, fontsize=8
+        )
+    figure.savefig(path, dpi=130)
+
+
+def _show(axes: Any, panel: Panel) -> dict[str, Any]:
+    """Draw a panel; its lines by their names in the legend."""
+    legend: dict[str, Any] = {}
+    words = list(dict.fromkeys(str(x) for curve in panel.curves for x in curve.x if not isinstance(x, int | float)))
+    for rank, curve in enumerate(panel.curves):
+        x = [words.index(str(value)) for value in curve.x] if words else list(curve.x)
+        points = {"marker": "o", "markersize": 5, "linestyle": ""} if not curve.style else {"linestyle": curve.style}
+        options = points if not curve.style else {**points, **lone_points(curve.y)}
+        (line,) = axes.plot(
+            x, curve.y, color=curve.colour, linewidth=curve.width, zorder=3 - rank / len(panel.curves), **options
+        )
+        if curve.name:
+            legend.setdefault(curve.name, line)
+    if words:
+        axes.set_xticks(range(len(words)), [as_drawn(short(word, 20)) for word in words], fontsize=8)
+        if len(words) > 4:
+            axes.tick_params(axis="x", rotation=30)
+        axes.set_xlim(-0.5, len(words) - 0.5)
+    else:
+        _ticks(axes, sorted({x for curve in panel.curves if not curve.style for x in curve.x}), panel.is_log)
+    axes.grid(color="0.92")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8, colors=GREY)
+    axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
+    axes.set_title(as_drawn(panel.title), fontsize=10)
+    return legend
+
+
+def _ticks(axes: Any, values: Sequence[float], is_log: bool) -> None:
+    """Have the values of points at the axis themselves, if they are few."""
+    from matplotlib.ticker import NullLocator
+
+    if is_log:
+        axes.set_xscale("log")
+    if 1 < len(values) <= FEW:
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticks(values, [f"{value:g}" for value in values])
+        axes.margins(x=0.15)

@@ -1,0 +1,75 @@
+"""Runs side by side: the settings in which they differ, their scores, and how they came there."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from longwave.pictures.curves import COLOURS, Curve, Panel, draw_panels
+from longwave.settings import flat
+from longwave.train.folder import RunFolder
+
+STYLES = ("-", "--", ":")
+
+
+class Compared(NamedTuple):
+    """One of several runs that are compared."""
+
+    name: str
+    folder: Path
+    settings: dict[str, Any]  # those in which the runs differ, by their dotted names; a run may lack some
+    result: dict[str, Any] | None  # None: it is not finished
+    metrics: list[dict[str, Any]]
+
+
+def compare(folders: Sequence[str | Path]) -> list[Compared]:
+    """Read runs, finished or not."""
+    if len({Path(folder).resolve() for folder in folders}) < len(folders):
+        raise ValueError(f"runs: expected each once, got {', '.join(map(str, folders))}")
+    opened = [RunFolder.open(folder) for folder in folders]
+    settings = [flat(one.config.experiment.to_dict()) for one in opened]
+    names = dict.fromkeys(name for one in settings for name in one)
+    missing = object()
+    differing = [name for name in names if len({repr(one.get(name, missing)) for one in settings}) > 1]
+    found = []
+    for name, one, own in zip(_short_names([one.path for one in opened]), opened, settings, strict=True):
+        kept = {key: own[key] for key in differing if key in own}
+        path = one.path / "result.json"
+        result = json.loads(path.read_text()) if path.exists() else None
+        found.append(Compared(name, one.path, kept, result, one.metrics()))
+    return found
+
+
+def _short_names(paths: Sequence[Path]) -> list[str]:
+    """The names of folders, with as much of what is above them as it takes to tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for count in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(one[-count:]) for one in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise AssertionError("folders that differ have names that differ")
+
+
+def draw_comparison(runs: Sequence[Compared], path: str | Path) -> bool:
+    """Loss and validation scores over epochs and minutes; False, and no picture, if no run has been validated."""
+    curves = [(run, COLOURS[k % len(COLOURS)], STYLES[k // len(COLOURS) % 3]) for k, run in enumerate(runs)]
+    curves = [curve for curve in curves if curve[0].metrics]
+    if not curves:
+        return False
+    shared = [name for name in curves[0][0].metrics[0] if all(name in run.metrics[0] for run, *_ in curves)]
+    scores = [name for name in shared if name.startswith("valid_")]
+
+    def panel(y: str, x: str, title: str, xlabel: str, scale: float = 1.0) -> Panel:
+        lines = [
+            Curve(run.name, [one[x] / scale for one in run.metrics], [one[y] for one in run.metrics], colour, style)
+            for run, colour, style in curves
+        ]
+        return Panel(title, xlabel, y.removeprefix("valid_").replace("_", " "), lines)
+
+    panels = [panel("loss", "epoch", "training, the batch before each validation", "epoch")]
+    for score in scores[:2]:
+        panels.append(panel(score, "epoch", "validation", "epoch"))
+    for score in scores[:1]:
+        panels.append(panel(score, "seconds", "validation", "minutes of training", 60.0))
+    draw_panels(panels, path, columns=2)
+    return True

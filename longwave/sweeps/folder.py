@@ -1,0 +1,179 @@
+"""The folder of a sweep: sweep.json, by which it knows its runs; a folder for each of them; table.csv, a picture.
+
+Runs are compared by their scores on the validation set. Their scores on the test set are in their own result.json, and
+are read for the chosen ones alone, when asked for.
+"""
+
+import csv
+import io
+import json
+import math
+import shlex
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from longwave.data import files
+from longwave.experiments import Experiment
+from longwave.sweeps.plan import Member
+from longwave.train.folder import RunFolder
+
+FORMAT = 1
+State = Literal["finished", "failed", "interrupted", "new"]
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """A sweep on disk."""
+
+    path: Path
+    members: list[Member]
+    goal: str
+    higher_is_better: bool
+    data_dir: Path | None = None
+
+    @classmethod
+    def open(cls, path: str | Path) -> "SweepFolder":
+        """The folder of a sweep that was started earlier."""
+        file = Path(path) / "sweep.json"
+        try:
+            content = json.loads(file.read_text())
+            if content["format"] != FORMAT:
+                raise ValueError(f"format {content['format']} is that of another longwave")
+            members = [
+                Member(one["name"], one["row"], one["values"], Experiment.from_dict(one["experiment"], str(file)))
+                for one in content["runs"]
+            ]
+            data_dir = None if content["data_dir"] is None else Path(content["data_dir"])
+            return cls(Path(path), members, content["goal"], content["higher_is_better"], data_dir)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: expected the folder of a sweep, with a sweep.json ({error})") from error
+
+    def write(self) -> None:
+        """Write sweep.json."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        runs = [
+            {"name": one.name, "row": one.row, "values": one.values, "experiment": one.experiment.to_dict()}
+            for one in self.members
+        ]
+        content = {
+            "format": FORMAT,
+            "command": shlex.join(["longwave", *sys.argv[1:]]),
+            "data_dir": None if self.data_dir is None else str(self.data_dir),
+            "goal": self.goal,
+            "higher_is_better": self.higher_is_better,
+            "runs": runs,
+        }
+        files.write_json(self.path / "sweep.json", content)
+
+    def with_members(self, members: Sequence[Member], adds: bool) -> "SweepFolder":
+        """The sweep with these runs, which have to be those that it has; if it `adds` to them, new ones may come in."""
+        known, wanted = ({one.name: one.experiment for one in ours} for ours in (self.members, members))
+        differing = [name for name in known if name in wanted and known[name] != wanted[name]]
+        if not differing and (adds or known.keys() == wanted.keys()):
+            return replace(self, members=[*self.members, *(one for one in members if one.name not in known)])
+        what = f"{differing[0]} has other settings" if differing else f"it has {len(known)} runs, and others"
+        raise ValueError(
+            f"{self.path}: there is another sweep already ({what}); go on with it by longwave sweep --resume "
+            f"{shlex.quote(str(self.path))}, or choose another folder with --out"
+        )
+
+    def place(self, member: Member) -> Path:
+        """The folder of a run."""
+        return self.path / member.name
+
+    def state(self, member: Member) -> State:
+        """How far a run has come."""
+        place = self.place(member)
+        if (place / "failure.json").exists():
+            return "failed"
+        if (place / "report.html").exists() and (place / "result.json").exists():
+            return "finished"
+        return "interrupted" if (place / "config.json").exists() else "new"
+
+    def result(self, member: Member) -> dict[str, Any]:
+        """The result of a finished run, without its scores on the test set."""
+        content: dict[str, Any] = json.loads((self.place(member) / "result.json").read_text())
+        return {name: value for name, value in content.items() if name not in ("test", "baselines", "parts", "notes")}
+
+    def failure(self, member: Member) -> str:
+        """Why a run failed."""
+        return str(json.loads((self.place(member) / "failure.json").read_text())["reason"])
+
+    def rows(self) -> list["Row"]:
+        """The rows of the sweep, the best first; those without a score last."""
+        grouped: dict[str, list[Member]] = {}
+        for member in self.members:
+            grouped.setdefault(member.row, []).append(member)
+        sign = -1 if self.higher_is_better else 1
+        found = [self._row(name, members) for name, members in grouped.items()]
+        return sorted(found, key=lambda row: (row.mean is None, sign * (row.mean or 0.0)))
+
+    def _row(self, name: str, members: list[Member]) -> "Row":
+        states = [self.state(member) for member in members]
+        results = [self.result(one) for one, state in zip(members, states, strict=True) if state == "finished"]
+        scores = [result["valid"][self.goal] for result in results]
+        # A row of which a seed failed has no mean: it would be that of the lucky ones.
+        complete = len(scores) == len(members)
+        return Row(
+            name,
+            members[0].values,
+            members,
+            states,
+            scores,
+            statistics.mean(scores) if complete else None,
+            statistics.stdev(scores) if complete and len(scores) > 1 else None,
+            [result["seconds"] / 60 for result in results],
+            results[0]["parameters"] if results else None,
+        )
+
+    def test_scores(self, row: "Row") -> dict[str, list[float]]:
+        """The scores of one row on the test set, by name, a number for each seed."""
+        results = [json.loads((self.place(member) / "result.json").read_text()) for member in row.members]
+        return {name: [result["test"][name] for result in results] for name in results[0]["test"]}
+
+    def curves(self, member: Member) -> list[dict[str, Any]]:
+        """What a run logged at each validation."""
+        path = self.place(member)
+        return RunFolder.open(path).metrics() if (path / "config.json").exists() else []
+
+    def write_table(self) -> Path:
+        """Write table.csv, a line for each run, the best rows first."""
+        names = list(dict.fromkeys(name for member in self.members for name in member.values))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*names, "seed", "state", f"valid_{self.goal}", "best_step", "steps", "minutes", "parameters"])
+        for row in self.rows():
+            for member, state in zip(row.members, row.states, strict=True):
+                cells = [*(member.values.get(name, "") for name in names), member.experiment.loop.seed, state]
+                if state == "finished":
+                    result = self.result(member)
+                    minutes = round(result["seconds"] / 60, 2)
+                    cells += [result["valid"][self.goal], result["best_step"], result["steps"], minutes]
+                    cells.append(result["parameters"])
+                writer.writerow(cells)
+        path = self.path / "table.csv"
+        files.write_text(path, text.getvalue())
+        return path
+
+
+class Row(NamedTuple):
+    """Runs that differ in nothing but the seed, together."""
+
+    name: str
+    values: dict[str, Any]
+    members: list[Member]
+    states: list[State]
+    scores: list[float]  # on the validation set, of the finished runs
+    mean: float | None  # of the scores, if all runs are finished
+    spread: float | None  # their standard deviation, of several
+    minutes: list[float]  # of training, of the finished runs
+    parameters: int | None
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether there is a mean to compare."""
+        return self.mean is not None and math.isfinite(self.mean)

@@ -1,0 +1,254 @@
+"""Running a sweep: one run after the other in this process, or several at a time in processes of their own.
+
+A run that is finished is kept, one that was interrupted goes on to the bit, one that diverged is noted and not tried
+again. Processes end with the sweep, however that ends: each waits for the end of its standard input.
+"""
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from longwave import runs
+from longwave.data import files
+from longwave.sweeps.folder import SweepFolder
+from longwave.sweeps.plan import Member
+from longwave.train.device import find_device
+from longwave.train.display import time_left
+from longwave.train.loop import Diverged, Interrupted, TrainingError
+
+Say = Callable[[str], None]
+CHILD = "import sys; from longwave.sweeps.run import run_in_child; run_in_child(*sys.argv[1:])"
+POLL = 0.2  # seconds between looks at the processes
+
+
+def start(
+    members: Sequence[Member],
+    folder: str | Path,
+    data_dir: str | Path | None = None,
+    *,
+    jobs: int = 1,
+    quiet: bool = False,
+    device: str = "auto",
+    adds: bool = False,
+    command: str = "sweep",
+) -> SweepFolder:
+    """Run a sweep in a folder, or go on with it if it is there already; another sweep there is refused.
+
+    Before anything is trained, the data is read and every model is built once, so that what does not fit is refused.
+    With `adds`, runs may be added to those of a sweep; `command` is what a message tells to go on with.
+    """
+    _check_jobs(jobs, device)
+    data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
+    members = [
+        one._replace(experiment=replace(one.experiment, task=one.experiment.task.with_absolute_paths()))
+        for one in members
+    ]
+    if (Path(folder) / "sweep.json").exists():
+        known = SweepFolder.open(folder)
+        sweep = known.with_members(members, adds)
+        if len(sweep.members) > len(known.members):
+            _check(members, data_dir)
+            sweep.write()
+    else:
+        goal, higher_is_better = _check(members, data_dir)
+        sweep = SweepFolder(Path(folder), members, goal, higher_is_better, data_dir)
+        sweep.write()
+    _run(sweep, members, jobs, quiet, device, command)
+    return sweep
+
+
+def resume(
+    folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: str = "auto", command: str = "sweep"
+) -> SweepFolder:
+    """Go on with a sweep that was stopped, or look at one that is finished."""
+    _check_jobs(jobs, device)
+    sweep = SweepFolder.open(folder)
+    _run(sweep, sweep.members, jobs, quiet, device, command)
+    return sweep
+
+
+def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, device: str, command: str) -> None:
+    """Those runs of a sweep that are not finished."""
+    left = [member for member in members if sweep.state(member) in ("new", "interrupted")]
+    say = silence if quiet else print_line
+    if len(left) < len(members):
+        say(f"{len(members) - len(left)} of {len(members)} runs are there already")
+    try:
+        if jobs == 1:
+            _run_here(sweep, left, say, quiet, device)
+        else:
+            _run_apart(sweep, left, say, jobs, device)
+    except (KeyboardInterrupt, Interrupted) as error:
+        more = f" --jobs {jobs}" if jobs > 1 else ""
+        text = f"the sweep was stopped; go on with: longwave {command} --resume {shlex.quote(str(sweep.path))}{more}"
+        if not isinstance(error, Interrupted):
+            raise Interrupted(text) from None
+        error.args = (text,)
+        raise
+
+
+def _check_jobs(jobs: int, device: str) -> None:
+    find_device(device)
+    if jobs < 1:
+        raise ValueError(f"--jobs: expected a number from 1 on, got {jobs}")
+
+
+def _check(members: Sequence[Member], data_dir: Path | None) -> tuple[str, bool]:
+    """Build each task and each model once; the score that runs are compared by, and whether higher is better."""
+    if not members:
+        raise ValueError("sweep: there is nothing to run")
+    goals: dict[tuple[str, bool], str] = {}
+    built: list[Any] = []
+    for settings in _distinct(one.experiment.task for one in members):
+        task = settings.build(data_dir)
+        goals[task.goal, task.higher_is_better] = task.name
+        for one in members:
+            model = one.experiment.model
+            if one.experiment.task == settings and (settings, model) not in built:
+                built.append((settings, model))
+                model.resolve((task.judged() if model.has_judge else task).spec).build()
+    if len(goals) > 1:
+        named = " and ".join(f"{goal} of {name}" for (goal, _), name in goals.items())
+        raise ValueError(f"sweep: expected tasks that are judged by the same score, got {named}")
+    return next(iter(goals))
+
+
+def _distinct(values: Iterator[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
+
+
+def _train(sweep: SweepFolder, member: Member, *, quiet: bool, device: str) -> None:
+    """One run, from its beginning or from where it was interrupted; if it diverges, its folder says so."""
+    place = sweep.place(member)
+    try:
+        if sweep.state(member) == "interrupted":
+            runs.resume(place, quiet=quiet, device=device)
+        else:
+            runs.start(member.experiment, place, sweep.data_dir, quiet=quiet, device=device)
+    except Diverged as error:
+        files.write_json(place / "failure.json", {"reason": str(error)})
+
+
+def _run_here(sweep: SweepFolder, left: Sequence[Member], say: Say, quiet: bool, device: str) -> None:
+    started = time.monotonic()
+    for done, member in enumerate(left):
+        say(f"run {done + 1} of {len(left)}: {member.name}{_left(started, done, len(left))}")
+        _train(sweep, member, quiet=quiet, device=device)
+        say(_outcome(sweep, member))
+
+
+def _run_apart(sweep: SweepFolder, left: Sequence[Member], say: Say, jobs: int, device: str) -> None:
+    """Keep so many processes busy; if one of them fails, the others are stopped and saved."""
+    started, waiting, running = time.monotonic(), list(left), dict[str, "_Process"]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                member = waiting.pop(0)
+                number = len(left) - len(waiting)
+                say(f"run {number} of {len(left)}: {member.name}{_left(started, number - 1 - len(running), len(left))}")
+                running[member.name] = _Process(sweep, member, device, jobs)
+            for name, process in list(running.items()):
+                if process.is_finished():
+                    del running[name]
+                    say(_outcome(sweep, process.member))
+            time.sleep(POLL)
+    finally:
+        for process in running.values():
+            process.stop()
+        for process in running.values():
+            process.wait()
+
+
+class _Process:
+    """A run in a process of its own, in a session of its own: Ctrl-C on the terminal is for the sweep to pass on."""
+
+    def __init__(self, sweep: SweepFolder, member: Member, device: str, jobs: int) -> None:
+        self.member = member
+        threads = max(1, (os.cpu_count() or 1) // jobs)
+        self.errors = sweep.path / f".{member.name}.errors"
+        with open(self.errors, "wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", CHILD, str(sweep.path), member.name, device],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env={"OMP_NUM_THREADS": str(threads), **os.environ},
+                start_new_session=True,
+            )
+
+    def is_finished(self) -> bool:
+        """Whether the run came to its end; a failure that is not the run's own is raised."""
+        code = self.process.poll()
+        if code is None:
+            return False
+        self.wait()
+        if code == 0:
+            self.errors.unlink(missing_ok=True)
+            return True
+        lines = self.errors.read_text(errors="replace").strip().splitlines() or [f"exit code {code}"]
+        raise TrainingError(f"{self.member.name}: {lines[-1]} (all of it: {self.errors})")
+
+    def stop(self) -> None:
+        """Have the run save itself and end after the step at hand."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+    def wait(self) -> None:
+        """Wait for the end of the process."""
+        self.process.wait()
+        self.stop()
+
+
+def run_in_child(folder: str, name: str, device: str) -> None:
+    """What a process of a sweep does: one run, until it is finished or nobody holds the other end of its input."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+    threading.Thread(target=_end_with_the_sweep, daemon=True).start()
+    sweep = SweepFolder.open(folder)
+    (member,) = (one for one in sweep.members if one.name == name)
+    try:
+        _train(sweep, member, quiet=True, device=device)
+    except (KeyboardInterrupt, Interrupted):
+        sys.exit(130)
+
+
+def _end_with_the_sweep() -> None:
+    os.read(sys.stdin.fileno(), 1)  # not sys.stdin.read, whose lock would be held when the process ends
+    signal.raise_signal(signal.SIGINT)
+
+
+def _outcome(sweep: SweepFolder, member: Member) -> str:
+    if sweep.state(member) == "failed":
+        return f"  {member.name} failed; the sweep goes on"
+    result = sweep.result(member)
+    score = f"validation {sweep.goal.replace('_', ' ')} {result['valid'][sweep.goal]:.4f}"
+    return f"  {member.name}: {score}, {result['seconds'] / 60:.1f} minutes"
+
+
+def _left(started: float, done: int, count: int) -> str:
+    """The time that the other runs will take, once there is something to tell by."""
+    if done < 1:
+        return ""
+    return f" ({time_left((time.monotonic() - started) / done * (count - done))})"
+
+
+def print_line(text: str) -> None:
+    """Show how far a sweep has come."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def silence(text: str) -> None:
+    """Say nothing."""

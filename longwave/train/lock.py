@@ -1,0 +1,123 @@
+"""A lock on the folder of a run: one process writes there at a time.
+
+The operating system keeps the lock and ends it with the process, so that one that a kill left behind is free. The file
+says who holds it, for the message; it is removed at the end.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import platform
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+NAME = ".lock"
+WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # what such a file system answers
+FAR = 1 << 20  # the byte that Windows locks: those that are locked cannot be read
+
+_held: dict[Path, tuple[int, int]] = {}  # folders that are held, by process (a fork has it too) and thread
+_guard = threading.Lock()
+
+
+class Busy(ValueError):
+    """A folder that another process writes to."""
+
+
+@contextlib.contextmanager
+def hold(folder: Path) -> Iterator[str | None]:
+    """Keep other processes and threads out of a folder; gives a note where the file system has no locks.
+
+    A folder that is not there is made, and removed again if nothing came into it. A thread may hold a folder twice.
+    Processes that it forks do not hold it.
+    """
+    folder, own = Path(folder).resolve(), (os.getpid(), threading.get_ident())
+    with _guard:  # threads share the lock of their process, so they are distinguished here
+        owner = _held.get(folder)
+        is_new = not folder.exists()
+        if owner == own:
+            file, note = None, None
+        elif owner is not None and owner[0] == os.getpid():
+            raise Busy(f"{folder}: another thread of this process is training there; choose another folder")
+        else:
+            file, note = _take(folder)
+            _held[folder] = own
+    try:
+        yield note
+    finally:
+        if file is not None:
+            with _guard, file:  # to close it ends the lock
+                (folder / NAME).unlink(missing_ok=True)
+                del _held[folder]
+            if is_new:
+                with contextlib.suppress(OSError):  # it is not empty, as it should be
+                    folder.rmdir()
+
+
+def _take(folder: Path) -> tuple[IO[str], str | None]:
+    """The lock file of a folder, open and locked, and a note if it could not be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / NAME
+    while True:
+        file = open(path, "a+")  # noqa: SIM115  it stays open as long as the lock
+        note = None
+        try:
+            _lock(file)
+        except (BlockingIOError, PermissionError) as error:
+            with file:
+                raise Busy(f"{folder}: {_owner(file)}; wait for its end, stop it, or choose another folder") from error
+        except OSError as error:
+            if error.errno not in WITHOUT_LOCKS:
+                file.close()
+                raise
+            note = f"{path}: this file system has no locks, so that nothing keeps a second process out of the folder"
+        if _is_at(path, file):
+            break
+        file.close()  # the one before removed it between our two steps
+    file.truncate(0)
+    command = shlex.join(["longwave", *sys.argv[1:]])
+    owner = {"process": os.getpid(), "machine": platform.node(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    file.write(json.dumps(owner | {"command": command}) + "\n")
+    file.flush()
+    return file, note
+
+
+def _is_at(path: Path, file: IO[str]) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _owner(file: IO[str]) -> str:
+    """Who holds the lock, in words."""
+    try:
+        file.seek(0)
+        owner = json.loads(file.read())
+        return (
+            f"process {owner['process']} on {owner['machine']} is training there since {owner['since']} "
+            f"({owner['command']})"
+        )
+    except (OSError, ValueError, KeyError, TypeError):  # it is about to write it
+        return "another process is training there"
+
+
+if os.name == "nt":
+    import msvcrt
+
+    def _lock(file: IO[str]) -> None:
+        file.seek(FAR)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+
+else:
+    import fcntl
+
+    def _lock(file: IO[str]) -> None:
+        # Not flock, which the processes that load data would inherit and keep for seconds after a kill.
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,80 @@
+"""Signals that end a run in good order: Ctrl-C, and what schedulers, containers and closed terminals send."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+# What schedulers and containers send, and a terminal that is closed; Windows does not have the latter.
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+ALL = [signal.SIGINT, *ENDING]
+
+
+class Ended(KeyboardInterrupt):
+    """A signal that ends a command at once, as Ctrl-C does; `number` is which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.number = number
+
+
+def exit_code(number: int) -> int:
+    """What shells expect of a program that a signal ended: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    return 128 + number
+
+
+@contextlib.contextmanager
+def raised() -> Iterator[None]:
+    """Within the block SIGTERM and SIGHUP raise `Ended`, so that nothing is left half-done."""
+    with _handled(_raise, ENDING):
+        yield
+
+
+@contextlib.contextmanager
+def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Within the block a handler gets Ctrl-C, SIGTERM and SIGHUP, except where the program has plans of its own."""
+    with _handled(handler, ALL):
+        yield
+
+
+@contextlib.contextmanager
+def _handled(handler: Callable[[int, FrameType | None], Any], numbers: list[signal.Signals]) -> Iterator[None]:
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # the only one where Python allows it
+        usual = (signal.SIG_DFL, signal.default_int_handler, _raise)
+        before = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) in usual}  # nohup ignores SIGHUP
+    for number in before:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    raise Ended(number)
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Hold the signals back for a moment; processes that start meanwhile never get them.
+
+    Else one could reach a loader's process before that has said that it ignores it.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ALL)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def leave_to_the_main_process(worker: int) -> None:
+    """They reach every process of a terminal or of a job; it is for the main one to end the others."""
+    for number in ALL:
+        signal.signal(number, signal.SIG_IGN)

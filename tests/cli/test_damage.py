@@ -1,0 +1,101 @@
+"""Damaged files through the real commands: an exit code of 0, 1 or 2, no traceback, and nothing left half-done.
+
+A few cases of each kind; `make fuzz` runs thousands.
+"""
+
+import copy
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from command import call
+from damage import (
+    CLASSIFY,
+    EVALUATE,
+    FORECAST,
+    GENERATE,
+    HUGE,
+    KINDS,
+    LABEL,
+    ROWS,
+    change,
+    left_behind,
+    write_rows,
+)
+from safetensors.torch import load_file, save_file
+
+SEEDS = range(2)
+FAST = [name for name, kind in KINDS.items() if kind.run in ("causal", "forecast", "text")]
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in KINDS])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_damaged_file_is_refused_or_does_no_harm(name, seed, trained_runs, capfd):
+    trained_runs.fetch(KINDS[name].run)
+    command = change(KINDS[name], random.Random(f"{name} {seed}"))
+    code = call(*command)
+    said = capfd.readouterr()
+    assert code in (0, 1, 2)
+    assert "Traceback" not in said.err + said.out
+    assert code == 0 or "longwave: " in said.err
+    assert left_behind(code, command[0]) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "smnist-small", "--loop.epochs", HUGE),
+        ("train", "smnist-small", "--seeds", HUGE),
+        ("train", "smnist-small", "--model.d-model", HUGE),
+        ("show", "smnist-small", "--optim.warmup", HUGE),
+    ],
+    ids=lambda arguments: arguments[2],
+)
+def test_a_whole_number_of_30_digits_is_refused(arguments, capsys):
+    assert call(*map(str, arguments)) == 2
+    assert "expected a whole number below 2^63" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16], ids=str)
+def test_weights_of_another_dtype_serve_every_command(dtype, trained_runs):
+    for run, commands in {"causal": (EVALUATE, LABEL, ROWS), "text": (GENERATE,)}.items():
+        trained_runs.fetch(run)
+        write_rows()
+        path = Path("run/best/model.safetensors")
+        save_file({name: values.to(dtype) for name, values in load_file(path).items()}, path)
+        assert [call(*command) for command in commands] == [0] * len(commands)
+
+
+def test_a_label_that_no_file_can_hold_is_refused_before_training(trained_runs, capsys):
+    trained_runs.fetch("causal")
+    with np.load("my.npz") as file:
+        arrays = dict(file)
+    arrays["y"] = np.where(np.arange(len(arrays["y"])) == 3, "\ud800", arrays["y"])
+    np.savez("my.npz", **arrays)
+    assert call(*CLASSIFY) == 2
+    assert "my.npz: y[3]: expected a name that UTF-8 can encode" in capsys.readouterr().err
+    assert not Path("new").exists()
+
+
+def test_a_forecast_near_the_last_year_is_written_and_drawn(trained_runs):
+    trained_runs.fetch("forecast")
+    path = Path("series.csv")
+    path.write_text(path.read_text().replace("2024-", "9999-"))
+    assert call(*FORECAST) == 0
+    assert Path("out.csv").exists()
+    assert Path("out.png").exists()
+
+
+def test_a_config_of_absurd_size_is_refused_at_once(trained_runs, capsys):
+    trained_runs.fetch("causal")
+    path = Path("run/config.json")
+    content = json.loads(path.read_text())
+    for name in ("n_layers", "d_model"):
+        changed = copy.deepcopy(content)
+        changed["experiment"]["model"][name] = 2**31
+        path.write_text(json.dumps(changed))
+        assert call(*EVALUATE) == 2
+        assert "its settings make no model" in capsys.readouterr().err

@@ -1,0 +1,317 @@
+"""Damage of every format that the commands read: what a case changes, and the command that then meets it.
+
+A case follows from its kind and its seed. `test_damage.py` runs a few of each in `make test`, `fuzz.py` thousands in
+`make fuzz`.
+"""
+
+import copy
+import hashlib
+import io
+import json
+import random
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from audio_files import sound, write
+from safetensors.torch import load_file, save_file
+
+from longwave.train.checkpoint import LAST, MAGIC
+
+HUGE = 10**30
+NASTY: tuple[Any, ...] = (
+    *(None, True, 0, -1, 2, 2**31, 2**63, HUGE, 0.5, -1e308, 1e308, float("nan"), float("inf")),
+    *("", "a", "1", "\ud800", "../../etc/passwd", "nan", [], [1], [[1]], [None], {}, {"a": 1}, {"kind": "s4"}),
+)
+CELLS = (
+    "",
+    "nan",
+    "inf",
+    "1e400",
+    "-",
+    "a",
+    '"',
+    "\x00",
+    str(HUGE),
+    "1_0",
+    "٣",
+    "1;2",
+    "9999-12-31",
+    "0000-00-00",
+    "\t",
+)
+
+
+class Trap:
+    """Unpickled, it makes a file."""
+
+    def __reduce__(self) -> Any:
+        return open, ("sprung", "w")
+
+    def __deepcopy__(self, memo: Any) -> "Trap":
+        return self  # else the copy would be made by the above
+
+
+# Changes
+
+
+def bytes_(data: bytes, chance: random.Random) -> bytes:
+    """Bits turned, bytes cut off, removed, put in or overwritten."""
+    out = bytearray(data)
+    for _ in range(chance.choice((1, 1, 1, 3, 20))):
+        place, size = chance.randrange(len(out) + 1), chance.choice((1, 2, 8, 100))
+        what = chance.choice(("bit", "bit", "cut", "remove", "insert", "overwrite"))
+        if what == "bit" and place < len(out):
+            out[place] ^= 1 << chance.randrange(8)
+        elif what == "cut":
+            del out[place:]
+        elif what == "remove":
+            del out[place : place + size]
+        elif what == "insert":
+            out[place:place] = chance.randbytes(size)
+        else:
+            out[place : place + size] = chance.choice((b"\0", b"\xff")) * size
+    return bytes(out)
+
+
+def tree(content: Any, chance: random.Random, more: tuple[Any, ...] = ()) -> Any:
+    """A value somewhere in nested lists and dicts replaced, removed or nested deeply."""
+    content = copy.deepcopy(content)
+    places = list(_places(content))
+    for _ in range(chance.choice((1, 1, 2))):
+        owner, key = chance.choice(places)
+        what = chance.random()
+        if what < 0.15 and isinstance(owner, dict):
+            owner.pop(key, None)
+        elif what < 0.2 and isinstance(owner, dict):
+            owner["another"] = chance.choice(NASTY)
+        elif isinstance(owner, dict) or key < len(owner):
+            owner[key] = copy.deepcopy(chance.choice(NASTY + more))
+    return content
+
+
+def _places(content: Any) -> Any:
+    items = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, value in items:
+        yield content, key
+        if isinstance(value, dict | list):
+            yield from _places(value)
+
+
+def json_(data: bytes, chance: random.Random) -> bytes:
+    what = chance.random()
+    if what < 0.1:
+        return bytes_(data, chance)
+    if what < 0.15:
+        return chance.choice((b"[" * 100_000, b'{"a":' * 100_000, b"1" * 5000, b"null", b"[]", b"", b"\xef\xbb\xbf{}"))
+    return json.dumps(tree(json.loads(data), chance)).encode()
+
+
+def lines_(data: bytes, chance: random.Random) -> bytes:
+    """A line of JSON changed, removed, doubled or joined with the next."""
+    lines = data.splitlines(keepends=True)
+    place = chance.randrange(len(lines))
+    changes: tuple[Callable[[], list[bytes]], ...] = (
+        lambda: [json_(lines[place], chance) + b"\n"],
+        lambda: [json.dumps(chance.choice(NASTY)).encode() + b"\n"],
+        lambda: [],
+        lambda: [lines[place]] * 2,
+        lambda: [lines[place][:-1]],
+        lambda: [bytes_(lines[place], chance)],
+    )
+    return b"".join([*lines[:place], *chance.choice(changes)(), *lines[place + 1 :]])
+
+
+def csv_(data: bytes, chance: random.Random) -> bytes:
+    """Cells replaced, lines removed, doubled, swapped, cut or lengthened."""
+    lines = data.decode().splitlines()
+    if chance.random() < 0.2 or len(lines) < 3:
+        return bytes_(data, chance)
+    for _ in range(chance.choice((1, 1, 5))):
+        place = chance.randrange(len(lines))
+        cells = lines[place].split(",")
+        cells[chance.randrange(len(cells))] = chance.choice(CELLS)
+        changes = ([",".join(cells)], [], [lines[place]] * 2, [lines[place] + ",1"], [lines[place].partition(",")[0]])
+        lines[place : place + 1] = chance.choice((changes[0], changes[0], *changes))
+        lines = lines or ["a"]
+    return "\n".join(lines).encode()
+
+
+def npz(data: bytes, chance: random.Random) -> bytes:
+    """Members encrypted, by unknown methods, with absurd headers, other types, objects, or missing."""
+    if chance.random() < 0.3:
+        return bytes_(data, chance)
+    with np.load(io.BytesIO(data)) as file:
+        arrays = dict(file)
+    name = chance.choice(sorted(arrays))
+    what = chance.choice(("encrypted", "method", "lzma", "shape", "type", "object", "missing", "values", "header"))
+    if what in ("type", "object", "missing", "values"):
+        _change_array(arrays, name, what, chance)
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        return buffer.getvalue()
+    members = {f"{key}.npy": _npy(values) for key, values in arrays.items()}
+    member = f"{name}.npy"
+    if what == "shape":
+        members[member] = _npy(arrays[name], shape=chance.choice(((2**62,), (2**31, 2**31), (-1,), (HUGE,), (0, 3))))
+    elif what == "header":
+        members[member] = members[member][:10] + bytes_(members[member][10:128], chance) + members[member][128:]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA if what == "lzma" else zipfile.ZIP_STORED) as archive:
+        for key, content in members.items():
+            archive.writestr(key, content)
+    out = bytearray(buffer.getvalue())
+    if what == "lzma":
+        place = out.find(member.encode()) + len(member) + 10
+        out[place : place + 20] = chance.randbytes(20)
+    for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = out.find(signature)
+        while place >= 0 and what in ("encrypted", "method"):
+            struct.pack_into("<H", out, place + flags + 2 * (what == "method"), 1 if what == "encrypted" else 99)
+            place = out.find(signature, place + 4)
+    return bytes(out)
+
+
+def _npy(values: Any, shape: Any = None) -> bytes:
+    """An array as .npy, whose header may lie about the shape."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        buffer,
+        {"descr": np.lib.format.dtype_to_descr(values.dtype), "fortran_order": False, "shape": shape or values.shape},
+    )
+    return buffer.getvalue() + values.tobytes()
+
+
+def _change_array(arrays: dict[str, Any], name: str, what: str, chance: random.Random) -> None:
+    values = arrays[name]
+    if what == "missing":
+        del arrays[name]
+    elif what == "object":
+        arrays[name] = np.array([Trap()] * len(values), dtype=object)
+    elif what == "type":
+        arrays[name] = values.astype(chance.choice(("U4", "c16", "f2", "S3", "M8[s]")), casting="unsafe")
+    elif values.dtype.kind in "fiu":
+        values = values.astype(np.float64)
+        values.flat[chance.randrange(values.size)] = chance.choice((np.nan, np.inf, -1, 0, 1e300, 0.5))
+        arrays[name] = values
+    else:
+        values = values.astype("U8")
+        values.flat[chance.randrange(values.size)] = chance.choice(("\ud800", "", "nan", "3.0", "a\nb", "<b>", "$x$"))
+        arrays[name] = values
+
+
+def weights(data: bytes, chance: random.Random) -> bytes:
+    """Bytes, the header, or tensors of other types, shapes and names in a file of their own."""
+    what = chance.random()
+    if what < 0.5:
+        return bytes_(data, chance)
+    size = int.from_bytes(data[:8], "little")
+    if what < 0.7:
+        text = json.dumps(tree(json.loads(data[8 : 8 + size]), chance)).encode()
+        return len(text).to_bytes(8, "little") + text + data[8 + size :]
+    path = Path("changed.safetensors")
+    path.write_bytes(data)
+    tensors = load_file(path)
+    name = chance.choice(sorted(tensors))
+    kinds = (torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.complex64)
+    if what < 0.8:
+        tensors = {key: values.to(chance.choice(kinds[:3])) for key, values in tensors.items()}
+    elif what < 0.9:
+        tensors[name] = tensors[name].to(chance.choice(kinds))
+    elif what < 0.95:
+        tensors[name] = tensors[name].flatten()[:-1].clone()
+    else:
+        tensors[name + "x"] = tensors.pop(name)
+    save_file(tensors, path)
+    return path.read_bytes()
+
+
+def checkpoint(data: bytes, chance: random.Random) -> bytes:
+    """Bytes, or other content under a right checksum, traps among it."""
+    if chance.random() < 0.3:
+        return bytes_(data, chance)
+    content = torch.load(io.BytesIO(data[len(MAGIC) + 32 :]), weights_only=True)
+    more = (Trap(), torch.zeros(3), torch.full((2, 2), float("nan")), torch.zeros(0, dtype=torch.uint8))
+    buffer = io.BytesIO()
+    torch.save(tree(content, chance, more) if chance.random() < 0.9 else chance.choice((*NASTY, *more)), buffer)
+    payload = buffer.getvalue()
+    return MAGIC + hashlib.sha256(payload).digest() + payload
+
+
+# Cases
+
+
+class Kind(NamedTuple):
+    """One file, how it is damaged, and what then reads it."""
+
+    run: str  # one of those in trained.py
+    file: str
+    change: Callable[[bytes, random.Random], bytes]
+    commands: tuple[tuple[str, ...], ...]
+    prepare: Callable[[], object] = lambda: None  # writes the file, if it is not one of the run
+
+
+EVALUATE, RESUME = ("evaluate", "run"), ("train", "--resume", "run", "--quiet")
+LABEL = ("predict", "run", "--npz", "my.npz", "--out", "out.csv")
+FORECAST = ("predict", "run", "--csv", "series.csv", "--out", "out.csv")
+CLASSIFY = ("train", "classify", "--npz", "my.npz", "--model.kind", "SequenceModel", "--model.d-model", "4")
+CLASSIFY += ("--model.n-layers", "1", "--model.mixer.d-state", "4", "--loop.epochs", "1", "--quiet", "--out", "new")
+AUDIO = ("predict", "run", "--folder", "clips/tone", "--out", "out.csv")
+GENERATE = ("generate", "run", "--length", "4")
+TAGS = ("predict", "run", "--npz", "switches.npz", "--out", "out.csv")
+STREAM = ("stream", "run", "--csv", "series.csv", "--out", "out.csv")
+ROWS = ("stream", "run", "--csv", "rows.csv", "--out", "out.csv")
+SOUND = ("stream", "run", "--wav", "tone.wav", "--out", "out.csv")
+SHOW = ("show", "--config", "run/config.json")
+
+
+def write_rows() -> None:
+    Path("rows.csv").write_text("a\n" + "".join(f"{k % 7 / 3:.3f}\n" for k in range(40)))
+
+
+def write_tone() -> None:
+    write(Path("tone.wav"), sound("tone", 400))
+
+
+KINDS = {
+    "config of a classifier": Kind("causal", "run/config.json", json_, (EVALUATE, LABEL, SHOW)),
+    "config of a forecaster": Kind("forecast", "run/config.json", json_, (EVALUATE, FORECAST)),
+    "config of the weights": Kind("causal", "run/best/config.json", json_, (EVALUATE, LABEL, RESUME)),
+    "config of a text": Kind("text", "run/config.json", json_, (GENERATE, EVALUATE)),
+    "config of clips": Kind("audio", "run/config.json", json_, (AUDIO, EVALUATE)),
+    "metrics": Kind("causal", "run/metrics.jsonl", lines_, (RESUME,)),
+    "result": Kind("causal", "run/result.json", json_, (RESUME, EVALUATE)),
+    "weights": Kind("causal", "run/best/model.safetensors", weights, (EVALUATE, LABEL, RESUME)),
+    "weights of a text": Kind("text", "run/best/model.safetensors", weights, (GENERATE,)),
+    "checkpoint": Kind("causal", f"run/checkpoints/{LAST}", checkpoint, (RESUME,)),
+    "arrays to train on": Kind("causal", "my.npz", npz, (CLASSIFY, EVALUATE)),
+    "arrays to label": Kind("causal", "my.npz", npz, (LABEL,)),
+    "tags": Kind("tag", "switches.npz", npz, (EVALUATE, TAGS)),
+    "series": Kind("forecast", "series.csv", csv_, (FORECAST, STREAM)),
+    "rows": Kind("causal", "rows.csv", csv_, (ROWS,), write_rows),
+    "sound": Kind("causal", "tone.wav", bytes_, (SOUND,), write_tone),
+    "clips": Kind("audio", "clips/tone/2.wav", bytes_, (AUDIO, EVALUATE)),
+    "text": Kind("text", "my.txt", bytes_, (EVALUATE,)),
+}
+
+
+def change(kind: Kind, chance: random.Random) -> tuple[str, ...]:
+    """Damage the file of a kind in the folder at hand, where its run is; the command that is to meet it."""
+    kind.prepare()
+    path = Path(kind.file)
+    path.write_bytes(kind.change(path.read_bytes(), chance))
+    return chance.choice(kind.commands)
+
+
+def left_behind(code: int, command: str) -> list[str]:
+    """What a command should not have left: half-written files, output beside an error, traces of code that ran.
+
+    A stream has written its rows by the time that it meets the damage.
+    """
+    found = [str(path) for path in Path().rglob("*.part")] + [str(path) for path in Path().rglob(".lock")]
+    found += [name for name in ("sprung",) if Path(name).exists()]
+    return found + (["out.csv"] if code and command != "stream" and Path("out.csv").exists() else [])

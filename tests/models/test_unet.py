@@ -1,0 +1,322 @@
+"""The U-Net: causal at every step, and the same model whole, in chunks, by steps and compiled."""
+
+import dataclasses
+
+import pytest
+import torch
+
+import longwave
+from longwave.experiments import EXPERIMENTS
+from longwave.layers import MIXERS
+from longwave.models import Recurrence, Spec, UNet, UNetConfig, load_model
+from longwave.models.unet_levels import DownPool, UpPool
+
+GROUP = 48  # steps that the centre of the paper's poolings sees as one
+KINDS = {
+    "paper": {"n_layers": 2},
+    "one pool": {"poolings": (2,)},
+    "none at a level": {"poolings": (2, 1), "feed_forward": 0},
+    "audio": {"poolings": (4, 2), "skips": "stages", "n_layers": 2, "glu": False},
+}
+
+
+def make(dtype=torch.float64, **settings):
+    """A small U-Net in evaluation, whose weights no part could do without."""
+    torch.manual_seed(0)
+    mixer = settings.pop("mixer", longwave.S4Config(d_state=4))
+    small = {"d_model": 4, "n_layers": 1, "vocabulary": 7, "output_size": 5, "mixer": mixer, **settings}
+    model = UNet(**small).to(dtype).eval()
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            if "norm" in name.split(".")[-2]:
+                tensor.uniform_(0.5, 2)
+    return model
+
+
+def tokens(batch, length, seed=1):
+    return torch.randint(7, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def by_steps(model, x, state=None):
+    state = model.initial_state(len(x)) if state is None else state
+    outputs = []
+    for k in range(x.shape[1]):
+        y, state = model.step(x[:, k], state)
+        outputs.append(y)
+    return torch.stack(outputs, dim=1), state
+
+
+def flat(state):
+    if isinstance(state, torch.Tensor):
+        return [state]
+    return [tensor for part in state or () for tensor in flat(part)]
+
+
+def assert_same_state(a, b, **tolerance):
+    for one, other in zip(flat(a), flat(b), strict=True):
+        torch.testing.assert_close(one, other, **tolerance)
+
+
+# One model, however it is computed
+
+
+@torch.no_grad()
+def test_an_output_depends_on_no_later_input():
+    """For every step of two groups of the centre: a change from t on moves the output at t, and none before."""
+    model = make()
+    x = tokens(1, 2 * GROUP)
+    changed = x.repeat(2 * GROUP, 1)
+    for t in range(2 * GROUP):
+        changed[t, t:] = (changed[t, t:] + 1) % 7
+    before, after = model(x)[0][0], model(changed)[0]
+    for t in range(2 * GROUP):
+        # Rounding of the FFT, over a whole row: outputs are about 1.
+        torch.testing.assert_close(after[t, :t], before[:t], atol=1e-12, rtol=0)
+        assert (after[t, t] - before[t]).abs().max() > 1e-6
+
+
+@torch.no_grad()
+def test_the_past_reaches_the_output_through_every_level():
+    """An input changes outputs of later groups, by way of the pools alone, once the mixers have no memory."""
+    model = make()
+    for block in model.modules():
+        if isinstance(block, longwave.S4):
+            block.C.zero_()
+    x = tokens(1, 3 * GROUP)
+    other = x.clone()
+    other[:, 0] = (other[:, 0] + 1) % 7
+    moved = (model(x)[0] - model(other)[0])[0].abs().amax(-1) > 1e-9
+    # The step itself; then each pool on the way up moves things on by a group of its own: 3 steps, 12 and 3, 48 and 15.
+    expected = torch.zeros(3 * GROUP, dtype=torch.bool)
+    for first, last in ((0, 1), (3, 6), (15, 27), (63, 111)):
+        expected[first:last] = True
+    torch.testing.assert_close(moved, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_steps_chunks_and_the_whole_agree(kind):
+    model = make(length=37, **KINDS[kind])
+    x = tokens(2, 2 * model.group + 5)
+    whole, last = model(x, need_state=True)
+    stepped, state = by_steps(model, x)
+    torch.testing.assert_close(stepped, whole, atol=1e-10, rtol=0)  # measured 2e-14
+    assert_same_state(state, last, atol=1e-10, rtol=0)
+    parts, state, sizes = [], None, [1, 2, 1, 3]
+    for part in x.split([*sizes, x.shape[1] - sum(sizes)], dim=1):
+        y, state = model(part, state, need_state=True)
+        parts.append(y)
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=1e-10, rtol=0)
+    assert_same_state(state, last, atol=1e-10, rtol=0)
+
+
+@torch.no_grad()
+def test_a_prompt_of_any_length_is_gone_on_from_by_steps():
+    model = make(poolings=(3, 2), feed_forward=0)
+    x = tokens(1, 2 * model.group + 4)
+    whole, _ = model(x)
+    for prompt in range(1, 2 * model.group + 2):
+        y, state = model(x[:, :prompt], need_state=True)
+        rest, _ = by_steps(model, x[:, prompt : prompt + 2], state)
+        torch.testing.assert_close(torch.cat((y, rest), dim=1), whole[:, : prompt + 2], atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("length", [1, 2, GROUP - 1, GROUP + 1])
+def test_a_length_that_fills_no_group_is_that_of_padding_cut_off(length):
+    """With the gradients."""
+    model, x = make(), tokens(2, length)
+    padded = torch.nn.functional.pad(x, (0, -length % GROUP))
+    direction = torch.randn(2, length, 5, dtype=torch.float64)
+    found = []
+    for given in (x, padded):
+        y = model(given)[0][:, :length]
+        found.append((y, *torch.autograd.grad((y * direction).sum(), list(model.parameters()), allow_unused=True)))
+    for one, other in zip(*found, strict=True):
+        if one is not None:  # short sequences complete no group, and their pools are not asked
+            torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@torch.no_grad()
+def test_float32_and_compiled_steps_agree_with_the_whole(backend, batch):
+    model = make(torch.float32, d_model=16, mixer=longwave.S4Config(d_state=16))
+    x = tokens(batch, GROUP + 20)
+    whole, _ = model(x)
+    _, state = model(x[:, :13], need_state=True)
+    kept = [tensor.clone() for tensor in flat(state)]
+    steps = Recurrence(model, batch, state)
+    assert steps.is_compiled == (backend == "native")
+    outputs = torch.stack([steps(x[:, k]) for k in range(13, x.shape[1])], dim=1)
+    # Outputs are about 1; measured 1.2e-6.
+    torch.testing.assert_close(outputs, whole[:, 13:], atol=2e-5, rtol=0)
+    for now, then in zip(flat(state), kept, strict=True):
+        assert torch.equal(now, then)  # the state that was given stays as it was
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MIXERS if MIXERS[kind]().is_causal])
+@torch.no_grad()
+def test_every_causal_mixer_serves(kind):
+    model = make(mixer=MIXERS[kind](), d_model=8, poolings=(2, 2))
+    x = tokens(2, 11)
+    whole, _ = model(x)
+    # Float64 throughout; measured 1e-13 at most.
+    torch.testing.assert_close(by_steps(model, x)[0], whole, atol=1e-9, rtol=0)
+
+
+@torch.no_grad()
+def test_a_stream_gives_what_the_whole_gives_and_its_state_can_be_saved(tmp_path):
+    model = make(torch.float32)
+    x = tokens(1, 260)
+    whole, _ = model(x)
+    live = longwave.stream(model)
+    outputs = [live.push(x[:, :5]), live.push(x[:, 5:120])]
+    live.save(tmp_path / "state.safetensors")
+    again = longwave.stream(model).load(tmp_path / "state.safetensors")
+    outputs.append(again.push(x[:, 120:]))
+    torch.testing.assert_close(torch.cat(outputs, dim=1), whole, atol=2e-5, rtol=0)
+    torch.testing.assert_close(live.push(x[:, 120:]), outputs[-1])
+
+
+# Its parts
+
+
+def test_the_first_group_comes_up_as_zeros_and_later_ones_a_group_late():
+    torch.manual_seed(0)
+    pool, low = UpPool(3, 4, 2), torch.randn(1, 2, 4)
+    z, waiting = pool(low, torch.zeros(1, 3, 2), 0, 8)
+    assert torch.equal(z[:, :3], torch.zeros(1, 3, 2))
+    for group in range(2):
+        for offset in range(3):
+            for feature in range(2):
+                expected = pool.linear(low)[0, group, feature * 3 + offset]
+                found = torch.cat((z, waiting[:, -1:]), dim=1)[0, 3 * (group + 1) + offset, feature]
+                torch.testing.assert_close(found, expected)
+
+
+def test_a_group_is_read_feature_by_feature():
+    torch.manual_seed(0)
+    pool, z = DownPool(3, 2, 4), torch.randn(1, 7, 2)
+    low, begun = pool(z, None, 0)
+    vector = torch.stack([z[0, 3 + offset, feature] for feature in range(2) for offset in range(3)])
+    torch.testing.assert_close(low[0, 1], pool.linear(vector))
+    assert torch.equal(begun, torch.stack((z[:, 6], torch.zeros(1, 2)), dim=1))
+
+
+def test_the_linear_layers_of_pools_are_weight_normalised():
+    linear = make().levels.pool.linear
+    g, v = linear.parametrizations.weight.original0, linear.parametrizations.weight.original1
+    assert g.shape == (8, 1)
+    torch.testing.assert_close(linear.weight, g * v / v.norm(dim=1, keepdim=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "millions"),
+    [("cifar-density", 61_363_072, 61.3), ("cifar-density-large", 254_507_200, 254.3)],
+)
+def test_the_paper_s_models_have_as_many_parameters_as_were_worked_out(name, count, millions):
+    """With a vocabulary of 769, 256 classes, and state spaces that are not shared.
+
+    The authors' first code had norms of two numbers each, but for the last: then it is 61.3 and 254.3 million.
+    """
+    spec = Spec(1, 256, vocabulary=769, length=3072, decoders=("sequence",), is_causal=True)
+    with torch.device("meta"):
+        model = EXPERIMENTS[name].model.resolve(spec).build()
+    assert sum(p.numel() for p in model.parameters()) == count
+    norms = [layer for layer in model.levels.modules() if isinstance(layer, torch.nn.LayerNorm)]
+    features = sum(p.numel() for norm in norms for p in norm.parameters())
+    assert round((count - features + 2 * len(norms)) / 1e6, 1) == millions
+
+
+@torch.no_grad()
+def test_skips_around_stages_are_those_of_the_audio_models_of_the_authors():
+    """Down by pools alone; the centre and each way up add their own input, and a pool's input what comes up to it.
+
+    With 64 features, 8 layers and poolings 4 and 4 there are 4.1 million parameters, counting two for each norm.
+    """
+    model = make(poolings=(2, 2), skips="stages", feed_forward=0)
+    x = tokens(1, 8)
+    z0 = model.encoder(x)
+    top, low = model.levels, model.levels.below
+    z1 = top.pool(z0, None, 0)[0]
+    z2 = low.pool(z1, None, 0)[0]
+    centre = low.below.layers[0](z2)[0] + z2
+    up1 = low.unpool(centre, torch.zeros(1, 2, 8, dtype=torch.float64), 0, 4)[0] + z1
+    up1 = low.up[0](up1)[0] + up1
+    up0 = top.unpool(up1, torch.zeros(1, 2, 4, dtype=torch.float64), 0, 8)[0] + z0
+    up0 = top.up[0](up0)[0] + up0
+    torch.testing.assert_close(model(x)[0], model.decoder.linear(model.norm(up0)))
+    with torch.device("meta"):
+        large = EXPERIMENTS["sc09-waveform"].model.resolve(Spec(1, 256, vocabulary=256, length=16_000)).build()
+    norms = [layer for layer in large.levels.modules() if isinstance(layer, torch.nn.LayerNorm)]
+    features = sum(p.numel() for norm in norms for p in norm.parameters())
+    count = sum(p.numel() for p in large.parameters())
+    assert count - features + 2 * len(norms) == 4_059_360
+
+
+def test_each_level_has_an_output_map_of_its_own_length():
+    model = make(length=3072)
+    lengths = [layer.length for layer in model.modules() if isinstance(layer, longwave.S4)]
+    assert lengths == [3072, 1024, 256, 64, 256, 1024, 3072]
+
+
+# What a model owes its callers
+
+
+def test_it_is_saved_and_loaded(tmp_path):
+    model, x = make(torch.float32, length=96), tokens(1, 10)
+    model.save_pretrained(tmp_path)
+    again = load_model(tmp_path).eval()
+    assert again.config == model.config
+    assert torch.equal(again(x)[0], model(x)[0])
+
+
+@torch.no_grad()
+def test_padding_changes_no_output_before_it():
+    model = make(vocabulary=0, input_size=2)
+    x = torch.randn(2, 20, 2, dtype=torch.float64)
+    padded = x.clone()
+    padded[0, 13:] = torch.nan
+    y, _ = model(padded, lengths=torch.tensor([13, 20]))
+    torch.testing.assert_close(y[0, :13], model(x[:1, :13])[0][0], atol=1e-12, rtol=0)
+    torch.testing.assert_close(y[1], model(x[1:])[0][0], atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"poolings": ()}, "poolings: expected at least one, such as 4 4, got none"),
+        ({"poolings": (3, 0)}, "poolings: expected a whole number, at least 1, got 0"),
+        ({"n_layers": 0}, "n_layers: expected a whole number, at least 1, got 0"),
+        ({"skips": "none"}, "skips: expected one of layers, stages, got 'none'"),
+        ({"feed_forward": -1}, "feed_forward: expected a multiple of the width, or 0, got -1"),
+        ({"mixer": longwave.S4Config(bidirectional=True)}, "mixer: a UNet needs a causal one"),
+    ],
+)
+def test_settings_that_make_no_model_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        UNet(**settings)
+
+
+def test_what_it_cannot_do_is_refused():
+    config = UNetConfig()
+    with pytest.raises(ValueError, match="a UNet puts something out at every step, and this task needs mean or last"):
+        config.resolve(Spec(1, 10, decoders=("mean", "last")))
+    with pytest.raises(ValueError, match="this task needs a forecast"):
+        config.resolve(Spec(1, 10, horizon=3))
+    model, x = make(), tokens(2, 4)
+    for message, arguments in (
+        ("rate: expected 1.0, because a UNet knows no time", {"rate": 2.0}),
+        ("time: a UNet takes no features of time", {"time": torch.zeros(2, 4, 1)}),
+        ("lengths: rows of a state are at the same step", {"lengths": torch.tensor([2, 4]), "need_state": True}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model(x, **arguments)
+
+
+def test_dropout_is_on_in_training_alone():
+    model = make(dropout=0.5)
+    x = tokens(1, 20)
+    assert torch.equal(model(x)[0], model(x)[0])
+    model.train()
+    assert not torch.equal(model(x)[0], model(x)[0])
+    assert dataclasses.replace(model.config, dropout=0.0) != model.config

@@ -1,0 +1,136 @@
+"""The compiled library under AddressSanitizer and UBSan, with random sizes: `make sanitize`.
+
+The library is compiled with the sanitizers into a temporary folder and used by a process of its own for each vector
+width that this CPU has. A round draws sizes, runs each op forward and backward, steps and whole models, and compares
+with plain torch. The first error ends the process with a report.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "longwave" / "ops" / "cpu" / "native.cpp"
+FLAGS = ("-O1", "-g", "-std=c++17", "-fPIC", "-shared", "-fopenmp", "-fcx-fortran-rules", "-fno-omit-frame-pointer")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=500, help="at each vector width")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--library", type=Path, help=argparse.SUPPRESS)  # in the process that uses it
+    options = parser.parse_args()
+    if options.library is not None:
+        return work(options.library, options.rounds, options.seed)
+    compiler = os.environ.get("CXX", "g++")
+    with tempfile.TemporaryDirectory() as temporary:
+        library = Path(temporary) / "_native.so"
+        subprocess.run([compiler, *FLAGS, *SANITIZERS, str(SOURCE), "-o", str(library)], check=True)
+        runtime = subprocess.run(
+            [compiler, "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        failed = 0
+        for bits in (256, 512):
+            environment = os.environ | {
+                "LD_PRELOAD": runtime,
+                "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",  # Python and torch never free some of theirs
+                "UBSAN_OPTIONS": "print_stacktrace=1",
+                "LONGWAVE_VECTOR_BITS": str(bits),
+                "LONGWAVE_KERNEL": "native",
+            }
+            command = [sys.executable, __file__, "--library", str(library)]
+            command += ["--rounds", str(options.rounds), "--seed", str(options.seed)]
+            failed += subprocess.run(command, env=environment, check=False).returncode != 0
+    return 1 if failed else 0
+
+
+def work(path: Path, rounds: int, seed: int) -> int:
+    """Use the library at `path` at random sizes."""
+    import torch
+
+    from longwave import native
+
+    native.FOLDER = path.parent
+    native.LIBRARY = path.name
+    from longwave.ops.cpu import library
+
+    bits = library.vector_bits()
+    if str(bits) != os.environ["LONGWAVE_VECTOR_BITS"]:
+        print(f"{os.environ['LONGWAVE_VECTOR_BITS']} bits: this CPU has {bits} at most; nothing to do")
+        return 0
+    chance = random.Random(seed)
+    torch.manual_seed(seed)
+    for number in range(rounds):
+        KINDS[number % len(KINDS)](chance)
+        if (number + 1) % 100 == 0:
+            print(f"{bits} bits: {number + 1} of {rounds} rounds", flush=True)
+    print(f"{bits} bits: {rounds} rounds, nothing found", flush=True)
+    os._exit(0)  # without tidying up: a process of torch was still there two minutes later
+
+
+def layer(chance: random.Random) -> None:
+    """A layer as a convolution with its gradients, in chunks, and one step at a time; all agree."""
+    import torch
+
+    from longwave import S4
+
+    dtype = chance.choice((torch.float32, torch.float64))
+    features, length, batch = (
+        chance.randint(1, 40),
+        chance.choice((1, 2, 3, chance.randint(1, 300))),
+        chance.randint(1, 3),
+    )
+    own = S4(
+        d_model=features,
+        d_state=2 * chance.randint(1, 40),
+        init=chance.choice(("legs", "legt", "lagt")),
+        bidirectional=chance.random() < 0.2,
+    ).to(dtype)
+    u = torch.randn(batch, length, features, dtype=dtype, requires_grad=True)
+    y, _ = own(u)
+    y.square().sum().backward()
+    assert u.grad is not None
+    if not own.bidirectional:
+        with torch.no_grad():
+            cut = chance.randint(0, length - 1)
+            state = own.initial_state(batch) if cut == 0 else own(u[:, :cut])[1]
+            y_t, _ = own.step(u[:, cut], state)
+        error = (y_t - y[:, cut]).abs().max() / y.abs().max().clamp_min(1e-6)
+        assert error < (1e-2 if dtype == torch.float32 else 1e-8), float(error)
+
+
+def model(chance: random.Random) -> None:
+    """A deep model: its blocks fused in training, and all of them in one step of the compiled recurrence."""
+    import torch
+
+    from longwave import S4Config, SequenceModel
+
+    own = SequenceModel(
+        d_model=chance.choice((16, 32, 48, chance.randint(1, 40))),
+        n_layers=chance.randint(1, 3),
+        input_size=chance.randint(1, 3),
+        output_size=chance.randint(1, 4),
+        mixer=S4Config(d_state=2 * chance.randint(1, 20)),
+        dropout=chance.choice((0.0, 0.3)),
+        feed_forward=chance.choice((0, 0, 32)),
+        norm=chance.choice(("layer", "batch")),
+    )
+    x = torch.randn(chance.randint(2, 4), chance.randint(2, 60), own.config.input_size)
+    own(x)[0].square().sum().backward()
+    own.eval()
+    with torch.no_grad():
+        state = own.initial_state(len(x))
+        for k in range(min(3, x.shape[1])):
+            y, state = own.step(x[:, k], state)
+    assert y.isfinite().all()
+
+
+KINDS = (layer, model)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""No work is lost and nothing is left half-done: locks, signals, kills at every file operation, full disks, damage."""
+
+import os
+import shutil
+import signal
+import threading
+
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file, save_file
+from tiny import fit, make_experiment, make_run, make_task, run_cases, trace
+
+from longwave.models import load_model, weights
+from longwave.train import lock
+
+# Two steps with a validation after each.
+SHORT = {"settings": {"model": {"n_layers": 1}, "loop": {"epochs": 1}}, "task": {"train": 8, "valid": 2, "test": 2}}
+
+
+def parts(folder):
+    return [path.name for path in folder.rglob("*") if path.name.endswith(".part")]
+
+
+# Locks
+
+
+def test_a_second_process_is_kept_out_and_told_who_is_in(tmp_path):
+    with lock.hold(tmp_path / "run"):
+        (answer,) = run_cases([{"folder": str(tmp_path / "run")}])
+        assert os.listdir(tmp_path / "run") == [lock.NAME]
+    assert answer["code"] == 2
+    assert f"process {os.getpid()} on" in answer["stderr"]
+    assert "is training there since" in answer["stderr"]
+    assert not (tmp_path / "run").exists()  # it was made for the lock
+
+
+def test_a_second_thread_is_kept_out_and_the_first_may_hold_twice(tmp_path):
+    found = []
+
+    def other():
+        try:
+            with lock.hold(tmp_path):
+                found.append("in")
+        except lock.Busy as error:
+            found.append(str(error))
+
+    with lock.hold(tmp_path), lock.hold(tmp_path):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert (tmp_path / lock.NAME).exists()
+    other()
+    assert found == [f"{tmp_path}: another thread of this process is training there; choose another folder", "in"]
+    assert not (tmp_path / lock.NAME).exists()
+
+
+# Signals
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_what_schedulers_and_terminals_send_saves_as_ctrl_c_does(name, code, tmp_path):
+    """It reaches every process of a job, those that load data too, and may come twice."""
+    case = {"folder": str(tmp_path / "run"), "settings": {"loop": {"workers": 1}}}
+    strike = {"place": "after a step", "at": 3, "signals": [name, name]}
+    stopped, resumed, never = run_cases(
+        [case | {"strike": strike}, case | {"resume": True}, {"folder": str(tmp_path / "never")}]
+    )
+    assert stopped["code"] == code, stopped["stderr"]
+    assert stopped["stderr"].count(f"{name}: stopping after this step") == 1
+    assert "stopped at step 3; go on with: longwave train --resume" in stopped["stderr"]
+    assert "going on at step 3" in resumed["stderr"]
+    assert never["code"] == resumed["code"] == 0
+    assert trace(tmp_path / "run") == trace(tmp_path / "never")
+
+
+def test_a_signal_during_the_final_scores_ends_the_run_in_good_order(tmp_path):
+    strike = {"place": "in the final scores", "at": 1, "signals": ["SIGTERM"]}
+    (answer,) = run_cases([{"folder": str(tmp_path / "run"), "strike": strike} | SHORT])
+    assert answer["code"] == 143
+    assert "stopped; go on from the last checkpoint with" in answer["stderr"]
+    assert not (tmp_path / "run" / lock.NAME).exists()
+
+
+def test_checkpoints_come_by_the_clock_where_validations_are_far_apart(tmp_path):
+    settings = {"loop": {"validations": 1, "checkpoint_minutes": 1e-9}}
+    case = {"folder": str(tmp_path / "run"), "settings": settings}
+    strike = {"place": "after a step", "at": 4}  # before the first validation, three steps are in a checkpoint
+    never = {"folder": str(tmp_path / "never"), "settings": {"loop": {"validations": 1}}}
+    killed, resumed, _ = run_cases([case | {"strike": strike}, case | {"resume": True}, never])
+    assert killed["code"] == -signal.SIGKILL
+    assert "going on at step 3" in resumed["stderr"]
+    assert trace(tmp_path / "run") == trace(tmp_path / "never")
+    with pytest.raises(ValueError, match="checkpoint_minutes: expected a number above 0, got 0"):
+        make_experiment(loop={"checkpoint_minutes": 0})
+
+
+# Every single operation on a file
+
+
+@pytest.fixture(scope="module")
+def never(tmp_path_factory):
+    """What a run that nothing stops leaves, and how many operations on files it takes."""
+    folder = tmp_path_factory.mktemp("operations") / "never"
+    (answer,) = run_cases([{"folder": str(folder), "operation": {"at": 0, "does": "count"}} | SHORT])
+    assert answer["code"] == 0, answer["stderr"]
+    return trace(folder), answer["stderr"].count("operation ")
+
+
+@pytest.mark.parametrize("does", ["kill", "full"])
+def test_a_run_that_ends_before_any_operation_on_a_file_goes_on_to_the_bit(does, never, tmp_path):
+    """Killed there, or with a full disk, which names the file and leaves nothing half-written."""
+    truth, count = never
+    assert count > 20
+    cases = []
+    for at in range(1, count + 1):
+        case = {"folder": str(tmp_path / str(at))} | SHORT
+        cases += [case | {"operation": {"at": at, "does": does}}, case | {"resume": True}]
+    answers = run_cases(cases)
+    struck = 0
+    for at in range(1, count + 1):
+        ended, resumed = answers[2 * at - 2 : 2 * at]
+        folder = tmp_path / str(at)
+        if does == "full" and ended["code"] == 0:
+            continue  # there are fewer: what removes a file needs no room
+        struck += 1
+        if does == "kill":
+            assert ended["code"] == -signal.SIGKILL, ended["stderr"]
+        else:
+            assert ended["code"] in (1, 2), (at, ended["stderr"])
+            assert f"No space left on device: '{folder}" in ended["stderr"], (at, ended["stderr"])
+        assert resumed["code"] == 0, (at, resumed["stderr"])
+        assert parts(folder) == [], at
+        assert trace(folder) == truth, at
+        shutil.rmtree(folder)
+    assert struck > 12
+
+
+def test_a_file_that_grows_beyond_the_room_is_named_and_removed(tmp_path):
+    """The real thing: a write that the system refuses half-way."""
+    (answer,) = run_cases([{"folder": str(tmp_path / "run"), "room": 1000} | SHORT])
+    assert answer["code"] == 1
+    assert "File too large" in answer["stderr"]
+    assert "model.safetensors'; make room, then go on from the last checkpoint with: longwave" in answer["stderr"]
+    assert parts(tmp_path) == []
+
+
+# The best weights
+
+
+def lose(best):
+    shutil.rmtree(best)
+
+
+def flip(best):
+    tiny.damage(best / "model.safetensors")
+
+
+@pytest.mark.parametrize("damage", [lose, flip])
+def test_best_weights_that_are_damaged_are_noticed_before_a_run_goes_on(damage, tmp_path, capsys):
+    """They are written again if the checkpoint has them, and else the run is refused."""
+    for keep in ("last", "best"):
+        folder = tmp_path / keep
+        settings = {"optim": {"lr": 1e-30, "ssm_lr": 0.0, "schedule": "constant"}, "loop": {"epochs": 1, "keep": keep}}
+        fit(make_run(folder, make_experiment(**settings), make_task(), quiet=True))
+        before = tiny.bits(load_model(folder / "best").state_dict())
+        damage(folder / "best")
+        again = make_run(folder, make_experiment(**settings), make_task())
+        again._train = lambda: pytest.fail("it was trained")
+        if keep == "last":
+            again._train = lambda: None
+            fit(again, resume=True)
+            assert "the checkpoint has the same weights, and they are written again" in capsys.readouterr().err
+            assert tiny.bits(load_model(folder / "best").state_dict()) == before
+        else:
+            with pytest.raises(ValueError, match=r"best weights, of step 2, are lost.*step 4: restore .* --overwrite"):
+                fit(again, resume=True)
+
+
+@pytest.fixture
+def model(tmp_path):
+    made = make_experiment().model.build()
+    made.save_pretrained(tmp_path)
+    return made
+
+
+def test_every_flipped_bit_of_the_weights_is_noticed(model, tmp_path):
+    path = tmp_path / "model.safetensors"
+    data = path.read_bytes()
+    generator = torch.Generator().manual_seed(0)
+    places = torch.randint(8 * len(data), (300,), generator=generator).tolist()
+    for place in places:
+        damaged = bytearray(data)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with pytest.raises(weights.Damaged, match=r"model\.safetensors: (the file is damaged|expected the weights)"):
+            load_model(tmp_path)
+
+
+def test_weights_without_a_sum_are_read_as_they_are(model, tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_file(load_file(path), path)
+    assert tiny.bits(load_model(tmp_path).state_dict()) == tiny.bits(model.state_dict())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_weights_of_another_dtype_are_cast_to_that_of_the_settings_where_a_run_is_used(dtype, model, tmp_path):
+    path = tmp_path / "model.safetensors"
+    saved = {name: values.to(dtype) for name, values in load_file(path).items()}
+    save_file(saved, path)
+    cast = load_model(tmp_path, as_built=True).state_dict()
+    assert {name: values.dtype for name, values in cast.items()} == dict.fromkeys(cast, torch.float32)
+    assert all(values.equal(saved[name].float()) for name, values in cast.items())
+    assert load_model(tmp_path).state_dict()["decoder.linear.bias"].dtype == dtype  # in Python, as they are
+
+
+def test_weights_that_are_no_floats_are_refused(model, tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_file({name: values.int() for name, values in load_file(path).items()}, path)
+    with pytest.raises(ValueError, match=r"model\.safetensors: .*: expected torch.float32, got torch.int32"):
+        load_model(tmp_path)
