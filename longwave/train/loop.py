@@ -13,7 +13,7 @@ import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -34,10 +34,10 @@ from longwave.train.display import Display
 from longwave.train.folder import RunFolder
 from longwave.train.optim import OPTIMIZERS, param_groups
 from longwave.train.order import epoch_batches, evaluation_batches
+from longwave.train.schedule import Position, Schedule
 
 MOST_CALIBRATING = 500  # validation examples that a model is calibrated by
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a disk without room answers
-PROBE = 10  # steps that are timed before the others are fitted to the minutes
 
 
 class TrainingError(RuntimeError):
@@ -54,30 +54,6 @@ class Interrupted(Exception):
     def __init__(self, message: str, number: int = signal.SIGINT) -> None:
         super().__init__(message)
         self.exit_code = signals.exit_code(number)
-
-
-@dataclass
-class Position:
-    """Where a run stands."""
-
-    epoch: int = 0
-    batch: int = 0  # within the epoch
-    step: int = 0
-    best: float = math.inf  # of the goal, lower is better
-    best_loss: float = math.inf  # the validation loss beside it, which decides between equal scores
-    best_step: int = 0
-    stale: int = 0  # validations since the best
-    plateau: int = 0  # validations since the best or since the rate fell
-    rate: float = 1.0  # the factor that plateaus have left of the learning rate
-    seconds: float = 0.0  # of training, without validations
-    validating: float = 0.0  # seconds of validations
-    trained: dict[str, list[float]] = field(default_factory=dict)  # sums and counts of scores since a validation
-    steps: int | None = None  # of the whole run, as they were fitted to its minutes
-    finished: bool = False
-
-    def trained_sums(self) -> Tensor:
-        """The sums and counts of training scores, (1, scores, 2)."""
-        return torch.tensor(list(self.trained.values()), dtype=torch.float64).reshape(1, -1, 2)
 
 
 class ModelOnTask(nn.Module):
@@ -135,6 +111,7 @@ class Run:
         self.average = Average(self.model, optim.ema)
         self.position = Position()
         self.batches = math.ceil(len(task.train) / self.config.batch_size)
+        self.schedule = Schedule(optim, self.config, self.epochs, self.batches)
         for part, split in (("training", task.train), ("validation", task.valid), ("test", task.test)):
             if not len(split):
                 raise TrainingError(f"task {task.name}: the {part} set is empty")
@@ -199,15 +176,19 @@ class Run:
                 loss = self.step(batch, is_ours)
                 at.batch += 1
                 at.step += 1
-                self.display.step(at.epoch, at.batch, loss, self._factor())
-                if self.config.minutes is not None and at.steps is None and at.step >= PROBE:
+                self.display.step(at.epoch, at.batch, loss, self.schedule.factor(self.position))
+                if self.schedule.timing_begins(at):
+                    at.seconds += time.perf_counter() - started
+                    started = time.perf_counter()
+                    at.timed_step, at.timed_seconds = at.step, at.seconds
+                if self.schedule.fit_is_due(at):
                     at.seconds += time.perf_counter() - started
                     self._fit_to_minutes()
                     started = time.perf_counter()
-                if self._due():
+                if self.schedule.validation_is_due(at):
                     at.seconds += time.perf_counter() - started
                     started = time.perf_counter()
-                    at.finished = at.step >= self.steps
+                    at.finished = at.step >= self.schedule.steps(at)
                     self._validate(loss)
                     at.validating += time.perf_counter() - started
                     started = time.perf_counter()
@@ -242,7 +223,7 @@ class Run:
         """
         self.module.train()
         for group, rate in zip(self.optimizer.param_groups, self.base_rates, strict=True):
-            group["lr"] = rate * self._factor()
+            group["lr"] = rate * self.schedule.factor(self.position)
         size = len(batch["x"])
         rows = math.ceil(size / self.experiment.optim.accumulate)
         terms = max(1.0, self._sum_over_processes(float(self.task.count(batch) if is_ours else 0)))
@@ -298,49 +279,16 @@ class Run:
         """Whether the last checkpoint was so many minutes ago that another is due before the next validation."""
         return time.perf_counter() - self._saved >= 60 * self.config.checkpoint_minutes
 
-    def _factor(self) -> float:
-        """The schedule's factor of the base learning rates at this step."""
-        optim, step, warmup = self.experiment.optim, self.position.step, self.experiment.optim.warmup
-        fitted = self.position.steps is not None  # to the minutes, and the schedule with them
-        if fitted and self.steps < self.batches * self.epochs:
-            warmup = min(warmup, self.steps // 10)  # in few minutes it would else never end
-        warm = min(1.0, (step + 1) / warmup) if warmup else 1.0
-        if optim.schedule == "cosine":
-            steps = self.steps if fitted or optim.decay_steps is None else optim.decay_steps
-            total = max(1, steps - warmup)
-            progress = min(1.0, max(0, step - warmup) / total)
-            return warm * 0.5 * (1 + math.cos(math.pi * progress))
-        return warm * (self.position.rate if optim.schedule == "plateau" else 1.0)
-
-    @property
-    def steps(self) -> int:
-        """Optimiser steps of the whole run."""
-        return self.position.steps or self.batches * self.epochs
-
-    def _due(self) -> bool:
-        """Whether a validation follows this batch: `validations` times an epoch, the last at the end of an epoch."""
-        at, n, often = self.position, self.batches, min(self.config.validations, self.batches)
-        if at.step >= self.steps:
-            return True
-        if often < 1:
-            return at.batch == n and round((at.epoch + 1) * often, 9) // 1 > round(at.epoch * often, 9) // 1
-        return any(at.batch == math.ceil(n * i / often) for i in range(1, int(often) + 1))
-
     def _fit_to_minutes(self) -> None:
-        """Decide once how many steps fit the minutes, from those that have been done; a checkpoint keeps it.
+        """Decide how many steps fit the minutes, from the time that steps have taken; a checkpoint keeps it.
 
         So a resumed run follows the same schedule, but two runs need not: it depends on the machine.
         """
-        at, minutes = self.position, self.config.minutes
-        assert minutes is not None
-        step, often = at.seconds / at.step, min(self.config.validations, self.batches)
-        validation = step / 3 * len(self.task.valid) / self.config.batch_size  # a guess, if there was none yet
-        if at.validating:
-            validation = at.validating / max(1, (at.step - 1) / self.batches * often // 1)
-        epoch = step * self.batches + validation * often  # in seconds
-        fitting = int(60 * minutes / epoch * self.batches)
-        fitting = int(self._sum_over_processes(float(fitting))) // self.accelerator.num_processes
-        at.steps = min(max(fitting, at.step), self.batches * self.epochs)
+        at = self.position
+        at.refit_step = None if at.steps is None else at.step
+        fitting = self.schedule.fitting_steps(at, len(self.task.valid))
+        at.steps = int(self._sum_over_processes(float(fitting))) // self.accelerator.num_processes
+        at.timed_step, at.timed_seconds = at.step, at.seconds
         self.display.expect(at.steps)
         self._save()
 
@@ -453,7 +401,7 @@ class Run:
             at.rate, at.plateau = at.rate * self.experiment.optim.plateau_factor, 0
         if self.config.patience and at.stale >= self.config.patience:
             at.finished = True
-        lr = self.base_rates[0] * self._factor()
+        lr = self.base_rates[0] * self.schedule.factor(self.position)
         line = {"step": at.step, "epoch": at.step / self.batches, "loss": loss, "lr": lr, "seconds": at.seconds}
         trained = zip(at.trained, self._trained_everywhere().sum(0).tolist(), strict=True)
         line |= {f"train_{name}": total / count for name, (total, count) in trained if count}
@@ -480,7 +428,7 @@ class Run:
             },
             "best_step": self.position.best_step,
             "steps": self.position.step,
-            "stopped_early": self.position.step < self.steps,
+            "stopped_early": self.position.step < self.schedule.steps(self.position),
             "seconds": round(self.position.seconds, 1),
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "paper": self.task.paper,
@@ -598,7 +546,7 @@ class Run:
         self.accelerator.wait_for_everyone()
 
     def _fail(self, what: str, batch: Batch | None = None) -> None:
-        lr = self.base_rates[0] * self._factor()
+        lr = self.base_rates[0] * self.schedule.factor(self.position)
         parameters = list(self.model.named_parameters())
         bad = [n for n, p in parameters if not _finite(p)]
         # Weights come first: once one of them is bad, so is every gradient. Then the data, which spoils them all too.

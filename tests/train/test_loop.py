@@ -1,6 +1,7 @@
 """The training loop: what it computes, when it looks, and that nothing that stops it changes what comes out."""
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -451,15 +452,37 @@ def test_the_warm_up_of_a_run_of_few_minutes_is_a_tenth_of_its_steps(tmp_path):
     factors = {}
     for steps in (None, 20, started.batches * 50):
         started.position.steps, started.position.step = steps, 1
-        factors[steps] = started._factor()
+        factors[steps] = started.schedule.factor(started.position)
     assert list(factors.values()) == [0.02, 1.0, 0.02]
+
+
+def test_the_minutes_are_fitted_once_more_when_the_machine_is_no_longer_busy(tmp_path, monkeypatch):
+    """Steps that take 6 seconds while the first ten are timed, and 3 from then on."""
+    loops = {"epochs": 200, "validations": 0.01, "minutes": 30.0}
+    experiment = make_experiment(optim={"schedule": "cosine", "warmup": 1000}, loop=loops)
+    started = make_run(tmp_path, experiment, make_task(), quiet=True)
+    clock, rates = Clock(started), []
+    slow = started.step
+
+    def step(*arguments):
+        clock.now -= 3 * (started.position.step >= 10)
+        rates.append(started.schedule.factor(started.position))
+        return slow(*arguments)
+
+    started.step = step
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: clock.now)
+    assert started.fit(resume=False)["seconds"] == pytest.approx(1800, rel=0.01)
+    assert started.position.refit_step == 29  # a tenth of the steps that were expected at first
+    # The warm-up ends where they were fitted again, and the learning rate falls from there on: no jump.
+    assert rates[27:30] == pytest.approx([28 / 29, 1.0, 1.0], abs=1e-3)
+    assert all(a >= b for a, b in itertools.pairwise(rates[29:]))
 
 
 def test_minutes_that_suffice_change_nothing(tmp_path):
     run(tmp_path / "free", loop={"epochs": 4})
     run(tmp_path / "bounded", loop={"epochs": 4, "minutes": 1e6})
     truth = trace(tmp_path / "free")
-    assert differences(tmp_path / "bounded", truth | {"position": truth["position"] | {"steps": 16}}) == []
+    assert differences(tmp_path / "bounded", truth | {"position": truth["position"] | {"steps": 16, "timed_step": 10}}) == []
 
 
 STILL = {"optim": {"lr": 1e-30, "ssm_lr": 0.0, "schedule": "constant"}}  # no weight moves, no score gets better
@@ -492,7 +515,7 @@ def test_a_cosine_over_other_steps_than_the_run_s_does_not_reach_zero_or_stays_t
         found = []
         for step in range(started.steps + 1):
             started.position.step = step
-            found.append(started._factor())
+            found.append(started.schedule.factor(started.position))
         return found
 
     own = factors()
@@ -510,7 +533,7 @@ def test_cosine_rises_during_the_warm_up_and_falls_to_zero(tmp_path):
     started = make_run(tmp_path, make_experiment(optim={"schedule": "cosine", "warmup": 2}), make_task(), quiet=True)
     factors = []
     for started.position.step in range(9):
-        factors.append(started._factor())
+        factors.append(started.schedule.factor(started.position))
     assert factors[:3] == [0.5, 1.0, 1.0]
     assert factors[2:] == sorted(factors[2:], reverse=True)
     assert factors[5] == pytest.approx(0.5)

@@ -142,7 +142,7 @@ def trace(folder: Path) -> dict[str, Any]:
     """Everything that must come out the same, to the bit: weights, optimiser, random states, scores."""
     content, note = checkpoint.load(folder / "checkpoints") or ({}, "none")
     assert note is None, note
-    for measured in ("seconds", "validating"):
+    for measured in ("seconds", "validating", "timed_seconds"):
         content["position"].pop(measured)
     best = load_model(folder / "best").state_dict()
     result = json.loads((folder / "result.json").read_text())
