@@ -56,6 +56,10 @@ class Interrupted(Exception):
         self.exit_code = signals.exit_code(number)
 
 
+class _StopsValidation(Exception):
+    """A signal that came during a validation: that will be done anew."""
+
+
 class ModelOnTask(nn.Module):
     """A model and its task as one module: data-parallel training then sees one forward, whatever the task calls."""
 
@@ -164,7 +168,9 @@ class Run:
 
     def _train(self) -> None:
         at = self.position
-        if at.step == 0 and math.isinf(at.best) and self.experiment.model.prepare(self.model, self.task.spec):
+        if at.is_validating:
+            self._validate(at.loss)
+        elif at.step == 0 and math.isinf(at.best) and self.experiment.model.prepare(self.model, self.task.spec):
             self.average.start()
             self._validate(self._first_loss())  # what the model starts from may be the best that there will be
         while not at.finished and at.epoch < self.epochs:
@@ -198,13 +204,17 @@ class Run:
                     self._save()
                     started = time.perf_counter()
                 if is_interrupted:
-                    message = f"stopped at step {at.step}; go on with: {self._resume_command()}"
-                    raise Interrupted(message, self._interrupted or signal.SIGINT)
+                    raise self._interruption()
                 if at.finished:
                     return
             at.seconds += time.perf_counter() - started
             at.epoch, at.batch = at.epoch + 1, 0
         at.finished = True
+
+    def _interruption(self) -> Interrupted:
+        """The end of a run that a signal stopped, and that was saved."""
+        message = f"stopped at step {self.position.step}; go on with: {self._resume_command()}"
+        return Interrupted(message, self._interrupted or signal.SIGINT)
 
     def _first_loss(self) -> float:
         """The loss of the first batch, before any step; nothing is drawn at random."""
@@ -362,6 +372,8 @@ class Run:
         self.module.eval()
         with torch.no_grad():
             for batch, is_ours in self._load(split, batches):
+                if any(self._any_process(bool(self._interrupted))):  # who sends SIGTERM does not wait for long
+                    raise _StopsValidation
                 found = self.module(batch) if part is None else self.task.outcome(part, batch)
                 for name, (total, count) in found.scores.items():
                     pair = torch.stack((total.double(), total.new_full((), count, dtype=torch.float64))) * is_ours
@@ -372,8 +384,14 @@ class Run:
         return self.task.reported(means)
 
     def _validate(self, loss: float) -> None:
-        with self.average.in_place_of_weights():
-            self._validate_weights(loss)
+        self.position.loss, self.position.is_validating = loss, True
+        try:
+            with self.average.in_place_of_weights():
+                self._validate_weights(loss)
+        except _StopsValidation:
+            self._save()
+            raise self._interruption() from None
+        self.position.is_validating = False
         self._save()
 
     def _validate_weights(self, loss: float) -> None:
@@ -497,6 +515,8 @@ class Run:
                 f"{error}); train again with --overwrite, or in another folder"
             ) from error
         self._check_best()
+        if self.position.steps is not None:
+            self.display.expect(self.position.steps)
         if self.main:
             damaged = self.folder.truncate_metrics(self.position.step)
             if damaged:

@@ -32,6 +32,8 @@ class Position:
     timed_step: int = 0  # the step, and
     timed_seconds: float = 0.0  # the seconds of training, from which on steps are timed to fit them
     refit_step: int | None = None  # where they were fitted for the second time
+    loss: float = 0.0  # of the last step before it
+    is_validating: bool = False  # a validation was begun, and has to be done before the next step
     finished: bool = False
 
     def trained_sums(self) -> Tensor:

@@ -482,7 +482,10 @@ def test_minutes_that_suffice_change_nothing(tmp_path):
     run(tmp_path / "free", loop={"epochs": 4})
     run(tmp_path / "bounded", loop={"epochs": 4, "minutes": 1e6})
     truth = trace(tmp_path / "free")
-    assert differences(tmp_path / "bounded", truth | {"position": truth["position"] | {"steps": 16, "timed_step": 10}}) == []
+    assert (
+        differences(tmp_path / "bounded", truth | {"position": truth["position"] | {"steps": 16, "timed_step": 10}})
+        == []
+    )
 
 
 STILL = {"optim": {"lr": 1e-30, "ssm_lr": 0.0, "schedule": "constant"}}  # no weight moves, no score gets better
@@ -513,7 +516,7 @@ def test_a_cosine_over_other_steps_than_the_run_s_does_not_reach_zero_or_stays_t
         experiment = make_experiment(optim={"schedule": "cosine", "warmup": 2} | optim)
         started = make_run(tmp_path, experiment, make_task(), quiet=True)
         found = []
-        for step in range(started.steps + 1):
+        for step in range(started.schedule.all_steps + 1):
             started.position.step = step
             found.append(started.schedule.factor(started.position))
         return found

@@ -74,6 +74,24 @@ def test_what_schedulers_and_terminals_send_saves_as_ctrl_c_does(name, code, tmp
     assert trace(tmp_path / "run") == trace(tmp_path / "never")
 
 
+def test_a_signal_during_a_validation_does_not_wait_for_its_end(tmp_path):
+    """It is done anew before the next step, and at the end of a run, too, with averaged weights in their place."""
+    settings = {"loop": {"eval_batch_size": 1}, "optim": {"ema": 0.5}}
+    never = {"folder": str(tmp_path / "never"), "settings": settings}
+    rows = len(make_task().valid)
+    cases = [never]  # two steps, which have scores too, come before each validation
+    for name, validation in (("second", 1), ("last", 3)):
+        case = {"folder": str(tmp_path / name), "settings": settings}
+        strike = {"place": "in a validation", "at": validation * (2 + rows) + 4, "signals": ["SIGTERM"]}
+        cases += [case | {"strike": strike}, case | {"resume": True}]
+    answers = run_cases(cases)
+    assert [answer["code"] for answer in answers] == [0, 143, 0, 143, 0]
+    for name, step, stopped, resumed in zip(("second", "last"), (4, 8), answers[1::2], answers[2::2], strict=True):
+        assert f"stopped at step {step}; go on with: longwave train --resume" in stopped["stderr"]
+        assert f"going on at step {step}" in resumed["stderr"]
+        assert trace(tmp_path / name) == trace(tmp_path / "never")
+
+
 def test_a_signal_during_the_final_scores_ends_the_run_in_good_order(tmp_path):
     strike = {"place": "in the final scores", "at": 1, "signals": ["SIGTERM"]}
     (answer,) = run_cases([{"folder": str(tmp_path / "run"), "strike": strike} | SHORT])
