@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from longwave.ops import checks
 
+MOST_STATES = 1 << 13  # initialisations decompose a matrix of that size, which takes many minutes already
+
 
 def check_count(name: str, value: object, most: int | None = None) -> None:
     """A whole number, at least 1."""

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from longwave import ops
 from longwave.layers.block import valid_steps
 from longwave.layers.checks import (
+    MOST_STATES,
     check_causal,
     check_count,
     check_device,
@@ -104,7 +105,7 @@ class LSSL(nn.Module):
     ) -> None:
         super().__init__()
         check_count("d_model", d_model)
-        check_count("d_state", d_state)
+        check_count("d_state", d_state, MOST_STATES)
         if d_state % 2:
             raise ValueError(f"d_state: expected an even number, as for S4, got {d_state}")
         n_ssm = check_n_ssm(n_ssm, d_model)

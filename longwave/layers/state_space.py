@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from longwave import ops
 from longwave.layers.block import valid_steps
 from longwave.layers.checks import (
+    MOST_STATES,
     check_causal,
     check_count,
     check_device,
@@ -342,7 +343,7 @@ class StateSpaces(nn.Module):
 def check_state_size(d_model: int, d_state: int) -> None:
     """Sizes that state spaces stored as conjugate pairs can have."""
     check_count("d_model", d_model)
-    check_count("d_state", d_state)
+    check_count("d_state", d_state, MOST_STATES)
     if d_state % 2:
         raise ValueError(f"d_state: expected an even number (states are stored as conjugate pairs), got {d_state}")
 

@@ -93,9 +93,10 @@ def test_a_config_of_absurd_size_is_refused_at_once(trained_runs, capsys):
     trained_runs.fetch("causal")
     path = Path("run/config.json")
     content = json.loads(path.read_text())
-    for name in ("n_layers", "d_model"):
+    for name in ("n_layers", "d_model", "d_state"):
         changed = copy.deepcopy(content)
-        changed["experiment"]["model"][name] = 2**31
+        model = changed["experiment"]["model"]
+        (model if name in model else model["mixer"])[name] = 2**31
         path.write_text(json.dumps(changed))
         assert call(*EVALUATE) == 2
         assert "its settings make no model" in capsys.readouterr().err
