@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,12 @@ def push_to_hub(
 
 def assemble(run: RunFolder, folder: Path, name: str, licence: str | None = None) -> None:
     """Write what the hub gets into a folder: config.json, model.safetensors, run.json, artifacts and README.md."""
-    result = _result(run)
+    result = run.result()
+    if result is None:
+        raise ValueError(
+            f"{run.path}: expected a run that came to its end; go on with longwave train --resume "
+            f"{shlex.quote(str(run.path))}"
+        )
     run.load_best().save_pretrained(folder)  # read and written again: damaged weights do not leave the machine
     settings = run.config.to_dict() | {"data_dir": None}  # where data lies on this machine is nobody's business
     (folder / "run.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
@@ -51,17 +57,6 @@ def assemble(run: RunFolder, folder: Path, name: str, licence: str | None = None
     for artifact in run.config.artifacts:
         (folder / Path(artifact).name).write_bytes(run.artifact(Path(artifact).name))
     (folder / "README.md").write_text(model_card(run, result, name, licence), encoding="utf-8")
-
-
-def _result(run: RunFolder) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads((run.path / "result.json").read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{run.path}: expected a run that came to its end, and its result.json cannot be read ({error}); go on "
-            "with longwave train --resume"
-        ) from error
-    return found
 
 
 def _upload(folder: Path, name: str, private: bool, token: str | None, revision: str | None, client: Any) -> str:

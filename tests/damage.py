@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import random
+import shutil
 import struct
 import zipfile
 from collections.abc import Callable
@@ -267,6 +268,9 @@ STREAM = ("stream", "run", "--csv", "series.csv", "--out", "out.csv")
 ROWS = ("stream", "run", "--csv", "rows.csv", "--out", "out.csv")
 SOUND = ("stream", "run", "--wav", "tone.wav", "--out", "out.csv")
 SHOW = ("show", "--config", "run/config.json")
+SWEEP, COMPARE = ("sweep", "--resume", "swept", "--quiet"), ("compare", "swept/a", "swept/b")
+PLAY = ("generate", "run", "--seconds", "0.002", "--seed", "0", "--out", "out.wav")
+DRAW = ("generate", "run", "--count", "1", "--seed", "0", "--out", "out.png")
 
 
 def write_rows() -> None:
@@ -275,6 +279,15 @@ def write_rows() -> None:
 
 def write_tone() -> None:
     write(Path("tone.wav"), sound("tone", 400))
+
+
+def write_beginning() -> None:
+    write(Path("begin.wav"), sound("tone", 60))
+
+
+def name_runs() -> None:
+    for name, run in zip("ab", sorted(Path("swept").glob("*/result.json")), strict=True):
+        shutil.copytree(run.parent, Path("swept") / name)
 
 
 KINDS = {
@@ -296,13 +309,24 @@ KINDS = {
     "sound": Kind("causal", "tone.wav", bytes_, (SOUND,), write_tone),
     "clips": Kind("audio", "clips/tone/2.wav", bytes_, (AUDIO, EVALUATE)),
     "text": Kind("text", "my.txt", bytes_, (EVALUATE,)),
+    "sweep": Kind("sweep", "swept/sweep.json", json_, (SWEEP,)),
+    "result in a sweep": Kind("sweep", "swept/[!ab]*/result.json", json_, (SWEEP,)),
+    "results side by side": Kind("sweep", "swept/a/result.json", json_, (COMPARE,), name_runs),
+    "metrics side by side": Kind("sweep", "swept/a/metrics.jsonl", lines_, (COMPARE,), name_runs),
+    "config of a waveform": Kind("waveform", "run/config.json", json_, (PLAY, EVALUATE)),
+    "weights of a U-Net": Kind("waveform", "run/best/model.safetensors", weights, (PLAY, EVALUATE)),
+    "sound to go on from": Kind(
+        "waveform", "begin.wav", bytes_, ((*PLAY, "--prompt-wav", "begin.wav"),), write_beginning
+    ),
+    "config of images": Kind("density", "run/config.json", json_, (DRAW, EVALUATE)),
+    "vocabulary": Kind("words", "run/vocabulary.txt", bytes_, (GENERATE, EVALUATE)),
 }
 
 
 def change(kind: Kind, chance: random.Random) -> tuple[str, ...]:
     """Damage the file of a kind in the folder at hand, where its run is; the command that is to meet it."""
     kind.prepare()
-    path = Path(kind.file)
+    path = sorted(Path().glob(kind.file))[0]
     path.write_bytes(kind.change(path.read_bytes(), chance))
     return chance.choice(kind.commands)
 
@@ -314,4 +338,5 @@ def left_behind(code: int, command: str) -> list[str]:
     """
     found = [str(path) for path in Path().rglob("*.part")] + [str(path) for path in Path().rglob(".lock")]
     found += [name for name in ("sprung",) if Path(name).exists()]
-    return found + (["out.csv"] if code and command != "stream" and Path("out.csv").exists() else [])
+    written = [path.name for path in Path().glob("out*")]
+    return found + (written if code and command != "stream" else [])

@@ -98,6 +98,13 @@ def write_switches() -> None:
     sequences.save_npz("switches.npz", sequences.from_arrays(*switches(40), answer="tags"))
 
 
+def write_sweep() -> None:
+    """my.npz, and the sweep `swept` of two runs on it."""
+    write_slopes()
+    rates = ("--set", "optim.lr", "0.001,0.01")
+    assert call("sweep", "classify", "--npz", "my.npz", *CAUSAL, *TINY, *rates, "--out", "swept") == 0
+
+
 class Recipe(NamedTuple):
     """How to come to a run."""
 
@@ -159,6 +166,7 @@ RECIPES = {
         lambda: write_tones(Path("music")),
         ("waveform", "--folder", "music", "--length", "96", *TINY, "--loop.epochs", "2", *FAST),
     ),
+    "sweep": Recipe(write_sweep, ("classify", "--npz", "my.npz", *CAUSAL, *TINY)),
     "density": Recipe(lambda: write_mnist(Path("data"), train=10, test=8), ("mnist-density-small", *TINY)),
 }
 

@@ -1,6 +1,5 @@
 """Runs side by side: the settings in which they differ, their scores, and how they came there."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,9 +33,7 @@ def compare(folders: Sequence[str | Path]) -> list[Compared]:
     found = []
     for name, one, own in zip(_short_names([one.path for one in opened]), opened, settings, strict=True):
         kept = {key: own[key] for key in differing if key in own}
-        path = one.path / "result.json"
-        result = json.loads(path.read_text()) if path.exists() else None
-        found.append(Compared(name, one.path, kept, result, one.metrics()))
+        found.append(Compared(name, one.path, kept, one.result(), one.metrics()))
     return found
 
 
@@ -56,7 +53,8 @@ def draw_comparison(runs: Sequence[Compared], path: str | Path) -> bool:
     curves = [curve for curve in curves if curve[0].metrics]
     if not curves:
         return False
-    shared = [name for name in curves[0][0].metrics[0] if all(name in run.metrics[0] for run, *_ in curves)]
+    logged = [line for run, *_ in curves for line in run.metrics]
+    shared = [name for name in logged[0] if all(name in line for line in logged)]
     scores = [name for name in shared if name.startswith("valid_")]
 
     def panel(y: str, x: str, title: str, xlabel: str, scale: float = 1.0) -> Panel:

@@ -6,7 +6,6 @@ are read for the chosen ones alone, when asked for.
 
 import csv
 import io
-import json
 import math
 import shlex
 import statistics
@@ -18,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from longwave.data import files
 from longwave.experiments import Experiment
+from longwave.settings import typed
 from longwave.sweeps.plan import Member
 from longwave.train.folder import RunFolder
 
@@ -40,16 +40,20 @@ class SweepFolder:
         """The folder of a sweep that was started earlier."""
         file = Path(path) / "sweep.json"
         try:
-            content = json.loads(file.read_text())
+            content = files.read_json(file)
             if content["format"] != FORMAT:
-                raise ValueError(f"format {content['format']} is that of another longwave")
-            members = [
-                Member(one["name"], one["row"], one["values"], Experiment.from_dict(one["experiment"], str(file)))
-                for one in content["runs"]
-            ]
-            data_dir = None if content["data_dir"] is None else Path(content["data_dir"])
-            return cls(Path(path), members, content["goal"], content["higher_is_better"], data_dir)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+                raise ValueError(f"format {content['format']!r:.80} is that of another longwave")
+            members = [_member(one, f"runs[{k}]", str(file)) for k, one in enumerate(content["runs"])]
+            if len({one.name for one in members}) < len(members) or not members:
+                raise ValueError("runs: expected one or more, each with a name of its own")
+            return cls(
+                Path(path),
+                members,
+                typed(content["goal"], str, "goal"),
+                typed(content["higher_is_better"], bool, "higher_is_better"),
+                typed(content["data_dir"], Path | None, "data_dir"),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}: expected the folder of a sweep, with a sweep.json ({error})") from error
 
     def write(self) -> None:
@@ -96,12 +100,25 @@ class SweepFolder:
 
     def result(self, member: Member) -> dict[str, Any]:
         """The result of a finished run, without its scores on the test set."""
-        content: dict[str, Any] = json.loads((self.place(member) / "result.json").read_text())
+        content = self._result(member)
         return {name: value for name, value in content.items() if name not in ("test", "baselines", "parts", "notes")}
+
+    def _result(self, member: Member) -> dict[str, Any]:
+        found = RunFolder.open(self.place(member)).result()
+        assert found is not None, f"{member.name} is not finished"
+        if self.goal not in found["valid"]:
+            raise ValueError(
+                f"{self.place(member) / 'result.json'}: expected a score {self.goal} of the validation set"
+            )
+        return found
 
     def failure(self, member: Member) -> str:
         """Why a run failed."""
-        return str(json.loads((self.place(member) / "failure.json").read_text())["reason"])
+        path = self.place(member) / "failure.json"
+        try:
+            return str(files.read_json(path)["reason"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: expected the reason of a failure ({error}); remove it to run again") from error
 
     def rows(self) -> list["Row"]:
         """The rows of the sweep, the best first; those without a score last."""
@@ -132,8 +149,8 @@ class SweepFolder:
 
     def test_scores(self, row: "Row") -> dict[str, list[float]]:
         """The scores of one row on the test set, by name, a number for each seed."""
-        results = [json.loads((self.place(member) / "result.json").read_text()) for member in row.members]
-        return {name: [result["test"][name] for result in results] for name in results[0]["test"]}
+        results = [self._result(member)["test"] for member in row.members]
+        return {name: [result[name] for result in results] for name in results[0] if all(name in r for r in results)}
 
     def curves(self, member: Member) -> list[dict[str, Any]]:
         """What a run logged at each validation."""
@@ -158,6 +175,16 @@ class SweepFolder:
         path = self.path / "table.csv"
         files.write_text(path, text.getvalue())
         return path
+
+
+def _member(content: Any, where: str, file: str) -> Member:
+    """A run as sweep.json has it; its name is that of a folder inside the sweep's own."""
+    name, row = (typed(content[field], str, f"{where}: {field}") for field in ("name", "row"))
+    if not name or name.startswith(".") or Path(name).name != name or "\0" in name:
+        raise ValueError(f"{where}: name: expected the name of a folder, got {name!r:.80}")
+    if not isinstance(content["values"], dict):
+        raise ValueError(f"{where}: values: expected settings by name, got {content['values']!r:.80}")
+    return Member(name, row, content["values"], Experiment.from_dict(content["experiment"], file))
 
 
 class Row(NamedTuple):

@@ -18,6 +18,7 @@ import longwave
 from longwave.data import files
 from longwave.experiments import Experiment
 from longwave.models import load_model
+from longwave.settings import typed
 from longwave.tasks.base import Task
 from longwave.train import config_file, lock
 from longwave.train.config_file import FORMAT
@@ -25,6 +26,7 @@ from longwave.train.device import find_device
 
 # What a run writes, besides the files of its task: what `overwrite` replaces.
 FILES = ("config.json", "metrics.jsonl", "result.json", "report.html", "best", "checkpoints")
+SPLITS = ("valid", "test")  # that have scores
 T = TypeVar("T")
 REPLACED = ".replaced"  # the files of an earlier run, until those of the new one are there
 
@@ -222,9 +224,45 @@ class RunFolder:
         """Remove the metrics that an earlier run left."""
         (self.path / "metrics.jsonl").unlink(missing_ok=True)
 
+    def result(self) -> dict[str, Any] | None:
+        """What result.json says; None while the run has not come to its end."""
+        path = self.path / "result.json"
+        if not path.exists():
+            return None
+        try:
+            return _checked_result(files.read_json(path))
+        except ValueError as error:
+            raise ValueError(
+                f"{path}: expected the scores of a run that came to its end, and it cannot be read ({error}); write it "
+                f"again with longwave train --resume {shlex.quote(str(self.path))}"
+            ) from error
+
     def write_result(self, result: dict[str, Any]) -> None:
         """Write result.json."""
         files.write_json(self.path / "result.json", result)
+
+
+def _checked_result(content: Any) -> dict[str, Any]:
+    """The content of a result.json, of which everything that others read is what it should be."""
+    if not isinstance(content, dict):
+        raise ValueError(f"expected scores by name, got {content!r:.80}")
+    for name, kind in {"best_step": int, "steps": int, "parameters": int, "seconds": float}.items():
+        typed(content.get(name), kind, name)
+    scored: dict[str, Any] = {name: content.get(name) for name in SPLITS}
+    for name in ("baselines", "parts"):
+        others = content.get(name, {})
+        if not isinstance(others, dict) or not all(isinstance(splits, dict) for splits in others.values()):
+            raise ValueError(f"{name}: expected the scores of each, got {others!r:.80}")
+        scored |= {f"{name}: {own}: {split}": splits.get(split) for own, splits in others.items() for split in SPLITS}
+    scored["paper"] = content.get("paper", {})
+    for name, scores in scored.items():
+        if not isinstance(scores, dict):
+            raise ValueError(f"{name}: expected scores, got {scores!r:.80}")
+        for score, value in scores.items():
+            typed(value, float, f"{name}: {score}")
+    typed(content.get("notes", []), tuple[str, ...], "notes")
+    typed(content.get("model", ""), str, "model")
+    return content
 
 
 def check_new(path: str | Path, overwrite: bool = False) -> None:

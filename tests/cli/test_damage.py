@@ -28,7 +28,7 @@ from damage import (
 from safetensors.torch import load_file, save_file
 
 SEEDS = range(2)
-FAST = [name for name, kind in KINDS.items() if kind.run in ("causal", "forecast", "text")]
+FAST = [name for name, kind in KINDS.items() if kind.run in ("causal", "forecast", "text", "words", "sweep")]
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in KINDS])

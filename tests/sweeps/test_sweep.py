@@ -69,9 +69,25 @@ def test_a_sweep_is_sorted_by_the_validation_set_and_shows_the_test_set_for_the_
     for member in sweep.members:
         if member.row != rows[0].name:
             result = sweep.place(member) / "result.json"
-            result.write_text(json.dumps(json.loads(result.read_text()) | {"test": "not to be read"}))
+            result.write_text(json.dumps(json.loads(result.read_text()) | {"test": {"loss": -777.0}}))
     assert call(*arguments, "--test-best") == 0
-    assert f"its test loss {sum(best) / 2:.4f} +- " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"its test loss {sum(best) / 2:.4f} +- " in shown
+    assert "777" not in shown
+
+
+def test_a_sweep_whose_file_names_other_folders_is_refused(capsys):
+    run.start(members(), "swept", quiet=True)
+    path = Path("swept/sweep.json")
+    content = json.loads(path.read_text())
+    for name in ("../elsewhere", "/tmp/elsewhere", "..", ".", "", "a/b", 3, content["runs"][1]["name"]):
+        changed = json.loads(path.read_text())
+        changed["runs"][0]["name"] = name
+        Path("other").mkdir(exist_ok=True)
+        Path("other/sweep.json").write_text(json.dumps(changed))
+        assert call("sweep", "--resume", "other") == 2, name
+        assert "other: expected the folder of a sweep" in capsys.readouterr().err
+        assert sorted(p.name for p in Path("other").iterdir()) == ["sweep.json"]
 
 
 def test_an_interrupted_sweep_keeps_what_is_finished_and_goes_on_to_the_bit(monkeypatch):
