@@ -16,14 +16,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
-import numpy as np
 import torch
 from accelerate import DistributedType
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
 
 from longwave import ops
-from longwave.data.random import shuffled
 from longwave.models.pretrained import build
 from longwave.settings import typed
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task, map_tensors
@@ -32,8 +29,8 @@ from longwave.train.average import Average
 from longwave.train.device import find_device, make_accelerator
 from longwave.train.display import Display
 from longwave.train.folder import RunFolder
+from longwave.train.loading import Loading
 from longwave.train.optim import OPTIMIZERS, param_groups
-from longwave.train.order import epoch_batches, evaluation_batches
 from longwave.train.schedule import Position, Schedule
 
 MOST_CALIBRATING = 500  # validation examples that a model is calibrated by
@@ -119,8 +116,7 @@ class Run:
         for part, split in (("training", task.train), ("validation", task.valid), ("test", task.test)):
             if not len(split):
                 raise TrainingError(f"task {task.name}: the {part} set is empty")
-            self._lengths(split)  # which refuses a bucket where there are none
-        self._check_carrying()
+        self.loading = Loading(task, self.config, self.accelerator)
         self.carried: dict[int, Any] = {}  # states to go on from, by the first row of the part of the batch
         self.display = Display(quiet or not self.main, self.batches, self.epochs, task.goal)
         self._interrupted = 0  # the signal that came
@@ -177,8 +173,7 @@ class Run:
             started = time.perf_counter()
             if at.batch == 0:
                 self.carried = {}
-            split = self.task.train_at(at.epoch, self.config.seed)
-            for batch, is_ours in self._load(split, self._order(at.epoch)[at.batch :]):
+            for batch, is_ours in self.loading.train_batches(at.epoch, at.batch):
                 loss = self.step(batch, is_ours)
                 at.batch += 1
                 at.step += 1
@@ -219,7 +214,7 @@ class Run:
     def _first_loss(self) -> float:
         """The loss of the first batch, before any step; nothing is drawn at random."""
         self.module.eval()
-        batch, is_ours = next(self._load(self.task.train_at(0, self.config.seed), self._order(0)[:1]))
+        batch, is_ours = next(self.loading.load(self.task.train_at(0, self.config.seed), self.loading.order(0)[:1]))
         with torch.no_grad():
             loss = float(self.module(batch).loss) if is_ours else 0.0
         terms = self._sum_over_processes(float(self.task.count(batch) * is_ours))
@@ -302,76 +297,14 @@ class Run:
         self.display.expect(at.steps)
         self._save()
 
-    # Data
-
-    def _order(self, epoch: int) -> list[list[int]]:
-        """The batches of an epoch, which follow from seed and epoch alone; in order, if a state is carried on."""
-        config, train = self.config, self.task.train
-        if self.task.carried_rows:
-            return evaluation_batches(len(train), config.batch_size)
-        lengths = self._lengths(train)
-        return epoch_batches(len(train), config.batch_size, config.seed, epoch, lengths, config.bucket)
-
-    def _check_carrying(self) -> None:
-        """Refuse batches whose rows would not be those of the batch before."""
-        rows, processes = self.task.carried_rows, self.accelerator.num_processes
-        if rows and (self.config.batch_size != rows or processes > 1):
-            raise ValueError(
-                f"carry_state: expected batches of all {rows} rows (--loop.batch-size {rows}) in one process, got "
-                f"{self.config.batch_size} in {processes}"
-            )
-
-    def _lengths(self, split: Split) -> list[int] | None:
-        """The lengths of the examples of a split, if batches are to have rows of similar length."""
-        if not self.config.bucket:
-            return None
-        lengths = getattr(split, "lengths", None)
-        if lengths is None:
-            raise ValueError(
-                f"loop.bucket: the examples of {self.task.name} have no lengths of their own; expected 0, got "
-                f"{self.config.bucket}"
-            )
-        return [int(length) for length in lengths]
-
-    def _load(self, split: Split, batches: list[list[int]]) -> Iterator[tuple[Batch, bool]]:
-        """This process' rows of each batch, on the device, and whether they are its own.
-
-        Where there are fewer rows than processes, those that have none take the first, which is not theirs: every
-        process must take part in every forward and backward pass.
-        """
-        world, rank = self.accelerator.num_processes, self.accelerator.process_index
-        mine = [(indices[rank::world] or indices[:1], indices) for indices in batches]
-        loader: DataLoader[Batch] = DataLoader(
-            _Indexed(split),
-            sampler=mine,
-            batch_size=None,
-            num_workers=self.config.workers,
-            generator=torch.Generator().manual_seed(self.config.seed),  # else it would draw from the global one
-            worker_init_fn=signals.leave_to_the_main_process,
-            persistent_workers=False,
-        )
-        with signals.held_back():
-            loaded = iter(loader)
-        for batch, whole in zip(loaded, batches, strict=True):
-            yield {name: values.to(self.accelerator.device) for name, values in batch.items()}, rank < len(whole)
-
-    def _some_of(self, split: Split) -> Iterator[Batch]:
-        """Batches of a split, the same in all processes; of a large one, of some rows that are drawn once for all."""
-        rows = np.sort(shuffled(len(split), 0)[:MOST_CALIBRATING]).tolist()
-        size = self.config.eval_batch_size
-        for start in range(0, len(rows), size):
-            batch = split.batch(rows[start : start + size])
-            yield {name: values.to(self.accelerator.device) for name, values in batch.items()}
-
     # Scores
 
     def evaluate(self, split: Split, part: Any = None) -> Scores:
         """Exact scores over a whole split, whatever the batches and processes; of the model, or of a part of it."""
-        batches = evaluation_batches(len(split), self.config.eval_batch_size, self._lengths(split))
         sums: dict[str, Tensor] = {}
         self.module.eval()
         with torch.no_grad():
-            for batch, is_ours in self._load(split, batches):
+            for batch, is_ours in self.loading.evaluation_batches(split):
                 if any(self._any_process(bool(self._interrupted))):  # who sends SIGTERM does not wait for long
                     raise _StopsValidation
                 found = self.module(batch) if part is None else self.task.outcome(part, batch)
@@ -398,7 +331,7 @@ class Run:
         at, goal = self.position, self.task.goal
         self.display.validating()
         self.module.eval()
-        self.experiment.model.calibrate(self.model, self._some_of(self.task.valid))
+        self.experiment.model.calibrate(self.model, self.loading.some_of(self.task.valid, MOST_CALIBRATING))
         scores = self.evaluate(self.task.valid)
         value = -scores[goal] if self.task.higher_is_better else scores[goal]
         if not math.isfinite(value):
@@ -598,21 +531,6 @@ class Run:
     def main(self) -> bool:
         """Whether this is the main process, which writes."""
         return bool(self.accelerator.is_main_process)
-
-
-class _Indexed(Dataset[Batch]):
-    """A split as torch's DataLoader wants it: asked for indices and the whole batch that they are of, it gives them."""
-
-    def __init__(self, split: Split) -> None:
-        self.split = split
-
-    def __getitem__(self, part: tuple[list[int], list[int]]) -> Batch:
-        indices, whole = part
-        within: Callable[..., Batch] | None = getattr(self.split, "batch_within", None)
-        return self.split.batch(indices) if within is None else within(indices, whole)
-
-    def __len__(self) -> int:
-        return len(self.split)
 
 
 def _where(values: Tensor) -> str:

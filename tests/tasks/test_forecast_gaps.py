@@ -216,7 +216,7 @@ def test_a_batch_in_which_nothing_counts_does_not_break_a_run(tmp_path):
     run = run_of(task, tmp_path)
     assert run.step(batch) == 0
     assert all(p.isfinite().all() for p in run.model.parameters())
-    run._order = lambda epoch: [[index]]
+    run.loading.order = lambda epoch: [[index]]
     assert run._first_loss() == 0
 
 

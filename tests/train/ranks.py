@@ -80,7 +80,7 @@ def gradients(folder: Path) -> dict[str, Any]:
             for accumulate in (1, 3):
                 settings = make_experiment({"dropout": 0.0, **model}, {"accumulate": accumulate})
                 run = make_run(folder, settings, task, quiet=True)
-                (batch, is_ours), *_ = run._load(task.train, [list(range(rows))])
+                (batch, is_ours), *_ = run.loading.load(task.train, [list(range(rows))])
                 run.optimizer.zero_grad = lambda: None
                 loss = run.step(batch, is_ours)
                 grads = {name: parameter.grad for name, parameter in run.model.named_parameters()}
@@ -142,7 +142,7 @@ def not_finite(folder: Path) -> str:
     task = plain_task()
     task.train.x[1] = math.nan
     run = make_run(folder, make_experiment(), task, quiet=True)
-    (batch, is_ours), *_ = run._load(task.train, [[0, 1, 2, 3]])
+    (batch, is_ours), *_ = run.loading.load(task.train, [[0, 1, 2, 3]])
     try:
         run.step(batch, is_ours)
     except TrainingError as error:

@@ -232,10 +232,10 @@ def test_workers_and_eval_batches_do_not_change_the_weights(tmp_path):
 
 def test_every_epoch_has_an_order_of_its_own_and_every_example_once(tmp_path):
     started = make_run(tmp_path, make_experiment(), make_task(), quiet=True)
-    orders = [[i for batch in started._order(epoch) for i in batch] for epoch in range(4)]
+    orders = [[i for batch in started.loading.order(epoch) for i in batch] for epoch in range(4)]
     assert all(sorted(order) == list(range(14)) for order in orders)
     assert len({tuple(order) for order in orders}) == 4
-    assert [len(batch) for batch in started._order(0)] == [4, 4, 4, 2]
+    assert [len(batch) for batch in started.loading.order(0)] == [4, 4, 4, 2]
 
 
 # Ctrl-C
@@ -642,7 +642,7 @@ def _in_float64():
 def gradients_of_a_step(tmp_path, task, **optim):
     """The gradients that the optimiser gets to see."""
     started = make_run(tmp_path, make_experiment({"dropout": 0.0}, optim), task, quiet=True)
-    (batch, is_ours), *_ = started._load(task.train, [list(range(7))])
+    (batch, is_ours), *_ = started.loading.load(task.train, [list(range(7))])
     started.optimizer.zero_grad = lambda: None
     started.step(batch, is_ours)
     return {name: parameter.grad for name, parameter in started.model.named_parameters()}

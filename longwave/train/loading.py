@@ -1,0 +1,104 @@
+"""The batches of a run: which examples, in which order, and what of them each process gets."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from longwave.data.random import shuffled
+from longwave.experiments.base import LoopConfig
+from longwave.tasks.base import Batch, Split, Task
+from longwave.train import signals
+from longwave.train.order import epoch_batches, evaluation_batches
+
+
+class Loading:
+    """The batches of a task as the settings of a run and its processes divide them."""
+
+    def __init__(self, task: Task, config: LoopConfig, accelerator: Any) -> None:
+        self.task, self.config, self.accelerator = task, config, accelerator
+        for split in (task.train, task.valid, task.test):
+            self._lengths(split)  # which refuses a bucket where there are none
+        rows, processes = task.carried_rows, accelerator.num_processes
+        if rows and (config.batch_size != rows or processes > 1):  # rows would not be those of the batch before
+            raise ValueError(
+                f"carry_state: expected batches of all {rows} rows (--loop.batch-size {rows}) in one process, got "
+                f"{config.batch_size} in {processes}"
+            )
+
+    def order(self, epoch: int) -> list[list[int]]:
+        """The batches of an epoch, which follow from seed and epoch alone; in order, if a state is carried on."""
+        config, train = self.config, self.task.train
+        if self.task.carried_rows:
+            return evaluation_batches(len(train), config.batch_size)
+        lengths = self._lengths(train)
+        return epoch_batches(len(train), config.batch_size, config.seed, epoch, lengths, config.bucket)
+
+    def train_batches(self, epoch: int, first: int = 0) -> Iterator[tuple[Batch, bool]]:
+        """The batches of an epoch from the `first` on, as `load` gives them."""
+        return self.load(self.task.train_at(epoch, self.config.seed), self.order(epoch)[first:])
+
+    def evaluation_batches(self, split: Split) -> Iterator[tuple[Batch, bool]]:
+        """A whole split, each example once, as `load` gives it."""
+        return self.load(split, evaluation_batches(len(split), self.config.eval_batch_size, self._lengths(split)))
+
+    def load(self, split: Split, batches: list[list[int]]) -> Iterator[tuple[Batch, bool]]:
+        """This process' rows of each batch, on the device, and whether they are its own.
+
+        Where there are fewer rows than processes, those that have none take the first, which is not theirs: every
+        process must take part in every forward and backward pass.
+        """
+        world, rank = self.accelerator.num_processes, self.accelerator.process_index
+        mine = [(indices[rank::world] or indices[:1], indices) for indices in batches]
+        loader: DataLoader[Batch] = DataLoader(
+            _Indexed(split),
+            sampler=mine,
+            batch_size=None,
+            num_workers=self.config.workers,
+            generator=torch.Generator().manual_seed(self.config.seed),  # else it would draw from the global one
+            worker_init_fn=signals.leave_to_the_main_process,
+            persistent_workers=False,
+        )
+        with signals.held_back():
+            loaded = iter(loader)
+        for batch, whole in zip(loaded, batches, strict=True):
+            yield self._on_device(batch), rank < len(whole)
+
+    def some_of(self, split: Split, most: int) -> Iterator[Batch]:
+        """Batches of a split, the same in all processes; of a large one, of some rows that are drawn once for all."""
+        rows = np.sort(shuffled(len(split), 0)[:most]).tolist()
+        size = self.config.eval_batch_size
+        for start in range(0, len(rows), size):
+            yield self._on_device(split.batch(rows[start : start + size]))
+
+    def _on_device(self, batch: Batch) -> Batch:
+        return {name: values.to(self.accelerator.device) for name, values in batch.items()}
+
+    def _lengths(self, split: Split) -> list[int] | None:
+        """The lengths of the examples of a split, if batches are to have rows of similar length."""
+        if not self.config.bucket:
+            return None
+        lengths = getattr(split, "lengths", None)
+        if lengths is None:
+            raise ValueError(
+                f"loop.bucket: the examples of {self.task.name} have no lengths of their own; expected 0, got "
+                f"{self.config.bucket}"
+            )
+        return [int(length) for length in lengths]
+
+
+class _Indexed(Dataset[Batch]):
+    """A split as torch's DataLoader wants it: asked for indices and the whole batch that they are of, it gives them."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+
+    def __getitem__(self, part: tuple[list[int], list[int]]) -> Batch:
+        indices, whole = part
+        within: Callable[..., Batch] | None = getattr(self.split, "batch_within", None)
+        return self.split.batch(indices) if within is None else within(indices, whole)
+
+    def __len__(self) -> int:
+        return len(self.split)
