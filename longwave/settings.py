@@ -194,7 +194,7 @@ def _fits(value: Any, annotation: Any) -> bool:
         return isinstance(value, float) or _fits(value, int)
     if annotation is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
-    return annotation not in (bool, str, type(None)) or isinstance(value, annotation)
+    return annotation not in (bool, str, Path, type(None)) or isinstance(value, annotation)
 
 
 def _in_words(annotation: Any) -> str:
@@ -205,5 +205,12 @@ def _in_words(annotation: Any) -> str:
         return " or ".join(map(json.dumps, get_args(annotation)))
     if get_origin(annotation) is tuple:
         return f"a list, each {_in_words(get_args(annotation)[0])}"
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+    names = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "text",
+        Path: "a path",
+        type(None): "null",
+    }
     return names.get(annotation, str(annotation))

@@ -194,7 +194,8 @@ def _change_array(arrays: dict[str, Any], name: str, what: str, chance: random.R
     elif what == "object":
         arrays[name] = np.array([Trap()] * len(values), dtype=object)
     elif what == "type":
-        arrays[name] = values.astype(chance.choice(("U4", "c16", "f2", "S3", "M8[s]")), casting="unsafe")
+        kinds = ("U4", "S3", "U1") if values.dtype.kind in "US" else ("U4", "c16", "f2", "S3", "M8[s]")
+        arrays[name] = values.astype(chance.choice(kinds), casting="unsafe")
     elif values.dtype.kind in "fiu":
         values = values.astype(np.float64)
         values.flat[chance.randrange(values.size)] = chance.choice((np.nan, np.inf, -1, 0, 1e300, 0.5))

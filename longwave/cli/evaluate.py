@@ -69,7 +69,7 @@ def evaluate(
     from longwave import runs
     from longwave.train.folder import RunFolder
 
-    notes = RunFolder.open(run).config.task.get("notes", [])
+    notes = RunFolder.open(run).config.notes
     if sampling_rate is not None:
         wanted, antialias = [_trained_rate(run) / sampling_rate] if sampling_rate > 0 else [0.0], True
     if wanted:

@@ -49,7 +49,7 @@ def model_card(run: RunFolder, result: dict[str, Any], name: str, licence: str |
     examples = task["examples"]
     sections = {
         "Data": f"{task['name']}: {examples['train']:,} examples to train, {examples['valid']:,} to validate, "
-        f"{examples['test']:,} to test." + "".join(f"\n\nNote: {note}." for note in task.get("notes", ())),
+        f"{examples['test']:,} to test." + "".join(f"\n\nNote: {note}." for note in run.config.notes),
         "Scores on the test set": _scores(result, list(scores)),
         "Training": f"`{run.config.command}`, seed {experiment.loop.seed}, {result['steps']:,} steps, "
         f"{result['seconds'] / 60:.1f} minutes, {result['parameters']:,} parameters; "

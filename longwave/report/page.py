@@ -123,7 +123,7 @@ def _settings(config: RunConfig, result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in config.versions.items())
     examples = config.task["examples"]
     parts = f"{examples['train']:,} examples to train, {examples['valid']:,} to validate, {examples['test']:,} to test"
-    notes = "".join(f"<p>Note: {html.escape(note)}.</p>" for note in config.task.get("notes", ()))
+    notes = "".join(f"<p>Note: {html.escape(note)}.</p>" for note in config.notes)
     text = html.escape(json.dumps({"experiment": config.experiment.to_dict(), "result": result}, indent=2))
     return (
         f"<p>{html.escape(parts)}.<br>{html.escape(versions)}.<br><code>{html.escape(config.command)}</code></p>"

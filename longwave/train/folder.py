@@ -42,6 +42,11 @@ class RunConfig:
     versions: dict[str, str]
     artifacts: tuple[str, ...] | None = None  # files of the task beside the run; None: an older run does not say
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What training had to say of its data."""
+        return tuple(self.task.get("notes", ()))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {
@@ -66,13 +71,14 @@ class RunConfig:
             if name in content and not isinstance(content[name], kind):
                 raise ValueError(f"{path}: {name}: expected what longwave wrote there, got {content[name]!r:.80}")
         data_dir = content.get("data_dir")
+        typed(content.get("task", {}).get("notes", []), tuple[str, ...], f"{path}: task: notes")
         return cls(
             experiment=experiment,
             data_dir=None if data_dir is None else Path(data_dir),
             task=content.get("task", {}),
             command=content.get("command", ""),
             versions={str(name): str(version) for name, version in content.get("versions", {}).items()},
-            artifacts=None if content.get("artifacts") is None else tuple(map(str, content["artifacts"])),
+            artifacts=typed(content.get("artifacts"), tuple[str, ...] | None, f"{path}: artifacts"),
         )
 
 
