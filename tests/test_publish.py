@@ -124,11 +124,15 @@ def test_mistakes_are_named_before_anything_is_sent(trained_runs, tmp_path):
         push_to_hub("run", "me/reviews", licence="do what you like", client=hub)
     with pytest.raises(ValueError, match=r"the hub did not take the upload \(401 Client Error\); log in"):
         push_to_hub("run", "me/reviews", client=hub)
+    result = Path("run/result.json").read_text()
+    Path("run/result.json").write_text('{"test": {}}')
+    with pytest.raises(ValueError, match="result.json: expected the scores of a run that came to its end"):
+        push_to_hub("run", "me/reviews", client=hub)
     Path("run/result.json").unlink()
     with pytest.raises(ValueError, match="run: expected a run that came to its end"):
         push_to_hub("run", "me/reviews", client=hub)
     config = json.loads(Path("run/config.json").read_text())
-    Path("run/result.json").write_text('{"test": {}}')
+    Path("run/result.json").write_text(result)
     Path("run/config.json").write_text(json.dumps({k: v for k, v in config.items() if k != "artifacts"}))
     with pytest.raises(ValueError, match=r"its config.json does not say which files beside it a model needs"):
         push_to_hub("run", "me/reviews", client=hub)
