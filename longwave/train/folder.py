@@ -39,6 +39,7 @@ class RunConfig:
     command: str
     versions: dict[str, str]
     artifacts: tuple[str, ...] | None = None  # files of the task beside the run; None: an older run does not say
+    imported: str | None = None  # the file that the weights are from, if another program trained them
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -50,6 +51,7 @@ class RunConfig:
             "command": self.command,
             "versions": self.versions,
             "artifacts": None if self.artifacts is None else list(self.artifacts),
+            **({} if self.imported is None else {"imported": self.imported}),
         }
 
     @classmethod
@@ -60,7 +62,13 @@ class RunConfig:
             experiment = Experiment.from_dict(content["experiment"], str(path))
         except ValueError as error:
             raise ValueError(f"{error}; written by a newer longwave?") from error
-        for name, kind in {"data_dir": str | None, "task": dict, "command": str, "versions": dict}.items():
+        for name, kind in {
+            "data_dir": str | None,
+            "task": dict,
+            "command": str,
+            "versions": dict,
+            "imported": str,
+        }.items():
             if name in content and not isinstance(content[name], kind):
                 raise ValueError(f"{path}: {name}: expected what longwave wrote there, got {content[name]!r:.80}")
         data_dir = content.get("data_dir")
@@ -71,6 +79,7 @@ class RunConfig:
             command=content.get("command", ""),
             versions={str(name): str(version) for name, version in content.get("versions", {}).items()},
             artifacts=None if content.get("artifacts") is None else tuple(map(str, content["artifacts"])),
+            imported=content.get("imported"),
         )
 
 
