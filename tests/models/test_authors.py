@@ -3,6 +3,8 @@
 No file of theirs was at hand: what is compared with, besides our models, are formulas of what their code computes.
 """
 
+import math
+
 import pytest
 import torch
 from authors_files import to_authors, vary
@@ -356,6 +358,7 @@ KERNEL = f"{LAYER}layer.kernel."
             lambda s: s.pop("decoder.0.output_transform.weight"),
             "output_transform.weight: expected a tensor of this name",
         ),
+        (lambda s: s[f"{KERNEL}A_real"].fill_(math.inf), r"mixer.Lambda_re, of the file: expected finite numbers"),
         (
             lambda s: s.update({"decoder.0.output_transform.weight": torch.zeros(4, 8)}),
             r"do not fit together: decoder.linear.weight: expected \(4, 16\) in a SequenceModel .* got \(4, 8\)",

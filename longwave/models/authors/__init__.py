@@ -85,3 +85,5 @@ def _check_fit(config: ModelConfig, weights: Weights) -> None:
                 f"the tensors do not fit together: {name}: expected {expected.get(name, 'none')} in a {config.kind} of "
                 f"the sizes of the others, got {found.get(name, 'none')}"
             )
+        if not weights[name].isfinite().all():
+            raise ValueError(f"{name}, of the file: expected finite numbers, got others among them")
