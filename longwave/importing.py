@@ -45,22 +45,24 @@ def import_checkpoint(
     out = Path(out)
     check_new(out)
     converted = convert(read_tensors(file), dt=dt, real=real, decoder=decoder)
-    notes: tuple[str, ...] = ()
+    data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
+    # All that can be refused is refused before anything is written.
+    task = None if experiment is None else _task(converted.config, experiment, data_dir)
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.{platform.node()}-{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
     try:
-        if experiment is None:
+        if experiment is None or task is None:
             pretrained.write_model(converted.config, converted.weights, part)
         else:
-            notes = _write_run(part, converted, experiment, Path(file), data_dir)
+            _write_run(part, converted, experiment, task, data_dir, Path(file).name)
         os.rename(part, out)
     finally:
         shutil.rmtree(part, ignore_errors=True)
     files.sync_folder(out.parent)
     parameters = sum(tensor.numel() for name, tensor in converted.weights.items() if ".running_" not in name)
-    return Imported(converted.version, converted.config, parameters, notes)
+    return Imported(converted.version, converted.config, parameters, () if task is None else task.notes)
 
 
 def check_new(out: Path) -> None:
@@ -69,22 +71,12 @@ def check_new(out: Path) -> None:
         raise ValueError(f"out: {out} is there already; expected the name of a new folder")
 
 
-def _write_run(
-    folder: Path, converted: Converted, experiment: Experiment, file: Path, data_dir: str | Path | None
-) -> tuple[str, ...]:
-    """Write config.json, best/ and the files of the task; gives its notes."""
-    data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
+def _task(config: ModelConfig, experiment: Experiment, data_dir: Path | None) -> Task:
+    """The task of an experiment, with its data if there is no other way to know it; the model has to fit it."""
     settings = experiment.task.with_absolute_paths()
     task = settings.on_random_data(1) if settings.says_facts else settings.build(data_dir)
-    _check_task(converted.config, task.spec, experiment)
-    # In float32: mixed precision is of training, and evaluation without a GPU would refuse it.
-    optim = dataclasses.replace(experiment.optim, precision="no")
-    own = dataclasses.replace(experiment, task=settings, model=converted.config, optim=optim)
-    run = RunFolder.create(folder, own, task, data_dir)
-    run.config = dataclasses.replace(run.config, task=_facts(task, settings.says_facts), imported=file.name)
-    run.write_config(task.artifacts())
-    pretrained.write_model(converted.config, converted.weights, folder / pretrained.BEST)
-    return task.notes
+    _check_task(config, task.spec, experiment)
+    return task
 
 
 def _check_task(config: ModelConfig, spec: Spec, experiment: Experiment) -> None:
@@ -97,6 +89,20 @@ def _check_task(config: ModelConfig, spec: Spec, experiment: Experiment) -> None
                 f"{name}: expected {expected:,}, as the data of {experiment.name} has, got a file with {found:,}; is "
                 "it the data that the model was trained on? Without --data the model alone is written"
             )
+
+
+def _write_run(
+    folder: Path, converted: Converted, experiment: Experiment, task: Task, data_dir: Path | None, source: str
+) -> None:
+    """Write config.json, the best weights, and the files of the task."""
+    settings = experiment.task.with_absolute_paths()
+    # In float32: mixed precision is of training, and evaluation without a GPU would refuse it.
+    optim = dataclasses.replace(experiment.optim, precision="no")
+    own = dataclasses.replace(experiment, task=settings, model=converted.config, optim=optim)
+    run = RunFolder.create(folder, own, task, data_dir)
+    run.config = dataclasses.replace(run.config, task=_facts(task, settings.says_facts), imported=source)
+    run.write_config(task.artifacts())
+    pretrained.write_model(converted.config, converted.weights, folder / pretrained.BEST)
 
 
 def _facts(task: Task, is_random: bool) -> dict[str, Any]:

@@ -46,6 +46,8 @@ def to_authors(model, version=3, *, real="exp", systems=None):
     write = _stack if isinstance(model, SequenceModel) else _unet
     assert isinstance(model, SequenceModel | UNet)
     state = write(model, lambda layer: _kernel(layer, version, real, systems))
+    if version == 2 and isinstance(model, UNet):  # which has biases of its (B, H, L) layers as columns
+        state = {n: t.unsqueeze(1) if ".layer." in n and n.endswith("bias") else t for n, t in state.items()}
     return {name: tensor.detach().clone() for name, tensor in state.items()}
 
 
@@ -134,7 +136,6 @@ def _unet(model, kernel):
 
     def pool(one):
         weight = one.linear.parametrizations.weight
-        # Version 2 has biases as columns.
         return {
             "linear.weight_g": weight.original0,
             "linear.weight_v": weight.original1,

@@ -1,6 +1,7 @@
 """Tensors from files that other programs wrote with torch.save. Nothing in such a file is ever run."""
 
 import pickle
+import re
 import shlex
 import struct
 import zipfile
@@ -37,7 +38,8 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except DAMAGE as error:
-        if names := _foreign_names(path):
+        # Files of old versions of torch are named by its message alone.
+        if names := _foreign_names(path) or re.findall(r"GLOBAL (\S+)", str(error)):
             raise ValueError(_refusal(path, names)) from error
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(

@@ -1,5 +1,6 @@
 """`longwave import`: what it writes serves the other commands, and what it refuses leaves nothing behind."""
 
+import dataclasses
 import json
 import math
 import shlex
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from audio_files import write_tones
 from authors_files import to_authors, vary
 from command import call
 from damage import Trap
@@ -19,6 +21,7 @@ from longwave.data import audio
 from longwave.data.text import Words
 from longwave.experiments import EXPERIMENTS
 from longwave.models import SequenceModel, UNet
+from longwave.tasks.waveform import WaveformConfig
 from longwave.train.folder import RunFolder
 
 WORDS = 15  # of the text below, <eos> included
@@ -124,6 +127,25 @@ def test_sound_is_generated_without_the_data(capsys):
     assert "longwave data get speech-commands" in capsys.readouterr().err
 
 
+@torch.no_grad()
+def test_sound_is_scored_on_custom_audio(capsys):
+    """Of a run that knows its data by the settings alone."""
+    write_tones(Path("notes"))
+    model = sashimi()
+    save(model)
+    task = WaveformConfig(folder=Path("notes"), length=64, sampling_rate=8000)
+    experiment = dataclasses.replace(EXPERIMENTS["waveform"], task=task)
+    Path("notes.json").write_text(json.dumps(experiment.to_dict()))
+    assert call("import", "model.pt", "--out", "run", "--data", "notes.json") == 0
+    capsys.readouterr()
+    assert call("evaluate", "run") == 0
+    batch = task.build().test
+    batch = batch.batch(range(len(batch)))
+    losses = torch.nn.functional.cross_entropy(model(batch["x"])[0].flatten(0, 1), batch["y"].flatten())
+    bits = float(capsys.readouterr().out.split("bits_per_sample ")[1])
+    assert bits == pytest.approx(float(losses) / math.log(2), abs=1e-5)
+
+
 def test_images_need_no_data_to_be_generated():
     """The size of the images is in the settings; 3,072 values are not drawn here."""
     model = sashimi(vocabulary=769, skips="layers", poolings=(3, 4, 4), length=3072)
@@ -162,8 +184,10 @@ def test_a_checkpoint_of_lightning_with_plain_values_is_read():
 # What is refused
 
 
-def test_nothing_in_a_file_is_run_and_the_way_to_strip_it_is_named(capsys):
-    torch.save({"state_dict": to_authors(sashimi()), "hyper_parameters": Trap()}, "model.pt")
+@pytest.mark.parametrize("is_zip", [True, False], ids=["zip", "of an old torch"])
+def test_nothing_in_a_file_is_run_and_the_way_to_strip_it_is_named(is_zip, capsys):
+    content = {"state_dict": to_authors(sashimi()), "hyper_parameters": Trap()}
+    torch.save(content, "model.pt", _use_new_zipfile_serialization=is_zip)
     said = refused(capsys)
     assert not Path("sprung").exists()
     assert "model.pt: expected tensors alone, and this file wants to build " in said
@@ -179,6 +203,8 @@ def test_a_vocabulary_of_another_size_is_refused(capsys):
     settings["task"] |= {"length": 8, "rows": 2}
     Path("short.json").write_text(json.dumps(settings))
     said = refused(capsys, "--data", "short.json", "--data-dir", "data")
+    assert call("import", "model.pt", "--out", "a/b/new", "--data", "short.json", "--data-dir", "data") == 2
+    assert not Path("a").exists()
     assert f"vocabulary: expected {WORDS}, as the data of wikitext103 has, got a file with {WORDS + 1}" in said
 
 
