@@ -12,9 +12,15 @@ from longwave.layers import MIXERS, NORMS, S4, Block, make_mixer
 from longwave.layers.block import DROPOUT_PLACES, Dropout, MaskedBatchNorm, ScalarNorm, valid_steps
 
 H, L, CLOSE = 4, 12, 1e-9
-SETTINGS = [
+COMMON = [
     {"norm": norm, "prenorm": prenorm, "glu": glu, "feed_forward": feed_forward}
-    for norm, prenorm, glu, feed_forward in itertools.product(sorted(NORMS), (True, False), (True, False), (0, 6))
+    for norm, prenorm, glu, feed_forward in itertools.product(("batch", "layer"), (True, False), (True, False), (0, 6))
+]
+# Any other norm in two blocks that differ in all else.
+SETTINGS = COMMON + [
+    {"norm": norm, "prenorm": prenorm, "glu": prenorm, "feed_forward": 6 * prenorm}
+    for norm in sorted(NORMS.keys() - {"batch", "layer"})
+    for prenorm in (True, False)
 ]
 
 
@@ -37,7 +43,7 @@ every_mixer = pytest.mark.parametrize(
     + [
         (settings | {"mix_features": mix_features}, mixer)
         for settings, mixer, mix_features in itertools.product(
-            (SETTINGS[0], SETTINGS[-1]), [name for name in MIXERS if name != "s4"], (True, False)
+            (COMMON[0], COMMON[-1]), [name for name in MIXERS if name != "s4"], (True, False)
         )
     ],
     ids=lambda value: name(value) if isinstance(value, dict) else value,

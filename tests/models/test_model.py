@@ -47,7 +47,7 @@ BLOCKS = {
 BLOCKS["scalar-before-glu"] = {**BLOCKS["layer-before-glu"], "norm": "scalar"}
 BLOCKS["scalar-after"] = {**BLOCKS["layer-after"], "norm": "scalar"}
 BLOCKS["two-mixers"] = {**BLOCKS["layer-before-glu-feedforward"], "mixers_per_block": 2}
-NORMS = ["layer-before-glu", "layer-after", "batch-before-glu", "batch-after", "scalar-before-glu"]
+NORMS = ["layer-before-glu", "layer-after", "batch-before-glu", "batch-after"]
 every_head = pytest.mark.parametrize("head", HEADS)
 every_norm = pytest.mark.parametrize("block", NORMS)
 # Every head with every norm, and two heads with every block there is.
