@@ -145,7 +145,7 @@ def _positive(name: str, values: Tensor, how: RealTransform, version: Version) -
     if how == "exp":
         return values.exp()
     if how == "relu":
-        return values.relu() + (1e-4 if version.number == 4 else 0.0)
+        return values.relu() + (1e-4 if version.number == 4 else 0.0)  # as either version has it
     return {"none": values, "sigmoid": values.sigmoid(), "softplus": nn.functional.softplus(values)}[how]
 
 
