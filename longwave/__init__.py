@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from longwave.layers.s4d import S4D, S4DConfig
     from longwave.layers.state_space import DPLR
     from longwave.models import SequenceConfig, SequenceModel, load_model
+    from longwave.models.authors import from_authors
     from longwave.models.stream import stream
     from longwave.publish import push_to_hub
     from longwave.runs import classify as train_classifier
@@ -28,6 +29,7 @@ __all__ = [
     "SequenceConfig",
     "SequenceModel",
     "__version__",
+    "from_authors",
     "generate",
     "load_model",
     "param_groups",
@@ -45,6 +47,7 @@ _HOME = {  # the module of a name, and what it is called there if that differs
     "DPLR": "longwave.layers.state_space",
     "SequenceConfig": "longwave.models",
     "SequenceModel": "longwave.models",
+    "from_authors": "longwave.models.authors",
     "load_model": "longwave.models",
     "generate": "longwave.infer.generate",
     "param_groups": "longwave.train.optim",

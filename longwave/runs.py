@@ -215,6 +215,11 @@ def resume(folder: str | Path, *, quiet: bool = False, device: str = "auto") -> 
     """Go on with the run in a folder, bit by bit as if it had never stopped."""
     find_device(device)
     run_folder = RunFolder.open(folder)
+    if run_folder.config.imported is not None:
+        raise ValueError(
+            f"{folder}: its weights were imported from {run_folder.config.imported}, and there is no training to go on "
+            "with; expected a run of longwave train"
+        )
     task = run_folder.build_task()
     run = Run(run_folder, task, quiet=quiet, device=device)
     with run.locked():

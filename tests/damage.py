@@ -19,8 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from audio_files import sound, write
+from authors_files import to_authors
 from safetensors.torch import load_file, save_file
 
+from longwave import S4Config
+from longwave.models import SequenceModel
 from longwave.train.checkpoint import LAST, MAGIC
 
 HUGE = 10**30
@@ -244,6 +247,30 @@ def checkpoint(data: bytes, chance: random.Random) -> bytes:
     return MAGIC + hashlib.sha256(payload).digest() + payload
 
 
+def state_dict(data: bytes, chance: random.Random) -> bytes:
+    """Bytes, or tensors of other types, shapes, names and places, and traps, in the state dict of another program."""
+    if chance.random() < 0.3:
+        return bytes_(data, chance)
+    tensors: dict[str, Any] = torch.load(io.BytesIO(data), weights_only=True)
+    name = chance.choice(sorted(tensors))
+    kinds = (torch.float64, torch.bfloat16, torch.int32, torch.complex64, torch.bool)
+    changes: tuple[Callable[[Any], Any], ...] = (
+        lambda t: t.to(chance.choice(kinds)),
+        lambda t: t.flatten()[:-1].clone(),
+        lambda t: t.unsqueeze(0),
+        lambda t: t.expand(2, *t.shape),
+        lambda t: t.to_sparse(),
+        lambda t: torch.full_like(t, chance.choice((0, -1, 2**40)) if t.ndim == 0 else float("nan")),
+        lambda t: chance.choice((*NASTY, Trap())),
+    )
+    tensors[name] = chance.choice(changes)(tensors[name])
+    if chance.random() < 0.2:
+        tensors[chance.choice((name + "x", name.replace("0", "1"), ""))] = tensors.pop(name)
+    buffer = io.BytesIO()
+    torch.save(tensors, buffer)
+    return buffer.getvalue()
+
+
 # Cases
 
 
@@ -268,6 +295,7 @@ TAGS = ("predict", "run", "--npz", "switches.npz", "--out", "out.csv")
 STREAM = ("stream", "run", "--csv", "series.csv", "--out", "out.csv")
 ROWS = ("stream", "run", "--csv", "rows.csv", "--out", "out.csv")
 SOUND = ("stream", "run", "--wav", "tone.wav", "--out", "out.csv")
+IMPORT = ("import", "authors.pt", "--out", "imported")
 SHOW = ("show", "--config", "run/config.json")
 SWEEP, COMPARE = ("sweep", "--resume", "swept", "--quiet"), ("compare", "swept/a", "swept/b")
 PLAY = ("generate", "run", "--seconds", "0.002", "--seed", "0", "--out", "out.wav")
@@ -276,6 +304,13 @@ DRAW = ("generate", "run", "--count", "1", "--seed", "0", "--out", "out.png")
 
 def write_rows() -> None:
     Path("rows.csv").write_text("a\n" + "".join(f"{k % 7 / 3:.3f}\n" for k in range(40)))
+
+
+def write_authors() -> None:
+    mixer = S4Config(d_state=4, n_ssm=1, length=8)
+    torch.manual_seed(0)
+    model = SequenceModel(d_model=4, n_layers=1, feed_forward=4, mixer=mixer)
+    torch.save(to_authors(model), "authors.pt")
 
 
 def write_tone() -> None:
@@ -309,6 +344,7 @@ KINDS = {
     "rows": Kind("causal", "rows.csv", csv_, (ROWS,), write_rows),
     "sound": Kind("causal", "tone.wav", bytes_, (SOUND,), write_tone),
     "clips": Kind("audio", "clips/tone/2.wav", bytes_, (AUDIO, EVALUATE)),
+    "authors": Kind("causal", "authors.pt", state_dict, (IMPORT,), write_authors),
     "text": Kind("text", "my.txt", bytes_, (EVALUATE,)),
     "sweep": Kind("sweep", "swept/sweep.json", json_, (SWEEP,)),
     "result in a sweep": Kind("sweep", "swept/[!ab]*/result.json", json_, (SWEEP,)),
@@ -339,5 +375,5 @@ def left_behind(code: int, command: str) -> list[str]:
     """
     found = [str(path) for path in Path().rglob("*.part")] + [str(path) for path in Path().rglob(".lock")]
     found += [name for name in ("sprung",) if Path(name).exists()]
-    written = [path.name for path in Path().glob("out*")]
+    written = [path.name for pattern in ("out*", "imported") for path in Path().glob(pattern)]
     return found + (written if code and command != "stream" else [])

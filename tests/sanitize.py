@@ -111,14 +111,14 @@ def model(chance: random.Random) -> None:
     from longwave import S4Config, SequenceModel
 
     own = SequenceModel(
-        d_model=chance.choice((16, 32, 48, chance.randint(1, 40))),
+        d_model=chance.choice((16, 32, 48, chance.randint(2, 40))),
         n_layers=chance.randint(1, 3),
         input_size=chance.randint(1, 3),
         output_size=chance.randint(1, 4),
         mixer=S4Config(d_state=2 * chance.randint(1, 20)),
         dropout=chance.choice((0.0, 0.3)),
         feed_forward=chance.choice((0, 0, 32)),
-        norm=chance.choice(("layer", "batch")),
+        norm=chance.choice(("layer", "batch", "scalar")),
     )
     x = torch.randn(chance.randint(2, 4), chance.randint(2, 60), own.config.input_size)
     own(x)[0].square().sum().backward()

@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": {"data", "infer", "layers", "pictures", "registry", "tasks", "train"},
     "runs": {"experiments", "report", "tasks", "train"},
     "publish": {"models", "report", "train"},
+    "importing": {"data", "experiments", "layers", "models", "tasks", "train"},
     "sweeps": {"data", "experiments", "pictures", "registry", "runs", "settings", "tasks", "train"},
 }
 ALLOWED["bench"] = set(ALLOWED)

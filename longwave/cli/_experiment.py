@@ -97,6 +97,11 @@ def _named_or_stored(arguments: list[str]) -> tuple["Experiment", str, list[str]
         raise ValueError(f"{error}; longwave list shows them all") from error
 
 
+def read_experiment(data: str) -> "Experiment":
+    """The experiment of a name, or of a JSON file of settings."""
+    return _named_or_stored(["--config", data] if data.endswith(".json") else [data])[0]
+
+
 def _read_json(file: str) -> Any:
     """What `longwave show` printed into a file; the config.json of a run has it as a part."""
     expected = f"{file or '--config'}: expected a JSON file with settings, as longwave show NAME prints them"

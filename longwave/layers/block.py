@@ -71,7 +71,28 @@ class LayerNorm(nn.LayerNorm):
         return super().forward(x)
 
 
-NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": LayerNorm, "batch": MaskedBatchNorm}
+class ScalarNorm(nn.Module):
+    """weight (x - mean + shift) / std of the features of each step, with one weight and one shift for all features.
+
+    The authors' code has it where sequences are (B, H, L), under the name of a layer norm. It is none: what the shift
+    adds is divided too, and there is no epsilon. Features that are all equal, as in padding, are divided by 1.
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        if d_model < 2:
+            raise ValueError(f"norm: scalar divides by the deviation of at least 2 features, got d_model {d_model}")
+        self.weight, self.shift = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Normalise the features of each step, which needs no mask."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        var, mean = torch.var_mean(wide, dim=-1, correction=0, keepdim=True)
+        scale = self.weight * torch.where(var > 0, var, 1).rsqrt()
+        return ((wide - (mean - self.shift)) * scale).to(x.dtype)  # two passes over x, not three
+
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": LayerNorm, "batch": MaskedBatchNorm, "scalar": ScalarNorm}
 
 
 class Dropout(nn.Module):
@@ -107,7 +128,7 @@ DROPOUT_PLACES: tuple[DropoutPlace, ...] = get_args(DropoutPlace)
 class Block(nn.Module):
     """x + linear(dropout(GELU(mixer(norm(x))))), and likewise for an optional feed-forward sublayer.
 
-    norm          "layer" or "batch"
+    norm          "layer", "batch" or "scalar" (see NORMS)
     prenorm       the norm stands before the mixer, or (False) after the residual sum
     dropout_after where features are dropped: after the "mixer", the "activation" (GELU), the "linear" layer with its
                   GLU. A mixer that mixes the features itself has one place, its output, whatever is given here

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
 from longwave import ops
-from longwave.layers.block import Block, Dropout, LayerNorm, MaskedBatchNorm, is_plain
+from longwave.layers.block import Block, Dropout, LayerNorm, MaskedBatchNorm, ScalarNorm, is_plain
 from longwave.layers.s4 import S4
 from longwave.layers.s4d import S4D
 from longwave.layers.state_space import StateSpaces
@@ -29,13 +29,14 @@ def _weights(block: nn.Module, rate: float) -> BlockWeights | None:
     """What the compiled step reads of a block; None if something in it is not what it knows."""
     if type(block) is not Block or type(block.mixer) not in (S4, S4D) or type(block.dropout) is not Dropout:
         return None
-    norm, linear = _norm(block.norm), _linear(block.linear)
+    d_model = cast(int, block.mixer.d_model)
+    norm, linear = _norm(block.norm, d_model), _linear(block.linear)
     feed_forward = None
     if block.feed_forward is not None:
         parts = list(block.feed_forward)
         if [type(part) for part in parts] != [nn.Linear, nn.GELU, Dropout, nn.Linear] or parts[1].approximate != "none":
             return None
-        wide_norm, widen, narrow = _norm(block.feed_forward_norm), _linear(parts[0]), _linear(parts[3])
+        wide_norm, widen, narrow = _norm(block.feed_forward_norm, d_model), _linear(parts[0]), _linear(parts[3])
         if wide_norm is None or widen is None or narrow is None:
             return None
         feed_forward = wide_norm, widen, narrow
@@ -51,12 +52,15 @@ def _linear(linear: nn.Module | None) -> tuple[Tensor, Tensor] | None:
     return linear.weight, linear.bias
 
 
-def _norm(norm: nn.Module) -> Affine | None:
+def _norm(norm: nn.Module, d_model: int) -> Affine | None:
     if type(norm) is LayerNorm and norm.weight is not None and norm.bias is not None:
         return Affine(norm.weight, norm.bias, norm.eps)
     if type(norm) is MaskedBatchNorm:
         scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
         return Affine(scale, norm.bias - norm.running_mean * scale, None)
+    if type(norm) is ScalarNorm:
+        scale = norm.weight.expand(d_model)
+        return Affine(scale, torch.zeros_like(scale), 0.0, float(norm.shift))
     return None
 
 

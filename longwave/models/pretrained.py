@@ -1,32 +1,44 @@
 """Models on disk: config.json, which says what they are, and model.safetensors. Nothing is unpickled."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from longwave.data import files
 from longwave.models import hub, weights
 from longwave.models.base import ModelConfig
 
+BEST = "best"  # the folder of a run's best weights
 FORMAT = 2  # of config.json and model.safetensors; 1 had the settings of all mixers beside those of the model
 
 
 def save_model(model: Any, folder: str | Path) -> None:
     """Write a model with a `config` into `folder`; each of the two files is written atomically."""
+    write_model(model.config, model.state_dict(), folder)
+
+
+def write_model(config: ModelConfig, tensors: Mapping[str, Tensor], folder: str | Path) -> None:
+    """Write the model of settings and weights, which need not be built for it."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    weights.write(folder / "model.safetensors", model.state_dict())
-    settings = model.config.to_dict()
+    weights.write(folder / "model.safetensors", tensors)
+    settings = config.to_dict()
     files.write_json(folder / "config.json", {"format": FORMAT, "model": settings.pop("kind"), "config": settings})
 
 
 def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> Any:
-    """The model that `save_model` wrote, of whatever kind; damaged weights are refused.
+    """The model that `save_model` wrote, of whatever kind, or that of a run with its best weights.
 
+    Damaged weights are refused.
     `folder` may be the hub's "user/name" (see `hub.find`, also for its keywords: revision, cache_dir, token,
     local_files_only). Weights are in the dtype that they were saved in; with `as_built`, in that of a model that its
     settings build.
     """
     folder = hub.find(folder, **where)
+    if (folder / BEST / "config.json").exists() and not (folder / "model.safetensors").exists():
+        folder = folder / BEST
     path = folder / "config.json"
     model = build(_read_config(path), str(path))
     path = folder / "model.safetensors"

@@ -34,8 +34,8 @@ class SequenceConfig(ModelConfig):
     """Mixers one after the other in each block, each with its norm and residual sum, before the feed-forward."""
     mixer: MixerConfig = field(default_factory=S4Config)
     """What mixes the steps of a sequence in each block; a Transformer is attention with a feed-forward sublayer."""
-    norm: Literal["layer", "batch"] = "layer"
-    """Norm of each block."""
+    norm: Literal["layer", "batch", "scalar"] = "layer"
+    """Norm of each block; scalar is one of the authors', with two numbers for all features."""
     prenorm: bool = True
     """The norm stands before the mixer, not after the residual sum."""
     dropout: float = 0.0

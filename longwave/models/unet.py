@@ -31,6 +31,7 @@ from longwave.models.unet_levels import Centre, Level, Run
 from longwave.settings import set_by_task
 
 Skips = Literal["layers", "stages"]
+Norm = Literal["layer", "scalar"]  # batch norm would see steps that come later
 
 
 @MODELS.register("UNet")
@@ -53,6 +54,8 @@ class UNetConfig(ModelConfig):
     has none."""
     mixer: MixerConfig = field(default_factory=S4Config)
     """What mixes the steps of a level; it has to be causal."""
+    norm: Norm = "layer"
+    """Norm of each layer; scalar is the authors', with two numbers for all features. The last is a layer norm."""
     glu: bool = True
     """Gated linear unit behind the position-wise linear layer of each mixer."""
     dropout: float = 0.0
@@ -136,6 +139,8 @@ class UNet(nn.Module):
             check_count("poolings", size)
         if config.skips not in get_args(Skips):
             raise ValueError(f"skips: expected one of {', '.join(get_args(Skips))}, got {config.skips!r}")
+        if config.norm not in get_args(Norm):
+            raise ValueError(f"norm: expected one of {', '.join(get_args(Norm))}, got {config.norm!r}")
         if config.feed_forward < 0:
             raise ValueError(f"feed_forward: expected a multiple of the width, or 0, got {config.feed_forward}")
         if not config.mixer.is_causal:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from longwave.layers import Block
-from longwave.layers.block import Dropout, LayerNorm
+from longwave.layers import NORMS, Block
+from longwave.layers.block import Dropout
 
 if TYPE_CHECKING:
     from longwave.models.unet import UNetConfig
@@ -30,9 +30,9 @@ class LevelState(NamedTuple):
 class FeedForward(nn.Module):
     """x + linear(dropout(GELU(linear(norm(x))))), with the interface of a block; there is no state."""
 
-    def __init__(self, d_model: int, hidden: int, dropout: float, tie_dropout: bool) -> None:
+    def __init__(self, d_model: int, hidden: int, norm: str, dropout: float, tie_dropout: bool) -> None:
         super().__init__()
-        self.norm = LayerNorm(d_model)
+        self.norm = NORMS[norm](d_model)
         self.widen, self.narrow = nn.Linear(d_model, hidden), nn.Linear(hidden, d_model)
         self.dropout = Dropout(dropout, tie_dropout)
 
@@ -175,7 +175,8 @@ def _layers(config: "UNetConfig", depth: int, with_feed_forward: bool = True) ->
     for _ in range(config.n_layers):
         found.append(_block(config, depth))
         if config.feed_forward and with_feed_forward:
-            found.append(FeedForward(width, config.feed_forward * width, config.dropout, config.tie_dropout))
+            hidden = config.feed_forward * width
+            found.append(FeedForward(width, hidden, config.norm, config.dropout, config.tie_dropout))
     return found
 
 
@@ -185,6 +186,7 @@ def _block(config: "UNetConfig", depth: int) -> Block:
     return Block(
         mixer,
         width,
+        norm=config.norm,
         dropout=config.dropout,
         tie_dropout=config.tie_dropout,
         glu=config.glu,

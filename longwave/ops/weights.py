@@ -8,11 +8,15 @@ from longwave.ssm import DiscreteDPLR
 
 
 class Affine(NamedTuple):
-    """A norm: scale and shift (H,), of a row standardised with `eps`, or of the row as it is if that is None."""
+    """A norm: scale and shift (H,), of a row standardised with `eps`, or of the row as it is if that is None.
+
+    `offset` is added to a row that is standardised before it is divided by its deviation.
+    """
 
     scale: Tensor
     shift: Tensor
     eps: float | None
+    offset: float = 0.0
 
 
 class BlockWeights(NamedTuple):

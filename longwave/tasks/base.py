@@ -71,6 +71,11 @@ class TaskConfig(Settings):
         """The task on so many random examples of full length, without its data, to measure a step of training on."""
         raise ValueError(f"task: the shapes of {self.kind} are not known without its data; train a few steps instead")
 
+    @property
+    def says_facts(self) -> bool:
+        """Whether the settings say all that a model must know to be used, such as a sampling rate, without the data."""
+        return False
+
     def in_folder(self, folder: Path) -> Self:
         """The settings for a run in `folder`, where data that came as arrays was stored beside it."""
         return self

@@ -73,6 +73,11 @@ class DensityConfig(TaskConfig):
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
 
+    @property
+    def says_facts(self) -> bool:
+        """The size of the images is that of the data set."""
+        return True
+
     def build(self, data_dir: Path | None = None) -> DensityTask:
         """The task with its images."""
         return load(self.data, self.split_seed, data_dir)

@@ -153,6 +153,11 @@ class WaveformConfig(TaskConfig):
         if self.sampling_rate is not None:
             check_least(self, sampling_rate=1)
 
+    @property
+    def says_facts(self) -> bool:
+        """If they say the sampling rate."""
+        return self.sampling_rate is not None
+
     def build(self, data_dir: Path | None = None) -> WaveformTask:
         """The task with its audio."""
         listed, progress = self._listed(data_dir), Patient()

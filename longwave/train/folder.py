@@ -41,6 +41,7 @@ class RunConfig:
     command: str
     versions: dict[str, str]
     artifacts: tuple[str, ...] | None = None  # files of the task beside the run; None: an older run does not say
+    imported: str | None = None  # the file that the weights are from, if another program trained them
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -57,6 +58,7 @@ class RunConfig:
             "command": self.command,
             "versions": self.versions,
             "artifacts": None if self.artifacts is None else list(self.artifacts),
+            **({} if self.imported is None else {"imported": self.imported}),
         }
 
     @classmethod
@@ -67,7 +69,13 @@ class RunConfig:
             experiment = Experiment.from_dict(content["experiment"], str(path))
         except ValueError as error:
             raise ValueError(f"{error}; written by a newer longwave?") from error
-        for name, kind in {"data_dir": str | None, "task": dict, "command": str, "versions": dict}.items():
+        for name, kind in {
+            "data_dir": str | None,
+            "task": dict,
+            "command": str,
+            "versions": dict,
+            "imported": str,
+        }.items():
             if name in content and not isinstance(content[name], kind):
                 raise ValueError(f"{path}: {name}: expected what longwave wrote there, got {content[name]!r:.80}")
         data_dir = content.get("data_dir")
@@ -79,6 +87,7 @@ class RunConfig:
             command=content.get("command", ""),
             versions={str(name): str(version) for name, version in content.get("versions", {}).items()},
             artifacts=typed(content.get("artifacts"), tuple[str, ...] | None, f"{path}: artifacts"),
+            imported=content.get("imported"),
         )
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from longwave.layers.block import Block, MaskedBatchNorm
+from longwave.layers.block import Block, MaskedBatchNorm, ScalarNorm
 from longwave.layers.rates import ssm_parameters
 from longwave.train.lamb import Lamb
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "lamb": Lamb}
 
-NORMS = (nn.LayerNorm, MaskedBatchNorm)
+NORMS = (nn.LayerNorm, MaskedBatchNorm, ScalarNorm)
 
 
 def param_groups(

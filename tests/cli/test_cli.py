@@ -75,6 +75,8 @@ def test_mistakes_are_refused_without_torch(tmp_path):
         ["evaluate", "nowhere", "--splt", "test"],
         ["predict", "nowhere", "--csv", "series.csv"],
         ["generate", "nowhere"],
+        ["import", "nothing.pt", "--out", "new"],
+        ["import", "series.csv", "--out", "new", "--data", "wikitext104"],
         ["predict", "run", "--csv", "nothing.csv"],
         ["bench"],
         ["bench", "kernle"],

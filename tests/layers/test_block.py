@@ -9,12 +9,18 @@ from mixer_settings import SMALL, known
 from torch import nn
 
 from longwave.layers import MIXERS, NORMS, S4, Block, make_mixer
-from longwave.layers.block import DROPOUT_PLACES, Dropout, MaskedBatchNorm, valid_steps
+from longwave.layers.block import DROPOUT_PLACES, Dropout, MaskedBatchNorm, ScalarNorm, valid_steps
 
 H, L, CLOSE = 4, 12, 1e-9
-SETTINGS = [
+COMMON = [
     {"norm": norm, "prenorm": prenorm, "glu": glu, "feed_forward": feed_forward}
-    for norm, prenorm, glu, feed_forward in itertools.product(sorted(NORMS), (True, False), (True, False), (0, 6))
+    for norm, prenorm, glu, feed_forward in itertools.product(("batch", "layer"), (True, False), (True, False), (0, 6))
+]
+# Any other norm in two blocks that differ in all else.
+SETTINGS = COMMON + [
+    {"norm": norm, "prenorm": prenorm, "glu": prenorm, "feed_forward": 6 * prenorm}
+    for norm in sorted(NORMS.keys() - {"batch", "layer"})
+    for prenorm in (True, False)
 ]
 
 
@@ -37,7 +43,7 @@ every_mixer = pytest.mark.parametrize(
     + [
         (settings | {"mix_features": mix_features}, mixer)
         for settings, mixer, mix_features in itertools.product(
-            (SETTINGS[0], SETTINGS[-1]), [name for name in MIXERS if name != "s4"], (True, False)
+            (COMMON[0], COMMON[-1]), [name for name in MIXERS if name != "s4"], (True, False)
         )
     ],
     ids=lambda value: name(value) if isinstance(value, dict) else value,
@@ -53,8 +59,10 @@ def _in_float64():
 def make(settings, mixer="s4", bidirectional=False, **more):
     layer = make_mixer(mixer, H, **known(mixer, **SMALL), bidirectional=bidirectional)
     block = Block(layer, H, **settings, **more)
-    with torch.no_grad():  # a batch norm that has seen nothing would hide mistakes
+    with torch.no_grad():  # a norm that has seen nothing would hide mistakes
         for module in block.modules():
+            if isinstance(module, ScalarNorm):
+                module.weight.fill_(1.5), module.shift.fill_(0.7)
             if isinstance(module, MaskedBatchNorm):
                 for values in (module.running_mean, module.running_var, module.weight, module.bias):
                     values.copy_(torch.rand(H) + 0.5)
@@ -276,6 +284,44 @@ def test_masked_batch_norm_takes_its_statistics_of_half_precision_in_float32():
     torch.testing.assert_close(y.double(), truth, rtol=0.01, atol=0.01)
 
 
+# Scalar norm
+
+
+def scalar_norm():
+    norm = ScalarNorm(H)
+    with torch.no_grad():
+        norm.weight.fill_(1.5), norm.shift.fill_(0.7)
+    return norm
+
+
+def test_scalar_norm_is_a_layer_norm_whose_shift_is_divided_too():
+    norm, x = scalar_norm(), 3 * torch.randn(2, L, H) + 1
+    std = (x - x.mean(-1, keepdim=True)).square().mean(-1, keepdim=True).sqrt()
+    truth = 1.5 * nn.functional.layer_norm(x, (H,), eps=0.0) + 1.5 * 0.7 / std
+    torch.testing.assert_close(norm(x), truth, rtol=CLOSE, atol=CLOSE)
+
+
+def test_features_that_are_all_equal_leave_a_scalar_norm_and_its_gradients_finite():
+    norm, x = scalar_norm(), torch.randn(2, L, H)
+    x[1, 5:] = 0
+    y = norm(x.requires_grad_())
+    torch.testing.assert_close(y[1, 5:], torch.full((L - 5, H), 1.5 * 0.7), rtol=CLOSE, atol=CLOSE)
+    grads = torch.autograd.grad(y.square().sum(), [x, norm.weight, norm.shift])
+    assert all(torch.isfinite(values).all() for values in grads)
+
+
+def test_scalar_norm_takes_its_statistics_of_half_precision_in_float32():
+    norm, x = scalar_norm().float(), (100 + torch.randn(2, L, H)).to(torch.bfloat16)
+    y = norm(x)
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.double(), norm.double()(x.double()), rtol=0.01, atol=0.01)
+
+
+def test_scalar_norm_needs_two_features():
+    with pytest.raises(ValueError, match="norm: scalar divides by the deviation of at least 2 features, got d_model 1"):
+        ScalarNorm(1)
+
+
 def test_a_block_without_mixing_adds_the_mixers_output_as_it_is():
     """A Transformer's sublayer: x + dropout(attention(norm(x))), and nothing with weights in between."""
     block, x = make(SETTINGS[0] | {"norm": "layer"}, "attention", mix_features=False), torch.randn(2, L, H)
@@ -377,7 +423,7 @@ def test_state_dict_carries_a_block_over_to_the_bit(settings):
 
 
 def test_mistakes_are_refused():
-    with pytest.raises(ValueError, match="norm: expected one of batch, layer, got 'group'"):
+    with pytest.raises(ValueError, match="norm: expected one of batch, layer, scalar, got 'group'"):
         Block(S4(H, 4), H, norm="group")
     with pytest.raises(ValueError, match=r"dropout: expected a probability in \[0, 1\), got 1"):
         Block(S4(H, 4), H, dropout=1.0)

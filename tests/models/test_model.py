@@ -44,6 +44,8 @@ BLOCKS = {
     ): {"norm": norm, "prenorm": prenorm, "glu": glu, "feed_forward": feed_forward}
     for norm, prenorm, glu, feed_forward in itertools.product(("layer", "batch"), (True, False), (True, False), (0, 6))
 }
+BLOCKS["scalar-before-glu"] = {**BLOCKS["layer-before-glu"], "norm": "scalar"}
+BLOCKS["scalar-after"] = {**BLOCKS["layer-after"], "norm": "scalar"}
 BLOCKS["two-mixers"] = {**BLOCKS["layer-before-glu-feedforward"], "mixers_per_block": 2}
 NORMS = ["layer-before-glu", "layer-after", "batch-before-glu", "batch-after"]
 every_head = pytest.mark.parametrize("head", HEADS)

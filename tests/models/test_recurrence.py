@@ -14,6 +14,8 @@ TOKENS = {"decoder": "sequence", "vocabulary": 7, "output_size": 7}
 KINDS = {
     "layer norm": {},
     "batch norm": {"norm": "batch"},
+    "scalar norm": {"norm": "scalar"},
+    "feed-forward, scalar norm after": {"feed_forward": 32, "norm": "scalar", "prenorm": False},
     "norm after": {"prenorm": False},
     "without glu": {"glu": False},
     "an odd number of panels": {"glu": False, "d_model": 48},

@@ -19,6 +19,7 @@ L = 40
 KINDS = {
     "layer norm": {},
     "batch norm": {"norm": "batch"},
+    "scalar norm": {"norm": "scalar"},
     "norm after": {"prenorm": False, "norm": "batch"},
     "feed-forward": {"feed_forward": 12},
     "truncated": {"mixer": S4Config(d_state=4, length=9)},

@@ -16,7 +16,7 @@ KINDS = {
     "paper": {"n_layers": 2},
     "one pool": {"poolings": (2,)},
     "none at a level": {"poolings": (2, 1), "feed_forward": 0},
-    "audio": {"poolings": (4, 2), "skips": "stages", "n_layers": 2, "glu": False},
+    "audio": {"poolings": (4, 2), "skips": "stages", "n_layers": 2, "glu": False, "norm": "scalar"},
 }
 
 
@@ -136,10 +136,10 @@ def test_a_length_that_fills_no_group_is_that_of_padding_cut_off(length):
             torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(("batch", "norm"), [(1, "layer"), (3, "layer"), (1, "scalar")])
 @torch.no_grad()
-def test_float32_and_compiled_steps_agree_with_the_whole(backend, batch):
-    model = make(torch.float32, d_model=16, mixer=longwave.S4Config(d_state=16))
+def test_float32_and_compiled_steps_agree_with_the_whole(backend, batch, norm):
+    model = make(torch.float32, d_model=16, mixer=longwave.S4Config(d_state=16), norm=norm)
     x = tokens(batch, GROUP + 20)
     whole, _ = model(x)
     _, state = model(x[:, :13], need_state=True)
@@ -219,19 +219,22 @@ def test_the_paper_s_models_have_as_many_parameters_as_were_worked_out(name, cou
     The authors' first code had norms of two numbers each, but for the last: then it is 61.3 and 254.3 million.
     """
     spec = Spec(1, 256, vocabulary=769, length=3072, decoders=("sequence",), is_causal=True)
+    config = EXPERIMENTS[name].model.resolve(spec)
+    assert size(config) == count
+    assert round(size(dataclasses.replace(config, norm="scalar")) / 1e6, 1) == millions
+
+
+def size(config):
+    """Parameters of the model of some settings."""
     with torch.device("meta"):
-        model = EXPERIMENTS[name].model.resolve(spec).build()
-    assert sum(p.numel() for p in model.parameters()) == count
-    norms = [layer for layer in model.levels.modules() if isinstance(layer, torch.nn.LayerNorm)]
-    features = sum(p.numel() for norm in norms for p in norm.parameters())
-    assert round((count - features + 2 * len(norms)) / 1e6, 1) == millions
+        return sum(p.numel() for p in config.build().parameters())
 
 
 @torch.no_grad()
 def test_skips_around_stages_are_those_of_the_audio_models_of_the_authors():
     """Down by pools alone; the centre and each way up add their own input, and a pool's input what comes up to it.
 
-    With 64 features, 8 layers and poolings 4 and 4 there are 4.1 million parameters, counting two for each norm.
+    With 64 features, 8 layers, poolings 4 and 4, and norms of two numbers there are 4.1 million parameters.
     """
     model = make(poolings=(2, 2), skips="stages", feed_forward=0)
     x = tokens(1, 8)
@@ -245,12 +248,8 @@ def test_skips_around_stages_are_those_of_the_audio_models_of_the_authors():
     up0 = top.unpool(up1, torch.zeros(1, 2, 4, dtype=torch.float64), 0, 8)[0] + z0
     up0 = top.up[0](up0)[0] + up0
     torch.testing.assert_close(model(x)[0], model.decoder.linear(model.norm(up0)))
-    with torch.device("meta"):
-        large = EXPERIMENTS["sc09-waveform"].model.resolve(Spec(1, 256, vocabulary=256, length=16_000)).build()
-    norms = [layer for layer in large.levels.modules() if isinstance(layer, torch.nn.LayerNorm)]
-    features = sum(p.numel() for norm in norms for p in norm.parameters())
-    count = sum(p.numel() for p in large.parameters())
-    assert count - features + 2 * len(norms) == 4_059_360
+    large = EXPERIMENTS["sc09-waveform"].model.resolve(Spec(1, 256, vocabulary=256, length=16_000))
+    assert size(dataclasses.replace(large, norm="scalar")) == 4_059_360
 
 
 def test_each_level_has_an_output_map_of_its_own_length():
@@ -288,6 +287,7 @@ def test_padding_changes_no_output_before_it():
         ({"poolings": (3, 0)}, "poolings: expected a whole number, at least 1, got 0"),
         ({"n_layers": 0}, "n_layers: expected a whole number, at least 1, got 0"),
         ({"skips": "none"}, "skips: expected one of layers, stages, got 'none'"),
+        ({"norm": "batch"}, "norm: expected one of layer, scalar, got 'batch'"),
         ({"feed_forward": -1}, "feed_forward: expected a multiple of the width, or 0, got -1"),
         ({"mixer": longwave.S4Config(bidirectional=True)}, "mixer: a UNet needs a causal one"),
     ],

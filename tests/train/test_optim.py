@@ -89,14 +89,15 @@ def test_an_lssl_is_grouped_as_an_s4_is():
 
 def test_norms_and_biases_of_blocks_may_go_without_decay():
     """Those of encoder and decoder are decayed all the same, as are C, D and all matrices."""
-    for norm in ("layer", "batch"):
+    for norm, second in (("layer", "bias"), ("batch", "bias"), ("scalar", "shift")):
         model = SequenceModel(sequence_config(d_model=4, n_layers=2, norm=norm, feed_forward=8))
         plain = by_name(param_groups(model, lr=0.01, weight_decay=0.05))
         groups = by_name(param_groups(model, lr=0.01, weight_decay=0.05, decay_norms=False))
         apart = names(model, groups["norms"])
         of_a_block = {f"{part}.bias" for part in ("linear", "feed_forward.0", "feed_forward.3")}
-        of_a_block |= {f"{part}.{kind}" for part in ("norm", "feed_forward_norm") for kind in ("weight", "bias")}
-        assert apart == {f"blocks.{k}.{name}" for k in range(2) for name in of_a_block} | {"norm.weight", "norm.bias"}
+        of_a_block |= {f"{part}.{kind}" for part in ("norm", "feed_forward_norm") for kind in ("weight", second)}
+        of_the_model = {"norm.weight", f"norm.{second}"}
+        assert apart == {f"blocks.{k}.{name}" for k in range(2) for name in of_a_block} | of_the_model
         assert (groups["norms"]["lr"], groups["norms"]["weight_decay"]) == (0.01, 0.0)
         assert names(model, groups["rest"]) | apart == names(model, plain["rest"])
         assert not names(model, groups["rest"]) & apart

@@ -71,7 +71,7 @@ struct Convolution {
 // of two vectors of columns.
 struct Norm {
     int64_t by_row;               // layer norm, or else the fixed scale and shift of a batch norm
-    double eps;
+    double eps, offset;           // of a layer norm: added to the variance, and to a row before its division
     const float *scale, *shift;   // (H,)
 };
 struct Linear {

@@ -87,6 +87,7 @@ class _Norm(ctypes.Structure):
     _fields_ = (
         ("by_row", ctypes.c_int64),
         ("eps", ctypes.c_double),
+        ("offset", ctypes.c_double),
         ("scale", ctypes.c_void_p),
         ("shift", ctypes.c_void_p),
     )
@@ -212,7 +213,7 @@ class BlockSteps:
 
     def _norm(self, norm: Affine) -> _Norm:
         by_row = norm.eps is not None
-        return _Norm(by_row, norm.eps or 0.0, self._keep(norm.scale), self._keep(norm.shift))
+        return _Norm(by_row, norm.eps or 0.0, norm.offset, self._keep(norm.scale), self._keep(norm.shift))
 
     def _linear(self, weight: Tensor, bias: Tensor) -> _Linear:
         """In panels of two vectors of columns; the last one may be half empty."""

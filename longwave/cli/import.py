@@ -1,0 +1,57 @@
+"""`longwave import`: turn a checkpoint of the authors' code into a model of ours."""  # noqa: N999 (commands are loaded by name)
+
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from longwave.cli._experiment import read_experiment
+
+
+def main(arguments: list[str]) -> None:
+    """Run `longwave import`."""
+    tyro.cli(import_, prog="longwave import", args=arguments)
+
+
+def import_(
+    file: tyro.conf.Positional[Path],
+    out: Path,
+    data: str | None = None,
+    data_dir: Path | None = None,
+    dt: Literal["exp", "softplus"] = "exp",
+    real: Literal["exp", "none", "relu", "sigmoid", "softplus"] = "exp",
+    decoder: Literal["mean", "last", "sequence"] = "mean",
+) -> None:
+    """Turn a checkpoint of the authors' code into a model of ours: language models, U-Nets, SaShiMi, stacks of S4.
+
+    Examples:
+        longwave import s4-wt103.pt --out runs/s4-wt103 --data wikitext103
+        longwave import sashimi_sc09.pt --out runs/sashimi-sc09 --data sc09-waveform
+        longwave import model.pt --out models/mine                                    (the model alone)
+
+    Every tensor of the file finds its place, or it is refused. Nothing in the file is run.
+
+    Args:
+        file: A state dict that torch.save wrote, with nothing but tensors in it.
+        out: The new folder to write.
+        data: What the model was trained on: the name of an experiment (longwave list), or a file of settings as
+            longwave show prints them. The folder is then a run, for longwave evaluate and longwave generate; else a
+            model, for longwave.load_model.
+        data_dir: Folder with the data sets; by default LONGWAVE_DATA or the user's cache.
+        dt: How dt stays positive, which a file of version 4 does not say; the published ones are exp.
+        real: The same of the real parts of Lambda; the published ones are exp.
+        decoder: What a plain stack of S4 puts out, which a file does not say: the mean over the steps, the last step,
+            or every step.
+    """
+    if not file.expanduser().is_file():
+        raise FileNotFoundError(f"{file}: there is no such file")
+    experiment = None if data is None else read_experiment(data)
+    from longwave.importing import import_checkpoint
+
+    made = import_checkpoint(
+        file.expanduser(), out.expanduser(), experiment, data_dir, dt=dt, real=real, decoder=decoder
+    )
+    for note in made.notes:
+        print(f"note: {note}")
+    print(f"version {made.version} of the authors' code: {made.config.label}, {made.parameters:,} parameters")
+    print(f"{'model' if experiment is None else 'run'}: {out}")

@@ -1,0 +1,113 @@
+"""Import a checkpoint of the authors' code, as a model on disk or as a run that can be scored and generate."""
+
+import dataclasses
+import os
+import platform
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from longwave.data import files
+from longwave.experiments import Experiment
+from longwave.layers.state_space import DtTransform
+from longwave.models import pretrained
+from longwave.models.authors import Converted, Output, RealTransform, convert
+from longwave.models.base import ModelConfig, Spec
+from longwave.models.foreign import read_tensors
+from longwave.tasks.base import Task
+from longwave.train.folder import RunFolder
+
+
+class Imported(NamedTuple):
+    """What was written."""
+
+    version: int  # of the authors' code
+    config: ModelConfig
+    parameters: int
+    notes: tuple[str, ...]  # on the data
+
+
+def import_checkpoint(
+    file: str | Path,
+    out: str | Path,
+    experiment: Experiment | None = None,
+    data_dir: str | Path | None = None,
+    *,
+    dt: DtTransform = "exp",
+    real: RealTransform = "exp",
+    decoder: Output = "mean",
+) -> Imported:
+    """Write the model of a file into the new folder `out`, which appears when all of it is written.
+
+    With an experiment, whose task the model has to fit, it is the folder of a run, for `longwave evaluate` and
+    `longwave generate`. The data is read if the task needs to know it: a vocabulary is that of a text.
+    """
+    out = Path(out)
+    check_new(out)
+    converted = convert(read_tensors(file), dt=dt, real=real, decoder=decoder)
+    data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
+    # All that can be refused is refused before anything is written.
+    task = None if experiment is None else _task(converted.config, experiment, data_dir)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f".{out.name}.{platform.node()}-{os.getpid()}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    try:
+        if experiment is None or task is None:
+            pretrained.write_model(converted.config, converted.weights, part)
+        else:
+            _write_run(part, converted, experiment, task, data_dir, Path(file).name)
+        os.rename(part, out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    files.sync_folder(out.parent)
+    parameters = sum(tensor.numel() for name, tensor in converted.weights.items() if ".running_" not in name)
+    return Imported(converted.version, converted.config, parameters, () if task is None else task.notes)
+
+
+def check_new(out: Path) -> None:
+    """Refuse a folder that has anything in it."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"out: {out} is there already; expected the name of a new folder")
+
+
+def _task(config: ModelConfig, experiment: Experiment, data_dir: Path | None) -> Task:
+    """The task of an experiment, with its data if there is no other way to know it; the model has to fit it."""
+    settings = experiment.task.with_absolute_paths()
+    task = settings.on_random_data(1) if settings.says_facts else settings.build(data_dir)
+    _check_task(config, task.spec, experiment)
+    return task
+
+
+def _check_task(config: ModelConfig, spec: Spec, experiment: Experiment) -> None:
+    """Refuse a task that the model does not fit."""
+    fitted = config.resolve(spec)
+    for name in ("vocabulary", "input_size", "output_size", "time_size", "horizon"):
+        found, expected = getattr(config, name, 0), getattr(fitted, name, 0)
+        if found != expected:
+            raise ValueError(
+                f"{name}: expected {expected:,}, as the data of {experiment.name} has, got a file with {found:,}; is "
+                "it the data that the model was trained on? Without --data the model alone is written"
+            )
+
+
+def _write_run(
+    folder: Path, converted: Converted, experiment: Experiment, task: Task, data_dir: Path | None, source: str
+) -> None:
+    """Write config.json, the best weights, and the files of the task."""
+    settings = experiment.task.with_absolute_paths()
+    # In float32: mixed precision is of training, and evaluation without a GPU would refuse it.
+    optim = dataclasses.replace(experiment.optim, precision="no")
+    own = dataclasses.replace(experiment, task=settings, model=converted.config, optim=optim)
+    run = RunFolder.create(folder, own, task, data_dir)
+    run.config = dataclasses.replace(run.config, task=_facts(task, settings.says_facts), imported=source)
+    run.write_config(task.artifacts())
+    pretrained.write_model(converted.config, converted.weights, folder / pretrained.BEST)
+
+
+def _facts(task: Task, is_random: bool) -> dict[str, Any]:
+    """What a run knows of its task; of random data, only what the settings say of all data."""
+    if not is_random:
+        return task.describe()
+    of_the_data = {"examples", "data", *task.fingerprint}
+    return {name: value for name, value in task.describe().items() if name not in of_the_data}

@@ -1,0 +1,89 @@
+"""Models that the authors of S4 trained with their own code, as models of ours: names, parameters and settings.
+
+The settings of a model are read from the names and shapes of its tensors. Every tensor has to find its place, or be
+known as a copy of another. `state_spaces.py` tells the versions of that code apart and maps the parameters of an S4
+layer; `layers.py` maps a residual layer and the ends of a model; `stack.py` and `unet.py` map the models (docs:
+import).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from longwave.layers.state_space import DtTransform
+from longwave.models import pretrained
+from longwave.models.authors.layers import Converted, Weights
+from longwave.models.authors.stack import Output, convert_stack
+from longwave.models.authors.state_spaces import RealTransform, Transforms
+from longwave.models.authors.tensors import Tensors
+from longwave.models.authors.unet import convert_unet
+from longwave.models.base import ModelConfig
+from longwave.models.foreign import read_tensors
+
+__all__ = ["Converted", "Output", "RealTransform", "convert", "from_authors"]
+
+
+def from_authors(
+    source: str | Path | Mapping[str, Tensor],
+    *,
+    dt: DtTransform = "exp",
+    real: RealTransform = "exp",
+    decoder: Output = "mean",
+) -> Any:
+    """The model, in evaluation, of a state dict or of the file that holds it; `convert` says what the keywords are."""
+    state = source if isinstance(source, Mapping) else read_tensors(source)
+    converted = convert(state, dt=dt, real=real, decoder=decoder)
+    model = converted.config.build()
+    model.load_state_dict(converted.weights)
+    return model.eval()
+
+
+def convert(
+    state: Mapping[str, Tensor], *, dt: DtTransform = "exp", real: RealTransform = "exp", decoder: Output = "mean"
+) -> Converted:
+    """Settings and weights of ours for a state dict of theirs: a language model, a U-Net, SaShiMi, or a plain stack.
+
+    What the tensors cannot say:
+
+    dt       how dt stays positive, in version 4: the exponential of its parameter, or its softplus
+    real     the same of -Re Lambda, in versions 3 and 4
+    decoder  what a plain stack of layers puts out: the mean over the steps, the last step, or every step
+    """
+    for name, value, kinds in (("dt", dt, DtTransform), ("real", real, RealTransform), ("decoder", decoder, Output)):
+        if value not in get_args(kinds):
+            raise ValueError(f"{name}: expected one of {', '.join(get_args(kinds))}, got {value!r}")
+    tensors = Tensors(state)
+    is_unet = tensors.has("model.c_layers.")
+    if not is_unet and not tensors.has("model.layers."):
+        raise ValueError(
+            "expected the names of the authors' models, model.layers.0 (language models, classifiers) or "
+            f"model.c_layers.0 (U-Nets, SaShiMi), got {tensors.some()}"
+        )
+    tensors.drop_copies("loss_val.", "loss.")
+    how = Transforms(dt, real)
+    converted = convert_unet(tensors, how) if is_unet else convert_stack(tensors, how, decoder)
+    if left := tensors.some():
+        raise ValueError(f"these tensors have no place in a {converted.config.kind} of ours: {left}")
+    # Copies, as safetensors refuses tensors that share memory, which those of a file may do.
+    weights = {name: tensor.to(torch.float32, copy=True).contiguous() for name, tensor in converted.weights.items()}
+    _check_fit(converted.config, weights)
+    return converted._replace(weights=weights)
+
+
+def _check_fit(config: ModelConfig, weights: Weights) -> None:
+    """Refuse weights that are not those of the model of the settings, name by name and shape by shape."""
+    with torch.device("meta"):
+        model = pretrained.build(config, "the tensors")
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise ValueError(
+                f"the tensors do not fit together: {name}: expected {expected.get(name, 'none')} in a {config.kind} of "
+                f"the sizes of the others, got {found.get(name, 'none')}"
+            )
+        if not weights[name].isfinite().all():
+            raise ValueError(f"{name}, of the file: expected finite numbers, got others among them")
