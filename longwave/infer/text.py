@@ -71,6 +71,9 @@ def _codec(folder: RunFolder) -> Codec:
     if settings.kind != "text":
         raise ValueError(f"{folder.path}: expected a run on text, got one of the kind {settings.kind}")
     codec: Codec = settings.codec(folder.path)
+    trained = folder.fact("vocabulary", int)
+    if codec.size != trained:
+        raise ValueError(f"{folder.path}: expected the vocabulary of training, of {trained} tokens, got {codec.size}")
     return codec
 
 

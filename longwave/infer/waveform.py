@@ -19,6 +19,7 @@ from longwave.data.quantize import ENCODINGS, SILENCE, scaled
 from longwave.infer.base import GENERATORS, Action, check_distinct
 from longwave.infer.generate import stream
 from longwave.infer.text import Sampling
+from longwave.settings import typed
 from longwave.train.folder import RunFolder
 
 Codes = NDArray[np.uint8]
@@ -37,7 +38,10 @@ class Sound:
         kind = folder.config.experiment.task.kind
         if kind != "waveform":
             raise ValueError(f"{folder.path}: expected a run on waveforms, got one of the kind {kind}")
-        return cls(folder.config.task["sampling_rate"], folder.config.task["encoding"])
+        return cls(
+            folder.fact("sampling_rate", lambda hertz: typed(hertz, int, "Hz")),
+            folder.fact("encoding", _known_encoding),
+        )
 
     def read(self, path: Path) -> Codes:
         """A recording as codes: one channel, at the sampling rate of training, scaled by its own range."""
@@ -51,6 +55,12 @@ class Sound:
     def decode(self, codes: NDArray[np.integer]) -> NDArray[np.float32]:
         """Samples of which 1 is full scale."""
         return ENCODINGS[self.encoding].decode(codes)
+
+
+def _known_encoding(name: Any) -> str:
+    if name not in ENCODINGS:
+        raise ValueError(f"{name!r:.80}, which is none of {', '.join(ENCODINGS)}")
+    return str(name)
 
 
 def continue_sound(

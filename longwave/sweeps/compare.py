@@ -53,15 +53,15 @@ def draw_comparison(runs: Sequence[Compared], path: str | Path) -> bool:
     curves = [curve for curve in curves if curve[0].metrics]
     if not curves:
         return False
-    logged = [line for run, *_ in curves for line in run.metrics]
-    shared = [name for name in logged[0] if all(name in line for line in logged)]
+    logged = [dict.fromkeys(name for line in run.metrics for name in line) for run, *_ in curves]
+    shared = [name for name in logged[0] if all(name in names for names in logged)]
     scores = [name for name in shared if name.startswith("valid_")]
 
     def panel(y: str, x: str, title: str, xlabel: str, scale: float = 1.0) -> Panel:
-        lines = [
-            Curve(run.name, [one[x] / scale for one in run.metrics], [one[y] for one in run.metrics], colour, style)
-            for run, colour, style in curves
-        ]
+        lines = []
+        for run, colour, style in curves:
+            points = [(one[x] / scale, one[y]) for one in run.metrics if x in one and y in one]
+            lines.append(Curve(run.name, [at for at, _ in points], [value for _, value in points], colour, style))
         return Panel(title, xlabel, y.removeprefix("valid_").replace("_", " "), lines)
 
     panels = [panel("loss", "epoch", "training, the batch before each validation", "epoch")]
