@@ -75,6 +75,7 @@ LAYOUTS = {
             Column("S4 here, %", model="S4"),
             Column("the paper's S4", "paper", "S4"),
             Column("class prior", model="class prior"),
+            Column("LSTM", model="LSTM"),
             *_named("epochs", "parameters", "run", model="S4"),
         ],
     ),

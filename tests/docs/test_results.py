@@ -89,12 +89,12 @@ def test_a_new_line_is_shown_in_every_table_that_it_belongs_to(folder):
 def test_a_reason_is_shown_until_there_is_a_measurement(folder):
     def row():
         table = results_tables.paper_table("tab:lra", results_data.Results(folder))
-        return next(line for line in table.splitlines() if line.startswith("| ListOps"))
+        return next(line for line in table.splitlines() if line.startswith("| Retrieval"))
 
     reasons = folder / "not_measured.csv"
-    reasons.write_text(reasons.read_text().replace("ids,reason\n", "ids,reason\nlra.listops,for no reason\n"))
+    reasons.write_text(reasons.read_text().replace("ids,reason\n", "ids,reason\nlra.retrieval,for no reason\n"))
     assert "not measured | for no reason" in row()
-    add(folder / "measured.csv", {**LINE, "id": "lra.listops", "table": "", "row": "ListOps"})
+    add(folder / "measured.csv", {**LINE, "id": "lra.retrieval", "table": "", "row": "Retrieval"})
     assert "99.71\u00a0±\u00a00.02" in row()
     assert "not" not in row()
 
