@@ -1,20 +1,16 @@
 """The spectrum of the kernel and the truncation of its output map, by the compiled library."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from longwave.ops.checks import readable
 from longwave.ops.cpu.library import Input, call, options, suffix
+from longwave.ssm.nodes import Nodes
 from longwave.ssm.spectrum import needs_float64
 
-Nodes = Literal["auto", "all", "few"]
-
-
-def _takes_few(nodes: Nodes, Lambda: Tensor, L: int) -> bool:
-    return nodes == "few" or (nodes == "auto" and L >= 2048)
+FEW_FROM = 8192  # the length from which few nodes are faster, and never slower where damping is light
 
 
 def spectrum(
@@ -29,9 +25,8 @@ def spectrum(
 ) -> Tensor:
     """K_hat (D, H, L//2+1, 2); see longwave.ssm.spectrum, and longwave.ssm.nodes for few nodes."""
     K_hat = C.new_empty(C.shape[0], C.shape[1], L // 2 + 1, 2)
-    few = _takes_few(nodes, Lambda, L)
-    wide = needs_float64(Lambda, dt)
-    _call_system("spectrum" + suffix(C), (Lambda, P, B, C, dt), L, (few, *options(vector_bytes)), (K_hat,), wide)
+    choice, wide = (_takes_few(nodes, L), *options(vector_bytes)), needs_float64(Lambda, dt)
+    _call_system("spectrum" + suffix(C), (Lambda, P, B, C, dt), L, choice, (K_hat,), wide)
     return K_hat
 
 
@@ -49,10 +44,9 @@ def spectrum_backward(
     """Gradients with respect to Lambda, P, B, C and dt."""
     inputs = (Lambda, P, B, C, dt)
     out = [t.new_empty(t.shape, dtype=torch.float64) for t in inputs]
-    wide = needs_float64(Lambda, dt)
+    choice, wide = (_takes_few(nodes, L), *options(vector_bytes)), needs_float64(Lambda, dt)
     grad = readable("grad", grad, C.dtype, (*C.shape[:2], L // 2 + 1, 2))
-    few = _takes_few(nodes, Lambda, L)
-    _call_system("spectrum_backward" + suffix(C), inputs, L, (few, *options(vector_bytes)), (grad, *out), wide)
+    _call_system("spectrum_backward" + suffix(C), inputs, L, choice, (grad, *out), wide)
     return [t.to(C.dtype) for t in out]
 
 
@@ -72,6 +66,10 @@ def truncate_backward(
     grad = readable("grad", grad.double(), torch.float64, C.shape)
     _call_system("truncate_backward", inputs, L, options(vector_bytes), (grad, *out))
     return [t.to(C.dtype) for t in out]
+
+
+def _takes_few(nodes: Nodes, L: int) -> bool:
+    return nodes == "few" or (nodes == "auto" and L >= FEW_FROM)
 
 
 def _call_system(
