@@ -94,7 +94,7 @@ def divide(system: Feature, L: int, dtype: torch.dtype) -> list[Block]:
     if not _is_coupled(system):
         return [Block(0, count, is_smooth=False)]
     # A point in float64 costs as much as two nodes in float32: smaller blocks would not pay.
-    smallest = 64 if dtype == torch.float64 or bool(needs_float64(system.Lambda, system.dt)) else 128
+    smallest = 64 if dtype == torch.float64 or bool(needs_float64(system.Lambda, system.dt)) else 96
     found: list[Block] = []
     begin, size, stretch = 0, smallest, STRETCH
     while begin < count:
@@ -164,7 +164,8 @@ def _try(system: Feature, block: Block, L: int, precision: Precision) -> tuple[b
     ideal = _distance(precision.tolerance ** (-1 / (precision.wanted - 1)))
     if needed <= precision.wanted:
         return True, block.size * min(4.0, _distance(precision.tolerance ** (-1 / max(needed, 4))) / ideal)
-    tail = float((coefficients / largest)[..., precision.wanted :].nan_to_num(1).max())
+    relative = coefficients / largest.clamp(min=torch.finfo(largest.dtype).tiny)
+    tail = float(relative[..., precision.wanted :].nan_to_num(1).max())
     return False, block.size * min(0.5, max(0.0, _distance(tail ** (-1 / precision.wanted)) / ideal))
 
 
