@@ -1,6 +1,7 @@
 """The spectrum from few nodes is the spectrum from all of them: values and gradients, by every backend.
 
-Errors are those of each feature, relative to its own largest number.
+Errors are those of each feature, relative to its own largest number. Those of dt, of which a feature has one gradient, are
+relative to the largest of all features: a sum of both signs may happen to be small.
 """
 
 from pathlib import Path
@@ -16,7 +17,7 @@ from longwave.ops.cpu import spectrum
 from longwave.ssm import nodes
 
 TRAINED = Path(__file__).parent.parent / "models" / "smnist"
-FEATURE_AXES = (1, 0, 1, 0, 1, 0)  # of K_hat and of the gradients of Lambda, P, B, C and dt
+FEATURE_AXES = (1, 0, 1, 0, 1, None)  # of K_hat and of the gradients of Lambda, P, B, C and dt
 
 
 def pairs(system, dtype=torch.float64):
@@ -39,10 +40,12 @@ def errors(values, truth):
     found = []
     for value, true, axis in zip(values, truth, FEATURE_AXES, strict=True):
         assert torch.isfinite(value).all()
-        rows = [t.double().movedim(axis, 0).reshape(t.shape[axis], -1) for t in (value, true)]
         if true.numel():
-            scale = rows[1].abs().amax(1).clamp(min=torch.finfo(torch.float64).tiny)
-            found.append(((rows[0] - rows[1]).abs().amax(1) / scale).max().item())
+            value, true = (
+                t.double().unsqueeze(0) if axis is None else t.double().movedim(axis, 0) for t in (value, true)
+            )
+            scale = true.flatten(1).abs().amax(1).clamp(min=torch.finfo(torch.float64).tiny)
+            found.append(((value - true).flatten(1).abs().amax(1) / scale).max().item())
     return found
 
 
@@ -93,12 +96,12 @@ def test_compiled_few_nodes_equal_all_in_float64(native, init, L):
 @pytest.mark.parametrize("init", BOUNDS)
 @pytest.mark.parametrize("L", [8192, 16383])
 def test_compiled_few_nodes_equal_all_in_float32(native, init, L):
-    """As close as the direct sum in float32; the gradient of dt is a sum of both signs, and may happen to be small."""
+    """Within the bounds of the direct sum (test_accuracy.py)."""
     inputs = pairs(hippo_system(init, 64, log_uniform(4, seed=L)), torch.float32)
     value, *gradients, dt = few_against_all(inputs, L)
     assert value < 1e-5
     assert max(gradients) < 2e-5
-    assert dt < 1e-3
+    assert dt < 5e-5
 
 
 @pytest.mark.parametrize("maps", [1, 2])
@@ -132,7 +135,7 @@ def test_a_trained_model_needs_few_nodes_and_keeps_its_kernels_and_gradients(nat
         value, *gradients, dt_error = few_against_all(inputs, L)
         assert value < 1e-5
         assert max(gradients) < 2e-5
-        assert dt_error < 1e-3
+        assert dt_error < 5e-5
 
 
 # What is divided how
