@@ -1,7 +1,7 @@
 """The spectrum from few nodes is the spectrum from all of them: values and gradients, by every backend.
 
-Errors are those of each feature, relative to its own largest number. Those of dt, of which a feature has one gradient, are
-relative to the largest of all features: a sum of both signs may happen to be small.
+Errors are those of each feature, relative to its own largest number. Those of dt, of which a feature has one gradient,
+are relative to the largest of all features: a sum of both signs may happen to be small.
 """
 
 from pathlib import Path
@@ -126,16 +126,16 @@ def test_every_vector_width_interpolates_alike(compiled, dtype, vector_bytes):
     assert max(errors([values, *gradients], truth)) < (2e-5 if dtype == torch.float32 else 2e-7)
 
 
-def test_a_trained_model_needs_few_nodes_and_keeps_its_kernels_and_gradients(native):
+def test_the_kernels_of_a_trained_model_need_few_nodes_and_are_as_exact_as_from_all(native):
     model, L = SequenceModel.from_pretrained(TRAINED), 16384
     for layer in (module for module in model.modules() if isinstance(module, S4)):
         Lambda, P, B, C, _, dt = (t.detach() for t in layer.ssm())
         inputs = *(torch.view_as_real(t.resolve_conj()) for t in (Lambda, P, B, C[None])), dt
-        assert evaluated(nodes.divide(nodes.feature(*inputs, 0), L, dt.dtype)) < 0.25 * (L // 2 + 1)
-        value, *gradients, dt_error = few_against_all(inputs, L)
-        assert value < 1e-5
-        assert max(gradients) < 2e-5
-        assert dt_error < 5e-5
+        assert evaluated(nodes.divide(nodes.feature(*inputs, 0), L, dt.dtype)) < 0.5 * (L // 2 + 1)
+        truth = all_and_gradients([t.double() for t in inputs], L, "all")
+        few, every = (errors(all_and_gradients(inputs, L, choice), truth) for choice in ("few", "all"))
+        # Where nodes are evaluated one by one they are the same; elsewhere few are closer, but for rounding.
+        assert all(one < 1.5 * other + 1e-6 for one, other in zip(few, every, strict=True))
 
 
 # What is divided how
