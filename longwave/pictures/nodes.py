@@ -52,8 +52,8 @@ def _system(init: str, d_state: int, length: int, dt: float, seed: int) -> Featu
     step = torch.tensor([dt], dtype=torch.float64)
     Lambda, P, B = Lambda[None], P[:, None], B[None]
     C_tilde = truncated_output_map(Lambda, P, C, step, length)[None]
-    pairs = [torch.view_as_real(t.contiguous()) for t in (Lambda, P, B, C_tilde)]
-    return Feature(*pairs, dt=step)
+    Lambda, P, B, C_tilde = (torch.view_as_real(t.contiguous()) for t in (Lambda, P, B, C_tilde))
+    return Feature(Lambda, P, B, C_tilde, step)
 
 
 def _size(system: Feature, k: torch.Tensor, length: int) -> torch.Tensor:
