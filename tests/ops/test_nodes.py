@@ -130,7 +130,7 @@ def test_the_kernels_of_a_trained_model_need_few_nodes_and_are_as_exact_as_from_
     model, L = SequenceModel.from_pretrained(TRAINED), 16384
     for layer in (module for module in model.modules() if isinstance(module, S4)):
         Lambda, P, B, C, _, dt = (t.detach() for t in layer.ssm())
-        inputs = *(torch.view_as_real(t.resolve_conj()) for t in (Lambda, P, B, C[None])), dt
+        inputs = *(torch.view_as_real(t.resolve_conj())[..., :8, :, :] for t in (Lambda, P, B, C[None])), dt[:8]
         assert evaluated(nodes.divide(nodes.feature(*inputs, 0), L, dt.dtype)) < 0.25 * (L // 2 + 1)
         truth = all_and_gradients([t.double() for t in inputs], L, "all")
         few, every = (errors(all_and_gradients(inputs, L, choice), truth) for choice in ("few", "all"))
@@ -143,7 +143,7 @@ def test_the_kernels_of_a_trained_model_need_few_nodes_and_are_as_exact_as_from_
 
 def test_features_are_divided_each_for_itself(backend):
     """Those of a call give what each of them gives alone."""
-    inputs, L = pairs(hippo_system("legs", 8, [0.0013, 0.011, 0.097])), 4096
+    inputs, L = pairs(hippo_system("legs", 8, [0.0013, 0.011, 0.097])), 2048
     assert len({tuple(blocks) for blocks in divisions(inputs, L, torch.float64)}) == 3
     together = ops.spectrum(*inputs, L, "few")
     for h in range(3):
