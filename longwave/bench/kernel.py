@@ -1,7 +1,11 @@
-"""The kernel alone, S4's and S4D's: the compiled backend, the reference backend and a plain FFT convolution."""
+"""The kernel alone, S4's and S4D's: the compiled backend, the reference backend and a plain FFT convolution.
+
+And the two ways of the compiled backend, from all nodes and from few: over the length, over the state and over systems.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,10 +16,19 @@ from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.measure import best_times, growth_of, in_fresh_process, machine
 from longwave.bench.tables import Table, milliseconds
 from longwave.ssm import dplr
+from longwave.ssm.nodes import Nodes
 
 H, N = 256, 64
 LENGTHS = (1024, 4096, 16384)
 QUICK_LENGTHS = (1024, 4096)
+
+# All nodes and few: with fewer features, so that a million steps fit into memory.
+NODES_H = 64
+NODES_LENGTHS = (1024, 4096, 8192, 16384, 65536, 262144, 1 << 20)
+NODES_STATES = (4, 16, 256, 1024)
+STATES_LENGTH, SYSTEMS_LENGTH = 65536, 16384
+LITTLE = 0.01  # of the damping of LegS, and of its low-rank part
+QUICK_CASES: tuple[dict[str, Any], ...] = ({"L": 4096}, {"L": 16384})
 
 
 @BENCHES.register("kernel")
@@ -38,7 +51,12 @@ class KernelBench(Bench):
                 progress(f"memory at length {L:,}")
                 rows[-1]["memory_bytes"] = in_fresh_process(memory, L=L, compiled=compiled)
                 rows[-1]["memory_over_H_L_4"] = rows[-1]["memory_bytes"] / (H * L * 4)
-        return {"bench": "kernel", "H": H, "N": N, "init": "legs", "machine": machine(), "rows": rows}
+        nodes = []
+        for case in (QUICK_CASES if self.quick else node_cases()) if compiled else ():
+            progress("all nodes and few: " + ", ".join(f"{name} {value}" for name, value in case.items()))
+            nodes.append(in_fresh_process(time_nodes, compiled=compiled, **case))
+        result = {"bench": "kernel", "H": H, "N": N, "init": "legs", "machine": machine(), "rows": rows}
+        return result | {"nodes": nodes, "nodes_H": NODES_H}
 
     def tables(self, result: Result) -> list[Table]:
         """One row for each length."""
@@ -55,8 +73,58 @@ class KernelBench(Bench):
         title = f"Kernel, forward + backward: {result['H']} features, N = {result['N']}, LegS"
         columns = ("length", "compiled", "reference", "FFT convolution")
         return [
-            Table(title, (*columns, "reference / compiled", "compiled / convolution", "memory", "S4D, compiled"), rows)
+            Table(title, (*columns, "reference / compiled", "compiled / convolution", "memory", "S4D, compiled"), rows),
+            *([nodes_table(result)] if result["nodes"] else []),
         ]
+
+
+def nodes_table(result: Result) -> Table:
+    """From all nodes and from few: the spectrum, and the kernel with its inverse FFT."""
+    rows = []
+    for row in result["nodes"]:
+        seconds, cells = row["seconds"], [row["system"], f"{row['L']:,}", f"{row['N']:,}"]
+        for part in ("spectrum", "kernel"):
+            every, few = seconds[f"{part}, all"], seconds[f"{part}, few"]
+            cells += [milliseconds(every), milliseconds(few), f"{few / every:.2f}"]
+        rows.append(cells)
+    title = f"From all nodes and from few, forward + backward: {result['nodes_H']} features"
+    columns = ("spectrum, all", "few", "few / all", "kernel, all", "kernel, few", "kernel, few / all")
+    return Table(title, ("system", "length", "N", *columns), rows, text=("system",), sections="system")
+
+
+def node_cases() -> list[dict[str, Any]]:
+    """Growth with the length and with the state, and other systems at one length."""
+    cases: list[dict[str, Any]] = [{"L": L} for L in NODES_LENGTHS]
+    cases += [{"L": STATES_LENGTH, "states": states} for states in NODES_STATES]
+    cases += [{"L": SYSTEMS_LENGTH, "init": init} for init in ("legt", "lagt", "fout")]
+    return [*cases, *({"L": L, "damping": LITTLE} for L in (8192, SYSTEMS_LENGTH))]
+
+
+def time_nodes(
+    L: int, compiled: str, states: int | None = None, init: str = "legs", damping: float = 1.0
+) -> dict[str, Any]:
+    """Seconds of the spectrum and of the kernel, from all nodes and from few."""
+    states = N if states is None else states
+    parameters, dt = system(NODES_H, states, init, damping)
+    grad = torch.randn(1, NODES_H, L // 2 + 1, 2)
+    functions = ops.BACKENDS[compiled].functions
+    Lambda, P, B, C, dt_leaf = leaves = [t.clone().requires_grad_() for t in (*parameters, dt)]
+    view = torch.view_as_complex
+    grad_K = torch.randn(NODES_H, L)
+
+    def spectrum(nodes: Nodes) -> None:
+        functions["spectrum"](*parameters, dt, L, nodes)
+        functions["spectrum_backward"](grad, *parameters, dt, L, nodes)
+
+    def kernel(nodes: Nodes) -> None:
+        K = ops.dplr_kernel(view(Lambda), view(P), view(B), view(C[0]), dt_leaf, L, C_is_truncated=True, nodes=nodes)
+        torch.autograd.grad(K, leaves, grad_K)
+
+    ways: tuple[Nodes, ...] = ("all", "few")
+    measured = {f"{f.__name__}, {way}": partial(f, way) for f in (spectrum, kernel) for way in ways}
+    seconds = best_times(measured, repeats=1 if L * states > 1 << 24 else 3)
+    name = init if damping == 1 else f"{init}, {damping:g} of its damping"
+    return {"system": name, "L": L, "N": states, "seconds": seconds}
 
 
 def time_row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
@@ -77,17 +145,8 @@ def time_row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
 
 def kernel_pass(backend: str, L: int) -> Callable[[], object]:
     """Forward and backward of the spectrum of H kernels, LegS, by one backend."""
-    generator = torch.Generator().manual_seed(0)
-    Lambda, P, B, _ = dplr("legs", N)
-    C = torch.randn(1, H, N // 2, dtype=torch.complex64, generator=generator)
-    dt = torch.exp(torch.rand(H, generator=generator) * 4.6 - 6.9)
-    parameters = [
-        _pairs(Lambda.expand(H, -1)),
-        _pairs(P.unsqueeze(1).expand(-1, H, -1)),
-        _pairs(B.expand(H, -1)),
-        _pairs(C),
-    ]
-    grad = torch.randn(1, H, L // 2 + 1, 2, generator=generator)
+    parameters, dt = system(H, N, "legs")
+    grad = torch.randn(1, H, L // 2 + 1, 2, generator=torch.Generator().manual_seed(0))
     functions = ops.BACKENDS[backend].functions
 
     def both() -> None:
@@ -95,6 +154,17 @@ def kernel_pass(backend: str, L: int) -> Callable[[], object]:
         functions["spectrum_backward"](grad, *parameters, dt, L)
 
     return both
+
+
+def system(features: int, states: int, init: str, damping: float = 1.0) -> tuple[list[Tensor], Tensor]:
+    """Lambda, P, B and C of some features as real pairs, and dt; with a share of the damping, if that is not 1."""
+    generator = torch.Generator().manual_seed(0)
+    Lambda, P, B, _ = dplr(init, states)
+    Lambda, P = torch.complex(Lambda.real * damping, Lambda.imag), P * damping
+    C = torch.randn(1, features, states // 2, dtype=torch.complex64, generator=generator)
+    dt = torch.exp(torch.rand(features, generator=generator) * 4.6 - 6.9)
+    wide = (Lambda.expand(features, -1), P.unsqueeze(1).expand(-1, features, -1), B.expand(features, -1), C)
+    return [_pairs(t) for t in wide], dt
 
 
 def diagonal_pass(backend: str, L: int) -> Callable[[], object]:

@@ -9,7 +9,7 @@ def main(arguments: list[str]) -> None:
     """Run `longwave plot ...`."""
     from longwave.cli._group import run_group
 
-    run_group("plot", "Draw pictures.", {"init": plot_init, "basis": plot_basis}, arguments)
+    run_group("plot", "Draw pictures.", {"init": plot_init, "basis": plot_basis, "nodes": plot_nodes}, arguments)
 
 
 def plot_init(
@@ -61,4 +61,33 @@ def plot_basis(init: str = "legs", d_state: int = 64, longest: float = 3.0, out:
 
     torch.manual_seed(0)  # for the one that is random
     draw_basis(init, d_state, out, longest)
+    print(out)
+
+
+def plot_nodes(
+    init: str = "legs",
+    d_state: int = 64,
+    length: int = 16384,
+    dt: tuple[float, ...] = (0.001, 0.01, 0.1),
+    seed: int = 0,
+    out: Path = Path("nodes.png"),
+) -> None:
+    """Draw the spectrum of long kernels and the few points that it is interpolated from.
+
+    Example: longwave plot nodes --dt 0.003 0.03 --out nodes.png
+
+    Args:
+        init: Initialisation: legs, legt, lagt, fout or random-nplr.
+        d_state: States of the system.
+        length: Length of the kernels.
+        dt: Step sizes, one panel each.
+        seed: Seed of the output map.
+        out: The picture to write; the suffix of its name decides the format.
+    """
+    import torch
+
+    from longwave.pictures.nodes import draw_nodes
+
+    torch.manual_seed(0)  # for the one that is random
+    draw_nodes(init, d_state, length, dt, out, seed)
     print(out)

@@ -37,6 +37,7 @@ from longwave.ops.checks import check_devices, check_gated_mix
 from longwave.ops.memory import keep_memory
 from longwave.ops.weights import Affine, BlockWeights
 from longwave.ssm import DiscreteDPLR
+from longwave.ssm.nodes import Nodes
 
 __all__ = [
     "BACKENDS",
@@ -75,16 +76,18 @@ def dplr_kernel(
     *,
     C_is_truncated: bool = False,
     Q: Tensor | None = None,
+    nodes: Nodes = "auto",
 ) -> Tensor:
     """K (H, L) of a DPLR system by Algorithm 1, in O(H (M + L)) memory; see longwave.ssm.dplr_kernel.
 
     All but dt are complex: Lambda, B (H, M), P (r, H, M), C (H, M), or (2, H, M) for two kernels (2, H, L). With `Q`,
-    for A = Lambda - P Q^*, it is longwave.ssm's function itself, in plain torch and O(H M L) memory.
+    for A = Lambda - P Q^*, it is longwave.ssm's function itself, in plain torch and O(H M L) memory. `nodes` is that of
+    `spectrum`.
     """
     if Q is not None:
         return ssm.dplr_kernel(Lambda, P, B, C, dt, L, C_is_truncated=C_is_truncated, Q=Q)
     C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L)
-    K_hat = spectrum(_pairs(Lambda), _pairs(P), _pairs(B), _maps(C), dt, L)
+    K_hat = spectrum(_pairs(Lambda), _pairs(P), _pairs(B), _maps(C), dt, L, nodes)
     K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
     return K if C.ndim == 3 else K.squeeze(0)
 
@@ -110,9 +113,15 @@ def fft_conv(u: Tensor, K: Tensor, K_back: Tensor | None = None, D: Tensor | Non
     return convolve(u, K.unsqueeze(0) if K_back is None else torch.stack((K, K_back)), D)
 
 
-def spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C_tilde: Tensor, dt: Tensor, L: int) -> Tensor:
-    """The spectrum K_hat of the length-L kernel whose truncated output map is C_tilde; differentiable."""
-    K_hat: Tensor = torch.ops.longwave.spectrum(Lambda, P, B, C_tilde, dt, L)
+def spectrum(
+    Lambda: Tensor, P: Tensor, B: Tensor, C_tilde: Tensor, dt: Tensor, L: int, nodes: Nodes = "auto"
+) -> Tensor:
+    """The spectrum K_hat of the length-L kernel whose truncated output map is C_tilde; differentiable.
+
+    With `nodes` "all" every node is evaluated, with "few" the smooth parts are interpolated (docs/kernel.md); "auto" is
+    the faster of the two at this length.
+    """
+    K_hat: Tensor = torch.ops.longwave.spectrum(Lambda, P, B, C_tilde, dt, L, nodes)
     return K_hat
 
 

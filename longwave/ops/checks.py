@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from longwave.ssm.diagonal import Rule
+from longwave.ssm.nodes import Nodes
 
 _STRIDED = torch.strided
 
@@ -95,6 +96,12 @@ def check_system(
     if r > 2 or D not in (1, 2):
         raise ValueError(f"expected P of rank 0, 1 or 2 and 1 or 2 output maps, got rank {r} and {D} maps")
     _check_sizes(Lambda, L)
+
+
+def check_nodes(nodes: str) -> None:
+    """Refuse an unknown choice of nodes."""
+    if nodes not in get_args(Nodes):
+        raise ValueError(f"nodes: expected one of {', '.join(get_args(Nodes))}, got {nodes!r}")
 
 
 def check_diagonal(

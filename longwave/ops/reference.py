@@ -5,6 +5,7 @@ that of the convolution; the spectrum's computes each block of nodes again, so t
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,16 +16,26 @@ from longwave.ops.checks import has_values
 from longwave.ssm.algebra import truncate
 from longwave.ssm.conv import convolve, fft_length, kernel_spectrum
 from longwave.ssm.diagonal import Rule, power_sum
-from longwave.ssm.spectrum import blocks, nodes, spectrum, spectrum_block, widen
+from longwave.ssm.nodes import Nodes, spectrum_from_few
+from longwave.ssm.spectrum import blocks, spectrum_block, widen
+from longwave.ssm.spectrum import nodes as all_nodes
+from longwave.ssm.spectrum import spectrum as spectrum_from_all
+
+
+def spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, nodes: Nodes = "auto") -> Tensor:
+    """K_hat (D, H, L//2+1, 2), from all nodes unless few are asked for: the search is slow in plain torch."""
+    return (spectrum_from_few if nodes == "few" else spectrum_from_all)(Lambda, P, B, C, dt, L)
 
 
 def spectrum_backward(
-    grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int
+    grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, nodes: Nodes = "auto"
 ) -> list[Tensor]:
     """Gradients with respect to Lambda, P, B, C and dt, each block of nodes computed again."""
+    if nodes == "few":
+        return _pull_back(partial(spectrum_from_few, L=L), [Lambda, P, B, C, dt], grad)
     dtype = Lambda.dtype
     parameters = [p.detach() for p in widen(Lambda, P, B, C, dt)]
-    sigma, kappa = nodes(L, parameters[0])
+    sigma, kappa = all_nodes(L, parameters[0])
     total = [torch.zeros_like(p) for p in parameters]
     for k in blocks(Lambda, L):
 

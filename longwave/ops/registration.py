@@ -17,6 +17,7 @@ from longwave.ops.checks import (
     check_gate,
     check_gated_mix,
     check_mix,
+    check_nodes,
     check_system,
     resolved,
 )
@@ -33,17 +34,20 @@ def _resolved(*tensors: Tensor) -> list[Tensor]:
 
 
 @torch.library.custom_op("longwave::spectrum", mutates_args=())
-def _spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
+def _spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, nodes: str = "auto") -> Tensor:
     check_system(Lambda, P, C, dt, L, B)
-    return _plain(function("spectrum", Lambda)(*_resolved(Lambda, P, B, C, dt), L))
+    check_nodes(nodes)
+    return _plain(function("spectrum", Lambda)(*_resolved(Lambda, P, B, C, dt), L, nodes))
 
 
 @torch.library.custom_op("longwave::spectrum_backward", mutates_args=())
 def _spectrum_backward(
-    grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int
+    grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, nodes: str = "auto"
 ) -> list[Tensor]:
     check_system(Lambda, P, C, dt, L, B, grad)
-    return [_plain(t) for t in function("spectrum_backward", Lambda)(*_resolved(grad, Lambda, P, B, C, dt), L)]
+    check_nodes(nodes)
+    gradients = function("spectrum_backward", Lambda)(*_resolved(grad, Lambda, P, B, C, dt), L, nodes)
+    return [_plain(t) for t in gradients]
 
 
 @torch.library.custom_op("longwave::truncate", mutates_args=())
@@ -143,14 +147,18 @@ def _like(*tensors: Tensor) -> list[Tensor]:
 
 
 @_spectrum.register_fake
-def _(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
+def _(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, nodes: str = "auto") -> Tensor:
     check_system(Lambda, P, C, dt, L, B)
+    check_nodes(nodes)
     return C.new_empty(C.shape[0], C.shape[1], L // 2 + 1, 2)
 
 
 @_spectrum_backward.register_fake
-def _(grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int) -> list[Tensor]:
+def _(
+    grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, nodes: str = "auto"
+) -> list[Tensor]:
     check_system(Lambda, P, C, dt, L, B, grad)
+    check_nodes(nodes)
     return _like(Lambda, P, B, C, dt)
 
 
@@ -245,8 +253,13 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(*tensors)
 
 
+def _save_spectrum(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *tensors, ctx.L, ctx.nodes = inputs
+    ctx.save_for_backward(*tensors)
+
+
 def _spectrum_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    return (*torch.ops.longwave.spectrum_backward(grad, *ctx.saved_tensors, ctx.L), None)
+    return (*torch.ops.longwave.spectrum_backward(grad, *ctx.saved_tensors, ctx.L, ctx.nodes), None, None)
 
 
 def _truncate_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -302,6 +315,6 @@ _mix.register_autograd(_mix_gradients, setup_context=_save_mix)
 _gated_mix.register_autograd(_gated_mix_gradients, setup_context=_save_gate)
 _gate.register_autograd(_gate_gradients, setup_context=_save_gate)
 _convolve.register_autograd(_convolve_gradients, setup_context=_save_signal)
-_spectrum.register_autograd(_spectrum_gradients, setup_context=_save)
+_spectrum.register_autograd(_spectrum_gradients, setup_context=_save_spectrum)
 _truncate.register_autograd(_truncate_gradients, setup_context=_save)
 _power_sum.register_autograd(_power_sum_gradients, setup_context=_save_diagonal)

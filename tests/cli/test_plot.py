@@ -24,5 +24,13 @@ def test_what_an_initialisation_remembers_is_drawn(init, capsys):
     assert Path("basis.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_points_of_a_spectrum_are_drawn(capsys):
+    """Blocks, and where an undamped system begins, nodes one by one."""
+    arguments = ("--init", "legt", "--d-state", "4", "--length", "700", "--dt", "0.02", "0.3", "--out", "nodes.png")
+    assert call("plot", "nodes", *arguments) == 0
+    assert capsys.readouterr().out == "nodes.png\n"
+    assert Path("nodes.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_diagonal_initialisation_is_drawn_as_s4d():
     assert call("plot", "init", "--init", "s4d-inv", "--d-model", "3", "--d-state", "8", "--length", "32") == 0

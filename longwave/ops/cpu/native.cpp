@@ -105,6 +105,7 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 namespace plain {
 #define LONGWAVE_VECTOR_BYTES 16
 #include "native_spectrum.inc"
+#include "native_nodes.inc"
 #include "native_truncate.inc"
 #include "native_powers.inc"
 #include "native_conv.inc"
@@ -121,6 +122,7 @@ LONGWAVE_TARGET_BEGIN("clang attribute push(__attribute__((target(\"avx2,fma\"))
 namespace avx2 {
 #define LONGWAVE_VECTOR_BYTES 32
 #include "native_spectrum.inc"
+#include "native_nodes.inc"
 #include "native_truncate.inc"
 #include "native_powers.inc"
 #include "native_conv.inc"
@@ -138,6 +140,7 @@ LONGWAVE_TARGET_BEGIN(
 namespace avx512 {
 #define LONGWAVE_VECTOR_BYTES 64
 #include "native_spectrum.inc"
+#include "native_nodes.inc"
 #include "native_truncate.inc"
 #include "native_powers.inc"
 #include "native_conv.inc"
@@ -190,7 +193,7 @@ int choose_vector_bytes(int requested) {
 }  // namespace
 
 // Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
-LONGWAVE_API int longwave_abi() { return 8; }
+LONGWAVE_API int longwave_abi() { return 9; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
@@ -269,17 +272,17 @@ LONGWAVE_API int longwave_gate_backward(int64_t rows, int64_t H, int64_t parts, 
 #define LONGWAVE_INSTANCE(T, suffix)                                                                               \
     LONGWAVE_API int longwave_spectrum_##suffix(int64_t H, int64_t M, int64_t L, int64_t D, int64_t r,             \
                                                 const complex *Lambda, const complex *P, const complex *B,         \
-                                                const complex *C, const double *dt, const uint8_t *wide,           \
+                                                const complex *C, const double *dt, const uint8_t *wide, int few,  \
                                                 int threads, int vector_bytes, T *K_hat) {                         \
         const System s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                         \
-        LONGWAVE_DISPATCH(vector_bytes, spectrum<T>(s, K_hat))                                                     \
+        LONGWAVE_DISPATCH(vector_bytes, spectrum<T>(s, few != 0, K_hat))                                           \
     }                                                                                                              \
     LONGWAVE_API int longwave_spectrum_backward_##suffix(                                                          \
         int64_t H, int64_t M, int64_t L, int64_t D, int64_t r, const complex *Lambda, const complex *P,            \
-        const complex *B, const complex *C, const double *dt, const uint8_t *wide, int threads, int vector_bytes,  \
-        const T *grad, complex *dLambda, complex *dP, complex *dB, complex *dC, double *ddt) {                     \
+        const complex *B, const complex *C, const double *dt, const uint8_t *wide, int few, int threads,           \
+        int vector_bytes, const T *grad, complex *dLambda, complex *dP, complex *dB, complex *dC, double *ddt) {   \
         const System s{H, M, L, D, r, Lambda, P, B, C, dt, wide, threads};                                         \
-        LONGWAVE_DISPATCH(vector_bytes, spectrum_backward<T>(s, grad, dLambda, dP, dB, dC, ddt))                   \
+        LONGWAVE_DISPATCH(vector_bytes, spectrum_backward<T>(s, few != 0, grad, dLambda, dP, dB, dC, ddt))         \
     }                                                                                                              \
     LONGWAVE_API int longwave_power_sum_##suffix(int64_t H, int64_t M, int64_t L, int64_t D, const complex *Lambda, \
                                                  const complex *B, const complex *C, const double *dt, int hold,   \
