@@ -72,7 +72,7 @@ class DiagonalPowers(Powers):
 
     def move_rows(self, rows: Float[Tensor, "H rows N"], j: int) -> Float[Tensor, "H rows N"]:
         """C A_bar^m for m = 2^j and each of the output maps C in `rows`."""
-        return self._moved(rows, self[j].conj())  # a row holds 2 conj(C), re and im
+        return self._moved(rows, self[j].conj_physical())  # a row holds 2 conj(C), re and im
 
     def _moved(self, x: Tensor, E: Tensor) -> Tensor:
         z = as_complex(x.unflatten(-1, (-1, 2)))

@@ -22,13 +22,14 @@ SHORTEST, LONGEST = 64, 512  # blocks
 def block_size(batch: int, L: int, N: int, rank: int) -> int:
     """T, the steps of a block: a power of two that balances the powers against the moves from block to block.
 
-    For short signals it is longer than they are: their steps are fewer than what a power of A_bar costs.
+    For short signals it is longer than they are: their steps are fewer than what a power of A_bar costs. Of long ones
+    it is an eighth at most, because up to T - 1 steps remain after the last whole block, and go one by one.
     """
     if batch * L <= 16 * N and L <= LONGEST // 2:
         return max(SHORTEST, 1 << L.bit_length())
-    T = SHORTEST
+    T, most = SHORTEST, min(LONGEST, L // 8)
     # T to 2 T saves batch L / (2 T) moves of N^2 and costs a squaring, N^3; about four of each, gradients included.
-    while rank and T < LONGEST and batch * L > 4 * N * T:
+    while rank and T < most and batch * L > 4 * N * T:
         T *= 2
     return T
 
