@@ -29,7 +29,7 @@ def block_size(batch: int, L: int, N: int, rank: int) -> int:
         return max(SHORTEST, 1 << L.bit_length())
     T, most = SHORTEST, min(LONGEST, L // 8)
     # T to 2 T saves batch L / (2 T) moves of N^2 and costs a squaring, N^3; about four of each, gradients included.
-    while rank and T < most and batch * L > 4 * N * T:
+    while rank and most > T and batch * L > 4 * N * T:
         T *= 2
     return T
 
