@@ -226,7 +226,7 @@ class StateSpaces(nn.Module):
             K, K_back = K if self.bidirectional else (K, None)
             y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
             if not self.bidirectional and (state is not None or need_state):
-                state = None if state is None else state.to(self._dtype.to_complex())
+                state = None if state is None else state.to(complex_dtype(self._dtype))
                 if constants is None:
                     T = block_size(batch, L, self.d_state, self._rank)
                     chunks = self._chunks(T, L, rate, from_state=state is not None, need_state=need_state)
@@ -284,7 +284,7 @@ class StateSpaces(nn.Module):
         if state is not None:
             self.check_state(state, batch)
         lengths = None if lengths is None else check_lengths(lengths, u)
-        count, dtype = L // every, self._dtype.to_complex()
+        count, dtype = L // every, complex_dtype(self._dtype)
         needed = batch * count * self.d_model * self.d_state // 2 * dtype.itemsize
         if needed > limit:
             shape = (batch, count, self.d_model, self.d_state // 2)
@@ -397,7 +397,12 @@ def widened(dtype: torch.dtype | None, *tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors in a real dtype, or its complex one; None: as they are."""
     if dtype is None:
         return tensors
-    return tuple(t.to(dtype.to_complex() if t.is_complex() else dtype) for t in tensors)
+    return tuple(t.to(complex_dtype(dtype) if t.is_complex() else dtype) for t in tensors)
+
+
+def complex_dtype(dtype: torch.dtype) -> torch.dtype:
+    """That of complex numbers made of float32 or float64: `dtype.to_complex()`, which no graph can be compiled of."""
+    return torch.complex128 if dtype == torch.float64 else torch.complex64
 
 
 def new_parameter(values: Tensor) -> nn.Parameter:
