@@ -9,7 +9,7 @@ import functools
 import os
 from pathlib import Path
 
-ABI = 9  # of native.cpp
+ABI = 10  # of native.cpp
 FOLDER = Path(__file__).parent / "ops" / "cpu"
 LIBRARY = "_native.so"  # as setup.py names it, on every platform
 VECTOR_BITS = (128, 256, 512)

@@ -25,7 +25,8 @@ GROWTH_EXPONENTS = range(10, 21)
 QUICK_GROWTH_EXPONENTS = range(10, 16)
 STEPS = (10, 100, 1000, 10000)
 QUICK_STEPS = (10, 100, 1000)
-MODES = ("length", "default", "default_state", "s4d", "s4d_state")  # of S4, and then of S4D
+# Of S4, and then of S4D, with the gradient into y; `into_state`: into the state after the last step too.
+MODES = ("length", "default", "default_state", "default_into_state", "s4d", "s4d_state")
 STEP_COLUMNS = ("seconds", "s4d_seconds")
 
 
@@ -84,6 +85,7 @@ class LayerBench(Bench):
             "length= given",
             "default",
             "default, with state",
+            "gradient into it too",
             "S4D",
             "S4D, with state",
         )
@@ -106,10 +108,11 @@ class LayerBench(Bench):
         ]
 
 
-def layer_pass(layer: nn.Module, u: torch.Tensor, need_state: bool = False) -> None:
-    """Forward and backward of a layer."""
-    y, _ = layer(u, need_state=need_state)
-    y.backward(u.detach())
+def layer_pass(layer: nn.Module, u: torch.Tensor, need_state: bool = False, into_state: bool = False) -> None:
+    """Forward and backward of a layer; with `into_state` the state after the last step has a gradient of its own."""
+    y, state = layer(u, need_state=need_state or into_state)
+    outputs, gradients = ([y, state], [u.detach(), state.detach()]) if into_state else ([y], [u.detach()])
+    torch.autograd.backward(outputs, gradients)
     u.grad = None
     for p in layer.parameters():
         p.grad = None
@@ -127,6 +130,7 @@ def time_row(batch: int, L: int, repeats: int) -> dict[str, Any]:
             "length": lambda: layer_pass(fixed, u),
             "default": lambda: layer_pass(free, u),
             "default_state": lambda: layer_pass(free, u, need_state=True),
+            "default_into_state": lambda: layer_pass(free, u, into_state=True),
             "s4d": lambda: layer_pass(diagonal, u),
             "s4d_state": lambda: layer_pass(diagonal, u, need_state=True),
         },

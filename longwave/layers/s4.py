@@ -21,10 +21,11 @@ from longwave.layers.state_space import (
     StateSpaces,
     check_state_size,
     new_parameter,
+    widened,
 )
 from longwave.ops import dplr_kernel, truncated_output_map
 from longwave.settings import set_by_task
-from longwave.ssm import DiscreteDPLR, Powers, dplr, dplr_bilinear, output_map
+from longwave.ssm import DiscreteDPLR, dplr, dplr_bilinear, output_map
 from longwave.ssm.algebra import as_complex
 
 LowRank = Literal["pp", "pq"]
@@ -124,15 +125,12 @@ class S4(StateSpaces):
         Lambda, P, _, dt = self._system(self._dtype)
         return output_map(Lambda, P, as_complex(self.C_tilde.to(dt.dtype)), dt, self.length, Q=self._Q(dt.dtype))
 
-    def _discrete(self, rate: float) -> DiscreteDPLR:
+    def _discrete(self, rate: float, dtype: torch.dtype | None = None) -> DiscreteDPLR:
         """By the bilinear rule."""
         Lambda, P, B, dt = self._system(self._dtype)
-        return dplr_bilinear(Lambda, P, B, dt * rate, self._Q(dt.dtype))
-
-    def _powers(self, rate: float) -> Powers:
-        """Of A_bar, a dense matrix."""
-        Lambda, P, _, dt = self._system(self._dtype)
-        return Powers.of(Lambda, P, dt * rate, self._Q(dt.dtype))
+        Q = self._Q(dt.dtype)
+        Lambda, P, B, dt, Q = widened(dtype, Lambda, P, B, dt * rate, P if Q is None else Q)
+        return dplr_bilinear(Lambda, P, B, dt, Q)
 
     def extra_repr(self) -> str:
         """The settings, as they are written in the constructor."""

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from longwave.layers.checks import check_count, check_rate
 from longwave.layers.mixer import MIXERS, StateSpaceConfig
 from longwave.layers.rates import Trainable
-from longwave.layers.state_space import DtTransform, StateSpaces, check_state_size, new_parameter
+from longwave.layers.state_space import DtTransform, StateSpaces, check_state_size, new_parameter, widened
 from longwave.ops import diagonal_kernel
-from longwave.ssm import INITS, DiagonalPowers, DiscreteDPLR, Rule, diagonal_discrete, dplr, nplr
+from longwave.ssm import INITS, DiscreteDPLR, Rule, diagonal_discrete, dplr, nplr
 from longwave.ssm.algebra import as_complex
 
 
@@ -85,13 +85,11 @@ class S4D(StateSpaces):
     def _output_map(self) -> Complex[Tensor, "*D H M"]:
         return as_complex(self.C.to(self._dtype))
 
-    def _discrete(self, rate: float) -> DiscreteDPLR:
+    def _discrete(self, rate: float, dtype: torch.dtype | None = None) -> DiscreteDPLR:
+        """By the layer's rule."""
         Lambda, _, B, dt = self._system(self._dtype)
-        return diagonal_discrete(Lambda, B, dt * rate, self.rule)
-
-    def _powers(self, rate: float) -> DiagonalPowers:
-        Lambda, _, _, dt = self._system(self._dtype)
-        return DiagonalPowers.of_diagonal(Lambda, dt * rate, self.rule)
+        Lambda, B, dt = widened(dtype, Lambda, B, dt * rate)
+        return diagonal_discrete(Lambda, B, dt, self.rule)
 
     def extra_repr(self) -> str:
         """The settings, as they are written in the constructor."""

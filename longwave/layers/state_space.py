@@ -1,8 +1,8 @@
 """What layers of state spaces have in common: H systems side by side, in the convolutional and the recurrent view.
 
-A kind of layer (s4.py, s4d.py) says what its parameters are and how they become a kernel, A_bar and B_bar, and the
-powers of A_bar; both views are here. Parameters are real tensors (complex ones as pairs), which every optimiser, FSDP
-and safetensors take.
+A kind of layer (s4.py, s4d.py) says what its parameters are and how they become a kernel, A_bar and B_bar; both views
+are here, and chunk.py has how a chunk goes on from a state. Parameters are real tensors (complex ones as pairs), which
+every optimiser, FSDP and safetensors take.
 """
 
 import math
@@ -30,10 +30,11 @@ from longwave.layers.checks import (
     without_autocast,
     wrong_state,
 )
+from longwave.layers.chunk import Chunks
 from longwave.layers.rates import Trainable, mark_ssm
 from longwave.ops import fft_conv
-from longwave.ops.checks import has_values, resolved
-from longwave.ssm import DiscreteDPLR, Powers, dplr_step, input_columns, output_rows, response, state_after
+from longwave.ops.checks import has_values
+from longwave.ssm import DiscreteDPLR, block_size, dplr_step
 from longwave.ssm.algebra import as_complex
 
 DtTransform = Literal["exp", "softplus"]
@@ -75,23 +76,18 @@ class StepConstants(NamedTuple):
 
 
 class ChunkConstants(NamedTuple):
-    """What chunks that go on from a state need of a layer; `rows` and `columns` are of one block (see `ssm.chunk`)."""
+    """What chunks that go on from a state need of a layer, and of up to how many steps they may be."""
 
-    powers: Powers
-    C_row: Tensor | None  # None: there is no state to go on from
-    B_bar: Tensor
-    rows: Tensor | None = None
-    columns: Tensor | None = None
-    K: Tensor | None = None  # the kernel of the longest chunk; that of a shorter one is its beginning
-    rate: float = 1.0
+    chunks: Chunks
+    K: Tensor  # the kernel of the longest chunk; that of a shorter one is its beginning
+    rate: float
 
     def kernel(self, L: int, rate: float) -> Tensor:
         """The kernel of a chunk of L steps; what these constants were not made for is refused."""
-        longest = 0 if self.K is None else self.K.shape[-1]
+        longest = self.K.shape[-1]
         if longest < L or rate != self.rate:
             made = f"up to {longest} steps and the rate {self.rate:g}"
             raise ValueError(f"constants: they are for {made}, got {L} steps and the rate {rate:g}; derive others")
-        assert self.K is not None
         return self.K[..., :L]
 
 
@@ -161,12 +157,8 @@ class StateSpaces(nn.Module):
         """The true C, whatever the parameterisation."""
 
     @abstractmethod
-    def _discrete(self, rate: float) -> DiscreteDPLR:
-        """A_bar and B_bar."""
-
-    @abstractmethod
-    def _powers(self, rate: float) -> Powers:
-        """The powers of A_bar."""
+    def _discrete(self, rate: float, dtype: torch.dtype | None = None) -> DiscreteDPLR:
+        """A_bar and B_bar, discretised in `dtype` (default: that of the layer)."""
 
     # The state spaces
 
@@ -235,9 +227,14 @@ class StateSpaces(nn.Module):
             K, K_back = K if self.bidirectional else (K, None)
             y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
             if not self.bidirectional and (state is not None or need_state):
-                constants = self._chunk_constants(rate, state is not None) if constants is None else constants
-                more, state = _chunk(constants, signal.mT, state, lengths, need_state)
-                y = y if more is None else y + more.mT
+                state = None if state is None else state.to(complex_dtype(self._dtype))
+                if constants is None:
+                    T = block_size(batch, L, self.d_state, self._rank)
+                    chunks = self._chunks(T, L, rate, from_state=state is not None, need_state=need_state)
+                else:
+                    chunks = constants.chunks
+                y = y if state is None else y + chunks.response(state, L)
+                state = chunks.state_after(signal, state, lengths) if need_state else None
             if lengths is not None:
                 y = torch.where(valid, y, 0)
         return y.to(u.dtype), state if need_state else None
@@ -245,23 +242,63 @@ class StateSpaces(nn.Module):
     def chunk_constants(self, longest: int, rate: float = 1.0) -> ChunkConstants:
         """What all chunks of up to `longest` steps derive from the parameters, to be kept while these stay.
 
-        It takes far longer than a chunk of a few hundred steps, and about (8 + log2 longest) H N^2 numbers of memory.
+        It takes far longer than a chunk of a few hundred steps, and H (longest + 2 N^2 + 4 T N) numbers of memory,
+        for blocks of T steps, at most 64.
         """
         check_causal("chunk_constants", self.bidirectional)
         check_count("longest", longest)
-        powers, C_row, B_bar, *_ = self._chunk_constants(rate)
-        assert C_row is not None
-        powers = powers.settled(longest)
-        rows, columns = output_rows(powers, C_row, longest), input_columns(powers, B_bar, longest)
-        return ChunkConstants(powers, C_row, B_bar, rows, columns, self.kernel(longest, rate), rate)
+        check_rate(rate)
+        chunks = self._chunks(block_size(1, longest, self.d_state, 0), longest, rate)
+        return ChunkConstants(chunks, self.kernel(longest, rate), rate)
 
-    def _chunk_constants(self, rate: float, has_state: bool = True) -> ChunkConstants:
-        C_row = None
-        if has_state:
-            C = self._output_map()
-            C_row = torch.stack((2 * C.real, -2 * C.imag), dim=-1).flatten(-2)
-        B_bar = torch.view_as_real(self._discrete(rate).B_bar).flatten(-2)
-        return ChunkConstants(self._powers(rate), C_row, B_bar)
+    def _chunks(self, T: int, L: int, rate: float, *, from_state: bool = True, need_state: bool = True) -> Chunks:
+        """What chunks of up to L steps take, from a state on, and to the state after them."""
+        C = self._output_map().to(torch.complex128) if from_state else None
+        return Chunks.of(self._discrete(rate, torch.float64), C, T, L, need_state)
+
+    @property
+    def _rank(self) -> int:
+        """Of the low-rank part of A."""
+        return len(self.P) if "P" in self._parameters else 0
+
+    def states(
+        self,
+        u: Float[Tensor, "batch L H"],
+        state: Complex[Tensor, "batch H M"] | None = None,
+        *,
+        every: int = 1,
+        lengths: Tensor | None = None,
+        rate: float = 1.0,
+        limit: int = 4 << 30,
+    ) -> Complex[Tensor, "batch count H M"]:
+        """The states after `every`, 2 `every`, ... steps: (B, L // every, H, M) complex; differentiable.
+
+        The last is what `forward` gives where L is a multiple of `every`. They take B (L // every) H N numbers (8 bytes
+        for a pair in single precision), their gradient as many again: more than `limit` bytes are refused beforehand.
+        `state`, `lengths` and `rate` are those of `forward`; a row's state stays what it is after its length.
+        """
+        check_causal("states", self.bidirectional)
+        check_input(u, ("batch", "L", self.d_model), self.Lambda_re, self)
+        check_rate(rate)
+        check_count("every", every)
+        batch, L, _ = u.shape
+        if state is not None:
+            self.check_state(state, batch)
+        lengths = None if lengths is None else check_lengths(lengths, u)
+        count, dtype = L // every, complex_dtype(self._dtype)
+        needed = batch * count * self.d_model * self.d_state // 2 * dtype.itemsize
+        if needed > limit:
+            shape = (batch, count, self.d_model, self.d_state // 2)
+            raise ValueError(
+                f"limit: states {shape} take {needed:,} bytes, more than the limit of {limit:,}; "
+                f"take a larger `every` (it is {every}), or a larger limit"
+            )
+        with without_autocast(u):
+            signal = u.to(self._dtype)
+            if lengths is not None:
+                signal = torch.where(valid_steps(lengths, u), signal, 0)
+            chunks = self._chunks(block_size(1, 1, self.d_state, 0), 1, rate, from_state=False, need_state=False)
+            return chunks.states(signal, None if state is None else state.to(dtype), lengths, every)
 
     # The recurrent view
 
@@ -348,22 +385,6 @@ def check_state_size(d_model: int, d_state: int) -> None:
         raise ValueError(f"d_state: expected an even number (states are stored as conjugate pairs), got {d_state}")
 
 
-def _chunk(
-    constants: ChunkConstants, u: Tensor, state: Tensor | None, lengths: Tensor | None, need_state: bool
-) -> tuple[Tensor | None, Tensor | None]:
-    """What `state` adds to y (B, H, L), and the state after the chunk u (B, H, L)."""
-    powers, C_row, B_bar, rows, columns, *_ = constants
-    x = more = None
-    if state is not None and C_row is not None:
-        wide = torch.complex128 if u.dtype == torch.float64 else torch.complex64
-        x = torch.view_as_real(resolved(state.to(wide))).flatten(-2)
-        more = response(powers, C_row, x, u.shape[-1], rows)
-    if not need_state:
-        return more, None
-    x = state_after(powers, B_bar, u, x, lengths, columns)
-    return more, torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
-
-
 def initial_log_dt(n: int, dt_min: float, dt_max: float) -> Tensor:
     """log dt (n,) for dt drawn log-uniformly between the bounds."""
     return math.log(dt_min) + torch.rand(n) * (math.log(dt_max) - math.log(dt_min))
@@ -371,6 +392,18 @@ def initial_log_dt(n: int, dt_min: float, dt_max: float) -> Tensor:
 
 def _tracked(*tensors: Tensor) -> bool:
     return any(t.requires_grad for t in tensors)
+
+
+def widened(dtype: torch.dtype | None, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors in a real dtype, or its complex one; None: as they are."""
+    if dtype is None:
+        return tensors
+    return tuple(t.to(complex_dtype(dtype) if t.is_complex() else dtype) for t in tensors)
+
+
+def complex_dtype(dtype: torch.dtype) -> torch.dtype:
+    """That of complex numbers made of float32 or float64: `dtype.to_complex()`, which no graph can be compiled of."""
+    return torch.complex128 if dtype == torch.float64 else torch.complex64
 
 
 def new_parameter(values: Tensor) -> nn.Parameter:

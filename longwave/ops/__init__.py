@@ -5,6 +5,14 @@
     power_sum(Lambda, B, C, dt, L, rule)     -> K (D, H, L)                the kernel of a diagonal system (S4D)
     convolve(u, K, D)                        -> y (batch, L, H)            long convolution with K (D, H, L), plus D u
 
+for states of whole sequences, from the parts of a `DiscreteDPLR` (in pairs and float64; a state is N = 2M numbers):
+
+    krylov(change, left, right, start, T)    -> A^j x (H, T, N)            for j < T
+    power(change, left, right, T)            -> A^T - I (H, N, N)          (H, 1, N) if it is diagonal
+    collect(columns, E, u, start, lengths)   -> the state (batch, H, N)    after blocks of T steps
+    spread(rows, E, start, L)                -> y (batch, L, H)            what a state adds to the outputs
+    scan(change, ..., u, start, every)       -> states (batch, ., H, N)    after every so many steps
+
 and, for the parts of a block that follow (in float32 and where a backend has them; else torch's own operators):
 
     activate(z, keep)                        -> gelu(z) * keep             z (batch, L, H), keep (batch, H) or none
@@ -31,7 +39,7 @@ from torch import Tensor
 from torch.nn.functional import gelu, glu, linear
 
 from longwave import ssm
-from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, and torch.ops.longwave)
+from longwave.ops import cpu, reference, registration, registration_states  # noqa: F401  (backends, torch.ops.longwave)
 from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, find, is_accelerated
 from longwave.ops.checks import check_devices, check_gated_mix
 from longwave.ops.memory import keep_memory
@@ -48,17 +56,22 @@ __all__ = [
     "activate",
     "backend_name",
     "block_steps",
+    "collect",
     "convolve",
     "diagonal_kernel",
     "dplr_kernel",
     "fft_conv",
     "gated_mix",
     "keep_memory",
+    "krylov",
     "layer_steps",
     "mix",
+    "power",
     "power_sum",
     "same",
+    "scan",
     "spectrum",
+    "spread",
     "truncate",
     "truncated_output_map",
 ]
@@ -146,6 +159,52 @@ def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:
     return y
 
 
+def krylov(change: Tensor, left: Tensor, right: Tensor, start: Tensor, T: int, *, transposed: bool = False) -> Tensor:
+    """A^j x for j = 0 ... T-1 and a column x (H, N); transposed: x A^j for a row x; differentiable."""
+    found: Tensor = torch.ops.longwave.krylov(change, left, right, start, T, transposed)
+    return found
+
+
+def power(change: Tensor, left: Tensor, right: Tensor, T: int) -> Tensor:
+    """A^T - I for a power of two T; differentiable."""
+    E: Tensor = torch.ops.longwave.power(change, left, right, T)
+    return E
+
+
+def collect(columns: Tensor, E: Tensor | None, u: Tensor, start: Tensor | None, lengths: Tensor) -> Tensor:
+    """The state after each row's whole blocks of T steps, lengths // T, from `start` before them; differentiable.
+
+    For its gradients the states before each block are kept, N/T of the memory of u.
+    """
+    keep = _wants_gradient(columns, E, u, start)
+    state: Tensor = torch.ops.longwave.collect(columns, E, u, start, lengths, keep)[0]
+    return state
+
+
+def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int) -> Tensor:
+    """C A^k x for k = 0 ... L-1, (batch, L, H), from rows C A^j for j < T and states x; differentiable."""
+    y: Tensor = torch.ops.longwave.spread(rows, E, start, L, _wants_gradient(rows, E, start))[0]
+    return y
+
+
+def scan(
+    change: Tensor,
+    left: Tensor,
+    right: Tensor,
+    B_bar: Tensor,
+    u: Tensor,
+    start: Tensor,
+    lengths: Tensor,
+    every: int,
+) -> Tensor:
+    """States after every `every` steps of u from `start`, (batch, L // every, H, N); differentiable.
+
+    They are computed one step at a time. A row stays as it is after its `lengths` steps.
+    """
+    states: Tensor = torch.ops.longwave.scan(change, left, right, B_bar, u, start, lengths, every)
+    return states
+
+
 def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
     """GELU of z (batch, L, H), times keep (batch, H): a dropout mask that is tied over length; differentiable in z."""
     if not _is_fused("activate", z):
@@ -225,6 +284,10 @@ def _is_fused(op: str, x: Tensor) -> bool:
     """Whether a compiled pass serves; for a handful of numbers, as in a step, the call costs more than it saves."""
     large = torch.compiler.is_compiling() or x.numel() >= 1 << 14  # a compiled graph should not depend on a size
     return large and x.dtype == torch.float32 and is_accelerated(op, x.device.type)
+
+
+def _wants_gradient(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
 def _pairs(values: Tensor) -> Tensor:

@@ -23,7 +23,8 @@ PREFERRED, FALLBACK = "native", "reference"
 
 # What a backend may have; those with a gradient come with a function `<op>_backward`. ops/__init__.py says what each
 # one computes, reference.py has the signatures.
-WITH_GRADIENT = frozenset({"spectrum", "truncate", "power_sum", "convolve", "activate", "mix", "gate", "gated_mix"})
+OF_STATES = frozenset({"krylov", "power", "collect", "spread", "scan"})
+WITH_GRADIENT = OF_STATES | {"spectrum", "truncate", "power_sum", "convolve", "activate", "mix", "gate", "gated_mix"}
 WITHOUT_GRADIENT = frozenset({"layer_steps", "block_steps", "same"})
 
 

@@ -26,11 +26,14 @@ def describe(tensor: Tensor) -> str:
     return " ".join(words)
 
 
-def check_fits(name: str, tensor: Tensor, shape: Sequence[int], beside: str, other: Tensor) -> None:
-    """Refuse a tensor that is not strided, or has not this shape and the dtype and the device of `other`."""
-    wrong_kind = tensor.dtype != other.dtype or tuple(tensor.shape) != tuple(shape)
+def check_fits(
+    name: str, tensor: Tensor, shape: Sequence[int], beside: str, other: Tensor, dtype: torch.dtype | None = None
+) -> None:
+    """Refuse a tensor that is not strided, or has not this shape, this dtype (or that of `other`), and its device."""
+    dtype = other.dtype if dtype is None else dtype
+    wrong_kind = tensor.dtype != dtype or tuple(tensor.shape) != tuple(shape)
     if wrong_kind or tensor.device != other.device or tensor.layout is not _STRIDED:
-        expected = f"{other.dtype} {tuple(shape)} on {other.device}"
+        expected = f"{dtype} {tuple(shape)} on {other.device}"
         if tensor.layout is not _STRIDED:
             advice = f"; call {name}.to_dense()"
         else:
@@ -128,6 +131,92 @@ def _check_sizes(Lambda: Tensor, L: int) -> None:
         raise ValueError(f"Lambda: expected at least one state a feature, got {describe(Lambda)}")
     if L < 1:
         raise ValueError(f"L: expected a length of at least 1, got {L}")
+
+
+_WIDE = (torch.float64,)
+_SIGNALS = (torch.float32, torch.float64)
+
+
+def check_step(change: Tensor, left: Tensor, right: Tensor, **vectors: Tensor) -> None:
+    """Refuse the parts of a step that do not fit together, and vectors (H, N) that do not fit it; all in float64."""
+    check_real("change", change, "H, M, 2", _WIDE)
+    check_real("left", left, "r, H, M, 2", _WIDE)
+    (H, M, _), r = change.shape, left.shape[0]
+    for name, tensor in (("change", change), ("left", left), ("right", right)):
+        check_fits(name, tensor, (H, M, 2) if name == "change" else (r, H, M, 2), "change", change)
+    if r > 2:
+        raise ValueError(f"left: expected a low-rank part of rank 0, 1 or 2, got rank {r}")
+    if M < 1:
+        raise ValueError(f"change: expected at least one state a feature, got {describe(change)}")
+    for name, vector in vectors.items():
+        check_fits(name, vector, (H, 2 * M), "change", change)
+
+
+def check_block(T: int) -> None:
+    """Refuse a block that is not a power of two."""
+    if T < 1 or T & (T - 1):
+        raise ValueError(f"T: expected a power of two, the steps of a block, got {T}")
+
+
+def check_tables(name: str, table: Tensor, E: Tensor | None) -> None:
+    """Refuse what is no table (H, T, N) of a block, and no power (H, N, N) or (H, 1, N) beside it; in float64."""
+    check_real(name, table, "H, T, N", _WIDE)
+    H, T, N = table.shape
+    check_block(T)
+    if N < 2 or N % 2:
+        raise ValueError(f"{name}: expected at least one state a feature, as pairs of numbers, got {describe(table)}")
+    if E is not None:
+        check_real("E", E, "H, N, N", _WIDE)
+        check_fits("E", E, (H, 1 if E.shape[1] == 1 else N, N), name, table)
+
+
+def check_collect(columns: Tensor, E: Tensor | None, u: Tensor, lengths: Tensor, **states: Tensor | None) -> None:
+    """Refuse tables, signals and states that do not fit together."""
+    check_tables("columns", columns, E)
+    check_real("u", u, "batch, L, H", _SIGNALS)
+    (batch, L, _), (H, T, N) = u.shape, columns.shape
+    check_fits("u", u, (batch, L, H), "columns", columns, u.dtype)
+    check_fits("lengths", lengths, (batch,), "columns", columns, torch.int64)
+    for name, tensor in states.items():
+        if tensor is not None:
+            shape = (batch, H, L // T, N) if name == "kept" else (batch, H, N)
+            check_fits(name, tensor, shape, "columns", columns, u.dtype)
+    if E is None and (L >= 2 * T or states.get("start") is not None):
+        raise ValueError(f"E: expected A^{T} - I, which moves states from block to block, got None")
+
+
+def check_spread(
+    rows: Tensor, E: Tensor | None, L: int, start: Tensor | None = None, grad: Tensor | None = None, **kept: Tensor
+) -> None:
+    """Refuse tables, states and gradients that do not fit together."""
+    check_tables("rows", rows, E)
+    H, T, N = rows.shape
+    given = {"start": (start, "batch, H, N"), "grad": (grad, "batch, L, H")}
+    for name, (tensor, axes) in given.items():
+        if tensor is not None:
+            check_real(name, tensor, axes, _SIGNALS)
+            shape = (tensor.shape[0], H, N) if name == "start" else (tensor.shape[0], L, H)
+            check_fits(name, tensor, shape, "rows", rows, tensor.dtype)
+            for key, states in kept.items():
+                check_fits(key, states, (tensor.shape[0], H, -(-L // T), N), "rows", rows, tensor.dtype)
+    if L < 1:
+        raise ValueError(f"L: expected a length of at least 1, got {L}")
+    if E is None and L > T:
+        raise ValueError(f"E: expected A^{T} - I, which moves states from block to block, got None")
+
+
+def check_scan(B_bar: Tensor, u: Tensor, start: Tensor, lengths: Tensor, every: int, **outputs: Tensor) -> None:
+    """Refuse a signal and states that do not fit a step."""
+    H, N = B_bar.shape
+    check_real("u", u, "batch, L, H", _SIGNALS)
+    batch, L, _ = u.shape
+    check_fits("u", u, (batch, L, H), "B_bar", B_bar, u.dtype)
+    check_fits("start", start, (batch, H, N), "B_bar", B_bar, u.dtype)
+    check_fits("lengths", lengths, (batch,), "B_bar", B_bar, torch.int64)
+    if every < 1:
+        raise ValueError(f"every: expected a number of steps of at least 1, got {every}")
+    for name, tensor in outputs.items():
+        check_fits(name, tensor, (batch, L // every, H, N), "B_bar", B_bar, u.dtype)
 
 
 def check_convolution(u: Tensor, K: Tensor, D: Tensor, grad: Tensor | None = None) -> None:

@@ -20,6 +20,9 @@ from longwave.ssm.nodes import Nodes, spectrum_from_few
 from longwave.ssm.spectrum import blocks, spectrum_block, widen
 from longwave.ssm.spectrum import nodes as all_nodes
 from longwave.ssm.spectrum import spectrum as spectrum_from_all
+from longwave.ssm.states import collect as collect_states
+from longwave.ssm.states import krylov, power, scan
+from longwave.ssm.states import spread as spread_states
 
 
 def spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, nodes: Nodes = "auto") -> Tensor:
@@ -59,6 +62,80 @@ def power_sum_backward(
     """Gradients with respect to Lambda, B, C and dt; the powers are computed again."""
     parameters = [p.detach() for p in (Lambda, B, C, dt)]
     return _pull_back(lambda Lambda, B, C, dt: power_sum(Lambda, B, C, dt, L, rule), parameters, grad)
+
+
+def krylov_backward(
+    grad: Tensor, change: Tensor, left: Tensor, right: Tensor, start: Tensor, T: int, transposed: bool
+) -> list[Tensor]:
+    """Gradients with respect to change, left, right and start."""
+    return _pull_back(
+        lambda change, left, right, start: krylov(change, left, right, start, T, transposed),
+        [change, left, right, start],
+        grad,
+    )
+
+
+def power_backward(grad: Tensor, change: Tensor, left: Tensor, right: Tensor, T: int) -> list[Tensor]:
+    """Gradients with respect to change, left and right."""
+    return _pull_back(lambda change, left, right: power(change, left, right, T), [change, left, right], grad)
+
+
+def collect(
+    columns: Tensor, E: Tensor | None, u: Tensor, start: Tensor | None, lengths: Tensor, keep: bool
+) -> tuple[Tensor, Tensor]:
+    """The state after the blocks, and if they are to be kept, those before each."""
+    last, kept = collect_states(columns, E, u, start, lengths)
+    return last, kept if keep else u.new_empty(0)
+
+
+def collect_backward(
+    grad: Tensor, columns: Tensor, E: Tensor | None, u: Tensor, lengths: Tensor, kept: Tensor, started: bool
+) -> list[Tensor]:
+    """Gradients with respect to columns, E, u and start; empty ones for what was not given."""
+    start = kept[:, :, 0] if kept.shape[2] else torch.zeros_like(grad)
+    given = {"columns": columns, "u": u} | ({} if E is None else {"E": E}) | ({"start": start} if started else {})
+
+    def last(*tensors: Tensor) -> Tensor:
+        named = dict(zip(given, tensors, strict=True))
+        return collect_states(named["columns"], named.get("E"), named["u"], named.get("start"), lengths)[0]
+
+    found = dict(zip(given, _pull_back(last, list(given.values()), grad), strict=True))
+    return [found.get(name, grad.new_empty(0)) for name in ("columns", "E", "u", "start")]
+
+
+def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int, keep: bool) -> tuple[Tensor, Tensor]:
+    """What states add to L outputs, and if they are to be kept, the states before each block."""
+    y, kept = spread_states(rows, E, start, L)
+    return y, kept if keep else start.new_empty(0)
+
+
+def spread_backward(grad: Tensor, rows: Tensor, E: Tensor | None, kept: Tensor) -> list[Tensor]:
+    """Gradients with respect to rows, E and start; an empty one for an E that was not given."""
+    start, L = kept[:, :, 0], grad.shape[1]
+    if E is None:
+        drows, dstart = _pull_back(lambda rows, start: spread_states(rows, None, start, L)[0], [rows, start], grad)
+        return [drows, rows.new_empty(0), dstart]
+    return _pull_back(lambda rows, E, start: spread_states(rows, E, start, L)[0], [rows, E, start], grad)
+
+
+def scan_backward(
+    grad: Tensor,
+    change: Tensor,
+    left: Tensor,
+    right: Tensor,
+    B_bar: Tensor,
+    u: Tensor,
+    start: Tensor,
+    lengths: Tensor,
+    out: Tensor,
+    every: int,
+) -> list[Tensor]:
+    """Gradients with respect to change, left, right, B_bar, u and start."""
+
+    def states(change: Tensor, left: Tensor, right: Tensor, B_bar: Tensor, u: Tensor, start: Tensor) -> Tensor:
+        return scan(change, left, right, B_bar, u, start, lengths, every)
+
+    return _pull_back(states, [change, left, right, B_bar, u, start], grad)
 
 
 def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor) -> list[Tensor]:
@@ -157,6 +234,16 @@ BACKENDS.register("reference")(
             "truncate_backward": truncate_backward,
             "power_sum": power_sum,
             "power_sum_backward": power_sum_backward,
+            "krylov": krylov,
+            "krylov_backward": krylov_backward,
+            "power": power,
+            "power_backward": power_backward,
+            "collect": collect,
+            "collect_backward": collect_backward,
+            "spread": spread,
+            "spread_backward": spread_backward,
+            "scan": scan,
+            "scan_backward": scan_backward,
             "convolve": convolve,
             "convolve_backward": convolve_backward,
             "activate": activate,

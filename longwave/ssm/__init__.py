@@ -1,11 +1,12 @@
 """The maths of S4 as pure functions of tensors, in the paper's order and letters."""
 
-from longwave.ssm.chunk import DiagonalPowers, Powers, input_columns, output_rows, response, state_after
+from longwave.ssm.chunk import DiagonalPowers, Powers, response, state_after
 from longwave.ssm.conv import fft_conv
 from longwave.ssm.diagonal import Rule, diagonal_discrete, diagonal_kernel
-from longwave.ssm.discretize import DiscreteDPLR, bilinear, dplr_bilinear, dplr_step
+from longwave.ssm.discretize import DiscreteDPLR, bilinear, dplr_bilinear, dplr_step, moved_row
 from longwave.ssm.hippo import INITS, NPLR, dplr, hippo, nplr
 from longwave.ssm.kernel import dplr_kernel, generating_function_kernel, output_map, power_kernel, truncated_output_map
+from longwave.ssm.states import block_size
 
 __all__ = [
     "INITS",
@@ -15,6 +16,7 @@ __all__ = [
     "Powers",
     "Rule",
     "bilinear",
+    "block_size",
     "diagonal_discrete",
     "diagonal_kernel",
     "dplr",
@@ -24,10 +26,9 @@ __all__ = [
     "fft_conv",
     "generating_function_kernel",
     "hippo",
-    "input_columns",
+    "moved_row",
     "nplr",
     "output_map",
-    "output_rows",
     "power_kernel",
     "response",
     "state_after",

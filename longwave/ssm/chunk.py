@@ -10,7 +10,6 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
 from longwave.ssm.algebra import as_complex, minus_identity
-from longwave.ssm.diagonal import Rule, diagonal_discrete
 
 BLOCK = 64  # T: steps of one block
 
@@ -42,13 +41,6 @@ class Powers:
             self._narrow.append(self._wide[-1].to(self.dtype))
         return self._narrow[j]
 
-    def settled(self, most: int) -> "Powers":
-        """All powers that a chunk of `most` steps takes, in the dtype that is handed out alone: to be kept for long."""
-        self[most.bit_length() - 1]
-        kept = type(self)(self._wide[-1], self.dtype)
-        kept._wide, kept._narrow = self._wide[-1:] * len(self._wide), self._narrow
-        return kept
-
     def advance(
         self, x: Float[Tensor, "batch H N"], steps: Int[Tensor, "batch"], most: int
     ) -> Float[Tensor, "batch H N"]:
@@ -74,19 +66,13 @@ class Powers:
 class DiagonalPowers(Powers):
     """The same of a diagonal A_bar: E_m (H, M) complex, and products element by element."""
 
-    @classmethod
-    def of_diagonal(cls, Lambda: Complex[Tensor, "H M"], dt: Float[Tensor, "H"], rule: Rule) -> "DiagonalPowers":
-        """The powers of a diagonal system's A_bar, in the dtype of Lambda."""
-        wide = Lambda.to(torch.complex128)
-        return cls(diagonal_discrete(wide, wide, dt.double(), rule).change, Lambda.dtype)
-
     def move(self, x: Float[Tensor, "H rows N"], j: int) -> Float[Tensor, "H rows N"]:
         """A_bar^m x for m = 2^j and each of the states x."""
         return self._moved(x, self[j])
 
     def move_rows(self, rows: Float[Tensor, "H rows N"], j: int) -> Float[Tensor, "H rows N"]:
         """C A_bar^m for m = 2^j and each of the output maps C in `rows`."""
-        return self._moved(rows, self[j].conj())  # a row holds 2 conj(C), re and im
+        return self._moved(rows, self[j].conj_physical())  # a row holds 2 conj(C), re and im
 
     def _moved(self, x: Tensor, E: Tensor) -> Tensor:
         z = as_complex(x.unflatten(-1, (-1, 2)))
@@ -96,33 +82,16 @@ class DiagonalPowers(Powers):
         return 2 * E + E * E
 
 
-def output_rows(powers: Powers, C_row: Float[Tensor, "H N"], L: int) -> Float[Tensor, "H T N"]:
-    """C A_bar^(j+1) for j = 0 ... T-1, the steps of a block of a chunk of L steps."""
-    levels = min(BLOCK, L - 1).bit_length() if L > 1 else 0
-    rows = C_row.unsqueeze(1)
-    rows = powers.move_rows(rows, 0)  # (H, 1, N): C A_bar
-    for j in range(min(levels, BLOCK.bit_length() - 1)):
-        rows = torch.cat((rows, powers.move_rows(rows, j)), dim=1)
-    return rows
-
-
-def input_columns(powers: Powers, B_bar: Float[Tensor, "H N"], L: int) -> Float[Tensor, "H T N"]:
-    """A_bar^j B_bar for j = 0 ... T-1, the steps of a block of a chunk of L steps."""
-    columns = B_bar.unsqueeze(1)
-    while columns.shape[1] < min(BLOCK, L):
-        columns = torch.cat((columns, powers.move(columns, columns.shape[1].bit_length() - 1)), dim=1)
-    return columns
-
-
 def response(
     powers: Powers,
     C_row: Float[Tensor, "H N"],
     state: Float[Tensor, "batch H N"],
     L: int,
-    rows: Float[Tensor, "H T N"] | None = None,
 ) -> Float[Tensor, "batch H L"]:
-    """What a state adds to the outputs after it: C A_bar^(k+1) x for k = 0 ... L-1; `rows` as `output_rows` gives."""
-    rows = output_rows(powers, C_row, L) if rows is None else rows
+    """What a state adds to the outputs after it: C A_bar^(k+1) x for k = 0 ... L-1."""
+    rows = powers.move_rows(C_row.unsqueeze(1), 0)  # (H, T, N): C A_bar^(j+1)
+    while rows.shape[1] < min(BLOCK, L):
+        rows = torch.cat((rows, powers.move_rows(rows, rows.shape[1].bit_length() - 1)), dim=1)
     T = rows.shape[1]
     starts = state.movedim(0, 1).unsqueeze(1)  # (H, blocks, batch, N): the state at the start of each block
     j = T.bit_length() - 1
@@ -140,19 +109,17 @@ def state_after(
     u: Float[Tensor, "batch H L"],
     state: Float[Tensor, "batch H N"] | None = None,
     lengths: Int[Tensor, "batch"] | None = None,
-    columns: Float[Tensor, "H T N"] | None = None,
 ) -> Float[Tensor, "batch H N"]:
-    """x = A_bar^L x_0 + sum_j A_bar^(L-1-j) B_bar u_j, for each row after `lengths` steps (default: all L).
-
-    `columns` as `input_columns` gives them.
-    """
+    """x = A_bar^L x_0 + sum_j A_bar^(L-1-j) B_bar u_j, for each row after `lengths` steps (default: all L)."""
     batch, H, L = u.shape
     if lengths is not None:
         # Move each row to the right so that its last step is the last: steps of zeros before the first change nothing.
         source = torch.arange(L, device=u.device) - (L - lengths.to(u.device)).unsqueeze(-1)
         u = torch.gather(u, -1, source.clamp(min=0).unsqueeze(1).expand(batch, H, L))
         u = torch.where((source >= 0).unsqueeze(1), u, 0)
-    columns = input_columns(powers, B_bar, L) if columns is None else columns
+    columns = B_bar.unsqueeze(1)  # (H, T, N): A_bar^j B_bar
+    while columns.shape[1] < min(BLOCK, L):
+        columns = torch.cat((columns, powers.move(columns, columns.shape[1].bit_length() - 1)), dim=1)
     T = columns.shape[1]
     blocks = 1 << (-(-L // T) - 1).bit_length()
     u = torch.nn.functional.pad(u, (blocks * T - L, 0)).unflatten(-1, (blocks, T))

@@ -70,3 +70,12 @@ def dplr_step(
         inner = (right_i.real * state.real - right_i.imag * state.imag).sum(-1, keepdim=True)
         moved = moved - left_i * inner
     return state + moved
+
+
+def moved_row(discrete: DiscreteDPLR, C: Complex[Tensor, "H M"]) -> Complex[Tensor, "H M"]:
+    """C A_bar, the output map whose y = 2 Re(C A_bar x) is that of C a step later without input."""
+    change, left, right, _ = discrete
+    moved = change * C
+    for left_i, right_i in zip(left, right, strict=True):
+        moved = moved - right_i * (C * left_i).real.sum(-1, keepdim=True)
+    return C + moved

@@ -16,7 +16,22 @@ NO_B = {name: sizes for name, sizes in SYSTEM.items() if name != "B"}
 SIGNAL = {"u": "bLH", "K": "sHL", "D": "H"}
 ACTIVATION = {"z": "bLH", "keep": "bH"}
 GATED = {**ACTIVATION, "weight": "GH", "bias": "G"}
+STEP = {"change": "HM2", "left": "rHM2", "right": "rHM2"}
+BLOCKS = {"columns": "HTN", "E": "HNN", "u": "bLH"}
+SCAN = {**STEP, "B_bar": "HN", "u": "bLH", "start": "bHN", "lengths": "b"}
+# In float64 whatever the signals are: what is derived from the parameters.
+WIDE = {"change", "left", "right", "B_bar", "columns", "rows", "E"}
 OPS = {
+    "krylov": {**STEP, "start": "HN"},
+    "krylov_backward": {"grad": "HTN", **STEP, "start": "HN"},
+    "power": STEP,
+    "power_backward": {"grad": "HNN", **STEP},
+    "collect": {**BLOCKS, "start": "bHN", "lengths": "b"},
+    "collect_backward": {"grad": "bHN", **BLOCKS, "lengths": "b", "kept": "bHcN"},
+    "spread": {"rows": "HTN", "E": "HNN", "start": "bHN"},
+    "spread_backward": {"grad": "bLH", "rows": "HTN", "E": "HNN", "kept": "bHCN"},
+    "scan": SCAN,
+    "scan_backward": {"grad": "beHN", **SCAN, "out": "beHN"},
     "spectrum": SYSTEM,
     "spectrum_backward": {"grad": "DHF2", **SYSTEM},
     "truncate": NO_B,
@@ -34,24 +49,42 @@ OPS = {
     "gated_mix": {"x": "bLH", **GATED},
     "gated_mix_backward": {"grad": "bLH", **GATED},
 }
+ALL_WIDE = {"krylov", "krylov_backward", "power", "power_backward"}
 OF_A_SYSTEM = [name for name in OPS if "Lambda" in OPS[name]]
 every_op = pytest.mark.parametrize("name", OPS)
 
 
 def arguments(name, **sizes):
     """Tensors for an op, and what else it takes."""
-    sizes = {"b": 2, "L": 9, "H": 40, "M": 3, "r": 1, "D": 1, "s": 2, "o": 5, "2": 2} | sizes
-    sizes |= {"G": 2 * sizes["H"], "F": sizes["L"] // 2 + 1}
+    sizes = {"b": 2, "L": 9, "H": 40, "M": 3, "r": 1, "D": 1, "s": 2, "o": 5, "2": 2, "T": 2} | sizes
+    sizes |= {"G": 2 * sizes["H"], "F": sizes["L"] // 2 + 1, "N": 2 * sizes["M"], "e": sizes["L"] // 4}
+    sizes |= {"c": sizes["L"] // sizes["T"], "C": -(-sizes["L"] // sizes["T"])}
     tensors = {key: torch.randn([sizes[size] for size in letters]) for key, letters in OPS[name].items()}
+    for key in tensors:
+        if key in WIDE or name in ALL_WIDE:
+            tensors[key] = tensors[key].double() / 10
+    if "lengths" in tensors:
+        tensors["lengths"] = torch.full((sizes["b"],), sizes["L"])
     for key in {"Lambda", "dt"} & tensors.keys():
         tensors[key] = -tensors[key].abs() - 0.1 if key == "Lambda" else tensors[key].abs() / 10 + 0.01
-    more = {"mix_backward": [True]}.get(name, [sizes["L"]] if name in OF_A_SYSTEM else [])
+    more = {
+        "mix_backward": [True],
+        "krylov": [sizes["T"], False],
+        "krylov_backward": [sizes["T"], False],
+        "power": [sizes["T"]],
+        "power_backward": [sizes["T"]],
+        "collect": [True],
+        "collect_backward": [True],
+        "spread": [sizes["L"], True],
+        "scan": [4],
+        "scan_backward": [4],
+    }.get(name, [sizes["L"]] if name in OF_A_SYSTEM else [])
     return tensors, [*more, "zoh"] if "power_sum" in name else more
 
 
 def call(name, tensors, more):
     result = getattr(torch.ops.longwave, name)(*tensors.values(), *more)
-    return result if isinstance(result, list) else [result]
+    return list(result) if isinstance(result, list | tuple) else [result]
 
 
 def same(results, expected):
@@ -95,8 +128,10 @@ def test_tensors_without_numbers_give_tensors_without_numbers(name, backend):
 def test_another_dtype_is_refused(name, backend, dtype):
     tensors, more = arguments(name)
     for key in tensors:
-        with pytest.raises(ValueError, match=r"^\w+: expected .*torch\."):
-            call(name, {**tensors, key: tensors[key].to(dtype)}, more)
+        alone = name == "spread" and key == "start"  # the only signal: its dtype may be either of the two
+        if tensors[key].dtype != dtype and not (alone and dtype == torch.float64):
+            with pytest.raises(ValueError, match=r"^\w+: expected .*torch\."):
+                call(name, {**tensors, key: tensors[key].to(dtype)}, more)
 
 
 @every_op
@@ -104,7 +139,7 @@ def test_another_shape_is_refused(name, backend):
     tensors, more = arguments(name)
     for key, t in tensors.items():
         for wrong in (t.unsqueeze(0), t[..., :-1], t.new_zeros(())):
-            with pytest.raises(ValueError, match=r"^\w+: expected .*got torch\.float32"):
+            with pytest.raises(ValueError, match=r"^\w+: expected .*got torch\.(float32|float64|int64)"):
                 call(name, {**tensors, key: wrong}, more)
 
 
@@ -132,11 +167,13 @@ def test_the_negative_bit_is_heeded(name, backend):
     expected = call(name, tensors, more)
     function = BACKENDS[backend].functions[name]
     for key, t in tensors.items():
+        if key == "lengths":  # no bit negates a whole number
+            continue
         given = {**tensors, key: torch._neg_view(-t)}
         assert given[key].is_neg()
         assert same(call(name, given, more), expected)
         result = function(*given.values(), *more)
-        assert same(result if isinstance(result, list) else [result], expected)
+        assert same(result if isinstance(result, list | tuple) else [result], expected)
 
 
 @every_op
@@ -145,13 +182,19 @@ def test_what_is_empty_gives_nothing_or_is_refused(name, backend, empty):
     if empty not in "".join(OPS[name].values()):
         return
     tensors, more = arguments(name, **{empty: 0})
-    if name in OF_A_SYSTEM and empty in "LM":
-        with pytest.raises(ValueError, match=r"^(Lambda: expected at least one state|L: expected a length)"):
+    if (
+        (name in OF_A_SYSTEM and empty in "LM")
+        or ("change" in tensors and empty == "M")
+        or ("rows" in tensors and empty == "L")
+    ):
+        with pytest.raises(ValueError, match=r"^((Lambda|change): expected at least one state|L: expected a length)"):
             call(name, tensors, more)
         return
     results = call(name, tensors, more)
     shapes = [r.shape for r in call(name, {key: t.to("meta") for key, t in tensors.items()}, more)]
     assert [r.shape for r in results] == shapes
+    if name == "collect_backward" and empty == "L":
+        assert torch.equal(results.pop(), tensors["grad"])  # the state stays what it was
     if name.endswith("backward"):
         assert all((r == 0).all() for r in results)  # nothing has a say in nothing
     elif name == "mix":

@@ -75,7 +75,10 @@ def test_the_gain_of_a_hold_keeps_its_digits_near_zero():
 @pytest.mark.parametrize("L", [1, 64, 150])
 def test_chunks_of_a_diagonal_system_equal_its_steps(rule, L):
     Lambda, B, C, dt = without_P(random_system(2, 3, 0))
-    discrete, powers = diagonal_discrete(Lambda, B, dt, rule), DiagonalPowers.of_diagonal(Lambda, dt, rule)
+    discrete, powers = (
+        diagonal_discrete(Lambda, B, dt, rule),
+        DiagonalPowers(diagonal_discrete(Lambda, B, dt, rule).change, Lambda.dtype),
+    )
     state = torch.randn(2, 2, 3, dtype=torch.complex128)
     u = torch.randn(2, 2, L, dtype=torch.float64)
     real = torch.view_as_real(state).flatten(-2)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from longwave.ops.backend import BACKENDS, Backend
-from longwave.ops.cpu import block, convolution, library, powers, spectrum, step
+from longwave.ops.cpu import block, convolution, library, powers, spectrum, states, step
 
 
 def _serves(tensor: Tensor) -> bool:
@@ -21,6 +21,16 @@ BACKENDS.register("native")(
             "truncate_backward": spectrum.truncate_backward,
             "power_sum": powers.power_sum,
             "power_sum_backward": powers.power_sum_backward,
+            "krylov": states.krylov,
+            "krylov_backward": states.krylov_backward,
+            "power": states.power,
+            "power_backward": states.power_backward,
+            "collect": states.collect,
+            "collect_backward": states.collect_backward,
+            "spread": states.spread,
+            "spread_backward": states.spread_backward,
+            "scan": states.scan,
+            "scan_backward": states.scan_backward,
             "convolve": convolution.convolve,
             "convolve_backward": convolution.convolve_backward,
             "activate": block.activate,

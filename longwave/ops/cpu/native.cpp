@@ -4,6 +4,7 @@
 //   longwave_truncate, longwave_truncate_backward    C~ = C (I - A_bar^L) by repeated squaring
 //   longwave_power_sum, longwave_power_sum_backward  the kernel of a diagonal system, a sum of powers
 //   longwave_convolve, longwave_convolve_backward    long convolution by FFT
+//   longwave_krylov, _power, _collect, _spread, _scan, and each with _backward: states of whole sequences
 //   longwave_step, longwave_model_step               one step of the recurrence: of a layer, of a stack of blocks
 //   longwave_activate, longwave_gate, _backward      what follows a convolution in a residual block, in float
 //   longwave_gated_mix, longwave_gated_mix_backward  all of it in one pass, for narrow models
@@ -67,6 +68,32 @@ struct Convolution {
     int threads;
 };
 
+// A_bar x = x + change x - sum_i left_i Re(right_i . x), one of them a feature, in double.
+struct Discrete {
+    int64_t H, M, r;
+    const complex *change;       // (H, M)
+    const complex *left, *right; // (r, H, M)
+    int threads;
+};
+
+// Signals (batch, L, H) in blocks of `size` steps; see native_states.inc.
+struct Blocks {
+    int64_t batch, L, H, N, size, count;
+    const int64_t *lengths;      // (batch,)
+    bool diagonal, started, whole;  // whole: what remains of a row after its last whole block is none of them
+    int threads;
+    int64_t steps(int64_t row, int64_t block) const {
+        const int64_t left = lengths[row] - block * size;
+        return left >= size ? size : whole || left < 0 ? 0 : left;
+    }
+    int64_t power_size() const { return diagonal ? N : N * N; }
+};
+
+struct Scan {
+    int64_t batch, L, every;
+    const int64_t *lengths;      // (batch,)
+};
+
 // What a step reads of a residual block; native.py has the same fields in the same order. Weights come in panels (in, 2, width)
 // of two vectors of columns.
 struct Norm {
@@ -107,6 +134,7 @@ namespace plain {
 #include "native_spectrum.inc"
 #include "native_nodes.inc"
 #include "native_truncate.inc"
+#include "native_states.inc"
 #include "native_powers.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
@@ -124,6 +152,7 @@ namespace avx2 {
 #include "native_spectrum.inc"
 #include "native_nodes.inc"
 #include "native_truncate.inc"
+#include "native_states.inc"
 #include "native_powers.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
@@ -142,6 +171,7 @@ namespace avx512 {
 #include "native_spectrum.inc"
 #include "native_nodes.inc"
 #include "native_truncate.inc"
+#include "native_states.inc"
 #include "native_powers.inc"
 #include "native_conv.inc"
 #include "native_block.inc"
@@ -193,7 +223,7 @@ int choose_vector_bytes(int requested) {
 }  // namespace
 
 // Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
-LONGWAVE_API int longwave_abi() { return 9; }
+LONGWAVE_API int longwave_abi() { return 10; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
@@ -230,6 +260,34 @@ LONGWAVE_API int longwave_truncate_backward(int64_t H, int64_t M, int64_t L, int
                                             complex *dC, double *ddt) {
     const System s{H, M, L, D, r, Lambda, P, nullptr, C, dt, nullptr, threads};
     LONGWAVE_DISPATCH(vector_bytes, truncate_backward(s, grad, dLambda, dP, dC, ddt))
+}
+
+LONGWAVE_API int longwave_krylov(int64_t H, int64_t M, int64_t r, int64_t count, const complex *change, const complex *left,
+                                 const complex *right, const double *start, int transposed, int threads, int vector_bytes,
+                                 double *out) {
+    const Discrete s{H, M, r, change, left, right, threads};
+    LONGWAVE_DISPATCH(vector_bytes, krylov(s, transposed != 0, count, start, out))
+}
+
+LONGWAVE_API int longwave_krylov_backward(int64_t H, int64_t M, int64_t r, int64_t count, const complex *change,
+                                          const complex *left, const complex *right, const double *start, const double *grad,
+                                          int transposed, int threads, int vector_bytes, complex *dchange, complex *dleft,
+                                          complex *dright, double *dstart) {
+    const Discrete s{H, M, r, change, left, right, threads};
+    LONGWAVE_DISPATCH(vector_bytes, krylov_backward(s, transposed != 0, count, start, grad, dchange, dleft, dright, dstart))
+}
+
+LONGWAVE_API int longwave_power(int64_t H, int64_t M, int64_t r, int64_t count, const complex *change, const complex *left,
+                                const complex *right, int threads, int vector_bytes, double *out) {
+    const Discrete s{H, M, r, change, left, right, threads};
+    LONGWAVE_DISPATCH(vector_bytes, power(s, count, out))
+}
+
+LONGWAVE_API int longwave_power_backward(int64_t H, int64_t M, int64_t r, int64_t count, const complex *change,
+                                         const complex *left, const complex *right, const double *grad, int threads,
+                                         int vector_bytes, complex *dchange, complex *dleft, complex *dright) {
+    const Discrete s{H, M, r, change, left, right, threads};
+    LONGWAVE_DISPATCH(vector_bytes, power_backward(s, count, grad, dchange, dleft, dright))
 }
 
 LONGWAVE_API int longwave_activate(int64_t batch, int64_t L, int64_t H, const float *z, const float *keep, int threads,
@@ -301,6 +359,48 @@ LONGWAVE_API int longwave_gate_backward(int64_t rows, int64_t H, int64_t parts, 
                                             const T *D, const T *u, const T *state, int threads, int vector_bytes, \
                                             T *y, T *next) {                                                       \
         LONGWAVE_DISPATCH(vector_bytes, step<T>(batch, H, N, r, constants, D, u, state, threads, y, next))         \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_collect_##suffix(                                                                    \
+        int64_t batch, int64_t L, int64_t H, int64_t N, int64_t size, const int64_t *lengths, const double *columns, \
+        const double *E, const T *u, const T *start, int diagonal, int threads, int vector_bytes, T *last, T *kept) { \
+        const Blocks s{batch, L, H, N, size, L / size, lengths, diagonal != 0, start != nullptr, true, threads};   \
+        LONGWAVE_DISPATCH(vector_bytes, collect<T>(s, columns, E, u, start, last, kept))                           \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_collect_backward_##suffix(                                                           \
+        int64_t batch, int64_t L, int64_t H, int64_t N, int64_t size, const int64_t *lengths, const double *columns, \
+        const double *E, const T *u, const T *kept, const T *grad, int diagonal, int threads, int vector_bytes,    \
+        double *dcolumns, double *dE, T *du, T *dstart) {                                                          \
+        const Blocks s{batch, L, H, N, size, L / size, lengths, diagonal != 0, dstart != nullptr, true, threads};  \
+        LONGWAVE_DISPATCH(vector_bytes, collect_backward<T>(s, columns, E, u, kept, grad, dcolumns, dE, du, dstart)) \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_spread_##suffix(                                                                     \
+        int64_t batch, int64_t L, int64_t H, int64_t N, int64_t size, const int64_t *lengths, const double *rows,  \
+        const double *E, const T *start, int diagonal, int threads, int vector_bytes, T *y, T *kept) {             \
+        const Blocks s{batch, L, H, N, size, ceil_div(L, size), lengths, diagonal != 0, true, false, threads};     \
+        LONGWAVE_DISPATCH(vector_bytes, spread<T>(s, rows, E, start, y, kept))                                     \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_spread_backward_##suffix(                                                            \
+        int64_t batch, int64_t L, int64_t H, int64_t N, int64_t size, const int64_t *lengths, const double *rows,  \
+        const double *E, const T *kept, const T *dy, int diagonal, int threads, int vector_bytes, double *drows,   \
+        double *dE, T *dstart) {                                                                                   \
+        const Blocks s{batch, L, H, N, size, ceil_div(L, size), lengths, diagonal != 0, true, false, threads};     \
+        LONGWAVE_DISPATCH(vector_bytes, spread_backward<T>(s, rows, E, kept, dy, drows, dE, dstart))               \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_scan_##suffix(                                                                       \
+        int64_t batch, int64_t L, int64_t every, int64_t H, int64_t M, int64_t r, const int64_t *lengths,          \
+        const complex *change, const complex *left, const complex *right, const double *B_bar, const T *u,         \
+        const T *start, int threads, int vector_bytes, T *out) {                                                   \
+        const Discrete d{H, M, r, change, left, right, threads};                                                   \
+        LONGWAVE_DISPATCH(vector_bytes, scan<T>(d, {batch, L, every, lengths}, B_bar, u, start, out))              \
+    }                                                                                                              \
+    LONGWAVE_API int longwave_scan_backward_##suffix(                                                              \
+        int64_t batch, int64_t L, int64_t every, int64_t H, int64_t M, int64_t r, const int64_t *lengths,          \
+        const complex *change, const complex *left, const complex *right, const double *B_bar, const T *u,         \
+        const T *start, const T *out, const T *grad, int threads, int vector_bytes, complex *dchange,              \
+        complex *dleft, complex *dright, double *dB_bar, T *du, T *dstart) {                                       \
+        const Discrete d{H, M, r, change, left, right, threads};                                                   \
+        LONGWAVE_DISPATCH(vector_bytes, scan_backward<T>(d, {batch, L, every, lengths}, B_bar, u, start, out, grad, \
+                                                         dchange, dleft, dright, dB_bar, du, dstart))              \
     }                                                                                                              \
     LONGWAVE_API int longwave_convolve_##suffix(int64_t batch, int64_t L, int64_t H, int64_t sides,                \
                                                 int64_t together, int64_t parts, int64_t n, int64_t levels, const int64_t *radices, const T *roots, \
