@@ -52,9 +52,9 @@ def gradients(value, layer, *more):
 @every_layer
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_state_and_its_gradients_are_those_of_steps(backend, name, dtype):
-    """Past some blocks, with steps that remain. In float32 against steps in float64; the worst seen is 2e-6."""
+    """Past some blocks, with steps that remain. In float32 against steps in float64; the worst seen is 7e-7."""
     layer, exact = make(name, dtype), make(name, dtype).double()
-    u, bound = signal(3, 150, dtype).requires_grad_(), 1e-10 if dtype == torch.float64 else 2e-5
+    u, bound = signal(3, 150, dtype).requires_grad_(), 1e-10 if dtype == torch.float64 else 1e-5
     start = random_state(layer, 3).requires_grad_()
     for state in (None, start):
         _, after = layer(u, state)
@@ -100,7 +100,7 @@ def test_the_state_after_each_rows_length_is_that_of_the_row_alone(backend, name
 
 
 def test_single_precision_keeps_its_digits_over_many_blocks(backend):
-    """What is carried from block to block is in double: 2,000 steps, 31 blocks. The worst seen is 4e-7."""
+    """What is carried from block to block is in double: 2,000 steps, 31 blocks. The worst seen is 8e-7."""
     for name in ("legs", "legt", "lagt"):
         layer = make(name, torch.float32, N=64)
         u = signal(2, 2000, torch.float32)
