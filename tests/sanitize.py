@@ -147,7 +147,34 @@ def nodes(chance: random.Random) -> None:
     assert all(t.isfinite().all() for t in (K_hat, *gradients))
 
 
-KINDS = (layer, model, nodes)
+def states(chance: random.Random) -> None:
+    """States with their gradients, S4D too: from a state on, of rows of unequal length, after every k-th step."""
+    import torch
+
+    from longwave import S4, S4D
+
+    dtype = chance.choice((torch.float32, torch.float64))
+    features, length, batch = (
+        chance.randint(1, 20),
+        chance.choice((1, 64, chance.randint(1, 1200))),
+        chance.randint(1, 3),
+    )
+    d_state = 2 * chance.randint(1, 40)
+    own = (
+        chance.choice((S4, S4D))(features, d_state, init="legs")
+        if chance.random() < 0.7
+        else S4(features, d_state, init="legt")
+    ).to(dtype)
+    u = torch.randn(batch, length, features, dtype=dtype, requires_grad=True)
+    lengths = torch.tensor([chance.randint(0, length) for _ in range(batch)])
+    start = own.states(u, every=length)[:, 0]
+    y, state = own(u, start, lengths=lengths)
+    some = own.states(u, every=chance.randint(1, length))
+    (y.square().sum() + state.abs().square().sum() + some.abs().square().sum()).backward()
+    assert u.grad is not None and u.grad.isfinite().all()
+
+
+KINDS = (layer, model, nodes, states)
 
 if __name__ == "__main__":
     sys.exit(main())
