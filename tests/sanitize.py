@@ -171,7 +171,8 @@ def states(chance: random.Random) -> None:
     y, state = own(u, start, lengths=lengths)
     some = own.states(u, every=chance.randint(1, length))
     (y.square().sum() + state.abs().square().sum() + some.abs().square().sum()).backward()
-    assert u.grad is not None and u.grad.isfinite().all()
+    assert u.grad is not None
+    assert u.grad.isfinite().all()
 
 
 KINDS = (layer, model, nodes, states)
