@@ -76,7 +76,7 @@ LAYOUTS = {
             Column("the paper's S4", "paper", "S4"),
             Column("class prior", model="class prior"),
             Column("LSTM", model="LSTM"),
-            *_named("epochs", "parameters", "run", model="S4"),
+            *_named("epochs", "parameters", "run"),
         ],
     ),
     "lra-made": Layout({"row": ""}, [*_named("examples"), Column("processor seconds"), *_named("run")]),
