@@ -1,7 +1,7 @@
 """The folder of a sweep: sweep.json, by which it knows its runs; a folder for each of them; table.csv, a picture.
 
-Runs are compared by their scores on the validation set. Their scores on the test set are in their own result.json, and
-are read for the chosen ones alone, when asked for.
+Runs are compared by their scores on the validation set. Those on the test set stand in the same result.json, which is
+checked as a whole; they are left out of what is compared, and shown for the chosen runs alone, when asked for.
 """
 
 import csv
