@@ -1,7 +1,7 @@
-"""Damage of every format that the commands read: what a case changes, and the command that then meets it.
+"""Damage of every format that longwave reads: what a case changes, and the command that then meets it.
 
 A case follows from its kind and its seed. `test_damage.py` runs a few of each in `make test`, `fuzz.py` thousands in
-`make fuzz`.
+`make fuzz`. Saved states of streams have no command; `restore.py` reads them.
 """
 
 import copy
@@ -12,6 +12,7 @@ import random
 import shutil
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,9 +21,16 @@ import numpy as np
 import torch
 from audio_files import sound, write
 from authors_files import to_authors
+from PIL import Image
+from restore import ASSIGN, RESTORE, restore, write_state
 from safetensors.torch import load_file, save_file
+from trained import TINY
 
 from longwave import S4Config
+from longwave.cli.main import main as longwave
+from longwave.data.pathfinder import layout
+from longwave.data.pathfinder.layout import HARD, INDEX, PIXELS
+from longwave.data.progress import Silent
 from longwave.models import SequenceModel
 from longwave.train.checkpoint import LAST, MAGIC
 
@@ -48,6 +56,7 @@ CELLS = (
     "0000-00-00",
     "\t",
 )
+SHAPES = ((2**62,), (2**31, 2**31), (-1,), (HUGE,), (0, 3))  # that an array declares and does not have
 
 
 class Trap:
@@ -130,19 +139,103 @@ def lines_(data: bytes, chance: random.Random) -> bytes:
     return b"".join([*lines[:place], *chance.choice(changes)(), *lines[place + 1 :]])
 
 
-def csv_(data: bytes, chance: random.Random) -> bytes:
+def csv_(data: bytes, chance: random.Random, mark: str = ",") -> bytes:
     """Cells replaced, lines removed, doubled, swapped, cut or lengthened."""
     lines = data.decode().splitlines()
     if chance.random() < 0.2 or len(lines) < 3:
         return bytes_(data, chance)
     for _ in range(chance.choice((1, 1, 5))):
         place = chance.randrange(len(lines))
-        cells = lines[place].split(",")
+        cells = lines[place].split(mark)
         cells[chance.randrange(len(cells))] = chance.choice(CELLS)
-        changes = ([",".join(cells)], [], [lines[place]] * 2, [lines[place] + ",1"], [lines[place].partition(",")[0]])
+        changes = ([mark.join(cells)], [], [lines[place]] * 2, [lines[place] + mark + "1"], [cells[0]])
         lines[place : place + 1] = chance.choice((changes[0], changes[0], *changes))
         lines = lines or ["a"]
     return "\n".join(lines).encode()
+
+
+def tsv(data: bytes, chance: random.Random) -> bytes:
+    """The same of cells with tabs between them."""
+    return csv_(data, chance, "\t")
+
+
+def metadata(data: bytes, chance: random.Random) -> bytes:
+    """Of Pathfinder: lines with spaces between their fields, or a table of strings in an array."""
+    if chance.random() < 0.6:
+        return csv_(data, chance, " ")
+    fields = np.array([line.split() for line in data.decode().splitlines()], dtype=chance.choice(("U", "S")))
+    what = chance.choice(("bytes", "shape", "object", "values", "flat", "whole"))
+    if what == "object":
+        buffer = io.BytesIO()
+        np.save(buffer, np.array([[Trap()] * fields.shape[1]] * len(fields), dtype=object))
+        return buffer.getvalue()
+    if what == "shape":
+        return _npy(fields, shape=chance.choice(SHAPES))
+    if what == "values":
+        place = chance.randrange(len(fields)), chance.randrange(fields.shape[1])
+        fields[place] = chance.choice(("", "2", "../x.png", "imgs/../..")) if fields.dtype.kind == "U" else b"\xff\0a"
+    if what == "flat":
+        fields = fields.ravel()
+    return bytes_(_npy(fields), chance) if what == "bytes" else _npy(fields)
+
+
+def png(data: bytes, chance: random.Random) -> bytes:
+    """Bytes, a chunk under a right checksum, or an image of another size, mode or format."""
+    what = chance.choice(("bytes", "bytes", "chunk", "insert", "size", "mode", "format", "empty"))
+    if what == "bytes":
+        return bytes_(data, chance)
+    if what in ("chunk", "insert"):
+        chunks = _chunks(data)
+        place = chance.randrange(len(chunks))
+        name, content = chunks[place]
+        if what == "chunk" and name == b"IHDR" and chance.random() < 0.5:
+            content = (
+                struct.pack(">II", *chance.choice(((2**31 - 1, 2**31 - 1), (0, 0), (20_000, 20_000)))) + content[8:]
+            )
+        bomb = b"k\0\0" + zlib.compress(bytes(1 << 26))
+        other = chance.choice(
+            ((b"zTXt", bomb), (b"iCCP", bomb), (b"tEXt", b""), (b"PLTE", b"\0" * 7), (b"acTL", b"\0"))
+        )
+        chunks[place : place + 1] = [(name, bytes_(content, chance) if content == chunks[place][1] else content)]
+        if what == "insert":
+            chunks[place + 1 : place + 1] = [other]
+        return data[:8] + b"".join(
+            struct.pack(">I", len(part)) + key + part + struct.pack(">I", zlib.crc32(key + part))
+            for key, part in chunks
+        )
+    if what == "empty":
+        return b""
+    with Image.open(io.BytesIO(data)) as image:
+        buffer = io.BytesIO()
+        if what == "size":
+            image = image.resize(chance.choice(((1, 1), (33, 32), (500, 1))))
+        if what == "mode":
+            image = image.convert(chance.choice(("1", "P", "RGB", "RGBA", "LA", "I;16")))
+        image.save(buffer, "GIF" if what == "format" else "PNG")
+    return buffer.getvalue()
+
+
+def _chunks(data: bytes) -> list[tuple[bytes, bytes]]:
+    """Name and content of each chunk of a PNG file."""
+    found, place = [], 8
+    while place < len(data):
+        size = int.from_bytes(data[place : place + 4])
+        found.append((data[place + 4 : place + 8], data[place + 8 : place + 8 + size]))
+        place += 12 + size
+    return found
+
+
+def npy(data: bytes, chance: random.Random) -> bytes:
+    """Bytes, another type, an object, or a shape that is not that of the values."""
+    what = chance.choice(("bytes", "type", "shape", "object"))
+    if what == "bytes":
+        return bytes_(data[:200], chance) + data[200:]
+    values = np.load(io.BytesIO(data))
+    if what == "shape":
+        return _npy(values, shape=chance.choice(SHAPES))
+    buffer = io.BytesIO()
+    np.save(buffer, values.astype("f4") if what == "type" else np.array([Trap()] * 3, dtype=object))
+    return buffer.getvalue()
 
 
 def npz(data: bytes, chance: random.Random) -> bytes:
@@ -161,7 +254,7 @@ def npz(data: bytes, chance: random.Random) -> bytes:
     members = {f"{key}.npy": _npy(values) for key, values in arrays.items()}
     member = f"{name}.npy"
     if what == "shape":
-        members[member] = _npy(arrays[name], shape=chance.choice(((2**62,), (2**31, 2**31), (-1,), (HUGE,), (0, 3))))
+        members[member] = _npy(arrays[name], shape=chance.choice(SHAPES))
     elif what == "header":
         members[member] = members[member][:10] + bytes_(members[member][10:128], chance) + members[member][128:]
     buffer = io.BytesIO()
@@ -275,7 +368,7 @@ def state_dict(data: bytes, chance: random.Random) -> bytes:
 
 
 class Kind(NamedTuple):
-    """One file, how it is damaged, and what then reads it."""
+    """One file, how it is damaged, and what then reads it; of several that match, chance takes one."""
 
     run: str  # one of those in trained.py
     file: str
@@ -299,6 +392,14 @@ IMPORT = ("import", "authors.pt", "--out", "imported")
 SHOW = ("show", "--config", "run/config.json")
 SWEEP, COMPARE = ("sweep", "--resume", "swept", "--quiet"), ("compare", "swept/a", "swept/b")
 PLAY = ("generate", "run", "--seconds", "0.002", "--seed", "0", "--out", "out.wav")
+MAKE = ("data", "make", "--count", "120", "--data-dir", "data")
+LIST = ("data", "list", "--data-dir", "data")
+MADE = (*TINY, "--data-dir", "data", "--out", "new")
+LISTOPS = ("train", "lra-listops-small", "--task.length", "60", *MADE)
+PATHFINDER = ("train", "lra-pathfinder-small", "--loop.batch-size", "16", *MADE)
+PATHX = ("train", "lra-pathx-small", "--loop.batch-size", "16", *MADE)
+DECODED = ("--task.decode",)
+RETRIEVAL = ("train", "lra-retrieval-synthetic-small", "--task.length", "60", *MADE)
 DRAW = ("generate", "run", "--count", "1", "--seed", "0", "--out", "out.png")
 
 
@@ -324,6 +425,11 @@ def write_beginning() -> None:
 def name_runs() -> None:
     for name, run in zip("ab", sorted(Path("swept").glob("*/result.json")), strict=True):
         shutil.copytree(run.parent, Path("swept") / name)
+
+
+def keep_pixels() -> None:
+    """The cache that reading Pathfinder leaves."""
+    layout.read(Path("data/pathfinder32"), 32, Silent())
 
 
 KINDS = {
@@ -357,15 +463,34 @@ KINDS = {
     ),
     "config of images": Kind("density", "run/config.json", json_, (DRAW, EVALUATE)),
     "vocabulary": Kind("words", "run/vocabulary.txt", bytes_, (GENERATE, EVALUATE)),
+    "ListOps": Kind("made", "data/listops-1000/*.tsv", tsv, (LISTOPS,)),
+    "how ListOps was made": Kind("made", "data/listops-1000/made.json", json_, (LISTOPS, LIST, (*MAKE, "listops"))),
+    "pairs of documents": Kind("made", "data/retrieval-synthetic/*.tsv", tsv, (RETRIEVAL, (*RETRIEVAL, *DECODED))),
+    "metadata of Pathfinder": Kind("made", f"data/pathfinder32/{HARD}/metadata/0.npy", metadata, (PATHFINDER,)),
+    "images of Pathfinder": Kind("made", f"data/pathfinder32/{HARD}/imgs/0/*.png", png, (PATHFINDER,)),
+    "kept pixels": Kind("made", f"data/pathfinder32/{HARD}/{PIXELS}", npy, (PATHFINDER,), keep_pixels),
+    "index of kept pixels": Kind("made", f"data/pathfinder32/{HARD}/{INDEX}", json_, (PATHFINDER,), keep_pixels),
+    "metadata of Path-X": Kind("made images", f"data/pathfinder128/{HARD}/metadata/0.npy", metadata, (PATHX,)),
+    "images of Path-X": Kind("made images", f"data/pathfinder128/{HARD}/imgs/0/*.png", png, (PATHX,)),
+    "state of a stream": Kind("causal", "state.safetensors", weights, (RESTORE,), write_state),
+    "tensors of a state": Kind("causal", "state.pt", state_dict, (ASSIGN,), write_state),
 }
 
 
 def change(kind: Kind, chance: random.Random) -> tuple[str, ...]:
     """Damage the file of a kind in the folder at hand, where its run is; the command that is to meet it."""
     kind.prepare()
-    path = sorted(Path().glob(kind.file))[0]
+    paths = sorted(Path().glob(kind.file))
+    path = paths[0] if len(paths) == 1 else chance.choice(paths)
     path.write_bytes(kind.change(path.read_bytes(), chance))
     return chance.choice(kind.commands)
+
+
+def meet(command: tuple[str, ...]) -> None:
+    """Run a command on what was damaged; it ends by SystemExit."""
+    if command in (RESTORE, ASSIGN):
+        restore(command)
+    longwave(list(command))
 
 
 def left_behind(code: int, command: str) -> list[str]:
@@ -375,5 +500,5 @@ def left_behind(code: int, command: str) -> list[str]:
     """
     found = [str(path) for path in Path().rglob("*.part")] + [str(path) for path in Path().rglob(".lock")]
     found += [name for name in ("sprung",) if Path(name).exists()]
-    written = [path.name for pattern in ("out*", "imported") for path in Path().glob(pattern)]
+    written = [path.name for pattern in ("out*", "imported", "new") for path in Path().glob(pattern)]
     return found + (written if code and command != "stream" else [])

@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from damage import KINDS, change, left_behind
+from damage import KINDS, change, left_behind, meet
 from matplotlib.figure import Figure
 from trained import TrainedRuns
 
-from longwave.cli.main import main as longwave
 from longwave.tasks import sequence_baselines
 
-SECONDS, MEMORY = 30, 6 << 30  # that a case may take
+SECONDS, PATIENCE, MEMORY = 30, 600, 6 << 30  # of the processor, of the clock, and bytes, that a case may take
 GOOD = (0, 1, 2)
 
 
@@ -47,7 +46,7 @@ def run_case(runs: TrainedRuns, name: str, seed: int, root: Path) -> tuple[int, 
     with contextlib.chdir(folder):
         wrong = [f"left {name}" for name in left_behind(code, command.partition(" ")[0])]
     if code not in GOOD:
-        wrong.append("no end" if code == -signal.SIGALRM else f"exit code {code}")
+        wrong.append("no end" if code in (-signal.SIGALRM, -signal.SIGPROF) else f"exit code {code}")
     if "Traceback" in text:
         wrong.append("traceback")
     return code, text, wrong, command
@@ -63,8 +62,9 @@ def _child(runs: TrainedRuns, name: str, seed: int, folder: Path, said: Path) ->
         command = change(KINDS[name], random.Random(f"{name} {seed}"))
         print(" ".join(command), file=sys.stderr, flush=True)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        signal.alarm(SECONDS)
-        longwave(list(command))
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.alarm(PATIENCE)  # for one that waits
+        meet(command)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1 if end.code else 0
     except BaseException:

@@ -20,7 +20,7 @@ from pair_files import write_aan
 from text_files import write_wikitext2
 from token_files import write_reviews
 
-from longwave.data import sequences
+from longwave.data import making, sequences
 
 TINY = ("--model.d-model", "8", "--model.n-layers", "1", "--model.mixer.d-state", "4", "--loop.epochs", "1", "--quiet")
 START, ROWS, HORIZON, CONTEXT = datetime(2024, 1, 1), 150, 4, 24
@@ -105,11 +105,17 @@ def write_sweep() -> None:
     assert call("sweep", "classify", "--npz", "my.npz", *CAUSAL, *TINY, *rates, "--out", "swept") == 0
 
 
+def write_made() -> None:
+    """Small sets that can be made; Path-X, which takes longer, apart."""
+    for name, count in {"listops": 120, "retrieval-synthetic": 40, "pathfinder": 40}.items():
+        making.make(name, Path("data"), count)
+
+
 class Recipe(NamedTuple):
     """How to come to a run."""
 
     write_data: Callable[[], object]  # in the folder at hand; data sets go to its folder `data`
-    arguments: tuple[str, ...]  # of longwave train
+    arguments: tuple[str, ...]  # of longwave train; nothing is trained without
 
 
 CAUSAL = ("--model.kind", "SequenceModel", "--model.mixer.no-bidirectional")
@@ -167,6 +173,8 @@ RECIPES = {
         ("waveform", "--folder", "music", "--length", "96", *TINY, "--loop.epochs", "2", *FAST),
     ),
     "sweep": Recipe(write_sweep, ("classify", "--npz", "my.npz", *CAUSAL, *TINY)),
+    "made": Recipe(write_made, ()),
+    "made images": Recipe(lambda: making.make("pathx", Path("data"), 30), ()),
     "density": Recipe(lambda: write_mnist(Path("data"), train=10, test=8), ("mnist-density-small", *TINY)),
 }
 
@@ -186,7 +194,8 @@ class TrainedRuns:
                 printed.write_text(self._train(RECIPES[name], home))
         shutil.copytree(home, here, dirs_exist_ok=True)
         config = here / "run" / "config.json"
-        config.write_text(config.read_text().replace(str(home), str(here)))
+        if config.exists():
+            config.write_text(config.read_text().replace(str(home), str(here)))
         return printed.read_text()
 
     def _train(self, recipe: Recipe, home: Path) -> str:
@@ -196,7 +205,7 @@ class TrainedRuns:
             os.environ["LONGWAVE_DATA"] = str(home / "data")
             try:
                 recipe.write_data()
-                code = call("train", *recipe.arguments, "--out", "run")
+                code = call("train", *recipe.arguments, "--out", "run") if recipe.arguments else 0
             finally:
                 os.environ.pop("LONGWAVE_DATA")
                 if before is not None:

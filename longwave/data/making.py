@@ -8,8 +8,9 @@ published, and were put there by hand, serve as well.
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from longwave.data import files
 from longwave.data.catalogue import MissingData, command, data_dir
@@ -143,7 +144,25 @@ def _read(folder: Path) -> Made | None:
     if not path.exists():
         return None
     try:
-        found = Made(**files.read_json(path))
-        return replace(found, options=tuple(found.options))
-    except (ValueError, TypeError) as error:
+        content = files.read_json(path)
+    except ValueError as error:
         raise ValueError(f"{path}: expected how the set was made, as longwave wrote it, got {error}") from error
+    if not _says_how(content):
+        raise ValueError(
+            f"{path}: expected how the set was made, as longwave wrote it: a name, a count and a seed, got "
+            f"{content!r:.80}; move {folder} away and make it again"
+        )
+    return Made(content["name"], content["count"], content["seed"], tuple(content.get("options", ())))
+
+
+def _says_how(content: Any) -> bool:
+    """Whether the content of a JSON file says how a set was made."""
+    fields = {"name": str, "count": int, "seed": int}
+    return (
+        isinstance(content, dict)
+        and content.keys() - {"options"} == fields.keys()
+        and all(type(content[name]) is kind for name, kind in fields.items())
+        and content["name"] in MAKERS
+        and isinstance(content.get("options", []), list)
+        and all(isinstance(option, str) for option in content.get("options", []))
+    )

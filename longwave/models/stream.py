@@ -15,18 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
-from longwave.data import files
 from longwave.layers.checks import advice, check_count, check_rate, describe
+from longwave.models import weights
 from longwave.models.pooling import POOLINGS
 from longwave.models.recurrence import Recurrence
 
 LONGEST = 4096  # steps of a chunk: more are cut, so that memory does not depend on how much is pushed at once
 SHORTEST = 96  # a chunk of fewer steps takes longer than the steps themselves
-FORMAT = 1  # of a saved state
+MOST = 2**53  # steps of a stream: as many as float64 can count
+FORMAT, NOTE = 2, "longwave"  # of a saved state, and where in its header the settings are
 
 
 def stream(model: Any, *, hop: int = 1, window: int | None = None, batch: int = 1, rate: float = 1.0) -> "Stream":
@@ -111,13 +110,16 @@ class Stream:
     @state.setter
     def state(self, state: Mapping[str, Tensor]) -> None:
         own = self.state
-        if state.keys() != own.keys():
-            differing = sorted(state.keys() ^ own.keys())[0]
-            raise ValueError(f"state: expected that of a stream with the same settings; {differing!r} is in one alone")
+        if not isinstance(state, Mapping):
+            raise ValueError(f"state: expected tensors by name, as Stream.state has them, got {describe(state)}")
+        if differing := sorted(map(repr, state.keys() ^ own.keys())):
+            raise ValueError(f"state: expected that of a stream with the same settings; {differing[0]} is in one alone")
         for name, values in own.items():
-            if state[name].shape != values.shape or state[name].dtype != values.dtype:
+            if not _is_alike(state[name], values):
                 raise ValueError(f"state: {name}: expected {describe(values)}, got {describe(state[name])}")
-        moved = {name: state[name].to(values.device, copy=True) for name, values in own.items()}
+        moved = {name: state[name].detach().to(values.device, copy=True) for name, values in own.items()}
+        if not 0 <= int(moved["steps"]) <= MOST:
+            raise ValueError(f"state: steps: expected a count from 0 to 2^53, got {int(moved['steps'])}")
         self.steps = int(moved["steps"])
         self._steps.states = [_like(f"blocks.{k}", s, moved) for k, s in enumerate(self._steps.states)]
         self._pooling.state = {name: moved[f"pooling.{name}"] for name in self._pooling.state}
@@ -134,26 +136,23 @@ class Stream:
         return other
 
     def save(self, path: str | Path) -> None:
-        """Write the state as safetensors, atomically."""
-        tensors = {name: values.cpu().contiguous() for name, values in self.state.items()}
-        files.write_bytes(Path(path), save(tensors, metadata={"longwave": json.dumps(self._described)}))
+        """Write the state as safetensors with a checksum, atomically."""
+        weights.write(Path(path), self.state, {NOTE: json.dumps(self._described)})
 
     def load(self, path: str | Path) -> "Stream":
         """Go on from a state that `save` wrote, of the same model with the same settings; nothing is unpickled."""
+        what = "the state of a stream, as Stream.save writes it"
+        state, notes = weights.read_with_notes(Path(path), what, "start the stream again")
         try:
-            with safe_open(str(path), "pt") as file:
-                described = json.loads((file.metadata() or {})["longwave"])
-                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
-                if not isinstance(described, dict):
-                    raise ValueError(f"what is not a state: {described!r:.40}")
-        except (OSError, SafetensorError, KeyError, ValueError, RecursionError) as error:
-            raise ValueError(
-                f"{path}: expected the state of a stream, as Stream.save writes it, got {error}"
-            ) from error
+            described = json.loads(notes[NOTE])
+        except (KeyError, ValueError, RecursionError) as error:
+            raise ValueError(f"{path}: expected {what}, got tensors without its settings ({error})") from error
+        if not isinstance(described, dict) or weights.SUM not in notes:
+            raise ValueError(f"{path}: expected {what}, got tensors without its settings or without their checksum")
         for name, value in self._described.items():
             if described.get(name) != value:
-                what = "other weights" if name == "weights" else repr(described.get(name))
-                raise ValueError(f"{path}: {name}: this stream has {value!r:.20}, and the state is of {what}")
+                other = "other weights" if name == "weights" else f"{described.get(name)!r:.40}"
+                raise ValueError(f"{path}: {name}: this stream has {value!r:.20}, and the state is of {other}")
         self.state = state
         return self
 
@@ -202,6 +201,16 @@ def _check_model(model: Any) -> None:
         )
     if model.training:
         raise ValueError("model: it is in training mode, where dropout and batch norm differ; call model.eval() first")
+
+
+def _is_alike(values: Any, own: Tensor) -> bool:
+    """Whether something can take the place of a tensor of a state."""
+    return (
+        isinstance(values, Tensor)
+        and values.layout == torch.strided
+        and values.device.type != "meta"
+        and (values.shape, values.dtype) == (own.shape, own.dtype)
+    )
 
 
 def _flat(name: str, state: Any) -> dict[str, Tensor]:

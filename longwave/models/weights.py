@@ -22,11 +22,12 @@ class Damaged(ValueError):
     """A file of tensors that is not what was written."""
 
 
-def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors atomically; the same tensors are the same bytes."""
+def write(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> None:
+    """Write tensors atomically, and notes into the header; the same tensors and notes are the same bytes."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # One entry only: the library writes several in random order. The second, the sum, is put in here.
     header, values = _split(save(plain, metadata={"format": "pt"}))
+    header["__metadata__"] |= notes or {}
     header["__metadata__"][SUM] = _sum(header, values)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # so that the values are aligned
@@ -35,21 +36,26 @@ def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def read(path: Path) -> dict[str, Tensor]:
     """The tensors in a file; one that is damaged, or that holds something else, is refused."""
+    return read_with_notes(path, "the weights of a longwave model", "train again")[0]
+
+
+def read_with_notes(path: Path, what: str, cure: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors in a file, and the notes in its header, the checksum among them; for `what` and `cure` see errors."""
     try:
         data = path.read_bytes()
         tensors = load(data)
         header, values = _split(data)
     except (OSError, SafetensorError, ValueError, RecursionError) as error:
-        raise Damaged(f"{path}: expected the weights of a longwave model, got {error}") from error
-    metadata = header.get("__metadata__") or {}
+        raise Damaged(f"{path}: expected {what}, got {error}") from error
+    metadata: dict[str, str] = header.get("__metadata__") or {}
     # Its name may be what is damaged.
     expected = metadata.get(SUM) or next((text for text in metadata.values() if len(text) == 64), None)
     if expected is not None and expected != _sum(header, values):
         raise Damaged(
             f"{path}: the file is damaged: its content does not have the checksum that it was written with; restore it "
-            "from a copy, or train again"
+            f"from a copy, or {cure}"
         )
-    return {name: tensor.clone() for name, tensor in tensors.items()}
+    return {name: tensor.clone() for name, tensor in tensors.items()}, metadata
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], bytes]:

@@ -122,7 +122,19 @@ def test_counts_and_seeds_that_make_no_sense_are_refused(counter, folder, count,
         making.make("numbers", folder, count, seed)
 
 
-def test_a_damaged_note_of_how_a_set_was_made_is_refused(counter, folder):
-    (making.make("numbers", folder) / "made.json").write_text("{")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"name": "numbers", "count": 4}',
+        '{"name": "numbers", "count": "4", "seed": 0}',
+        '{"name": ["numbers"], "count": 4, "seed": 0}',
+        '{"name": "other", "count": 4, "seed": 0}',
+        '{"name": "numbers", "count": 4, "seed": 0, "options": [1]}',
+    ],
+)
+def test_a_damaged_note_of_how_a_set_was_made_is_refused(counter, folder, text):
+    (making.make("numbers", folder) / "made.json").write_text(text)
     with pytest.raises(ValueError, match=r"made\.json: expected how the set was made"):
         making.made("numbers", folder)

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -151,6 +153,14 @@ def test_what_was_kept_is_made_again_if_it_is_damaged(folder, name):
     assert json.loads((folder / HARD / INDEX).read_text())["empty"] == []
 
 
+@pytest.mark.parametrize("empty", [None, [2, True], [99], "12", [0.5]])
+def test_an_index_that_names_no_images_is_made_again(folder, empty):
+    first = values(read(folder, 32, Silent()))
+    index = folder / HARD / INDEX
+    index.write_text(json.dumps(json.loads(index.read_text()) | {"empty": empty}))
+    assert values(read(folder, 32, Silent())) == first
+
+
 def test_a_folder_that_cannot_be_written_to_is_read_into_memory(folder, monkeypatch):
     def refused(path):
         raise PermissionError(13, "Permission denied", str(path))
@@ -158,6 +168,13 @@ def test_a_folder_that_cannot_be_written_to_is_read_into_memory(folder, monkeypa
     monkeypatch.setattr(files, "atomic", refused)
     assert values(read(folder, 32, Silent())) == [*range(20, 27), *range(100, 105)]
     assert not (folder / HARD / PIXELS).exists()
+
+
+def declare(path, size):
+    """Let a PNG file say that it has so many pixels a side."""
+    data = path.read_bytes()
+    header = b"IHDR" + struct.pack(">II", size, size) + data[24:29]
+    path.write_bytes(data[:12] + header + struct.pack(">I", zlib.crc32(header)) + data[33:])
 
 
 def write_png(path, pixels):
@@ -170,6 +187,7 @@ def write_png(path, pixels):
         (lambda path: path.unlink(), "expected this image, which the metadata name, got no such file"),
         (lambda path: path.write_bytes(path.read_bytes()[:60]), "the file is damaged"),
         (lambda path: path.write_bytes(b"GIF89a, in truth"), "the file is damaged"),
+        (lambda path: declare(path, 2**31 - 1), "the file is damaged"),
         (lambda path: write_png(path, np.zeros((32, 31), np.uint8)), "32 x 32 pixels, 8 bits each, got one of 32 x 31"),
         (lambda path: write_png(path, np.zeros((32, 32, 3), np.uint8)), "got one of 32 x 32, mode RGB"),
     ],

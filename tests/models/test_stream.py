@@ -261,3 +261,31 @@ def test_the_state_of_another_stream_is_refused(tmp_path):
         longwave.stream(model).load(__file__)
     with pytest.raises(ValueError, match=r"'pooling.begun' is in one alone"):
         longwave.stream(model).state = longwave.stream(model, window=3).state
+
+
+def test_a_saved_state_with_one_bit_turned_is_refused_and_changes_nothing(tmp_path):
+    live, path = longwave.stream(make(), hop=2), tmp_path / "state.safetensors"
+    live.push(noise(length=9))
+    live.save(path)
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    before = live.state
+    with pytest.raises(ValueError, match="does not have the checksum that it was written with"):
+        live.load(path)
+    assert all(torch.equal(values, before[name]) for name, values in live.state.items())
+
+
+@pytest.mark.parametrize("steps", [None, 9, [9], torch.tensor(9.0), torch.tensor(-1), torch.tensor(2**62)], ids=repr)
+def test_a_state_of_something_else_is_refused_and_changes_nothing(steps):
+    live = longwave.stream(make(), window=4)
+    live.push(noise(length=9))
+    before = live.state
+    with pytest.raises(ValueError, match=r"^state: steps: expected"):
+        live.state = before | {"steps": steps, "pooling.sum": before["pooling.sum"] + 1}
+    with pytest.raises(ValueError, match=r"^state: expected tensors by name"):
+        live.state = list(before.values())
+    with pytest.raises(ValueError, match=r"^state: pooling.sum: expected"):
+        live.state = before | {"pooling.sum": before["pooling.sum"].to_sparse()}
+    assert live.steps == 9
+    assert all(torch.equal(values, before[name]) for name, values in live.state.items())

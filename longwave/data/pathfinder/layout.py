@@ -11,6 +11,8 @@ import errno
 import hashlib
 import io
 import re
+import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,11 +163,15 @@ def _kept(place: Path, digest: str, shape: tuple[int, ...]) -> tuple[NDArray[np.
     try:
         index = files.read_json(place / INDEX)
         pixels = np.load(place / PIXELS, mmap_mode="r", allow_pickle=False)
-        if index["digest"] == digest and pixels.shape == shape and pixels.dtype == np.uint8:
-            return pixels, [int(k) for k in index["empty"]]
-    except (OSError, ValueError, KeyError, TypeError):  # not there, or not complete: it is made again
-        pass
-    return None
+    except (OSError, ValueError, EOFError):  # not there, or not complete: it is made again
+        return None
+    fits = isinstance(pixels, np.ndarray) and pixels.shape == shape and pixels.dtype == np.uint8
+    if not fits or not isinstance(index, dict) or index.get("digest") != digest:
+        return None
+    empty = index.get("empty")
+    if not isinstance(empty, list) or not all(type(k) is int and 0 <= k < shape[0] for k in empty):
+        return None
+    return pixels, empty
 
 
 def _read_images(
@@ -201,8 +207,10 @@ def _read_images(
 
 def read_png(path: Path, size: int) -> NDArray[np.uint8] | None:
     """A grey image (size, size); None if the file is empty."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
+    # What Pillow raises where a PNG file is damaged; it decodes nothing of one that declares too many pixels.
+    damage = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, Image.DecompressionBombError)
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
@@ -211,12 +219,12 @@ def read_png(path: Path, size: int) -> NDArray[np.uint8] | None:
         return None
     try:
         with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
-            if image.size != (size, size) or image.mode != "L":
-                width, height = image.size
-                raise ValueError(
-                    f"{path}: expected a grey image of {size} x {size} pixels, 8 bits each, got one of "
-                    f"{height} x {width}, mode {image.mode}"
-                )
-            return np.asarray(image)
-    except (UnidentifiedImageError, OSError, SyntaxError) as error:  # what Pillow raises where a PNG file is damaged
+            (width, height), mode = image.size, image.mode
+            if (width, height, mode) == (size, size, "L"):
+                return np.asarray(image)
+    except damage as error:
         raise ValueError(f"{path}: expected a PNG image, and the file is damaged ({error}); get it again") from error
+    raise ValueError(
+        f"{path}: expected a grey image of {size} x {size} pixels, 8 bits each, got one of {height} x {width}, mode "
+        f"{mode}"
+    )
