@@ -84,6 +84,9 @@ LAYOUTS = {
         {"row": ""},
         [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows a second")],
     ),
+    "audio-steps": Layout(
+        {"row": ""}, [*_named("parameters", "batch"), Column("processor seconds"), *_named("memory", "rows a second")]
+    ),
     "images": Layout(
         {"row": ""},
         [Column("test accuracy, %"), Column("the paper's S4", "paper"), *_named("epochs", "run")],
