@@ -53,6 +53,11 @@ _SPEED, _MEMORY = _ratio("speed over Transformer", "speed"), _ratio("memory over
 _STEP = [Column(f"{model}, ms", "value", model, "training step, ms") for model in ("LSSL", "S4")]
 _BYTES = [Column(f"{model}, MB", "value", model, "allocated, MB") for model in ("LSSL", "S4")]
 _TOKENS = [Column("x attention", metric="speed over attention"), Column("x GPT-2", metric="speed over GPT-2")]
+_STREAMED = [
+    Column(f"{model}: {heading}", model=model, metric=metric)
+    for model in ("4 layers of 64", "6 layers of 128")
+    for heading, metric in (("ms a chunk", "time of a chunk, ms"), ("real-time factor", "real-time factor"))
+]
 _GENERATION = Layout(
     {"model": "model"},
     [
@@ -84,6 +89,10 @@ LAYOUTS = {
         {"row": ""},
         [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows a second")],
     ),
+    "audio-steps": Layout(
+        {"row": ""}, [*_named("parameters", "batch"), Column("processor seconds"), *_named("memory", "rows a second")]
+    ),
+    "stream-chunks": Layout({"row": "chunk"}, _STREAMED),
     "images": Layout(
         {"row": ""},
         [Column("test accuracy, %"), Column("the paper's S4", "paper"), *_named("epochs", "run")],
