@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import torch
 
+from longwave.data import lock
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.report.page import write_report
 from longwave.tasks.base import Scores, Task
 from longwave.tasks.rates import check_rates
-from longwave.train import lock
 from longwave.train.device import find_device
 from longwave.train.folder import RunFolder, check_new
 from longwave.train.loop import Run

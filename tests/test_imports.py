@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "pictures": {"data", "layers", "ssm"},
     "infer": {"data", "models", "pictures", "registry", "settings", "tasks", "train"},
     "report": {"data", "infer", "layers", "pictures", "registry", "tasks", "train"},
-    "runs": {"experiments", "report", "tasks", "train"},
+    "runs": {"data", "experiments", "report", "tasks", "train"},
     "publish": {"models", "report", "train"},
     "importing": {"data", "experiments", "layers", "models", "tasks", "train"},
     "sweeps": {"data", "experiments", "pictures", "registry", "runs", "settings", "tasks", "train"},

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from longwave.data import files
+from longwave.data import files, lock
 from longwave.data.catalogue import MissingData, command, data_dir
 from longwave.data.progress import Progress, Silent
 from longwave.registry import Registry
@@ -77,7 +77,7 @@ def make(
     """Make a data set below a data folder, unless it is there; the path to its files.
 
     A set with another count, seed or option, or one that was published, is never overwritten. A call that was
-    interrupted goes on if the maker can, and else starts again.
+    interrupted goes on if the maker can, and else starts again. Another process that makes the set is not disturbed.
     """
     maker, where = MAKERS.find(name), data_dir(folder).absolute()
     if unknown := sorted(set(options) - set(maker.options)):
@@ -93,26 +93,39 @@ def make(
         if value < least:
             raise ValueError(f"{setting}: expected a number from {least} on, got {value}")
     target = where / maker.path
-    if target.exists():
-        found = made(name, where)
-        if found == wanted:
-            return target
-        has = "files that longwave did not make"
-        if found is not None:
-            has = f"{found.count:,} examples of seed {found.seed}{found.chosen}"
-        raise ValueError(
-            f"{target} has {has}, and was to have {wanted.count:,} of seed {wanted.seed}{wanted.chosen}; move it away, "
-            "or name another data folder with --data-dir"
-        )
+    if not _is_made(target, wanted):
+        # Two processes would write into each other's files; what they write differs with the count and the seed.
+        with lock.hold(target.with_name(f".{target.name}.making"), "making this data set"):
+            if not _is_made(target, wanted):  # by another process, meanwhile
+                _make(maker, wanted, target, progress or Silent())
+    return target
+
+
+def _is_made(target: Path, wanted: Made) -> bool:
+    """Whether a folder has the set that is wanted; one that has another is refused."""
+    if not target.exists():
+        return False
+    found = _read(target)
+    if found == wanted:
+        return True
+    has = "files that longwave did not make"
+    if found is not None:
+        has = f"{found.count:,} examples of seed {found.seed}{found.chosen}"
+    raise ValueError(
+        f"{target} has {has}, and was to have {wanted.count:,} of seed {wanted.seed}{wanted.chosen}; move it away, "
+        "or name another data folder with --data-dir"
+    )
+
+
+def _make(maker: Maker, wanted: Made, target: Path, progress: Progress) -> None:
     part = target.with_name(f".{target.name}.part")
     if part.exists() and _read(part) != wanted:
         shutil.rmtree(part)
     part.mkdir(parents=True, exist_ok=True)
     files.write_json(part / MADE, {key: value for key, value in asdict(wanted).items() if value != ()})
-    maker.make(part, wanted.count, wanted.seed, progress or Silent(), **dict.fromkeys(wanted.options, True))
+    maker.make(part, wanted.count, wanted.seed, progress, **dict.fromkeys(wanted.options, True))
     part.rename(target)
     files.sync_folder(target.parent)
-    return target
 
 
 def is_there(name: str, folder: str | Path | None = None) -> bool:

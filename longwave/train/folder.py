@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import torch
 
 import longwave
-from longwave.data import files
+from longwave.data import files, lock
 from longwave.experiments import Experiment
 from longwave.models import load_model
 from longwave.settings import typed
 from longwave.tasks.base import Task
-from longwave.train import config_file, lock
+from longwave.train import config_file
 from longwave.train.config_file import FORMAT
 from longwave.train.device import find_device
 

@@ -21,10 +21,11 @@ from accelerate import DistributedType
 from torch import Tensor, nn
 
 from longwave import ops
+from longwave.data import lock
 from longwave.models.pretrained import build
 from longwave.settings import typed
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task, map_tensors
-from longwave.train import checkpoint, lock, signals, trackers
+from longwave.train import checkpoint, signals, trackers
 from longwave.train.average import Average
 from longwave.train.device import find_device, make_accelerator
 from longwave.train.display import Display

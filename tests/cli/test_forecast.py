@@ -5,17 +5,17 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-import torch
 from command import call
-from dense import run_python
 from trained import HORIZON, RECIPES, ROWS, START, write_series
 
 from longwave import runs
+from longwave.train.loop import Run
 
 TRAIN = ("train", *RECIPES["forecast"].arguments)
 
@@ -195,27 +195,30 @@ def test_a_run_that_diverges_ends_with_exit_code_1_and_says_what_broke(capsys):
     assert re.search(r"longwave: the run failed: .* is not finite at step \d+ \(learning rate .* weight", shown)
 
 
-def test_ctrl_c_ends_with_exit_code_130_and_the_command_it_prints_goes_on(printed):
+@pytest.fixture
+def _ctrl_c_is_heard():
+    """A shell that runs the tests in the background has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c_is_heard")
+def test_ctrl_c_ends_with_exit_code_130_and_the_command_it_prints_goes_on(printed, monkeypatch, capfd):
     Path("run").rename("whole")
-    code = f"""
-import os, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from longwave.cli.main import main
-from longwave.train.loop import Run
-step = Run.step
+    step = Run.step
 
-def struck(self, *arguments):
-    if self.position.step == 1:
-        os.kill(os.getpid(), signal.SIGINT)
-    return step(self, *arguments)
+    def struck(self, *arguments):
+        if self.position.step == 1:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, *arguments)
 
-Run.step = struck
-main({[*TRAIN, "--out", "run"]!r})
-"""
-    run = run_python(code, cwd=Path.cwd(), threads=torch.get_num_threads())  # the same bits need as many
-    assert run.returncode == 130, run.stderr
-    assert "Traceback" not in run.stderr
-    command = re.search(r"go on with: longwave (.*)", run.stderr)[1].split()
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "step", struck)
+        assert call(*TRAIN, "--out", "run") == 130
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    command = re.search(r"go on with: longwave (.*)", said)[1].split()
     assert command == ["train", "--resume", "run"]
     assert call(*command) == 0
     same = [Path(name, "best", "model.safetensors").read_bytes() for name in ("run", "whole")]

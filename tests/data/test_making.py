@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from longwave.data import making
+from longwave.data import lock, making
 from longwave.data.catalogue import DATASETS, MissingData
 from longwave.data.making import MAKERS, Made, Maker
 
@@ -92,6 +92,18 @@ def test_a_set_of_another_count_or_seed_is_not_written_over(counter, folder):
     for count, seed in ((None, None), (2, 6)):
         with pytest.raises(ValueError, match=r"has 2 examples of seed 5, and was to have \d of seed \d; move it away"):
             making.make("numbers", folder, count, seed)
+
+
+def test_a_set_that_another_process_makes_is_left_to_it(counter, folder, monkeypatch):
+    def taken(file):
+        raise BlockingIOError
+
+    making.make("numbers", folder / "other", count=2)
+    monkeypatch.setattr(lock, "_lock", taken)
+    with pytest.raises(ValueError, match=r"numbers\.making: another process is making this data set; wait for its end"):
+        making.make("numbers", folder, count=2)
+    assert not making.is_there("numbers", folder)
+    assert making.make("numbers", folder / "other", count=2).exists()  # nothing is written there
 
 
 def test_published_files_serve_and_are_not_written_over(counter, folder):

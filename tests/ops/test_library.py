@@ -35,6 +35,7 @@ def test_the_environment_bounds_the_vector_width_of_every_call(widest, bits, mon
     assert all(torch.equal(narrow, other) for other in others) == (library.vector_bits() == 128)
 
 
+@pytest.mark.slow
 def test_the_environment_bounds_the_vector_width_of_a_new_process(widest):
     code = "from longwave.ops.cpu import library; print(library.vector_bits())"
     result = run_python(code, LONGWAVE_VECTOR_BITS="128")

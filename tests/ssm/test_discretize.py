@@ -11,7 +11,6 @@ from dense import (
     hippo_system,
     log_uniform,
     random_system,
-    run_python,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,32 +135,3 @@ def test_a_slow_mode_keeps_its_decay_in_float32():
     Lambda = torch.full((1, 1), -1e-6 + 0j, dtype=torch.complex64)
     change = dplr_bilinear(Lambda, torch.zeros(0, 1, 1, dtype=torch.complex64), Lambda, torch.tensor([1e-3])).change
     assert change.real.item() == pytest.approx(-1e-9, rel=1e-6)
-
-
-# Nothing hangs
-
-LARGE_STATES = """
-import torch, longwave
-from longwave.ssm import bilinear, hippo
-
-torch.set_num_threads(2)
-for N, init in ((160, "legs"), (256, "legt"), (512, "lagt")):
-    A, B = hippo(init, N)
-    A_bar, _ = bilinear(A, B, 0.01)
-    assert torch.isfinite(A_bar).all()
-    for length in (None, 2) if N < 512 else (2,):
-        layer = longwave.S4(2, N, init=init, length=length)
-        u = torch.randn(1, 3, 2)
-        y, state = layer(u)                        # with a length: 3 is another one, and goes through C
-        more, state = layer(u[:, :2], state)
-        stepped, state = layer.step(u[:, 0], state)
-        (y.sum() + more.sum() + stepped.sum() + state.abs().sum()).backward()
-        assert all(torch.isfinite(p.grad).all() for p in layer.parameters())
-print("done")
-"""
-
-
-def test_large_states_end_with_two_threads():
-    """Batched dense solves of these sizes hang in some builds of the linear-algebra library."""
-    result = run_python(LARGE_STATES, timeout=120, threads=2)
-    assert result.stdout == "done\n", result.stderr

@@ -22,10 +22,10 @@ import torch
 from tiny import fit, make_experiment, make_run, make_task
 from torch import Tensor
 
+from longwave.data import lock
 from longwave.layers import Block
 from longwave.models import SequenceModel
 from longwave.tasks.autoregressive import PADDING, AutoregressiveTask
-from longwave.train import lock
 from longwave.train.loop import Interrupted, TrainingError
 from longwave.train.optim import param_groups
 

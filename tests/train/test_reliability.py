@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny import fit, make_experiment, make_run, make_task, run_cases, trace
 
+from longwave.data import lock
 from longwave.models import load_model, weights
-from longwave.train import lock
 
 # Two steps with a validation after each.
 SHORT = {"settings": {"model": {"n_layers": 1}, "loop": {"epochs": 1}}, "task": {"train": 8, "valid": 2, "test": 2}}

@@ -1,4 +1,4 @@
-"""A lock on the folder of a run: one process writes there at a time.
+"""A lock on a folder, of a run or of a data set that is made: one process writes there at a time.
 
 The operating system keeps the lock and ends it with the process, so that one that a kill left behind is free. The file
 says who holds it, for the message; it is removed at the end.
@@ -30,9 +30,10 @@ class Busy(ValueError):
 
 
 @contextlib.contextmanager
-def hold(folder: Path) -> Iterator[str | None]:
+def hold(folder: Path, doing: str = "training there") -> Iterator[str | None]:
     """Keep other processes and threads out of a folder; gives a note where the file system has no locks.
 
+    They are told what this one is doing.
     A folder that is not there is made, and removed again if nothing came into it. A thread may hold a folder twice.
     Processes that it forks do not hold it.
     """
@@ -43,9 +44,9 @@ def hold(folder: Path) -> Iterator[str | None]:
         if owner == own:
             file, note = None, None
         elif owner is not None and owner[0] == os.getpid():
-            raise Busy(f"{folder}: another thread of this process is training there; choose another folder")
+            raise Busy(f"{folder}: another thread of this process is {doing}; choose another folder")
         else:
-            file, note = _take(folder)
+            file, note = _take(folder, doing)
             _held[folder] = own
     try:
         yield note
@@ -59,7 +60,7 @@ def hold(folder: Path) -> Iterator[str | None]:
                     folder.rmdir()
 
 
-def _take(folder: Path) -> tuple[IO[str], str | None]:
+def _take(folder: Path, doing: str) -> tuple[IO[str], str | None]:
     """The lock file of a folder, open and locked, and a note if it could not be."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
@@ -70,7 +71,9 @@ def _take(folder: Path) -> tuple[IO[str], str | None]:
             _lock(file)
         except (BlockingIOError, PermissionError) as error:
             with file:
-                raise Busy(f"{folder}: {_owner(file)}; wait for its end, stop it, or choose another folder") from error
+                raise Busy(
+                    f"{folder}: {_owner(file, doing)}; wait for its end, stop it, or choose another folder"
+                ) from error
         except OSError as error:
             if error.errno not in WITHOUT_LOCKS:
                 file.close()
@@ -95,17 +98,16 @@ def _is_at(path: Path, file: IO[str]) -> bool:
         return False
 
 
-def _owner(file: IO[str]) -> str:
+def _owner(file: IO[str], doing: str) -> str:
     """Who holds the lock, in words."""
     try:
         file.seek(0)
         owner = json.loads(file.read())
         return (
-            f"process {owner['process']} on {owner['machine']} is training there since {owner['since']} "
-            f"({owner['command']})"
+            f"process {owner['process']} on {owner['machine']} is {doing} since {owner['since']} ({owner['command']})"
         )
     except (OSError, ValueError, KeyError, TypeError):  # it is about to write it
-        return "another process is training there"
+        return f"another process is {doing}"
 
 
 if os.name == "nt":
