@@ -28,8 +28,9 @@ def block_size(batch: int, L: int, N: int, rank: int) -> int:
     if batch * L <= 16 * N and L <= LONGEST // 2:
         return max(SHORTEST, 1 << L.bit_length())
     T, most = SHORTEST, min(LONGEST, L // 8)
-    # T to 2 T saves batch L / (2 T) moves of N^2 and costs a squaring, N^3; about four of each, gradients included.
-    while rank and most > T and batch * L > 4 * N * T:
+    # T to 2 T saves batch L / (2 T) moves of N^2, twice with gradients. It costs rank T of them three times (A^T is a
+    # product of two tables), or a squaring, N^3, four times, if that is less.
+    while rank and most > T and batch * L > T * min(4 * N, 3 * rank * T):
         T *= 2
     return T
 
