@@ -93,6 +93,7 @@ LAYOUTS = {
         {"row": ""}, [*_named("parameters", "batch"), Column("processor seconds"), *_named("memory", "rows a second")]
     ),
     "stream-chunks": Layout({"row": "chunk"}, _STREAMED),
+    "stream-precision": Layout({"row": "steps so far"}, [Column("largest difference")]),
     "images": Layout(
         {"row": ""},
         [Column("test accuracy, %"), Column("the paper's S4", "paper"), *_named("epochs", "run")],
