@@ -89,6 +89,15 @@ LAYOUTS = {
         {"row": ""},
         [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows a second")],
     ),
+    "audio-words": Layout(
+        {"row": "input", "model": "model"},
+        [
+            Column("accuracy, %", metric="accuracy, %"),
+            Column("every second sample", metric="accuracy at rate 2, %"),
+            Column("filtered", metric="accuracy at rate 2, filtered, %"),
+            *_named("parameters", "epochs", "processor minutes", "run"),
+        ],
+    ),
     "audio-steps": Layout(
         {"row": ""}, [*_named("parameters", "batch"), Column("processor seconds"), *_named("memory", "rows a second")]
     ),
