@@ -89,10 +89,20 @@ LAYOUTS = {
         {"row": ""},
         [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows a second")],
     ),
+    "audio-words": Layout(
+        {"row": "input", "model": "model"},
+        [
+            Column("accuracy, %", metric="accuracy, %"),
+            Column("every second sample", metric="accuracy at rate 2, %"),
+            Column("filtered", metric="accuracy at rate 2, filtered, %"),
+            *_named("parameters", "epochs", "processor minutes", "run"),
+        ],
+    ),
     "audio-steps": Layout(
         {"row": ""}, [*_named("parameters", "batch"), Column("processor seconds"), *_named("memory", "rows a second")]
     ),
     "stream-chunks": Layout({"row": "chunk"}, _STREAMED),
+    "stream-precision": Layout({"row": "steps so far"}, [Column("largest difference")]),
     "images": Layout(
         {"row": ""},
         [Column("test accuracy, %"), Column("the paper's S4", "paper"), *_named("epochs", "run")],
