@@ -53,6 +53,20 @@ _SPEED, _MEMORY = _ratio("speed over Transformer", "speed"), _ratio("memory over
 _STEP = [Column(f"{model}, ms", "value", model, "training step, ms") for model in ("LSSL", "S4")]
 _BYTES = [Column(f"{model}, MB", "value", model, "allocated, MB") for model in ("LSSL", "S4")]
 _TOKENS = [Column("x attention", metric="speed over attention"), Column("x GPT-2", metric="speed over GPT-2")]
+_STATES = [Column("convolution, ms", metric="convolution, ms"), Column("without the state", metric="no state")]
+_STATES += [
+    Column(f"{way}, {when}", metric=f"{way}, {when}")
+    for way in ("with it", "gradient into it")
+    for when in ("before", "now")
+]
+_STATES += [Column("more for it, now", metric="more"), Column("forward alone, before", metric="more, forward, before")]
+_STATES += [Column("forward alone, now", metric="more, forward")]
+_NODES = [
+    Column(f"{part}, {heading}", metric=f"{part}, {heading}")
+    for part in ("spectrum", "kernel")
+    for heading in ("all, ms", "few, ms", "few / all")
+]
+_BEFORE_AFTER = [Column("before", metric="before"), Column("now", metric="now"), Column("now / before", metric="ratio")]
 _GENERATION = Layout(
     {"model": "model"},
     [
@@ -80,6 +94,9 @@ LAYOUTS = {
         ],
     ),
     "lra-made": Layout({"row": ""}, [*_named("examples"), Column("processor seconds"), *_named("run")]),
+    "speed-states": Layout({"row": "batch x length"}, _STATES),
+    "speed-nodes": Layout({"row": "system, length, N"}, _NODES),
+    "speed-before-after": Layout({"row": ""}, _BEFORE_AFTER),
     "lra-steps": Layout(
         {"row": ""},
         [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows a second")],
