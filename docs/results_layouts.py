@@ -58,6 +58,20 @@ _STREAMED = [
     for model in ("4 layers of 64", "6 layers of 128")
     for heading, metric in (("ms a chunk", "time of a chunk, ms"), ("real-time factor", "real-time factor"))
 ]
+_STATES = [Column("convolution, ms", metric="convolution, ms"), Column("without the state", metric="no state")]
+_STATES += [
+    Column(f"{way}, {when}", metric=f"{way}, {when}")
+    for way in ("with it", "gradient into it")
+    for when in ("before", "now")
+]
+_STATES += [Column("more for it, now", metric="more"), Column("forward alone, before", metric="more, forward, before")]
+_STATES += [Column("forward alone, now", metric="more, forward")]
+_NODES = [
+    Column(f"{part}, {heading}", metric=f"{part}, {heading}")
+    for part in ("spectrum", "kernel")
+    for heading in ("all, ms", "few, ms", "few / all")
+]
+_BEFORE_AFTER = [Column("before", metric="before"), Column("now", metric="now"), Column("now / before", metric="ratio")]
 _GENERATION = Layout(
     {"model": "model"},
     [
@@ -85,6 +99,9 @@ LAYOUTS = {
         ],
     ),
     "lra-made": Layout({"row": ""}, [*_named("examples"), Column("processor seconds"), *_named("run")]),
+    "speed-states": Layout({"row": "batch x length"}, _STATES),
+    "speed-nodes": Layout({"row": "system, length, N"}, _NODES),
+    "speed-before-after": Layout({"row": ""}, _BEFORE_AFTER),
     "lra-steps": Layout(
         {"row": ""},
         [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows a second")],
