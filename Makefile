@@ -6,6 +6,8 @@ TORCH ?= torch==2.13.0
 PYTEST_ARGS ?= -n 2
 # Threads for each test process, so that the processes do not fight over the cores.
 TEST_THREADS ?= 1
+# Compiled Python is kept, whatever the environment says: else every process of the tests compiles all of it again.
+KEEP_COMPILED := PYTHONDONTWRITEBYTECODE=
 # Cases of each kind in `make fuzz`, and rounds at each vector width in `make sanitize`.
 FUZZ_CASES ?= 300
 SANITIZE_ROUNDS ?= 500
@@ -38,10 +40,10 @@ $(STAMP): pyproject.toml setup.py $(NATIVE) | $(BIN)/python
 	@touch $@
 
 test: $(STAMP)  ## run the tests (PYTEST_ARGS="...")
-	OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-busy: $(STAMP)  ## the same as on an older, busy machine and in random order (SEED=... repeats one)
-	OMP_NUM_THREADS=$(TEST_THREADS) tests/busy.sh $(BIN)/python -m pytest $(PYTEST_ARGS) --random-order $(SEED)
+	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) tests/busy.sh $(BIN)/python -m pytest $(PYTEST_ARGS) --random-order $(SEED)
 
 fuzz: $(STAMP)  ## thousands of damaged files through the commands, in processes of their own (FUZZ_CASES of each kind)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --cases $(FUZZ_CASES)

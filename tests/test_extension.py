@@ -190,7 +190,7 @@ def toy_predict(folder: RunFolder, options: SumOptions) -> Iterator[str]:
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
+def toy(tmp_path, monkeypatch, _pages_are_not_rendered):
     """Every kind of this file, registered by one call each."""
     folder = tmp_path / "data"
     folder.mkdir()

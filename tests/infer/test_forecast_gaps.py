@@ -45,6 +45,7 @@ def test_a_target_of_which_nothing_is_known_in_the_context_is_refused(run):
     assert np.isfinite(forecast(run, "series.csv").values).all()
 
 
+@pytest.mark.usefixtures("_pages_are_not_rendered")
 def test_another_column_of_which_nothing_is_known_in_the_context_is_said():
     write_series()
     _, *lines = Path("series.csv").read_text().splitlines()

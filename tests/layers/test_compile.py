@@ -199,8 +199,8 @@ OTHERS = {
     "exported to a file and back": EXPORTED_TO_A_FILE,
     "S4D": DIAGONAL,
 }
-# Tracing alone shows if there is one graph; for the gradients it is differentiated, too.
-BY_BACKEND = {"aot_eager": list(CASES)[:2], "eager": [*list(CASES)[2:], *OTHERS]}
+# An interpreter each, so that none takes longer than a test may. Tracing alone shows if there is one graph.
+INTERPRETERS = {"aot_eager": list(CASES)[:2], "eager": [*list(CASES)[2:], *OTHERS]}
 
 
 def expect_nothing_wrong(code, cache, **environment):
@@ -210,14 +210,14 @@ def expect_nothing_wrong(code, cache, **environment):
     assert result.stdout == "end\n", result.stdout + result.stderr
 
 
-def test_the_compiled_or_exported_layer_equals_the_eager_one():
+@pytest.mark.parametrize("backend", INTERPRETERS)
+def test_the_compiled_or_exported_layer_equals_the_eager_one(backend):
     """Traced as a whole, and for the gradients differentiated; what would be generated code runs as torch has it."""
-    scripts, code = CASES | OTHERS, PREAMBLE + EXPORT
-    for backend, cases in BY_BACKEND.items():
-        code += f"\nBACKEND = {backend!r}\n"
-        code += "".join(f"\nprint('case', {case!r})\n{scripts[case]}" for case in cases)
-    result = run_python(code + "\nprint('end')\n", timeout=280, PYTHONWARNINGS="error")
-    expected = [*(f"case {case}" for cases in BY_BACKEND.values() for case in cases), "end"]
+    scripts = CASES | OTHERS
+    code = "".join(f"\nprint('case', {case!r})\n{scripts[case]}" for case in INTERPRETERS[backend])
+    code = f"{PREAMBLE}BACKEND = {backend!r}\n{EXPORT}{code}\nprint('end')\n"
+    result = run_python(code, timeout=280, PYTHONWARNINGS="error")
+    expected = [*(f"case {case}" for case in INTERPRETERS[backend]), "end"]
     assert result.stdout.splitlines() == expected, result.stdout + result.stderr
 
 

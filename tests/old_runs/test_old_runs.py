@@ -97,6 +97,7 @@ def test_an_old_run_generates_as_it_did(name, prompt, length, fetch, capsys):
     assert capsys.readouterr().out == Path("generated.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("_pages_are_not_rendered")
 def test_an_old_run_goes_on_from_its_checkpoint_to_the_weights_that_it_ended_with(fetch):
     """The checkpoint is that of the validation before the last."""
     folder = fetch("forecast")

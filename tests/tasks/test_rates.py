@@ -151,7 +151,7 @@ def experiment(**changes):
     )
 
 
-@pytest.mark.usefixtures("own_folder", "_few_features")
+@pytest.mark.usefixtures("own_folder", "_few_features", "_pages_are_not_rendered")
 def test_a_run_at_several_rates_resumes_to_the_bit(monkeypatch):
     seen = []
     step = Run.step
