@@ -53,6 +53,7 @@ _SPEED, _MEMORY = _ratio("speed over Transformer", "speed"), _ratio("memory over
 _STEP = [Column(f"{model}, ms", "value", model, "training step, ms") for model in ("LSSL", "S4")]
 _BYTES = [Column(f"{model}, MB", "value", model, "allocated, MB") for model in ("LSSL", "S4")]
 _TOKENS = [Column("x attention", metric="speed over attention"), Column("x GPT-2", metric="speed over GPT-2")]
+_RATES = ("0.25", "0.5", "1", "2", "4", "2, filtered", "4, filtered")
 _STREAMED = [
     Column(f"{model}: {heading}", model=model, metric=metric)
     for model in ("4 layers of 64", "6 layers of 128")
@@ -105,6 +106,13 @@ LAYOUTS = {
     "lra-steps": Layout(
         {"row": ""},
         [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows a second")],
+    ),
+    "audio-digits": Layout(
+        {"row": "trained at rate"},
+        [
+            *(Column(rate, metric=f"accuracy at rate {rate}, %") for rate in _RATES),
+            *_named("parameters", "epochs", "processor minutes", "run"),
+        ],
     ),
     "audio-words": Layout(
         {"row": "input", "model": "model"},
