@@ -269,6 +269,7 @@ def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
     try:
         os.setsid()  # a signal to the group reaches the loader's processes, and nobody else
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests that nohup started inherit that it is ignored
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
         if case.get("strike"):
             arm(**case["strike"])
