@@ -33,9 +33,8 @@ class Busy(ValueError):
 def hold(folder: Path, doing: str = "training there") -> Iterator[str | None]:
     """Keep other processes and threads out of a folder; gives a note where the file system has no locks.
 
-    They are told what this one is doing.
-    A folder that is not there is made, and removed again if nothing came into it. A thread may hold a folder twice.
-    Processes that it forks do not hold it.
+    The error that they get says what this one is `doing`. A folder that is not there is made, and removed again if
+    nothing came into it. A thread may hold a folder twice. Processes that it forks do not hold it.
     """
     folder, own = Path(folder).resolve(), (os.getpid(), threading.get_ident())
     with _guard:  # threads share the lock of their process, so they are distinguished here
