@@ -14,8 +14,7 @@ from longwave.train.folder import RunFolder
 
 
 @pytest.fixture
-def tool(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # runs are fetched into the working folder
+def tool(own_folder):  # runs are fetched into it
     spec = importlib.util.spec_from_file_location("streamed_hour", ROOT / "tools" / "streamed_hour.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
