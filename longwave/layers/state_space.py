@@ -243,7 +243,7 @@ class StateSpaces(nn.Module):
         """What all chunks of up to `longest` steps derive from the parameters, to be kept while these stay.
 
         It takes far longer than a chunk of a few hundred steps, and H (longest + 2 N^2 + 4 T N) numbers of memory,
-        for blocks of T steps, at most 64.
+        for blocks of T steps, 64 or, if `longest` is no more than 256, up to 512.
         """
         check_causal("chunk_constants", self.bidirectional)
         check_count("longest", longest)
@@ -275,6 +275,7 @@ class StateSpaces(nn.Module):
 
         The last is what `forward` gives where L is a multiple of `every`. They take B (L // every) H N numbers (8 bytes
         for a pair in single precision), their gradient as many again: more than `limit` bytes are refused beforehand.
+        The gradient computes the states between two of them again, `every` N numbers (8 bytes) a thread.
         `state`, `lengths` and `rate` are those of `forward`; a row's state stays what it is after its length.
         """
         check_causal("states", self.bidirectional)

@@ -30,7 +30,7 @@ def block_size(batch: int, L: int, N: int, rank: int) -> int:
     T, most = SHORTEST, min(LONGEST, L // 8)
     # T to 2 T saves batch L / (2 T) moves of N^2, twice with gradients. It costs rank T of them three times (A^T is a
     # product of two tables), or a squaring, N^3, four times, if that is less.
-    while rank and most > T and batch * L > T * min(4 * N, 3 * rank * T):
+    while rank and most >= 2 * T and batch * L > T * min(4 * N, 3 * rank * T):
         T *= 2
     return T
 

@@ -101,5 +101,7 @@ class Display:
         """Before the final scores."""
         if self.live is not None:
             self.live.update(self.bar, description="scoring the best weights")
+        else:
+            self.say("scoring the best weights")
         with contextlib.suppress(OSError):
             sys.stderr.flush()

@@ -195,3 +195,13 @@ def test_blocks_are_powers_of_two_that_grow_with_the_signal():
     assert block_size(1, 100, 64, 1) > 100  # no power of A_bar for so few steps
     assert block_size(1000, 150, 8, 1) == SHORTEST  # few steps remain after the last whole block
     assert block_size(64, 16384, 64, 0) == SHORTEST  # powers of a diagonal matrix cost nothing
+
+
+def test_a_thread_without_memory_raises_and_does_not_end_the_process():
+    """Memory for 2^50 steps cannot be had, whatever the system promises; an empty batch has that many without any."""
+    change, left, right, B_bar = step_of(hippo_system("legs", 2, dt=0.1))
+    L = 1 << 50
+    u, start, states_out = torch.empty(0, L, 1), torch.empty(0, 1, 2), torch.empty(0, 1, 1, 2)
+    lengths = torch.empty(0, dtype=torch.int64)
+    with pytest.raises(MemoryError, match="scan_backward"):
+        states.scan_backward(states_out, change, left, right, B_bar, u, start, lengths, states_out, every=L)

@@ -18,6 +18,7 @@
 // built on one machine runs on another. docs/kernel.md derives every formula.
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -117,6 +118,14 @@ struct Block {
 inline double inner(complex a, complex b) { return a.real() * b.real() + a.imag() * b.imag(); }
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The items of a loop that threads share, each for the one that takes it: for loops that may run out of memory. An exception must
+// not leave a parallel region, and a thread that has caught one could not leave a loop of OpenMP's own.
+struct Items {
+    const int64_t count;
+    std::atomic<int64_t> next{0};
+    int64_t take() { return next.fetch_add(1, std::memory_order_relaxed); }
+};
 
 }  // namespace
 
