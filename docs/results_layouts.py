@@ -114,6 +114,13 @@ LAYOUTS = {
             *_named("parameters", "epochs", "processor minutes", "run"),
         ],
     ),
+    "audio-rate-losses": Layout(
+        {"row": "samples"},
+        [
+            Column("dt follows", metric="accuracy at the coarse rate, %"),
+            Column("brought back to 8 kHz, dt as it was", metric="accuracy brought back, %"),
+        ],
+    ),
     "audio-words": Layout(
         {"row": "input", "model": "model"},
         [
@@ -127,10 +134,19 @@ LAYOUTS = {
         {"row": ""}, [*_named("parameters", "batch"), Column("processor seconds"), *_named("memory", "rows a second")]
     ),
     "stream-chunks": Layout({"row": "chunk"}, _STREAMED),
+    "stream-hour": Layout({"row": ""}, [Column("one hour")]),
     "stream-precision": Layout({"row": "steps so far"}, [Column("largest difference")]),
     "images": Layout(
         {"row": ""},
         [Column("test accuracy, %"), Column("the paper's S4", "paper"), *_named("epochs", "run")],
+    ),
+    "complexity": Layout(
+        {"row": "", "model": "layer"},
+        [
+            Column(heading, field, metric=f"exponent in {size}")
+            for size in ("L", "B", "H")
+            for heading, field in ((size, "value"), ("the paper", "paper exponent"))
+        ],
     ),
     "text": Layout(
         {"row": ""},
