@@ -148,6 +148,10 @@ LAYOUTS = {
             for heading, field in ((size, "value"), ("the paper", "paper exponent"))
         ],
     ),
+    "images-s4d": Layout(
+        {"row": "", "model": "model"},
+        [Column("test accuracy, %"), *_named("validation", "epochs", "parameters", "processor minutes", "run")],
+    ),
     "text": Layout(
         {"row": ""},
         [
