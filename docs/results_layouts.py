@@ -73,6 +73,10 @@ _NODES = [
     for heading in ("all, ms", "few, ms", "few / all")
 ]
 _BEFORE_AFTER = [Column("before", metric="before"), Column("now", metric="now"), Column("now / before", metric="ratio")]
+_COMPARED = Layout(
+    {"row": "", "model": "model"},
+    [Column("test accuracy, %"), *_named("validation", "epochs", "parameters", "processor minutes", "run")],
+)
 _GENERATION = Layout(
     {"model": "model"},
     [
@@ -148,10 +152,8 @@ LAYOUTS = {
             for heading, field in ((size, "value"), ("the paper", "paper exponent"))
         ],
     ),
-    "images-s4d": Layout(
-        {"row": "", "model": "model"},
-        [Column("test accuracy, %"), *_named("validation", "epochs", "parameters", "processor minutes", "run")],
-    ),
+    "images-s4d": _COMPARED,
+    "images-resnet": _COMPARED,
     "text": Layout(
         {"row": ""},
         [
