@@ -56,8 +56,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rate", type=int, default=2, help="one in so many samples is kept")
     parser.add_argument("--data-dir", type=Path, help="folder with the data sets")
     options = parser.parse_args(arguments)
-    run = RunFolder.open(options.run)
-    print(json.dumps(losses(run.load_best("cpu").eval(), run.build_task(options.data_dir), options.rate), indent=2))
+    if options.rate < 2:
+        parser.error(f"--rate: expected a whole number from 2 on, got {options.rate}")
+    try:
+        run = RunFolder.open(options.run)
+        run.config.experiment.check_knows_time("rate")
+        task = run.build_task(options.data_dir)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    if not isinstance(task, ClipTask) or task.inputs.features != "raw" or task.inputs.by_position:
+        parser.error(f"{options.run}: expected a run on samples of audio that are scaled by one number")
+    print(json.dumps(losses(run.load_best("cpu").eval(), task, options.rate), indent=2))
 
 
 if __name__ == "__main__":

@@ -194,6 +194,7 @@ def test_blocks_are_powers_of_two_that_grow_with_the_signal():
     assert all(size & (size - 1) == 0 and SHORTEST <= size <= LONGEST for size in sizes)
     assert block_size(1, 100, 64, 1) > 100  # no power of A_bar for so few steps
     assert block_size(1000, 150, 8, 1) == SHORTEST  # few steps remain after the last whole block
+    assert block_size(64, 2056, 64, 1) == 256  # an eighth at most, if the length is no power of two, too
     assert block_size(64, 16384, 64, 0) == SHORTEST  # powers of a diagonal matrix cost nothing
 
 

@@ -1,11 +1,9 @@
 """The tool that trains on many small sets, on two tiny ones in their format."""
 
-import importlib.util
 import json
 
 import numpy as np
 import pytest
-from dense import ROOT
 
 from longwave import runs
 from longwave.data.sequences import read_npz
@@ -13,11 +11,8 @@ from longwave.experiments import EXPERIMENTS, LoopConfig
 
 
 @pytest.fixture
-def tool():
-    spec = importlib.util.spec_from_file_location("classification_sets", ROOT / "tools" / "classification_sets.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tool(load_tool):
+    return load_tool("classification_sets")
 
 
 def write_set(folder, name, lengths=(12,)):

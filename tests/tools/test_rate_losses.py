@@ -1,21 +1,16 @@
 """The tool that tells the losses of the signal from those of the rate, on a tiny run."""
 
-import importlib.util
 import json
 
 import pytest
 import torch
-from dense import ROOT
 
 from longwave import runs
 
 
 @pytest.fixture
-def tool(own_folder):  # runs are fetched into it
-    spec = importlib.util.spec_from_file_location("rate_losses", ROOT / "tools" / "rate_losses.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tool(load_tool):
+    return load_tool("rate_losses")
 
 
 def test_it_scores_as_evaluate_does_and_the_same_signal_at_the_old_rate(tool, trained_runs, capsys):
@@ -50,3 +45,20 @@ def test_a_signal_is_brought_back_to_its_own_rate(tool):
     at = [(8, 1.0), (9, 1.0), (10, 1.0)]
     coarse, back = [(4, 2.0), (5, 2.0), (5, 2.0)], [(8, 1.0), (10, 1.0), (10, 1.0)]
     assert seen == [*at, *coarse, *back, *coarse, *back]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "message"),
+    [
+        ("audio", "1", "--rate: expected a whole number from 2 on"),
+        ("classify", "2", "knows no time between steps"),
+        ("images", "2", "expected a run on samples of audio"),
+        (None, "2", "run"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(tool, trained_runs, kind, rate, message, capsys):
+    if kind is not None:
+        trained_runs.fetch(kind)
+    with pytest.raises(SystemExit, match="2"):
+        tool.main(["run", "--rate", rate])
+    assert message in capsys.readouterr().err

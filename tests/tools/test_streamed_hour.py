@@ -1,6 +1,5 @@
 """The tool that streams an hour made of test clips, on a few seconds of a tiny run."""
 
-import importlib.util
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -8,17 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from dense import ROOT
 
 from longwave.train.folder import RunFolder
 
 
 @pytest.fixture
-def tool(own_folder):  # runs are fetched into it
-    spec = importlib.util.spec_from_file_location("streamed_hour", ROOT / "tools" / "streamed_hour.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tool(load_tool):
+    return load_tool("streamed_hour")
 
 
 def test_clips_are_joined_with_silence_and_their_ends_are_known(tool, trained_runs):
