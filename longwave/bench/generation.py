@@ -28,20 +28,26 @@ LABELS = {
     "gpt2": "GPT-2",
     "s4-paper": "S4, the paper's",
     "gpt2-paper": "GPT-2, the paper's",
+    "unet-paper": "S4 U-Net, the paper's base",
+    "gpt2-unet-paper": "GPT-2 of its size",
 }
+SMALL_MODELS = ("attention", "linear-attention", "s4", "s4-feed-forward", "gpt2")
+PAPER_MODELS = {"wikitext103": ("s4-paper", "gpt2-paper"), "cifar10": ("unet-paper", "gpt2-unet-paper")}
 # name: steps to generate, and vocabulary
 SHAPES = {"cifar": (3072, 256), "words": (512, 33_278)}
 QUICK_SHAPES = {"cifar": (768, 256)}
-PAPER_SHAPES = {"wikitext103": (512, 267_735)}
+PAPER_SHAPES = {"wikitext103": (512, 267_735), "cifar10": (3072, 256)}
 BATCHES, QUICK_BATCHES = (64, 1), (16, 1)
 POINTS = 9  # number of contexts at which a step is timed
 # batch: turns of each model at a context, and steps in each turn
 TURNS = {64: (2, 4), 16: (2, 4), 1: (4, 8)}
+GROUP_TURNS = (2, 48)  # of a U-Net, whose steps are alike from one group of 48 to the next, and of what is beside it
 # shape: tokens per second over those of the paper's Transformer, both with a cache or a state
 PAPER = {
     "cifar": {"linear-attention": 56.0, "s4": 65.1},
     "words": {"s4": 60.0},
     "wikitext103": {"s4-paper": 60.0},
+    "cifar10": {"unet-paper": 65.1},
 }
 WITHOUT_GPT2 = 'not measured: pip install "longwave[bench]" brings GPT-2'
 CAPTION = (
@@ -62,15 +68,16 @@ class GenerationBench(DrawnBench):
     """Tokens per second of S4, attention and GPT-2 in generation, over the length of the context, beside the paper's.
 
     With --quick only bytes are generated, no words. With --paper-size it is the paper's model of WikiText-103, with 250
-    million parameters and random weights, beside a GPT-2 of that shape; a batch of 1 takes some minutes and 4 GB.
+    million parameters, and its U-Net of CIFAR-10, with 61 million, each beside a GPT-2 of its size, all with random
+    weights; a batch of 1 takes some minutes and 4 GB.
 
     Examples:
         longwave bench generation --picture generation.png
-        longwave bench generation --paper-size --batches 1 16 64
+        longwave bench generation --paper-size --batches 1 16
     """
 
     paper_size: bool = False
-    """Measure the paper's model of WikiText-103 beside a GPT-2 of its shape instead."""
+    """Measure the paper's models of WikiText-103 and CIFAR-10 beside GPT-2 of their sizes instead."""
     batches: tuple[int, ...] = ()
     """Rows that are generated side by side; by default 64 and 1."""
 
@@ -84,23 +91,24 @@ class GenerationBench(DrawnBench):
 
     def run(self, progress: Progress) -> Result:
         """A table for each shape and batch; with batch 1 also a step of S4 over its bare matrix products."""
-        missing = [] if importlib.util.find_spec("transformers") else ["gpt2", "gpt2-paper"]
-        ours = [name for name in LABELS if name.endswith("-paper") == self.paper_size]
-        names = [name for name in ours if name not in missing]
+        missing = [] if importlib.util.find_spec("transformers") else [name for name in LABELS if "gpt2" in name]
         shapes = PAPER_SHAPES if self.paper_size else QUICK_SHAPES if self.quick else SHAPES
-        size = paper_size.SIZE if self.paper_size else (LAYERS, WIDTH, HEADS)
         tables = []
         for shape, (steps, vocabulary) in shapes.items():
+            ours = PAPER_MODELS.get(shape, SMALL_MODELS)
+            layers, width, heads = paper_size.SIZES[shape][:3] if self.paper_size else (LAYERS, WIDTH, HEADS)
             for batch in self.batches or (QUICK_BATCHES if self.quick else BATCHES):
                 case = {"steps": steps, "vocabulary": vocabulary, "batch": batch}
-                table: dict[str, Any] = {"shape": shape, **case}
+                table: dict[str, Any] = {"shape": shape, **case, "layers": layers, "d_model": width, "heads": heads}
+                table["missing"] = [name for name in ours if name in missing]
                 tables.append(table)
-                reason = too_little_memory(needed_bytes(steps, batch, *size[:2]))
+                reason = too_little_memory(needed_bytes(steps, batch, layers, width))
                 if reason is not None:
                     table["skipped"] = reason
                     continue
                 progress(f"{shape}: {steps:,} steps, batch {batch}")
-                turns, burst = TURNS.get(batch, (2, 4))
+                turns, burst = GROUP_TURNS if shape == "cifar10" else TURNS.get(batch, (2, 4))
+                names = [name for name in ours if name not in missing]
                 measured = in_fresh_process(time_models, names=names, **case, points=POINTS, turns=turns, burst=burst)
                 table["models"] = compare(measured, steps, batch, PAPER[shape] if batch > 1 and not self.quick else {})
                 if batch == 1 and not self.paper_size:
@@ -110,9 +118,7 @@ class GenerationBench(DrawnBench):
                     )
         return {
             "bench": "generation",
-            **dict(zip(("layers", "d_model", "heads"), size[:3], strict=True)),
             "caption": paper_size.caption(POINTS) if self.paper_size else CAPTION,
-            "missing": {name: WITHOUT_GPT2 for name in ours if name in missing},
             "machine": machine(),
             "tables": tables,
         }
@@ -139,8 +145,7 @@ class GenerationBench(DrawnBench):
                 for model, row in case.get("models", {}).items()
             ]
             title = f"Generation, {case['shape']}: {case['steps']:,} steps, vocabulary {case['vocabulary']:,}, "
-            notes = _notes(case, result["missing"])
-            tables.append(Table(title + f"batch {case['batch']}", columns, rows, notes, text=("model",)))
+            tables.append(Table(title + f"batch {case['batch']}", columns, rows, _notes(case), text=("model",)))
         return tables
 
     def panels(self, result: Result) -> list[Panel]:
@@ -160,12 +165,15 @@ class GenerationBench(DrawnBench):
         return found
 
 
-def _notes(case: dict[str, Any], missing: dict[str, str]) -> list[str]:
+def _notes(case: dict[str, Any]) -> list[str]:
     """The lines below the table of a shape and batch."""
     if "skipped" in case:
         return [case["skipped"]]
     counts = (f"{LABELS[model]} {row['parameters']:,}" for model, row in case["models"].items())
-    notes = [f"parameters: {'; '.join(counts)}", *(f"{LABELS[model]}: {reason}" for model, reason in missing.items())]
+    notes = [f"parameters: {'; '.join(counts)}", *(f"{LABELS[model]}: {WITHOUT_GPT2}" for model in case["missing"])]
+    if case["shape"] == "cifar10":
+        images = (f"{LABELS[m]} {row['tokens_per_second'] / case['steps']:.3g}" for m, row in case["models"].items())
+        notes.append(f"images per second: {'; '.join(images)}")
     if "products" in case:
         products = case["products"]
         notes.append(
@@ -179,6 +187,7 @@ class Generator(Protocol):
     """A model with its state, and the token that it reads next."""
 
     model: Any
+    period: int  # steps after which the work of a step repeats itself
 
     @property
     def state(self) -> Any:
@@ -192,10 +201,11 @@ class Generator(Protocol):
 
 
 class OurGenerator:
-    """A SequenceModel, stepped as in `longwave.generate`."""
+    """A model of ours, stepped as in `longwave.generate`."""
 
-    def __init__(self, model: SequenceModel, batch: int) -> None:
+    def __init__(self, model: Any, batch: int) -> None:
         self.model: Any = model.eval()
+        self.period: int = getattr(model, "group", 1)  # the lower levels of a U-Net run once in a group of steps
         self.recurrence, self.tokens = Recurrence(model, batch), torch.zeros(batch, dtype=torch.long)
 
     @property
@@ -204,10 +214,13 @@ class OurGenerator:
         return self.recurrence.state
 
     def read(self, tokens: Tensor) -> None:
-        """Read tokens (B, L) by the forward pass, without their logits."""
-        states, decoder_state = self.state
-        _, states = self.model.features(tokens, states)
-        self.recurrence = Recurrence(self.model, len(tokens), (states, decoder_state))
+        """Read tokens (B, L) by the forward pass, without the logits of a SequenceModel, which may be many."""
+        if isinstance(self.model, SequenceModel):
+            states, decoder_state = self.state
+            state = self.model.features(tokens, states)[1], decoder_state
+        else:
+            state = self.model(tokens, self.state, need_state=True)[1]
+        self.recurrence = Recurrence(self.model, len(tokens), state)
 
     def step(self) -> None:
         """Read one token and choose the next."""
@@ -216,6 +229,8 @@ class OurGenerator:
 
 class GPT2Generator:
     """Hugging Face's GPT-2 with its own cache of keys and values."""
+
+    period = 1
 
     def __init__(self, steps: int, vocabulary: int, batch: int) -> None:
         from transformers import GPT2Config, GPT2LMHeadModel
@@ -258,9 +273,10 @@ def compare(
         row["seconds"] = integral(row["contexts"], row["step_seconds"], steps)
         row["tokens_per_second"] = batch * steps / row["seconds"]
     for name, row in rows.items():
-        for other, found in (("attention", "attention"), ("gpt2", "gpt2"), ("gpt2", "gpt2-paper")):
-            if found in rows:
-                row[f"times_{other}"] = row["tokens_per_second"] / rows[found]["tokens_per_second"]
+        for other in rows:
+            if other == "attention" or other.startswith("gpt2"):
+                kind = other.removesuffix("-paper").removesuffix("-unet")
+                row[f"times_{kind}"] = row["tokens_per_second"] / rows[other]["tokens_per_second"]
         row["paper_times_transformer"] = paper.get(name)
     return rows
 
@@ -297,10 +313,10 @@ def make_generator(name: str, steps: int, vocabulary: int, batch: int) -> Genera
     """A model with random weights, ready to generate."""
     if name == "gpt2":
         return GPT2Generator(steps, vocabulary, batch)
-    if name == "gpt2-paper":
-        return paper_size.GPT2Body(steps, batch)
-    if name == "s4-paper":
-        return OurGenerator(paper_size.make_model(), batch)
+    if name in ("gpt2-paper", "gpt2-unet-paper"):
+        return paper_size.GPT2Body("wikitext103" if name == "gpt2-paper" else "cifar10", steps, batch)
+    if name in ("s4-paper", "unet-paper"):
+        return OurGenerator(paper_size.make_model("wikitext103" if name == "s4-paper" else "cifar-density"), batch)
     return OurGenerator(make_model(name, vocabulary), batch)
 
 
@@ -331,10 +347,11 @@ def time_models(
         for _ in range(turns):
             for name, generator in generators.items():
                 # A few consecutive steps: for the first, the processor's caches hold the data of the other models.
-                for _ in range(burst):
+                for _ in range(burst // generator.period):
                     start = time.perf_counter()
-                    generator.step()
-                    best[name] = min(best[name], time.perf_counter() - start)
+                    for _ in range(generator.period):
+                        generator.step()
+                    best[name] = min(best[name], (time.perf_counter() - start) / generator.period)
                     if "state_bytes_first" not in rows[name]:
                         rows[name]["state_bytes_first"] = state_bytes(generator.state)
         for name in names:

@@ -6,37 +6,42 @@ import torch
 from torch import Tensor
 
 from longwave.experiments import EXPERIMENTS
-from longwave.models import SequenceModel
 
-# Layers, features, heads, hidden features. A layer of S4 has two mixers where a Transformer has one.
-SIZE = (16, 1024, 8, 4096)
+# Layers, features, heads and hidden features of the GPT-2 beside each. That of WikiText-103 has the shape of S4's, of
+# which a layer has two mixers where a Transformer has one; that of CIFAR-10 has as many parameters as the U-Net.
+SIZES = {"wikitext103": (16, 1024, 8, 4096), "cifar10": (20, 512, 8, 2048)}
 
 
 def caption(points: int) -> str:
     """What was measured, at so many contexts."""
+    sizes = ", and with ".join(
+        f"{layers} layers, {width:,} features, {heads} heads and {hidden:,} hidden features"
+        for layers, width, heads, hidden in SIZES.values()
+    )
     return (
-        "The model of experiment wikitext103, with embedding and adaptive softmax, beside Hugging Face's GPT-2, with "
-        f"a cache, {SIZE[0]} layers, {SIZE[1]:,} features, {SIZE[2]} heads and {SIZE[3]:,} hidden features, without "
-        "embedding and softmax, as the paper compares them; random weights, greedy decoding. Sampled: a step is timed "
-        f"at {points} contexts. paper: speed over its Transformer on an A100, each at the largest batch that fits into "
-        "memory."
+        "The models of the experiments wikitext103, with embedding and adaptive softmax, and cifar-density, a U-Net, "
+        f"whose step is a mean over a group of 48; beside them Hugging Face's GPT-2, with a cache, with {sizes}, "
+        "without embedding and softmax, as the paper compares them; random weights, greedy decoding. Sampled: a step "
+        f"is timed at {points} contexts. paper: speed over its Transformer on an A100, each at the largest batch that "
+        "fits into memory."
     )
 
 
-def make_model() -> SequenceModel:
-    """The paper's S4."""
-    experiment = EXPERIMENTS.find("wikitext103")
-    model: SequenceModel = experiment.model.resolve(experiment.task.on_random_data(rows=1).spec).build()
-    return model
+def make_model(name: str) -> Any:
+    """The model of a named experiment."""
+    experiment = EXPERIMENTS.find(name)
+    return experiment.model.resolve(experiment.task.on_random_data(rows=1).spec).build()
 
 
 class GPT2Body:
     """GPT-2 of the paper's size without embedding and softmax: it reads features, and chooses no token."""
 
-    def __init__(self, steps: int, batch: int) -> None:
+    period = 1
+
+    def __init__(self, shape: str, steps: int, batch: int) -> None:
         from transformers import GPT2Config, GPT2Model
 
-        layers, width, heads, hidden = SIZE
+        layers, width, heads, hidden = SIZES[shape]
         config = GPT2Config(
             vocab_size=1,
             n_positions=steps,

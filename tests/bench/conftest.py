@@ -26,12 +26,11 @@ class TinyExperiments:
 
     def find(self, name):
         found = EXPERIMENTS.find(name)
-        return dataclasses.replace(
-            found,
-            task=dataclasses.replace(found.task, length=12),
-            model=dataclasses.replace(found.model, d_model=4, n_layers=1, cutoffs=found.model.cutoffs[:1]),
-            loop=dataclasses.replace(found.loop, batch_size=5),
-        )
+        model = dataclasses.replace(found.model, d_model=4, n_layers=1)
+        if hasattr(model, "cutoffs"):
+            model = dataclasses.replace(model, cutoffs=model.cutoffs[:1])
+        task = dataclasses.replace(found.task, length=12) if hasattr(found.task, "length") else found.task
+        return dataclasses.replace(found, task=task, model=model, loop=dataclasses.replace(found.loop, batch_size=5))
 
 
 TINY = {
@@ -44,7 +43,7 @@ TINY = {
     generation: {
         **{"WIDTH": 8, "LAYERS": 1, "FEED_FORWARD": 16, "POINTS": 3, "BATCHES": (2, 1)},
         **{"SHAPES": {"cifar": (40, 16), "words": (40, 30)}, "TURNS": {2: (1, 2), 1: (2, 2)}},
-        "PAPER_SHAPES": {"wikitext103": (40, 267_735)},
+        **{"PAPER_SHAPES": {"wikitext103": (40, 267_735), "cifar10": (200, 256)}, "GROUP_TURNS": (1, 48)},
     },
     kernel: {
         "H": 2,

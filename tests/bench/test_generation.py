@@ -79,21 +79,54 @@ def test_without_transformers_the_notes_say_what_to_install():
 
 
 @pytest.mark.usefixtures("tiny")
-def test_the_paper_s_size_is_measured_with_its_own_model_and_batches():
-    """With its blocks and adaptive softmax over all words, if narrower here; GPT-2 is named as missing."""
+def test_the_paper_s_size_is_measured_with_its_own_models_and_batches():
+    """With blocks, adaptive softmax over all words, and levels, if narrower here; GPT-2 is named as missing."""
     bench = GenerationBench(paper_size=True, batches=(2,))
     result = bench.run(lambda text: None)
-    (case,) = result["tables"]
-    assert (case["shape"], case["batch"], list(case["models"])) == ("wikitext103", 2, ["s4-paper"])
-    row = case["models"]["s4-paper"]
+    words, images = result["tables"]
+    assert (words["shape"], words["batch"], list(words["models"])) == ("wikitext103", 2, ["s4-paper"])
+    row = words["models"]["s4-paper"]
     assert row["parameters"] > 267_735
     assert row["state_bytes_first"] == row["state_bytes_last"] == 2 * 2 * 4 * 32 * 8  # two mixers in a block
-    (table,) = bench.tables(result)
-    assert table.rows[0][0] == "S4, the paper's"
-    assert 'GPT-2, the paper\'s: not measured: pip install "longwave[bench]" brings GPT-2' in table.notes
-    assert (result["layers"], result["d_model"], result["heads"]) == (16, 1024, 8)
+    assert (images["shape"], images["batch"], list(images["models"])) == ("cifar10", 2, ["unet-paper"])
+    assert images["models"]["unet-paper"]["state_bytes_first"] == images["models"]["unet-paper"]["state_bytes_last"]
+    tables = bench.tables(result)
+    assert [table.rows[0][0] for table in tables] == ["S4, the paper's", "S4 U-Net, the paper's base"]
+    assert 'GPT-2, the paper\'s: not measured: pip install "longwave[bench]" brings GPT-2' in tables[0].notes
+    assert 'GPT-2 of its size: not measured: pip install "longwave[bench]" brings GPT-2' in tables[1].notes
+    assert any(note.startswith("images per second: S4 U-Net, the paper's base ") for note in tables[1].notes)
+    assert [(t["layers"], t["d_model"], t["heads"]) for t in (words, images)] == [(16, 1024, 8), (20, 512, 8)]
     with pytest.raises(ValueError, match=r"batches: expected numbers from 1 on, got \(4, 0\)"):
         GenerationBench(batches=(4, 0)).check()
+
+
+def test_a_step_of_a_unet_is_the_mean_over_a_group(monkeypatch):
+    """The lower levels run in the last step of a group alone, so that the fastest step would say nothing of them."""
+
+    class Grouped:
+        model, period, state = torch.nn.Linear(1, 1), 4, None
+
+        def __init__(self):
+            self.taken = 0
+
+        def read(self, tokens):
+            self.taken += tokens.shape[1]
+
+        def step(self):
+            self.taken += 1
+            clock[0] += 10.0 if self.taken % 4 == 0 else 1.0
+
+    clock = [0.0]
+    monkeypatch.setattr(generation, "make_generator", lambda *case: Grouped())
+    monkeypatch.setattr(generation.ops, "keep_memory", lambda: None)
+    monkeypatch.setattr(generation.time, "perf_counter", lambda: clock[0])
+    rows = generation.time_models(["unet"], steps=40, vocabulary=5, batch=1, points=2, turns=1, burst=8)
+    assert rows["unet"]["step_seconds"] == [13 / 4, 13 / 4]
+
+
+def test_the_gpt2_beside_the_unet_has_as_many_parameters():
+    layers, width, _, hidden = generation.paper_size.SIZES["cifar10"]
+    assert layers * (4 * width**2 + 2 * width * hidden) == pytest.approx(61.3e6, rel=0.05)  # of the base model
 
 
 @pytest.mark.usefixtures("tiny")
@@ -132,8 +165,8 @@ def test_gpt2_of_the_paper_s_shape_goes_by_features_with_its_cache():
 import torch
 from longwave.bench import paper_size
 from longwave.bench.generation import state_bytes
-paper_size.SIZE = (2, 16, 2, 32)
-body = paper_size.GPT2Body(20, 3)
+paper_size.SIZES = {"wikitext103": (2, 16, 2, 32)}
+body = paper_size.GPT2Body("wikitext103", 20, 3)
 with torch.no_grad():
     body.read(torch.zeros(3, 5))
     body.step()
