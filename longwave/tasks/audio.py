@@ -111,7 +111,7 @@ class AudioConfig(ClipTaskConfig):
         longest = self._longest(read.clips, notes)
         task = clip_task("audio", read.clips, labels, rows, inputs, longest=longest, balance=self.balance)
         note_rare_class(np.array(task.counts["train"]), classes, "clips", self.balance, notes)
-        return replace(task, origin=listed.source, notes=tuple(notes), rates=self.rates)
+        return replace(task, origin=listed.source, notes=tuple(notes), rates=self.rates, noise=self.noise)
 
     def _splits(
         self, listed: ClipList, kept: Any, labels: Any, classes: tuple[str, ...], notes: list[str]

@@ -22,9 +22,10 @@ from longwave.data.random import shuffled
 from longwave.data.statistics import digest
 from longwave.models import Spec
 from longwave.tasks import linear
-from longwave.tasks.base import Baselines, Batch, Scores, TaskConfig
+from longwave.tasks.base import Baselines, Batch, Scores, Split, TaskConfig
 from longwave.tasks.classification import ClassificationTask, ClassifierInput, class_weights, row_weights
-from longwave.tasks.rates import MOST, check_rates
+from longwave.tasks.noise import Disturbed, check_noise
+from longwave.tasks.rates import MOST, check_rates, drawn
 
 Index = NDArray[np.int64]
 Values = NDArray[np.float32]
@@ -185,11 +186,17 @@ class ClipTask(ClassificationTask):
     valid: ClipSplit
     test: ClipSplit
     inputs: ClipInput
+    noise: float = 0.0  # share of the training clips that are made worse
 
     @property
     def spec(self) -> Spec:
         """Channels in, a logit for each class out."""
         return replace(super().spec, longest=int(self.train.lengths.max()))
+
+    def train_at(self, epoch: int, seed: int) -> Split:
+        """The training set, with other noise and sampling rates in each epoch if they are asked for."""
+        split: Split = Disturbed(self.train, self.noise, epoch, seed) if self.noise else self.train
+        return drawn(split, self.rates, epoch, seed)
 
     def artifacts(self) -> dict[str, bytes]:
         """The scale of each position, if there is one."""
@@ -295,9 +302,12 @@ class ClipTaskConfig(TaskConfig):
 
     rates: tuple[float, ...] = field(default=(), kw_only=True)
     """Sampling rates to train at, one for each batch: 2 has every second step, and twice the dt; none: as they are."""
+    noise: float = field(default=0.0, kw_only=True)
+    """Share of the training clips that lose high frequencies, and share that get a burst of noise, anew each epoch."""
 
     def __post_init__(self) -> None:
         check_rates(self.rates, "rates")
+        check_noise(self.noise)
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -98,6 +98,10 @@ class SpeechCommandsConfig(ClipTaskConfig):
         check_least(self, split_seed=0)
         if not self.scale > 0:
             raise ValueError(f"scale: expected a number above 0, got {self.scale}")
+        if self.noise and self.features == "mfcc":
+            raise ValueError(
+                f"noise: it goes into samples (--task.features raw); expected 0 for MFCC, got {self.noise}"
+            )
 
     def build(self, data_dir: Path | None = None) -> ClipTask:
         """The task with its clips."""
@@ -126,7 +130,9 @@ class SpeechCommandsConfig(ClipTaskConfig):
         paper = {"accuracy": chosen.paper[self.features]} if comparable and self.features in chosen.paper else {}
         scale = self._scale(clips, rows["train"])
         task = self._task(clips, labels, rows, words, scale)
-        return replace(task, origin=str(folder), notes=(*read.notes, *notes), paper=paper, rates=self.rates)
+        return replace(
+            task, origin=str(folder), notes=(*read.notes, *notes), paper=paper, rates=self.rates, noise=self.noise
+        )
 
     def on_random_data(self, rows: int, seed: int = 0) -> ClipTask:
         """The task on noise."""

@@ -67,7 +67,7 @@ class SpokenDigitsConfig(ClipTaskConfig):
         mean, deviation = one_scale(read.clips, rows["train"], str(folder))
         inputs = _inputs(mean, deviation)
         task = clip_task("fsdd", read.clips, labels, rows, inputs)
-        return replace(task, origin=str(folder), notes=read.notes, rates=self.rates)
+        return replace(task, origin=str(folder), notes=read.notes, rates=self.rates, noise=self.noise)
 
     def on_random_data(self, rows: int, seed: int = 0) -> ClipTask:
         """The task on noise, of the average length."""
