@@ -96,7 +96,7 @@ def band_noise(draw: np.random.PCG64, shape: tuple[int, ...], lowest: float, hig
 
 
 def _frequencies(length: int) -> Values:
-    return 2 * np.fft.rfftfreq(length)
+    return np.asarray(2 * np.fft.rfftfreq(length), np.float64)
 
 
 def _within(places: Values, first: float, last: float) -> Values:
@@ -106,4 +106,4 @@ def _within(places: Values, first: float, last: float) -> Values:
 
 def _uniform(draw: np.random.PCG64, count: int) -> Values:
     """Numbers from [0, 1) of 53 random bits each."""
-    return (np.atleast_1d(draw.random_raw(count)) >> np.uint64(11)) * 2.0**-53
+    return np.asarray((draw.random_raw(count) >> np.uint64(11)) * 2.0**-53, np.float64)

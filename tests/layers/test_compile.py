@@ -221,6 +221,7 @@ def test_the_compiled_or_exported_layer_equals_the_eager_one(backend):
     assert result.stdout.splitlines() == expected, result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_generated_code_equals_the_eager_layer(tmp_path):
     code = """
 BACKEND = "inductor"
