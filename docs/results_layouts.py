@@ -154,6 +154,17 @@ LAYOUTS = {
     ),
     "images-s4d": _COMPARED,
     "images-resnet": _COMPARED,
+    "images-rivals": _COMPARED,
+    "ablation": Layout(
+        {"row": "A"},
+        [
+            Column("training, %", metric="training accuracy, %"),
+            Column("validation", metric="validation accuracy, %"),
+            Column("with dropout: training", metric="training accuracy with dropout, %"),
+            Column("validation", metric="validation accuracy with dropout, %"),
+            *_named("trained parameters"),
+        ],
+    ),
     "text": Layout(
         {"row": ""},
         [
