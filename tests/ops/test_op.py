@@ -437,6 +437,7 @@ class Kernels(Dataset):
         return torch.cat([t.flatten() for t in spectrum_and_gradients(inputs, 100)]), ops.convolve(u, K)
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than this machine has cores
 @pytest.mark.parametrize("threads", [1, 2])
 def test_dataloader_workers_get_what_the_parent_gets(backend, threads):
     torch.set_num_threads(threads)
