@@ -232,15 +232,19 @@ def evaluate(
     data_dir: str | Path | None = None,
     *,
     carry_state: bool = False,
+    restart_state: bool = False,
     device: str = "auto",
 ) -> Scores:
     """Scores of the best weights of a run on its train, valid or test set.
 
-    With `carry_state` a model reads a text from its beginning to its end, and does not forget at the end of a window.
+    With `carry_state` a model reads a text from its beginning to its end, and does not forget at the end of a window;
+    with `restart_state` it does, even if it was trained with its state carried on. By default as in training.
     """
-    run = _best(folder, data_dir, device)
+    if carry_state and restart_state:
+        raise ValueError("restart_state: expected one of it and carry_state, got both")
+    run = _best(folder, data_dir, device, restart_state=restart_state)
     examples = getattr(run.task, split)
-    return run.evaluate(run.task.carried(examples) if carry_state else examples)
+    return run.evaluate(run.task.carried(examples) if carry_state or run.task.carried_rows else examples)
 
 
 def evaluate_at(
@@ -265,11 +269,12 @@ def evaluate_at(
     return ((rate, run.evaluate(own)) for rate, own in splits)
 
 
-def _best(folder: str | Path, data_dir: str | Path | None, device: str) -> Run:
+def _best(folder: str | Path, data_dir: str | Path | None, device: str, *, restart_state: bool = False) -> Run:
     """A run with its best weights, to be scored."""
     find_device(device)
     run_folder = RunFolder.open(folder)
-    run = Run(run_folder, run_folder.build_task(data_dir), quiet=True, device=device)
+    task = run_folder.build_task(data_dir)
+    run = Run(run_folder, task.restarted() if restart_state else task, quiet=True, device=device)
     run_folder.load_best_into(run.model)
     return run
 

@@ -22,6 +22,7 @@ def evaluate(
     rates: tuple[float, ...] = (),
     antialias: bool = False,
     carry_state: bool = False,
+    restart_state: bool = False,
     sampling_rate: int | None = None,
     folder: Path | None = None,
     csv: Path | None = None,
@@ -46,6 +47,7 @@ def evaluate(
         rates: Several of them.
         antialias: Filter before steps are dropped (polyphase decimation), instead of dropping them as they are.
         carry_state: Carry the model's state from window to window of a text, instead of beginning each from nothing.
+        restart_state: Begin each window from nothing, also of a run that was trained with its state carried on.
         sampling_rate: The same in Hz, for audio: files that have this rate are taken as they are, others are resampled
             to it, filtered.
         folder: Other audio files to score, one sub-folder a class, instead of the run's own data.
@@ -61,8 +63,9 @@ def evaluate(
     if wanted and (sampling_rate is not None or folder is not None or csv is not None):
         option = "sampling-rate" if sampling_rate is not None else "folder" if folder is not None else "csv"
         raise ValueError(f"--{option}: expected it without --rate and --rates")
-    if carry_state and (wanted or sampling_rate is not None or folder is not None or csv is not None):
-        raise ValueError("--carry-state: expected it without other sampling rates and files")
+    if (carry_state or restart_state) and (wanted or sampling_rate is not None or folder or csv):
+        option = "carry-state" if carry_state else "restart-state"
+        raise ValueError(f"--{option}: expected it without other sampling rates and files")
     if folder is not None or csv is not None:
         _score_files(run, folder, csv, sampling_rate, device)
         return
@@ -75,7 +78,9 @@ def evaluate(
     if wanted:
         _print_rates(run, sorted({1.0, *wanted}), split, data_dir, antialias, picture, device)
     else:
-        scores = runs.evaluate(run, split, data_dir, carry_state=carry_state, device=device)
+        scores = runs.evaluate(
+            run, split, data_dir, carry_state=carry_state, restart_state=restart_state, device=device
+        )
         if runs.is_main_process():
             for score, value in scores.items():
                 print(f"{split} {score} {value:.6f}")

@@ -158,6 +158,10 @@ class Task(ABC):
             f"carry_state: the examples of {self.name} do not follow one another; the windows of a text do"
         )
 
+    def restarted(self) -> "Task":
+        """The task with every example read from a state of 0; others than texts whose state is carried on are so."""
+        return self
+
     def judged(self) -> "Task":
         """The task for a model that brings a judge, a second model that is validated in its place.
 

@@ -105,6 +105,11 @@ class TextTask(AutoregressiveTask):
         assert isinstance(split, TokenWindows)
         return split.uncut()
 
+    def restarted(self) -> "TextTask":
+        """The task with every window read from a state of 0, also if the state was carried on in training."""
+        valid, test = (replace(split, length=self.length) for split in (self.valid, self.test))
+        return replace(self, carries=False, valid=valid, test=test)
+
     def describe(self) -> dict[str, Any]:
         """Facts for the run's config and report."""
         return super().describe() | {"vocabulary": self.codec.size}

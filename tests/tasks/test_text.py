@@ -10,8 +10,10 @@ import pytest
 import torch
 from text_files import LINES, write_wikitext2
 
+from longwave import runs
 from longwave.data import catalogue
 from longwave.data.text import Words
+from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig
 from longwave.tasks import text
@@ -148,6 +150,30 @@ def test_a_task_that_carries_a_state_is_scored_with_it(tmp_path):
         task.outcome(lambda x: x, task.test.batch([0]))
     with pytest.raises(ValueError, match=r"carry_state: expected rows .* \(--task.rows\), got none"):
         TextConfig("wikitext2", carry_state=True)
+
+
+def test_a_run_that_carried_its_state_is_scored_with_it_or_window_by_window(tmp_path):
+    """As the same weights are scored in a run that never carried it; and the training set is scored as the others."""
+    write_wikitext2(tmp_path)
+    settings = TextConfig("wikitext2", level="words", length=5, rows=3, carry_state=True)
+    model = SequenceConfig(4, n_layers=1, mixer=S4Config(d_state=4), decoder="sequence")
+    loop = LoopConfig(epochs=1, batch_size=3, eval_batch_size=3)
+    found = {}
+    for name, task in (("carried", settings), ("apart", dataclasses.replace(settings, carry_state=False))):
+        experiment = Experiment(name, task, model, OptimConfig(lr=1e-30, ssm_lr=0.0), loop)  # the weights stay
+        runs.start(experiment, tmp_path / name, data_dir=tmp_path, quiet=True)
+        for split in ("train", "test"):
+            for option in ("carry_state", "restart_state"):
+                found[name, split, option] = runs.evaluate(tmp_path / name, split, **{option: True})
+            found[name, split, "default"] = runs.evaluate(tmp_path / name, split)
+    for split in ("train", "test"):
+        assert found["carried", split, "restart_state"] == pytest.approx(found["apart", split, "default"], rel=1e-5)
+        assert found["carried", split, "default"] == pytest.approx(found["apart", split, "carry_state"], rel=1e-5)
+        assert found["carried", split, "default"] == found["carried", split, "carry_state"]
+        assert found["apart", split, "default"] == found["apart", split, "restart_state"]
+        assert found["apart", split, "default"]["loss"] != found["apart", split, "carry_state"]["loss"]
+    with pytest.raises(ValueError, match="restart_state: expected one of it and carry_state, got both"):
+        runs.evaluate(tmp_path / "carried", carry_state=True, restart_state=True)
 
 
 # Training windows
