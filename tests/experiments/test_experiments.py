@@ -403,6 +403,8 @@ def test_the_language_models_of_wikitext_103_are_those_of_the_paper():
         assert (e.task.length, e.task.rows, e.loop.batch_size) == (8192, 8, 8)
         assert (e.optim.lr, e.optim.ssm_lr, e.optim.weight_decay, e.optim.clip) == (5e-4, 5e-4, 0.1, 0)
         assert (e.optim.warmup, e.optim.decay_steps, e.optim.precision) == (1000, 800_000, "fp16")
+        assert (e.model.dropout, e.model.dropout_after, e.model.tie_dropout) == (0.25, ("activation", "linear"), False)
+        assert (e.model.mixer.dt_min, e.model.mixer.dt_max, e.model.mixer.d_state) == (0.001, 0.1, 64)
         with torch.device("meta"):
             model = e.model.resolve(e.task.on_random_data(rows=1).spec).build()
         ssm = 1024 + (1 if shared else 1024) * 32 * 6 + 1024 * 32 * 2 + 1024  # dt; Lambda, P, B; C; D
@@ -413,6 +415,15 @@ def test_the_language_models_of_wikitext_103_are_those_of_the_paper():
         assert 16 * (2 * sublayer + feed_forward) + 2 * 1024 + ends == expected
         assert sum(p.numel() for p in model.parameters()) == expected
         assert len(model.blocks) == 32
+
+
+def test_the_density_models_of_cifar_are_those_of_the_paper():
+    """And their average of weights, rate by rate, that of the authors' code."""
+    for name, width, layers, dropout in (("cifar-density", 128, 8, 0.0), ("cifar-density-large", 192, 16, 0.1)):
+        e = EXPERIMENTS.find(name)
+        assert (e.model.d_model, e.model.n_layers, e.model.dropout) == (width, layers, dropout)
+        assert (e.model.poolings, e.model.widening, e.model.feed_forward) == ((3, 4, 4), 2, 2)
+        assert (e.optim.method, e.optim.lr, e.optim.ema, e.optim.schedule) == ("lamb", 0.005, 0.9995, "plateau")
 
 
 def test_a_model_that_would_see_the_next_token_is_refused(generative_data):

@@ -55,6 +55,19 @@ def test_a_word_is_the_projection_of_its_own_vector():
     assert embedding(tokens[0, 0]).shape == (D,)
 
 
+def test_the_bins_of_wikitext_103_begin_at_its_cutoffs():
+    """At every edge of the paper's model, with fewer features."""
+    cutoffs, edges = (19_997, 39_997, 199_997), [0, 19_996, 19_997, 39_996, 39_997, 199_996, 199_997, 267_734]
+    embedding = AdaptiveEmbedding(267_735, 64, cutoffs)
+    assert embedding.sizes == [19_997, 20_000, 160_000, 67_738]
+    assert embedding.bins(torch.tensor(edges)).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    with torch.no_grad():
+        for found, (i, row) in zip(
+            embedding(torch.tensor(edges)), [(i, row) for i in range(4) for row in (0, -1)], strict=True
+        ):
+            close(found, 8 * embedding.projections[i] @ embedding.vectors[i][row])
+
+
 @pytest.mark.parametrize("token", [-1, VOCABULARY])
 def test_a_token_outside_the_vocabulary_is_refused(token):
     with pytest.raises(IndexError, match="out of range"):

@@ -110,12 +110,14 @@ def test_steps_chunks_and_the_whole_agree(kind):
     assert_same_state(state, last, atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize(("poolings", "every"), [((3, 2), 1), ((3, 4, 4), 7)])
 @torch.no_grad()
-def test_a_prompt_of_any_length_is_gone_on_from_by_steps():
-    model = make(poolings=(3, 2), feed_forward=0)
+def test_a_prompt_of_any_length_is_gone_on_from_by_steps(poolings, every):
+    """Of the paper's poolings one length in seven, which comes by every place in a group."""
+    model = make(poolings=poolings, feed_forward=0)
     x = tokens(1, 2 * model.group + 4)
     whole, _ = model(x)
-    for prompt in range(1, 2 * model.group + 2):
+    for prompt in range(1, 2 * model.group + 2, every):
         y, state = model(x[:, :prompt], need_state=True)
         rest, _ = by_steps(model, x[:, prompt : prompt + 2], state)
         torch.testing.assert_close(torch.cat((y, rest), dim=1), whole[:, : prompt + 2], atol=1e-10, rtol=0)
