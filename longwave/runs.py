@@ -286,8 +286,9 @@ def _finish(run: Run, task: Task, resume: bool) -> Finished:
         result["baselines"] = task.baselines()
         result["notes"] = notes_on(result, task)
         run.folder.write_result(result)
-        run.display.say("drawing the report")  # for which long test sequences are classified once more
-        write_report(run.folder, run.model.cpu().eval(), task, result)  # pictures are drawn from the CPU's memory
+        run.display.say("drawing the report")
+        shown = task if run.test_outputs is None else task.with_outputs(run.test_outputs)
+        write_report(run.folder, run.model.cpu().eval(), shown, result)  # pictures are drawn from the CPU's memory
     run.accelerator.wait_for_everyone()
     return Finished(run.folder.path, run.experiment, result, run.main)
 

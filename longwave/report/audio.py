@@ -11,7 +11,7 @@ from longwave.pictures.audio import show_frames, show_spectrogram, show_waveform
 from longwave.pictures.style import as_drawn
 from longwave.report import classification
 from longwave.report.base import REPORTS, Section, image, table
-from longwave.report.classification import Predictions, attribution_colours
+from longwave.report.classification import Predictions, attribution_colours, of_test_set
 from longwave.report.confusion import confusion
 from longwave.tasks.clips import ClipTask
 
@@ -29,7 +29,8 @@ def report(model: Any, task: ClipTask) -> list[Section]:
     """What the data is, confusion matrix, misclassified clips, attribution."""
     longest = int(task.test.lengths.max())
     size = max(1, min(100, MOST_SAMPLES // longest))
-    found = Predictions(classification.probabilities(model, task.test, size), task.test.labels, task.inputs.classes)
+    chances = of_test_set(task, lambda: classification.probabilities(model, task.test, size))
+    found = Predictions(chances, task.test.labels, task.inputs.classes)
     wrong, count = found.wrong(SHOWN), int((found.predicted != found.labels).sum())
     mistakes = f"<p>None of {len(task.test):,}.</p>"
     if wrong:

@@ -1,6 +1,7 @@
 """The report of a classifier: confusion matrix, misclassified examples, attribution."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from longwave.report.base import REPORTS, Section, image
 from longwave.report.confusion import confusion
 from longwave.report.sequences import in_units, unpadded
 from longwave.tasks.base import Batch, Split, batches, call
-from longwave.tasks.classification import ClassificationTask
+from longwave.tasks.classification import ClassificationTask, LabelTask
 
 PATH_STEPS = 32  # points on the way from the average example, at which the gradient is taken
 MOST_STEPS = 100 * 1024  # of a batch
@@ -71,7 +72,16 @@ def predict(model: Any, task: ClassificationTask, split: Split, size: int | None
     """The model's predictions for every example of a split; longer sequences in smaller batches, to save memory."""
     size = size or max(1, min(100, MOST_STEPS // (task.spec.length or 1)))
     labels = np.concatenate([batch["y"].numpy() for batch in batches(split, size)])
-    return Predictions(probabilities(model, split, size), labels, task.inputs.classes)
+    if split is task.test:
+        found = of_test_set(task, lambda: probabilities(model, split, size))
+    else:
+        found = probabilities(model, split, size)
+    return Predictions(found, labels, task.inputs.classes)
+
+
+def of_test_set(task: LabelTask, work_out: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The probability of each class for each test example, (n, classes): as they were scored, if they were."""
+    return work_out() if task.scored is None else np.asarray(task.scored.double().softmax(-1).numpy())
 
 
 def attribution(model: Any, batch: Batch, average: Tensor, steps: int = PATH_STEPS) -> Tensor:

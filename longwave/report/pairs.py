@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from longwave.infer.tokens import probabilities
 from longwave.pictures.style import BLUE, ORANGE
 from longwave.report.base import REPORTS, Section, image
-from longwave.report.classification import Predictions
+from longwave.report.classification import Predictions, of_test_set
 from longwave.report.confusion import confusion
 from longwave.report.tokens import attribution, average_features, coloured, embedding
 from longwave.tasks.pairs import PairTask
@@ -23,7 +23,8 @@ EXAMPLES = 3  # pairs of each kind
 @REPORTS.register("pairs")
 def report(model: Any, task: PairTask) -> list[Section]:
     """Confusion matrix, the scores, and pairs that were and were not classified correctly."""
-    found = Predictions(probabilities(model, task.test, BATCH), task.test.labels, task.inputs.classes)
+    chances = of_test_set(task, lambda: probabilities(model, task.test, BATCH))
+    found = Predictions(chances, task.test.labels, task.inputs.classes)
     return [
         Section("Confusion matrix", confusion(found, task.counts["train"])),
         Section("Scores of the pairs", _scores(found)),

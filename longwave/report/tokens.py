@@ -14,7 +14,7 @@ from longwave.data.tokens import PADDING, SPECIAL
 from longwave.infer.tokens import probabilities
 from longwave.pictures.style import BLUE, ORANGE
 from longwave.report.base import REPORTS, Section
-from longwave.report.classification import PATH_STEPS, Predictions
+from longwave.report.classification import PATH_STEPS, Predictions, of_test_set
 from longwave.report.confusion import confusion
 from longwave.tasks.base import Batch, call
 from longwave.tasks.tokens import TokenSplit, TokenTask
@@ -115,7 +115,8 @@ def _readable(split: TokenSplit, indices: list[int], most: int) -> list[int]:
 def report(model: Any, task: TokenTask) -> list[Section]:
     """Confusion matrix, misclassified and other texts with their attribution."""
     split = task.test
-    found = Predictions(probabilities(model, split, BATCH), split.labels, task.inputs.classes)
+    chances = of_test_set(task, lambda: probabilities(model, split, BATCH))
+    found = Predictions(chances, split.labels, task.inputs.classes)
     sections = [Section("Confusion matrix", confusion(found, task.counts["train"]))]
     layer = embedding(model)
     if layer is None:

@@ -54,6 +54,7 @@ class Outcome(NamedTuple):
     loss: Tensor  # the sum of `Task.count` terms
     scores: Sums
     state: Any = None  # of the model after the batch, where `Task.carried_rows` says that the next one goes on from it
+    output: Tensor | None = None  # of each row, if the report of the task shows more of the test set than its scores
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,10 @@ class Task(ABC):
 
     def restarted(self) -> "Task":
         """The task with every example read from a state of 0; others than texts whose state is carried on are so."""
+        return self
+
+    def with_outputs(self, outputs: Tensor) -> "Task":
+        """The task with the outputs (n, ...) for its test set, so that its report need not work them out again."""
         return self
 
     def judged(self) -> "Task":

@@ -1,6 +1,6 @@
 """Classification: cross-entropy and accuracy, and the splits of custom sequences, drawn class by class."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -65,6 +65,7 @@ class LabelTask(Task):
     digest: str = ""  # of the data, as it was read
     goal: str = "accuracy"
     higher_is_better: bool = True
+    scored: Tensor | None = field(default=None, compare=False, repr=False)  # logits (n, classes) of the test set
 
     def outcome(self, model: Any, batch: Batch) -> Outcome:
         """The cross-entropy of each row, weighted or not; accuracy, the cross-entropy without weights, mean recall.
@@ -84,7 +85,11 @@ class LabelTask(Task):
         scores: Sums = {"accuracy": (right.sum(), len(y)), "loss": (plain, len(y))}
         if "weight" in batch:
             scores["balanced_accuracy"] = ((right * batch["weight"]).sum(), len(y))
-        return Outcome(losses.sum(), scores)
+        return Outcome(losses.sum(), scores, output=output.detach())
+
+    def with_outputs(self, outputs: Tensor) -> "LabelTask":
+        """The task with the logits of its test set."""
+        return replace(self, scored=outputs)
 
     @property
     def fingerprint(self) -> dict[str, Any]:

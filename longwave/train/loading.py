@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from longwave.data.random import shuffled
@@ -42,7 +43,18 @@ class Loading:
 
     def evaluation_batches(self, split: Split) -> Iterator[tuple[Batch, bool]]:
         """A whole split, each example once, as `load` gives it."""
-        return self.load(split, evaluation_batches(len(split), self.config.eval_batch_size, self._lengths(split)))
+        return self.load(split, self._evaluation_order(split))
+
+    def in_order(self, split: Split, outputs: list[Tensor]) -> Tensor | None:
+        """What `evaluation_batches` of a split led to, row by row in the order of the split; None: not all is here."""
+        if self.accelerator.num_processes > 1 or not outputs:
+            return None
+        found = torch.cat(outputs)
+        rows = torch.tensor([row for batch in self._evaluation_order(split) for row in batch])
+        return torch.empty_like(found).index_copy_(0, rows, found)
+
+    def _evaluation_order(self, split: Split) -> list[list[int]]:
+        return evaluation_batches(len(split), self.config.eval_batch_size, self._lengths(split))
 
     def load(self, split: Split, batches: list[list[int]]) -> Iterator[tuple[Batch, bool]]:
         """This process' rows of each batch, on the device, and whether they are its own.

@@ -112,6 +112,7 @@ class Run:
         torch.manual_seed(self.config.seed * 1_000_003 + self.accelerator.process_index)  # dropout of its own in each
         self.average = Average(self.model, optim.ema)
         self.position = Position()
+        self.test_outputs: Tensor | None = None  # once the test set was scored, if the report shows them
         self.batches = math.ceil(len(task.train) / self.config.batch_size)
         self.schedule = Schedule(optim, self.config, self.epochs, self.batches)
         for part, split in (("training", task.train), ("validation", task.valid), ("test", task.test)):
@@ -300,8 +301,11 @@ class Run:
 
     # Scores
 
-    def evaluate(self, split: Split, part: Any = None) -> Scores:
-        """Exact scores over a whole split, whatever the batches and processes; of the model, or of a part of it."""
+    def evaluate(self, split: Split, part: Any = None, outputs: list[Tensor] | None = None) -> Scores:
+        """Exact scores over a whole split, whatever the batches and processes; of the model, or of a part of it.
+
+        `outputs` takes those of each batch, of a task that has some to show.
+        """
         sums: dict[str, Tensor] = {}
         self.module.eval()
         with torch.no_grad():
@@ -309,6 +313,8 @@ class Run:
                 if any(self._any_process(bool(self._interrupted))):  # who sends SIGTERM does not wait for long
                     raise _StopsValidation
                 found = self.module(batch) if part is None else self.task.outcome(part, batch)
+                if outputs is not None and found.output is not None:
+                    outputs.append(found.output.cpu())
                 for name, (total, count) in found.scores.items():
                     pair = torch.stack((total.double(), total.new_full((), count, dtype=torch.float64))) * is_ours
                     sums[name] = sums[name] + pair if name in sums else pair
@@ -346,7 +352,7 @@ class Run:
         if better:
             at.best, at.best_loss = value, loss_there
         if better or self.config.keep == "last":
-            at.best_step = at.step
+            at.best_step, at.best_scores = at.step, scores
             if self.main:
                 self.model.save_pretrained(self.folder.path / "best")
         if at.plateau > self.experiment.optim.plateau_patience:
@@ -370,10 +376,14 @@ class Run:
         self.folder.load_best_into(self.model)
         self.display.testing()
         parts: dict[str, Any] = getattr(self.model, "parts", {})
+        outputs: list[Tensor] = []
+        test = self.evaluate(self.task.test, outputs=outputs)
+        self.test_outputs = self.loading.in_order(self.task.test, outputs)
         return {
             "model": self.experiment.model.label,
-            "valid": self.evaluate(self.task.valid),
-            "test": self.evaluate(self.task.test),
+            # A checkpoint of an earlier version does not have them.
+            "valid": self.position.best_scores or self.evaluate(self.task.valid),
+            "test": test,
             "parts": {
                 name: {"valid": self.evaluate(self.task.valid, part), "test": self.evaluate(self.task.test, part)}
                 for name, part in parts.items()

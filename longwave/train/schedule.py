@@ -22,6 +22,7 @@ class Position:
     best: float = math.inf  # of the goal, lower is better
     best_loss: float = math.inf  # the validation loss beside it, which decides between equal scores
     best_step: int = 0
+    best_scores: dict[str, float] = field(default_factory=dict)  # of the best weights on the validation set
     stale: int = 0  # validations since the best
     plateau: int = 0  # validations since the best or since the rate fell
     rate: float = 1.0  # the factor that plateaus have left of the learning rate

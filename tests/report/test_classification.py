@@ -7,6 +7,7 @@ from image_files import write_mnist
 from mixer_settings import sequence_config
 
 from longwave.data.sequences import from_arrays
+from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.models import SequenceModel
 from longwave.report import classification
 from longwave.report.classification import (
@@ -18,7 +19,9 @@ from longwave.report.classification import (
 )
 from longwave.report.confusion import confused_pairs, confusion, recalls
 from longwave.tasks import images
-from longwave.tasks.classification import custom
+from longwave.tasks.classification import ClassifyConfig, custom
+from longwave.train.folder import RunFolder
+from longwave.train.loop import Run
 
 
 def predictions(labels, predicted, classes, confidence=0.9):
@@ -175,3 +178,22 @@ def test_a_report_has_three_sections_and_none_needs_a_mistake(waves, monkeypatch
     monkeypatch.setattr(classification, "predict", lambda *_: right)
     sections = {section.title: section.content for section in report(model, task)}
     assert sections["Misclassified examples"] == f"<p>None of {len(labels)}.</p>"
+
+
+@pytest.mark.parametrize("bucket", [0, 2])
+def test_the_report_shows_what_was_scored_and_classifies_nothing_again(bucket, waves, tmp_path, monkeypatch):
+    """Row by row in the order of the test set, also if rows of similar length were scored together."""
+    task, _ = waves
+    loop = LoopConfig(epochs=2, batch_size=8, eval_batch_size=3, bucket=bucket)
+    config = sequence_config(d_model=8, n_layers=1).resolve(task.spec)
+    experiment = Experiment("tiny", ClassifyConfig(npz=tmp_path / "x.npz"), config, OptimConfig(lr=0.01), loop)
+    run = Run(RunFolder.create(tmp_path / "run", experiment, task, None), task, quiet=True)
+    result = run.fit(resume=False)
+    model = run.model.eval()
+    truth = predict(model, task, task.test)
+    monkeypatch.setattr(classification, "probabilities", lambda *arguments: pytest.fail("classified once more"))
+    found = predict(model, task.with_outputs(run.test_outputs), task.test)
+    np.testing.assert_allclose(found.probabilities, truth.probabilities, atol=1e-6)
+    np.testing.assert_array_equal(found.labels, truth.labels)
+    assert (found.predicted == found.labels).mean() == pytest.approx(result["test"]["accuracy"])
+    assert run.evaluate(task.valid) == result["valid"] == run.position.best_scores

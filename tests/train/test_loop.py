@@ -626,7 +626,7 @@ def test_a_run_at_its_best_score_is_not_at_a_standstill_while_its_loss_falls(tmp
     started = make_run(tmp_path, experiment, make_task(goal="accuracy", higher_is_better=True), quiet=True)
     losses = [0.5, 0.4, 0.3, 0.3, 0.2, 0.2, 0.25]
     scores = iter([{"accuracy": 1.0, "loss": loss} for loss in losses])
-    started.evaluate = lambda _: next(scores, {"accuracy": 1.0, "loss": 1.0})
+    started.evaluate = lambda *_, **__: next(scores, {"accuracy": 1.0, "loss": 1.0})
     result = started.fit(resume=False)
     assert (result["best_step"], result["steps"]) == (4 * 5, 4 * len(losses))
     assert [line["lr"] for line in lines(tmp_path)] == [0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.0625]
