@@ -63,7 +63,7 @@ def test_a_state_is_counted_however_it_is_nested():
 
 @pytest.mark.usefixtures("tiny")
 def test_the_state_grows_with_attention_only():
-    names = ["attention", "linear-attention", "s4", "s4-feed-forward"]
+    names = ["attention", "linear-attention", "s4", "s4d", "s4-feed-forward"]
     rows = generation.time_models(names, steps=200, vocabulary=16, batch=2, points=3, turns=1, burst=2)
     grown = {name for name, row in rows.items() if row["state_bytes_last"] > row["state_bytes_first"]}
     assert grown == {"attention"}
