@@ -6,10 +6,12 @@ a warm-up ran.
 """
 
 import ctypes
+import itertools
 import json
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -74,6 +76,23 @@ def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> 
         library.malloc_trim(0)
 
     return growth_of(warm_up_and_return, run)
+
+
+def peak_of_tensors(run: Callable[[], object]) -> int:
+    """Bytes of tensors that one run allocates and holds at one time, as torch counts them, to the byte.
+
+    For what is too small to be seen in the resident set, which grows by pages.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as trace:
+            run()
+        trace.export_chrome_trace(str(path))
+        events = json.loads(path.read_text())["traceEvents"]
+    changes = sorted((event["ts"], event["args"]["Bytes"]) for event in events if event["name"] == "[memory]")
+    return max(itertools.accumulate((change for _, change in changes), initial=0))
 
 
 def peak_bytes() -> int | None:
