@@ -115,13 +115,10 @@ def gradient_errors(
     """The errors of the gradients of `count` kernels of S4D by Lambda, B, C and dt, for a random gradient of K."""
     Lambda, _, B, C, dt = random_systems(init, dtype, count, generator)
     grad = torch.randn(count, L, dtype=torch.float64, generator=generator).to(dtype)
-    found, truth = (
-        torch.autograd.grad(function(*leaves, L, rule), leaves, grad.to(leaves[-1].dtype))
-        for function, leaves in (
-            (diagonal_kernel, _leaves(Lambda, B, C, dt)),
-            (diagonal_definition, _leaves(*(t.to(torch.complex128) for t in (Lambda, B, C)), dt.double())),
-        )
-    )
+    given = _leaves(Lambda, B, C, dt)
+    exact = _leaves(Lambda.to(torch.complex128), B.to(torch.complex128), C.to(torch.complex128), dt.double())
+    found = torch.autograd.grad(diagonal_kernel(*given, L, rule), given, grad)
+    truth = torch.autograd.grad(diagonal_definition(*exact, L, rule), exact, grad.double())
     errors = []
     for g, true in zip(found, truth, strict=True):
         g, true = g.reshape(count, -1), true.reshape(count, -1)
@@ -129,8 +126,9 @@ def gradient_errors(
     return errors
 
 
-def _leaves(*tensors: Tensor) -> list[Tensor]:
-    return [t.detach().clone().requires_grad_() for t in tensors]
+def _leaves(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    Lambda, B, C, dt = (t.detach().clone().requires_grad_() for t in (Lambda, B, C, dt))
+    return Lambda, B, C, dt
 
 
 def diagonal_definition(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: Rule) -> Tensor:

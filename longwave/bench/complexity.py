@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
-from longwave.bench.generation import state_bytes
 from longwave.bench.measure import (
     best_times,
     can_measure_memory,
@@ -17,6 +16,7 @@ from longwave.bench.measure import (
     live_growth_of,
     machine,
     peak_of_tensors,
+    state_bytes,
 )
 from longwave.bench.picture import Panel
 from longwave.bench.tables import Table

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from longwave import ops
 from longwave.bench import paper_size
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
-from longwave.bench.measure import best_times, in_fresh_process, machine, too_little_memory
+from longwave.bench.measure import best_times, in_fresh_process, machine, state_bytes, too_little_memory
 from longwave.bench.picture import Panel
 from longwave.bench.tables import Table, megabytes, milliseconds, over, three_digits
 from longwave.layers import MIXERS
@@ -362,19 +362,6 @@ def time_models(
     for name, generator in generators.items():
         rows[name]["state_bytes_last"] = state_bytes(generator.state)
     return rows
-
-
-def state_bytes(state: Any) -> int:
-    """Bytes of all tensors in a state, however it is nested."""
-    if isinstance(state, Tensor):
-        return state.nbytes
-    if isinstance(state, dict):
-        return sum(state_bytes(part) for part in state.values())
-    if isinstance(state, list | tuple):
-        return sum(state_bytes(part) for part in state)
-    if isinstance(state, type) or not hasattr(state, "__dict__"):
-        return 0
-    return state_bytes(vars(state))  # GPT-2's cache is an object
 
 
 @torch.no_grad()

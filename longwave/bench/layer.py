@@ -16,6 +16,7 @@ from longwave.bench.measure import best_times, growth_of, in_fresh_process, mach
 from longwave.bench.tables import Table, megabytes, milliseconds
 from longwave.layers.s4 import S4
 from longwave.layers.s4d import S4D
+from longwave.layers.state_space import StateSpaces
 
 H, N = 256, 64
 SHAPES = ((8, 4096), (16, 1024), (1, 16384))
@@ -160,7 +161,7 @@ def _steps(marks: tuple[int, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def take_steps(layer: S4 | S4D, u: torch.Tensor, state: torch.Tensor, count: int) -> torch.Tensor:
+def take_steps(layer: StateSpaces, u: torch.Tensor, state: torch.Tensor, count: int) -> torch.Tensor:
     """The state after so many steps with the same input."""
     for _ in range(count):
         _, state = layer.step(u, state)

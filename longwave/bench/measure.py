@@ -95,6 +95,21 @@ def peak_of_tensors(run: Callable[[], object]) -> int:
     return max(itertools.accumulate((change for _, change in changes), initial=0))
 
 
+def state_bytes(state: Any) -> int:
+    """Bytes of all tensors in a state, however it is nested."""
+    from torch import Tensor
+
+    if isinstance(state, Tensor):
+        return state.nbytes
+    if isinstance(state, dict):
+        return sum(state_bytes(part) for part in state.values())
+    if isinstance(state, list | tuple):
+        return sum(state_bytes(part) for part in state)
+    if isinstance(state, type) or not hasattr(state, "__dict__"):
+        return 0
+    return state_bytes(vars(state))  # GPT-2's cache is an object
+
+
 def peak_bytes() -> int | None:
     """The peak resident set of this process so far, if the system reports it (Linux)."""
     return _resident_bytes("VmHWM") if can_measure_memory() else None

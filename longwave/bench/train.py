@@ -13,6 +13,7 @@ from longwave.bench.kernel import plain_convolution
 from longwave.bench.measure import best_times, in_fresh_process, machine
 from longwave.bench.tables import Table, milliseconds
 from longwave.layers import NORMS, S4, S4D, MixerConfig, S4Config, S4DConfig
+from longwave.layers.state_space import StateSpaces
 from longwave.models import SequenceConfig
 
 BATCH, L, H, LAYERS = 50, 784, 64, 4
@@ -92,7 +93,7 @@ def _step(mixer: MixerConfig, norm: Literal["batch", "layer"]) -> Callable[[], N
     return step
 
 
-def _kernel(layer: S4 | S4D) -> Callable[[], None]:
+def _kernel(layer: StateSpaces) -> Callable[[], None]:
     """The kernel of one layer, forward and backward."""
     gradient = layer.kernel(L).detach()
     return lambda: _both_ways(layer.kernel(L), gradient, *layer.parameters())
