@@ -56,7 +56,7 @@ _TOKENS = [Column("x attention", metric="speed over attention"), Column("x GPT-2
 _RATES = ("0.25", "0.5", "1", "2", "4", "2, filtered", "4, filtered")
 _STREAMED = [
     Column(f"{model}: {heading}", model=model, metric=metric)
-    for model in ("4 layers of 64", "6 layers of 128")
+    for model in ("4 layers of 64", "6 layers of 128", "4 layers of 64, S4D", "6 layers of 128, S4D")
     for heading, metric in (("ms a chunk", "time of a chunk, ms"), ("real-time factor", "real-time factor"))
 ]
 _STATES = [Column("convolution, ms", metric="convolution, ms"), Column("without the state", metric="no state")]

@@ -107,6 +107,17 @@ def dense_kernel(system: System, L: int, Q: Tensor | None = None) -> Tensor:
     return K.reshape(*system.C.shape[:-1], L)
 
 
+def diagonal_definition(system: System, L: int, rule: str) -> Tensor:
+    """2 Re(C A_bar^l B_bar) of a diagonal system by exponentials and powers of numbers, in float64: (..., H, L)."""
+    Lambda, B, C = (t.to(torch.complex128) for t in (system.Lambda, system.B, system.C))
+    dt = system.dt.double().unsqueeze(-1)
+    if rule == "zoh":
+        A_bar, B_bar = torch.exp(Lambda * dt), torch.expm1(Lambda * dt) / Lambda * B
+    else:
+        A_bar, B_bar = (1 + Lambda * dt / 2) / (1 - Lambda * dt / 2), dt * B / (1 - Lambda * dt / 2)
+    return 2 * ((C * B_bar).unsqueeze(-1) * A_bar.unsqueeze(-1) ** torch.arange(L)).real.sum(-2)
+
+
 def dense_recurrence(system: System, u: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """y (B, L, H) without the D u term and the last state (B, H, M), one step after the other, for u (B, L, H)."""
     outputs, states = [], []

@@ -1,6 +1,8 @@
-"""How far the kernel is from its definition: a dense recurrence in float64, from the same (rounded) parameters."""
+"""How far kernels and gradients are from their definitions in float64, from the same (rounded) parameters."""
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,47 +12,78 @@ from longwave.bench.check import DenseSystem
 from longwave.bench.measure import machine
 from longwave.bench.tables import Table
 from longwave.ops import diagonal_kernel, dplr_kernel
-from longwave.ssm import INITS, dplr
+from longwave.ssm import INITS, Rule, dplr, nplr
 
 N = 64
 LENGTHS = ((101, 200), (1024, 200), (1025, 200), (16384, 40))  # length, number of random dt
 QUICK_LENGTHS = ((101, 50), (1024, 50))
+BILINEAR: Rule = "bilinear"
+RULES: tuple[Rule, ...] = (BILINEAR, "zoh")
+DTYPES = (torch.float64, torch.float32)
+LETTERS = ("Lambda", "B", "C", "dt")
 
 
 @BENCHES.register("accuracy")
 @dataclass(frozen=True)
 class AccuracyBench(Bench):
-    """Measure the error of the kernel against its definition, by initialisation, dtype and length.
+    """Measure the error of the kernel against its definition, by initialisation, rule, dtype and length.
+
+    Also of the gradients of S4D's kernel.
 
     Example: longwave bench accuracy --quick
     """
 
     def run(self, progress: Progress) -> Result:
-        """For each init, dtype and length: median, 99th percentile and worst of max |K - truth| / max |truth|."""
-        rows = []
+        """For each init, rule, dtype and length: median, 99th percentile and worst of max |K - truth| / max |truth|."""
+        rows, gradients = [], []
         for init in INITS:
-            for L, count in QUICK_LENGTHS if self.quick else LENGTHS:
-                for dtype in (torch.float64, torch.float32):
-                    progress(f"{init}, length {L:,}, {dtype}")
-                    errors = kernel_errors(init, dtype, L, count, torch.Generator().manual_seed(L))
-                    row = {"init": init, "dtype": str(dtype).removeprefix("torch."), "L": L, "count": count}
-                    row |= {"median": float(errors.median()), "p99": float(errors.quantile(0.99))}
-                    rows.append(row | {"worst": float(errors.max())})
-        return {"bench": "accuracy", "N": N, "machine": machine(), "rows": rows}
+            diagonal = not len(nplr(init, 2).P)
+            for rule in RULES if diagonal else (BILINEAR,):
+                for L, count in QUICK_LENGTHS if self.quick else LENGTHS:
+                    for dtype in DTYPES:
+                        progress(f"{init}, {rule}, length {L:,}, {dtype}")
+                        name = str(dtype).removeprefix("torch.")
+                        row = {"init": init, "rule": rule, "dtype": name, "L": L, "count": count}
+                        rows.append(row | _figures(kernel_errors(init, dtype, L, count, _generator(L), rule)))
+                        if diagonal:
+                            errors = gradient_errors(init, dtype, L, count, _generator(L), rule)
+                            figures = zip(LETTERS, (float(e.quantile(0.99)) for e in errors), strict=True)
+                            gradients.append(row | dict(figures))
+        return {"bench": "accuracy", "N": N, "machine": machine(), "rows": rows, "gradients": gradients}
 
     def tables(self, result: Result) -> list[Table]:
-        """One row for each init, dtype and length."""
-        title = f"Error of the kernel over its largest value, random dt in [0.001, 0.1]: N = {result['N']}"
-        columns = ("init", "dtype", "length", "kernels", "median", "99 % below", "worst")
-        rows = []
-        for row in result["rows"]:
-            errors = (f"{row[name]:.1e}" for name in ("median", "p99", "worst"))
-            rows.append((row["init"], row["dtype"], f"{row['L']:,}", str(row["count"]), *errors))
-        return [Table(title, columns, rows, text=("init", "dtype"))]
+        """One row for each init, rule, dtype and length."""
+        columns = ("init", "rule", "dtype", "length", "kernels")
+        steps = f"random dt in [0.001, 0.1]: N = {result['N']}"
+        titles = {
+            "rows": f"Error of the kernel over its largest value, {steps}",
+            "gradients": f"Gradients of S4D's kernel, error over the largest value, 99 % below, {steps}",
+        }
+        shown = {"rows": {"median": "median", "p99": "99 % below", "worst": "worst"}}
+        shown["gradients"] = {letter: letter for letter in LETTERS}
+        tables = []
+        for part, title in titles.items():
+            rows = [(*_cells(row), *(f"{row[field]:.1e}" for field in shown[part])) for row in result[part]]
+            tables.append(Table(title, (*columns, *shown[part].values()), rows, text=("init", "rule", "dtype")))
+        return tables
 
 
-def kernel_errors(init: str, dtype: torch.dtype, L: int, count: int, generator: torch.Generator) -> Tensor:
-    """The error of `count` kernels with dt drawn log-uniformly from [0.001, 0.1]."""
+def _generator(L: int) -> torch.Generator:
+    return torch.Generator().manual_seed(L)
+
+
+def _figures(errors: Tensor) -> dict[str, float]:
+    return {"median": float(errors.median()), "p99": float(errors.quantile(0.99)), "worst": float(errors.max())}
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return row["init"], row["rule"], row["dtype"], f"{row['L']:,}", str(row["count"])
+
+
+def random_systems(
+    init: str, dtype: torch.dtype, count: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Lambda, P, B, C and dt of `count` features, rounded to `dtype`; dt is log-uniform in [0.001, 0.1]."""
     complex_dtype = torch.complex64 if dtype == torch.float32 else torch.complex128
     dt = (10 ** (-3 + 2 * torch.rand(count, dtype=torch.float64, generator=generator))).to(dtype)
     with torch.random.fork_rng(devices=[]):
@@ -59,8 +92,59 @@ def kernel_errors(init: str, dtype: torch.dtype, L: int, count: int, generator: 
     C = torch.randn(count, N // 2, dtype=torch.complex128, generator=generator)
     parts = (Lambda.expand(count, -1), P.unsqueeze(1).expand(-1, count, -1), B.expand(count, -1), C)
     Lambda, P, B, C = (t.to(complex_dtype) for t in parts)
-    # A diagonal system by the kernel of S4D, and by the rule that the dense one knows.
-    K = dplr_kernel(Lambda, P, B, C, dt, L) if len(P) else diagonal_kernel(Lambda, B, C, dt, L, "bilinear")
-    systems = [DenseSystem.of(Lambda[h], P[:, h], B[h], C[h], float(dt[h])) for h in range(count)]
-    truth = torch.stack([system.kernel(L) for system in systems])
+    return Lambda, P, B, C, dt
+
+
+def kernel_errors(
+    init: str, dtype: torch.dtype, L: int, count: int, generator: torch.Generator, rule: Rule = BILINEAR
+) -> Tensor:
+    """The error of `count` kernels with random dt; diagonal systems by the kernel of S4D."""
+    Lambda, P, B, C, dt = random_systems(init, dtype, count, generator)
+    K = diagonal_kernel(Lambda, B, C, dt, L, rule) if not len(P) else dplr_kernel(Lambda, P, B, C, dt, L)
+    if rule == BILINEAR:  # the rule of dense systems, which know nothing of S4D's sums
+        systems = [DenseSystem.of(Lambda[h], P[:, h], B[h], C[h], float(dt[h])) for h in range(count)]
+        truth = torch.stack([system.kernel(L) for system in systems])
+    else:
+        truth = diagonal_definition(Lambda, B, C, dt, L, rule)
     return (K - truth).abs().amax(-1) / truth.abs().amax(-1)
+
+
+def gradient_errors(
+    init: str, dtype: torch.dtype, L: int, count: int, generator: torch.Generator, rule: Rule
+) -> list[Tensor]:
+    """The errors of the gradients of `count` kernels of S4D by Lambda, B, C and dt, for a random gradient of K."""
+    Lambda, _, B, C, dt = random_systems(init, dtype, count, generator)
+    grad = torch.randn(count, L, dtype=torch.float64, generator=generator).to(dtype)
+    given = _leaves(Lambda, B, C, dt)
+    exact = _leaves(Lambda.to(torch.complex128), B.to(torch.complex128), C.to(torch.complex128), dt.double())
+    found = torch.autograd.grad(diagonal_kernel(*given, L, rule), given, grad)
+    truth = torch.autograd.grad(diagonal_definition(*exact, L, rule), exact, grad.double())
+    errors = []
+    for g, true in zip(found, truth, strict=True):
+        g, true = g.reshape(count, -1), true.reshape(count, -1)
+        errors.append((g - true).abs().amax(-1) / true.abs().amax(-1))
+    return errors
+
+
+def _leaves(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    Lambda, B, C, dt = (t.detach().clone().requires_grad_() for t in (Lambda, B, C, dt))
+    return Lambda, B, C, dt
+
+
+def diagonal_definition(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: Rule) -> Tensor:
+    """K_l = 2 Re(sum_n C_n B_bar_n A_bar_n^l) in float64, by exponentials; differentiable.
+
+    Lambda, B, C (H, M), dt (H,). With l = T k + j the powers are exponentials of T k and of j, to save memory.
+    """
+    Lambda, B, C = (t.to(torch.complex128) for t in (Lambda, B, C))
+    x = Lambda * dt.double().unsqueeze(-1)
+    if rule == "zoh":
+        log_A_bar, B_bar = x, torch.expm1(x) / Lambda * B
+    else:
+        log_A_bar = torch.log((1 + x / 2) / (1 - x / 2))
+        B_bar = dt.double().unsqueeze(-1) * B / (1 - x / 2)
+    T = math.isqrt(L - 1) + 1
+    steps = torch.arange(T, dtype=torch.float64)
+    inner, outer = (torch.exp(log_A_bar.unsqueeze(-1) * (scale * steps)) for scale in (1, T))
+    K = 2 * ((C * B_bar).unsqueeze(-1) * outer).mT @ inner
+    return K.real.flatten(1)[:, :L]

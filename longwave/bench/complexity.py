@@ -9,15 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
-from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of, machine
+from longwave.bench.measure import (
+    best_times,
+    can_measure_memory,
+    in_fresh_process,
+    live_growth_of,
+    machine,
+    peak_of_tensors,
+    state_bytes,
+)
 from longwave.bench.picture import Panel
 from longwave.bench.tables import Table
 from longwave.layers import make_mixer
 from longwave.ops import fft_conv
 
 BASE = {"L": 1024, "B": 4, "H": 64}
-SIZES: dict[str, Sequence[int]] = {"L": (256, 512, 1024, 2048), "B": (1, 2, 4, 8), "H": (16, 32, 64, 128)}
-QUICK_SIZES: dict[str, Sequence[int]] = {"L": (256, 1024), "B": (1, 4), "H": (32, 128)}
+SIZES: dict[str, Sequence[int]] = {"L": (256, 512, 1024, 2048), "B": (1, 2, 4, 8), "H": (64, 128, 256, 512)}
+QUICK_SIZES: dict[str, Sequence[int]] = {"L": (256, 1024), "B": (1, 4), "H": (64, 128)}
 AXES = {"L": "length", "B": "batch", "H": "features"}
 WARM_UP = {"L": 16, "B": 1, "H": 8}
 REPEATS, QUICK_REPEATS = 5, 2
@@ -27,13 +35,14 @@ class Cost(NamedTuple):
     """A cell of the paper's table: the formula, and the exponents that it has in L, B and H, lowest and highest."""
 
     formula: str
-    L: tuple[float, float]
-    B: tuple[float, float] | None  # None: the table is for one sequence
-    H: tuple[float, float]
+    L: tuple[float, float] | None  # None: the table does not say
+    B: tuple[float, float] | None
+    H: tuple[float, float] | None
 
 
 NONE, ONE, TWO = (0.0, 0.0), (1.0, 1.0), (2.0, 2.0)
 UP_TO_ONE, ONE_TO_TWO = (0.0, 1.0), (1.0, 2.0)
+UNSAID = Cost("-", None, None, None)
 # What leads in a sum depends on the sizes, so that an exponent lies between those of its terms. ~ hides logarithms.
 PAPER: dict[str, dict[str, Cost]] = {
     "parameters": {
@@ -60,6 +69,7 @@ PAPER: dict[str, dict[str, Cost]] = {
         "attention": Cost("L^2 H + H^2 L", ONE_TO_TWO, None, ONE_TO_TWO),
         "s4": Cost("H^2", NONE, None, TWO),
     },
+    "inference_space": {"convolution": UNSAID, "recurrence": UNSAID, "attention": UNSAID, "s4": UNSAID},
 }
 LABELS = {"convolution": "convolution", "recurrence": "LSTM", "attention": "attention", "s4": "S4"}
 TITLES = {
@@ -67,6 +77,7 @@ TITLES = {
     "training": "Time of a training pass",
     "space": "Memory of a training pass",
     "inference": "Time of the next step after L steps",
+    "inference_space": "Memory of the next step after L steps",
 }
 CAPTION = (
     "One layer: a depthwise convolution as long as the sequence with a linear layer behind it, an LSTM, softmax "
@@ -75,7 +86,9 @@ CAPTION = (
     "threads) in it, so that small layers have smaller ones. Times: the fastest of several repeats, the layers take "
     "turns in one process. Memory: growth of the peak resident set in a process of its own. The next step: of S4 and "
     "the LSTM from their state; of the convolution a product with all L inputs; attention computes all of them again, "
-    "as in the paper's table, which has no cache of keys and values and is for one sequence. ~ hides logarithms."
+    "as in the paper's table, which has no cache of keys and values and is for one sequence. Memory of the next step: "
+    "the state, which is all L inputs for convolution and attention, and the tensors that the step allocates and holds "
+    "at one time; the paper's table does not have it. ~ hides logarithms."
 )
 
 
@@ -87,7 +100,7 @@ class ComplexityBench(DrawnBench):
     Example: longwave bench complexity --quick
     """
 
-    duration: ClassVar[str] = "six minutes"
+    duration: ClassVar[str] = "seven minutes"
 
     def run(self, progress: Progress) -> Result:
         """A row for each size and layer, and the exponents that they give."""
@@ -137,9 +150,15 @@ class ComplexityBench(DrawnBench):
         return tables
 
     def panels(self, result: Result) -> list[Panel]:
-        """Times of training and of the next step, and memory, over each size."""
+        """Time and memory of training and of the next step, over each size."""
         found = []
-        for what, unit, label in (("training", 1e-3, "ms"), ("space", 1e6, "MB"), ("inference", 1e-3, "ms")):
+        units = {
+            "training": (1e-3, "ms"),
+            "space": (1e6, "MB"),
+            "inference": (1e-3, "ms"),
+            "inference_space": (1e6, "MB"),
+        }
+        for what, (unit, label) in units.items():
             for axis, name_of_axis in AXES.items():
                 lines = {
                     LABELS[name]: [
@@ -235,10 +254,11 @@ def training_pass(layer: nn.Module, L: int, B: int, H: int) -> Callable[[], None
     return both_ways
 
 
-def next_step(name: str, layer: Any, L: int, B: int, H: int) -> Callable[[], object]:
-    """The output of the step that follows L - 1 others."""
+def next_step(name: str, layer: Any, L: int, B: int, H: int) -> tuple[Callable[[], object], int]:
+    """The output of the step that follows L - 1 others, and the bytes of the state that it goes on from."""
     u = torch.randn(B, L, H)
-    state = None if name in ("convolution", "attention") else layer.initial_state(B)
+    # The state of convolution and attention is what came before.
+    state = u if name in ("convolution", "attention") else layer.initial_state(B)
 
     def run() -> object:
         with torch.no_grad():
@@ -246,20 +266,22 @@ def next_step(name: str, layer: Any, L: int, B: int, H: int) -> Callable[[], obj
                 return layer.last(u)
             return layer(u, need_state=False) if name == "attention" else layer.step(u[:, -1], state)
 
-    return run
+    return run, state_bytes(state)
 
 
 def times(L: int, B: int, H: int, repeats: int) -> dict[str, dict[str, float]]:
-    """Parameters, and seconds of a training pass and of the next step, of each layer."""
+    """Parameters, seconds of a training pass and of the next step, and bytes of the latter, of each layer."""
     torch.manual_seed(0)
     layers = {name: make_layer(name, L, H) for name in LABELS}
     training = best_times({name: training_pass(layer, L, B, H) for name, layer in layers.items()}, repeats)
-    steps = best_times({name: next_step(name, layer.eval(), L, B, H) for name, layer in layers.items()}, 10 * repeats)
+    steps = {name: next_step(name, layer.eval(), L, B, H) for name, layer in layers.items()}
+    inference = best_times({name: step for name, (step, _) in steps.items()}, 10 * repeats)
     return {
         name: {
             "parameters": sum(p.numel() for p in layer.parameters()),
             "training": training[name],
-            "inference": steps[name],
+            "inference": inference[name],
+            "inference_space": steps[name][1] + peak_of_tensors(steps[name][0]),
         }
         for name, layer in layers.items()
     }

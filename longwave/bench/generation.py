@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from longwave import ops
 from longwave.bench import paper_size
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
-from longwave.bench.measure import best_times, in_fresh_process, machine, too_little_memory
+from longwave.bench.measure import best_times, in_fresh_process, machine, state_bytes, too_little_memory
 from longwave.bench.picture import Panel
 from longwave.bench.tables import Table, megabytes, milliseconds, over, three_digits
-from longwave.layers import MIXERS, MixerConfig, S4Config
+from longwave.layers import MIXERS
 from longwave.models import Recurrence, SequenceConfig, SequenceModel
 
 LAYERS, WIDTH, HEADS, FEED_FORWARD = 4, 256, 4, 1024
@@ -24,6 +24,7 @@ LABELS = {
     "attention": "attention",
     "linear-attention": "linear attention",
     "s4": "S4",
+    "s4d": "S4D",
     "s4-feed-forward": "S4 + feed-forward",
     "gpt2": "GPT-2",
     "s4-paper": "S4, the paper's",
@@ -31,7 +32,7 @@ LABELS = {
     "unet-paper": "S4 U-Net, the paper's base",
     "gpt2-unet-paper": "GPT-2 of its size",
 }
-SMALL_MODELS = ("attention", "linear-attention", "s4", "s4-feed-forward", "gpt2")
+SMALL_MODELS = ("attention", "linear-attention", "s4", "s4d", "s4-feed-forward", "gpt2")
 PAPER_MODELS = {"wikitext103": ("s4-paper", "gpt2-paper"), "cifar10": ("unet-paper", "gpt2-unet-paper")}
 # name: steps to generate, and vocabulary
 SHAPES = {"cifar": (3072, 256), "words": (512, 33_278)}
@@ -51,8 +52,8 @@ PAPER = {
 }
 WITHOUT_GPT2 = 'not measured: pip install "longwave[bench]" brings GPT-2'
 CAPTION = (
-    f"{LAYERS} layers, {WIDTH} features, {HEADS} heads, S4 with N = 64; greedy decoding. attention: ours, with a cache "
-    "of keys and values. GPT-2: Hugging Face's, with its cache; it has a feed-forward sublayer with "
+    f"{LAYERS} layers, {WIDTH} features, {HEADS} heads, S4 and S4D with N = 64; greedy decoding. attention: ours, with "
+    "a cache of keys and values. GPT-2: Hugging Face's, with its cache; it has a feed-forward sublayer with "
     f"{FEED_FORWARD:,} hidden features besides attention, as has S4 + feed-forward. Sampled, not generated in full: "
     f"a step is timed at {POINTS} contexts, which are filled with random tokens; the models take turns, each time is "
     "the fastest of several consecutive steps, and the trapezoidal rule gives the seconds of all steps. State: the "
@@ -296,12 +297,13 @@ def sampled_contexts(steps: int, points: int, timed: int) -> list[int]:
 
 def make_model(name: str, vocabulary: int) -> SequenceModel:
     """One of our models of tokens."""
-    mixer: MixerConfig = S4Config() if name.startswith("s4") else MIXERS[name].from_dict({"heads": HEADS})
+    kind = name.removesuffix("-feed-forward")
+    mixer = MIXERS[kind].from_dict({} if kind.startswith("s4") else {"heads": HEADS})
     config = SequenceConfig(
         d_model=WIDTH,
         n_layers=LAYERS,
         mixer=mixer,
-        feed_forward=FEED_FORWARD if name == "s4-feed-forward" else 0,
+        feed_forward=FEED_FORWARD if name != kind else 0,
         decoder="sequence",
         vocabulary=vocabulary,
         output_size=vocabulary,
@@ -360,19 +362,6 @@ def time_models(
     for name, generator in generators.items():
         rows[name]["state_bytes_last"] = state_bytes(generator.state)
     return rows
-
-
-def state_bytes(state: Any) -> int:
-    """Bytes of all tensors in a state, however it is nested."""
-    if isinstance(state, Tensor):
-        return state.nbytes
-    if isinstance(state, dict):
-        return sum(state_bytes(part) for part in state.values())
-    if isinstance(state, list | tuple):
-        return sum(state_bytes(part) for part in state)
-    if isinstance(state, type) or not hasattr(state, "__dict__"):
-        return 0
-    return state_bytes(vars(state))  # GPT-2's cache is an object
 
 
 @torch.no_grad()

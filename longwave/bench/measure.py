@@ -6,10 +6,12 @@ a warm-up ran.
 """
 
 import ctypes
+import itertools
 import json
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -74,6 +76,38 @@ def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> 
         library.malloc_trim(0)
 
     return growth_of(warm_up_and_return, run)
+
+
+def peak_of_tensors(run: Callable[[], object]) -> int:
+    """Bytes of tensors that one run allocates and holds at one time, as torch counts them, to the byte.
+
+    For what is too small to be seen in the resident set, which grows by pages.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as trace:
+            run()
+        trace.export_chrome_trace(str(path))
+        events = json.loads(path.read_text())["traceEvents"]
+    changes = sorted((event["ts"], event["args"]["Bytes"]) for event in events if event["name"] == "[memory]")
+    return max(itertools.accumulate((change for _, change in changes), initial=0))
+
+
+def state_bytes(state: Any) -> int:
+    """Bytes of all tensors in a state, however it is nested."""
+    from torch import Tensor
+
+    if isinstance(state, Tensor):
+        return state.nbytes
+    if isinstance(state, dict):
+        return sum(state_bytes(part) for part in state.values())
+    if isinstance(state, list | tuple):
+        return sum(state_bytes(part) for part in state)
+    if isinstance(state, type) or not hasattr(state, "__dict__"):
+        return 0
+    return state_bytes(vars(state))  # GPT-2's cache is an object
 
 
 def peak_bytes() -> int | None:

@@ -11,12 +11,17 @@ from torch import Tensor
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.measure import can_measure_memory, in_fresh_process, machine, resident_bytes
 from longwave.bench.tables import Table, megabytes, milliseconds, three_digits
-from longwave.layers import S4Config
+from longwave.layers import MIXERS
 from longwave.models import SequenceModel
 from longwave.models.stream import Stream, stream
 
 RATE = 16_000  # samples a second
-MODELS = {"4 layers of 64": (4, 64), "6 layers of 128": (6, 128)}  # small; the paper's, on raw speech
+MODELS = {  # layers, features, mixer: a small one, and the paper's on raw speech
+    "4 layers of 64": (4, 64, "s4"),
+    "6 layers of 128": (6, 128, "s4"),
+    "4 layers of 64, S4D": (4, 64, "s4d"),
+    "6 layers of 128, S4D": (6, 128, "s4d"),
+}
 CHUNKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds
 D_STATE = 64
 HOP, WINDOW = 1600, 16_000
@@ -29,7 +34,7 @@ PIECE = 4096  # steps that are pushed at once where time is not measured
 @BENCHES.register("stream")
 @dataclass(frozen=True)
 class StreamBench(Bench):
-    """Stream sound of 16,000 samples a second through causal S4 models, on one core.
+    """Stream sound of 16,000 samples a second through causal models of S4 and S4D, on one core.
 
     How long a chunk takes over how long it lasts; whether memory stays what it is over an hour; and how far single
     precision is from double precision after ten million steps.
@@ -104,10 +109,9 @@ class StreamBench(Bench):
 def make_model(name: str) -> SequenceModel:
     """A causal model that nobody trained, in evaluation."""
     torch.manual_seed(0)
-    layers, width = MODELS[name]
-    model = SequenceModel(
-        d_model=width, n_layers=layers, norm="batch", input_size=1, output_size=10, mixer=S4Config(d_state=D_STATE)
-    )
+    layers, width, kind = MODELS[name]
+    mixer = MIXERS[kind].from_dict({"d_state": D_STATE})
+    model = SequenceModel(d_model=width, n_layers=layers, norm="batch", input_size=1, output_size=10, mixer=mixer)
     return model.eval()
 
 

@@ -12,7 +12,8 @@ from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.kernel import plain_convolution
 from longwave.bench.measure import best_times, in_fresh_process, machine
 from longwave.bench.tables import Table, milliseconds
-from longwave.layers import NORMS, S4, S4Config
+from longwave.layers import NORMS, S4, S4D, MixerConfig, S4Config, S4DConfig
+from longwave.layers.state_space import StateSpaces
 from longwave.models import SequenceConfig
 
 BATCH, L, H, LAYERS = 50, 784, 64, 4
@@ -27,11 +28,11 @@ class TrainBench(Bench):
     """
 
     def run(self, progress: Progress) -> Result:
-        """One row for each norm; quick: batch norm only."""
+        """One row for each norm and mixer; quick: batch norm only."""
         rows = []
         for norm in ("batch",) if self.quick else ("batch", "layer"):
             progress(f"a training step, {norm} norm")
-            rows.append(in_fresh_process(time_step, norm=norm, repeats=5 if self.quick else 15))
+            rows.extend(in_fresh_process(time_steps, norm=norm, repeats=5 if self.quick else 15))
         return {"bench": "train", "batch": BATCH, "L": L, "H": H, "layers": LAYERS, "machine": machine(), "rows": rows}
 
     def tables(self, result: Result) -> list[Table]:
@@ -39,57 +40,72 @@ class TrainBench(Bench):
         sizes = f"{result['layers']} layers, {result['H']} features, length {result['L']}, batch {result['batch']}"
         rows, notes = [], []
         for row in result["rows"]:
-            norm, step = row["norm"], row["step_seconds"]
+            model, step = f"{row['mixer']}, {row['norm']} norm", row["step_seconds"]
             for part, seconds in [*row["parts_seconds"].items(), ("the whole step", step)]:
-                rows.append((norm, part, milliseconds(seconds), f"{seconds / step:.0%}"))
+                rows.append((model, part, milliseconds(seconds), f"{seconds / step:.0%}"))
             unit = f"{row['step_over_conv']:.2f} FFT convolutions of {milliseconds(row['conv_seconds'])}"
-            notes.append(f"{norm} norm: the whole step takes as long as {unit}")
+            notes.append(f"{model}: the whole step takes as long as {unit}")
         title = f"Training step, forward + backward: {sizes}"
-        return [Table(title, ("norm", "part", "time", "share"), rows, notes, text=("norm", "part"), sections="norm")]
+        return [Table(title, ("model", "part", "time", "share"), rows, notes, text=("model", "part"), sections="model")]
 
 
-def time_step(norm: Literal["batch", "layer"], repeats: int) -> dict[str, Any]:
-    """Seconds of a step (forward and backward), of a convolution, and of each part of the step at its size."""
+def time_steps(norm: Literal["batch", "layer"], repeats: int) -> list[dict[str, Any]]:
+    """Seconds of a step of each mixer (forward and backward), of a convolution, and of each part of a step."""
     torch.manual_seed(0)
     ops.keep_memory()  # as training does; the convolution gains from it too
+    mixers: dict[str, MixerConfig] = {"S4": S4Config(length=L), "S4D": S4DConfig()}
+    layers = {"S4": S4(H, length=L), "S4D": S4D(H)}
+    signal, kernel = torch.randn(BATCH, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
+    parts, kernels = _parts(norm), {name: _kernel(layer) for name, layer in layers.items()}
+    functions: dict[str, Callable[[], None]] = {"conv": lambda: plain_convolution(signal, kernel), **parts}
+    functions |= {f"{name}, step": _step(mixer, norm) for name, mixer in mixers.items()}
+    functions |= {f"{name}, kernel": function for name, function in kernels.items()}
+    seconds, rows = best_times(functions, repeats), []
+    for name in mixers:
+        step = seconds[f"{name}, step"]
+        shares = {"kernel": seconds[f"{name}, kernel"], **{part: seconds[part] for part in parts}}
+        shares = {part: LAYERS * value for part, value in shares.items()}
+        rows.append(
+            {
+                "norm": norm,
+                "mixer": name,
+                "step_seconds": step,
+                "conv_seconds": seconds["conv"],
+                "step_over_conv": step / seconds["conv"],
+                "parts_seconds": shares | {"the rest": step - sum(shares.values())},
+            }
+        )
+    return rows
+
+
+def _step(mixer: MixerConfig, norm: Literal["batch", "layer"]) -> Callable[[], None]:
+    """Forward and backward of a model."""
     config = SequenceConfig(
-        d_model=H,
-        n_layers=LAYERS,
-        mixer=S4Config(length=L),
-        norm=norm,
-        dropout=0.1,
-        tie_dropout=True,
-        output_size=10,
+        d_model=H, n_layers=LAYERS, mixer=mixer, norm=norm, dropout=0.1, tie_dropout=True, output_size=10
     )
     model = config.build().train()
     x, y = torch.randn(BATCH, L, 1), torch.randint(10, (BATCH,))
-    signal, kernel = torch.randn(BATCH, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
 
     def step() -> None:
         nn.functional.cross_entropy(model(x)[0], y).backward()
         model.zero_grad()
 
-    functions = {"step": step, "conv": lambda: plain_convolution(signal, kernel), **_parts(norm)}
-    seconds = best_times(functions, repeats)
-    step_seconds, conv_seconds = seconds.pop("step"), seconds.pop("conv")
-    parts = {name: LAYERS * value for name, value in seconds.items()}
-    return {
-        "norm": norm,
-        "step_seconds": step_seconds,
-        "conv_seconds": conv_seconds,
-        "step_over_conv": step_seconds / conv_seconds,
-        "parts_seconds": parts | {"the rest": step_seconds - sum(parts.values())},
-    }
+    return step
+
+
+def _kernel(layer: StateSpaces) -> Callable[[], None]:
+    """The kernel of one layer, forward and backward."""
+    gradient = layer.kernel(L).detach()
+    return lambda: _both_ways(layer.kernel(L), gradient, *layer.parameters())
 
 
 def _parts(norm: str) -> dict[str, Callable[[], None]]:
-    """What one block does, part by part, each forward and backward."""
-    layer, norm_layer, linear = S4(H, length=L), NORMS[norm](H).train(), nn.Linear(H, 2 * H)
+    """What one block does besides the kernel, part by part, each forward and backward."""
+    norm_layer, linear = NORMS[norm](H).train(), nn.Linear(H, 2 * H)
     u, z = torch.randn(BATCH, L, H, requires_grad=True), torch.randn(BATCH, L, H, requires_grad=True)
-    K = layer.kernel(L).detach().unsqueeze(0).requires_grad_()
-    D, keep, gradient = layer.D.detach().clone().requires_grad_(), torch.rand(BATCH, H), torch.randn(BATCH, L, H)
+    K, D = torch.randn(1, H, L, requires_grad=True), torch.randn(H, requires_grad=True)
+    keep, gradient = torch.rand(BATCH, H), torch.randn(BATCH, L, H)
     return {
-        "kernel": lambda: _both_ways(layer.kernel(L), K.detach()[0], *layer.parameters()),
         "convolution": lambda: _both_ways(ops.convolve(u, K, D), gradient, u, K, D),
         "GELU, dropout, linear layer, GLU, residual": lambda: _both_ways(
             ops.gated_mix(u, z, keep, linear.weight, linear.bias), gradient, u, z, *linear.parameters()

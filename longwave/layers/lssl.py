@@ -73,7 +73,8 @@ class LSSL(nn.Module):
 
     d_model        H, the number of features
     d_state        N, the size of each feature's state (even)
-    init           "legs", "legt" or "lagt" (longwave.ssm.INITS); "gaussian": a random A and B of its own in each system
+    init           any of longwave.ssm.INITS: "legs", "legt", "lagt", "fout", "random-nplr", or "s4d-legs", "s4d-lin",
+                   "s4d-inv" as dense matrices; "gaussian": a random A and B of its own in each system
     structure      "dense" or "diagonal": of A; a diagonal one is real, and starts at random
     sigma          size of a random A (see `gaussian`)
     bidirectional  two kernels, one for each direction; then there is no state and no step

@@ -36,7 +36,7 @@ class S4(StateSpaces):
 
     d_model        H, the number of features
     d_state        N, the size of each feature's state (even)
-    init           "legs", "legt" or "lagt" (longwave.ssm.INITS)
+    init           "legs", "legt", "lagt", "fout" or "random-nplr" (those of longwave.ssm.INITS with a low-rank part)
     bidirectional  two kernels, one for each direction; then there is no state and no step
     length         None: C is the parameter, and every length costs a truncation C~ = C (I - A_bar^L).
                    A number: C~ of that length is the parameter, as in the paper; other lengths go through C, exactly

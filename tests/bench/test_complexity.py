@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from longwave.bench import complexity
-from longwave.bench.complexity import ComplexityBench, cases, exponent, make_layer
+from longwave.bench.complexity import ComplexityBench, cases, exponent, make_layer, next_step, times
 
 
 def test_one_size_grows_at_a_time_from_one_base():
@@ -56,9 +56,22 @@ def test_the_next_step_is_the_last_of_the_whole_sequence(name):
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)  # float32 by FFT and by sums
 
 
+def test_the_memory_of_a_step_grows_with_length_only_where_the_past_is_kept():
+    short, long = (times(L=L, B=2, H=8, repeats=1) for L in (16, 64))
+    grown = {name for name in short if long[name]["inference_space"] > short[name]["inference_space"]}
+    assert grown == {"convolution", "attention"}
+
+
+def test_the_memory_of_a_step_has_the_state_in_it():
+    """Of S4 the old state, the new one, and a few rows of features."""
+    state = 2 * 8 * 4 * 8  # batch, features, pairs, bytes
+    assert next_step("s4", make_layer("s4", 16, 8), 16, 2, 8)[1] == state
+    assert 2 * state < times(L=16, B=2, H=8, repeats=1)["s4"]["inference_space"] < 3 * state
+
+
 @pytest.mark.usefixtures("tiny")
-def test_a_quick_bench_measures_no_memory_and_has_no_table_of_it():
+def test_a_quick_bench_measures_no_memory_of_training_and_has_no_table_of_it():
     bench = ComplexityBench(quick=True)
     titles = [table.title for table in bench.tables(bench.run(lambda text: None))]
-    assert len(titles) == 3
-    assert not any("Memory" in title for title in titles)
+    assert len(titles) == 4
+    assert not any(title.startswith(complexity.TITLES["space"]) for title in titles)

@@ -9,6 +9,7 @@ from dense import run_python
 
 from longwave.bench import generation
 from longwave.bench.generation import GenerationBench
+from longwave.bench.measure import state_bytes
 
 
 def test_the_integral_of_a_line_is_exact():
@@ -58,12 +59,12 @@ def test_a_state_is_counted_however_it_is_nested():
         def __init__(self):
             self.layers, self.kind = [torch.zeros(3), {"values": torch.zeros(2, dtype=torch.float64)}], Holder
 
-    assert generation.state_bytes(([Holder(), torch.zeros(5)], None, 7)) == 12 + 16 + 20
+    assert state_bytes(([Holder(), torch.zeros(5)], None, 7)) == 12 + 16 + 20
 
 
 @pytest.mark.usefixtures("tiny")
 def test_the_state_grows_with_attention_only():
-    names = ["attention", "linear-attention", "s4", "s4-feed-forward"]
+    names = ["attention", "linear-attention", "s4", "s4d", "s4-feed-forward"]
     rows = generation.time_models(names, steps=200, vocabulary=16, batch=2, points=3, turns=1, burst=2)
     grown = {name for name, row in rows.items() if row["state_bytes_last"] > row["state_bytes_first"]}
     assert grown == {"attention"}
@@ -143,7 +144,8 @@ def test_what_does_not_fit_into_memory_is_said(monkeypatch):
 def test_gpt2_goes_on_from_what_it_has_read():
     code = """
 import torch
-from longwave.bench.generation import GPT2Generator, state_bytes, WIDTH, LAYERS
+from longwave.bench.generation import GPT2Generator, WIDTH, LAYERS
+from longwave.bench.measure import state_bytes
 torch.manual_seed(0)
 generator = GPT2Generator(20, 16, 2)
 tokens = torch.randint(16, (2, 6))
@@ -164,7 +166,7 @@ def test_gpt2_of_the_paper_s_shape_goes_by_features_with_its_cache():
     code = """
 import torch
 from longwave.bench import paper_size
-from longwave.bench.generation import state_bytes
+from longwave.bench.measure import state_bytes
 paper_size.SIZES = {"wikitext103": (2, 16, 2, 32)}
 body = paper_size.GPT2Body("wikitext103", 20, 3)
 with torch.no_grad():

@@ -1,6 +1,7 @@
 """How times and memory are measured."""
 
 import pytest
+import torch
 from dense import run_python
 
 from longwave.bench import measure
@@ -19,6 +20,18 @@ def run():
 print(live_growth_of(lambda: torch.ones(25_000_000), run))
 """
     assert 19e6 < int(run_python(code).stdout) < 24e6
+
+
+def test_the_peak_of_tensors_is_what_is_held_at_one_time():
+    def run():
+        first = torch.ones(1000)
+        second = first + 1
+        del first
+        return second + torch.ones(10)[0]
+
+    torch.ones(1)
+    assert measure.peak_of_tensors(run) == 2 * 4000 + 40
+    assert measure.peak_of_tensors(lambda: None) == 0
 
 
 def test_what_needs_too_much_memory_is_not_started(monkeypatch):

@@ -22,9 +22,14 @@ from longwave.layers import MIXERS, make_mixer
 H = 8
 LONG = 150  # more than a block of linear attention (128), and more than two sizes of a cache (64, 128)
 CLOSE = 1e-12  # float64; the worst that was seen is below 3e-14
-SOFTPLUS = "s4 softplus"  # the layer whose parameters depend most on its settings
-every_mixer = pytest.mark.parametrize("name", [*MIXERS, SOFTPLUS])
-mixers = st.sampled_from(sorted(MIXERS))
+# Settings under which a mixer has other parameters, or computes them another way.
+VARIANTS = {
+    "s4 softplus": {"dt_transform": "softplus"},
+    "s4 pq": {"low_rank": "pq"},
+    "s4d bilinear": {"rule": "bilinear"},
+}
+every_mixer = pytest.mark.parametrize("name", [*MIXERS, *VARIANTS])
+mixers = st.sampled_from(sorted([*MIXERS, *VARIANTS]))
 both_ways = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal", "bidirectional"])
 
 
@@ -34,9 +39,8 @@ def make(name, seed=0, dtype=torch.float64, **options):
     torch.set_default_dtype(dtype)
     try:
         small = {"d_state": 6, "heads": 2, "features": 24, "dt_min": 0.01, "dt_max": 0.3}
-        kind, _, transform = name.partition(" ")
-        more = {"dt_transform": transform} if transform else {}
-        return make_mixer(kind, H, **known(kind, **small | more | options))
+        kind = name.partition(" ")[0]
+        return make_mixer(kind, H, **known(kind, **small | VARIANTS.get(name, {}) | options))
     finally:
         torch.set_default_dtype(torch.float32)
 

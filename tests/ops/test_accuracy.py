@@ -7,15 +7,16 @@ import math
 
 import pytest
 import torch
-from dense import dense_kernel, error, gradients, hippo_system, log_uniform
+from dense import dense_kernel, diagonal_definition, error, gradients, hippo_system, log_uniform
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from longwave.ops import dplr_kernel
-from longwave.ssm import dplr
+from longwave.ops import diagonal_kernel, dplr_kernel
+from longwave.ssm import INITS, dplr
 
 N = 64
 GRID = [0.001, 0.003, 0.01, 0.03, 0.1]
+DIAGONAL_INITS = [name for name in INITS if name.startswith("s4d-")]
 LENGTHS = [1, 2, 3, 16, 127, 784, 1024, 4095, 16384]
 with_backend = settings(
     max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
@@ -73,17 +74,17 @@ def test_legs_in_float64_is_exact_to_1e_10_under_random_search(backend, L, seed)
     assert kernel_error(system, L) < 1e-10
 
 
-# LegT and LagT: the poles of the normal part sit on the line of the nodes
+# LegT, LagT and FouT: the poles of the normal part sit on the line of the nodes
 
 
-@pytest.mark.parametrize("init", ["legt", "lagt"])
+@pytest.mark.parametrize("init", ["legt", "lagt", "fout"])
 @pytest.mark.parametrize("L", [1024, 1023])
 def test_undamped_systems_in_float64_are_exact_to_1e_8(backend, init, L):
     system = hippo_system(init, N, log_uniform(100, seed=L))
     assert kernel_error(system, L) < 1e-8
 
 
-@pytest.mark.parametrize("init", ["legt", "lagt"])
+@pytest.mark.parametrize("init", ["legt", "lagt", "fout"])
 @pytest.mark.parametrize("L", [1024, 1023])
 def test_undamped_systems_in_float32_are_exact_to_5e_6(backend, init, L):
     system = hippo_system(init, N, log_uniform(100, seed=L)).to(torch.float32)
@@ -114,6 +115,39 @@ def test_a_node_on_a_pole_stays_within_the_bound_of_float32(backend, init):
     assert kernel_error(system, L) < 5e-6
 
 
+# S4D, whose kernel has no nodes
+
+
+def diagonal_errors(init, rule, L, dtype):
+    """Of the kernel, and of its gradients by Lambda, B, C and dt, against exponentials in float64."""
+    system = hippo_system(init, N, log_uniform(3, seed=L)).to(dtype)
+    exact, given = system.to(torch.float64).leaves(), system.leaves()
+    K, truth = diagonal_kernel(*without_P(given), L, rule), diagonal_definition(exact, L, rule)
+    found = zip(gradients(K, without_P(given)), gradients(truth, without_P(exact)), strict=True)
+    return [((K - truth).abs().amax(-1) / truth.abs().amax(-1)).max().item(), *(error(g, true) for g, true in found)]
+
+
+def without_P(system):
+    return system.Lambda, system.B, system.C, system.dt
+
+
+@pytest.mark.parametrize("init", DIAGONAL_INITS)
+@pytest.mark.parametrize("rule", ["zoh", "bilinear"])
+@pytest.mark.parametrize("L", [50, 1001])
+def test_s4d_and_its_gradients_in_float64_are_exact_to_1e_10(backend, init, rule, L):
+    assert max(diagonal_errors(init, rule, L, torch.float64)) < 1e-10
+
+
+@pytest.mark.parametrize("init", DIAGONAL_INITS)
+@pytest.mark.parametrize("rule", ["zoh", "bilinear"])
+@pytest.mark.parametrize("L", [50, 1001])
+def test_s4d_in_float32_is_exact_to_2e_6_and_its_gradients_to_2e_5(backend, init, rule, L):
+    kernel, *errors, dt_error = diagonal_errors(init, rule, L, torch.float32)
+    assert kernel < 2e-6
+    assert max(errors) < 2e-5
+    assert dt_error < 5e-5  # it is a sum of both signs, and may happen to be small
+
+
 # Gradients, and a length of a million
 
 
@@ -125,13 +159,13 @@ def gradient_errors(system, L):
     return [error(g, true) for g, true in zip(gradients(dplr_kernel(*system, L), system), truth, strict=True)]
 
 
-@pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
+@pytest.mark.parametrize("init", ["legs", "legt", "lagt", "fout"])
 @pytest.mark.parametrize("L", [784, 1001])
 def test_gradients_in_float64_are_exact_to_1e_8(backend, init, L):
     assert max(gradient_errors(hippo_system(init, N, log_uniform(3, seed=L)), L)) < 1e-8
 
 
-@pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
+@pytest.mark.parametrize("init", ["legs", "legt", "lagt", "fout"])
 @pytest.mark.parametrize("L", [50, 784, 1001, 4096])
 def test_gradients_in_float32_are_exact_to_2e_5(compiled, monkeypatch, init, L):
     monkeypatch.setenv("LONGWAVE_KERNEL", "native")

@@ -2,7 +2,17 @@
 
 import pytest
 import torch
-from dense import LOW_RANK_INITS, System, dense_kernel, error, gradients, hippo_system, log_uniform, random_system
+from dense import (
+    LOW_RANK_INITS,
+    System,
+    dense_kernel,
+    diagonal_definition,
+    error,
+    gradients,
+    hippo_system,
+    log_uniform,
+    random_system,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,17 +21,6 @@ from longwave.ssm.diagonal import hold_gain
 
 DIAGONAL_INITS = [name for name in INITS if name.startswith("s4d-")]
 rules = pytest.mark.parametrize("rule", ["zoh", "bilinear"])
-
-
-def definition(system, L, rule):
-    """2 Re(C A_bar^l B_bar) by exponentials and powers of single numbers, in float64; (..., H, L)."""
-    Lambda, B, C = (t.to(torch.complex128) for t in (system.Lambda, system.B, system.C))
-    dt = system.dt.double().unsqueeze(-1)
-    if rule == "zoh":
-        A_bar, B_bar = torch.exp(Lambda * dt), torch.expm1(Lambda * dt) / Lambda * B
-    else:
-        A_bar, B_bar = (1 + Lambda * dt / 2) / (1 - Lambda * dt / 2), dt * B / (1 - Lambda * dt / 2)
-    return 2 * ((C * B_bar).unsqueeze(-1) * A_bar.unsqueeze(-1) ** torch.arange(L)).real.sum(-2)
 
 
 def without_P(system):
@@ -34,7 +33,7 @@ def without_P(system):
 @pytest.mark.parametrize("L", [1, 2, 3, 16, 65, 300])
 def test_the_kernel_and_its_gradients_are_those_of_the_definition(L, maps, rule):
     system = random_system(3, 5, 0, maps).leaves()
-    K, true = diagonal_kernel(*without_P(system), L, rule), definition(system, L, rule)
+    K, true = diagonal_kernel(*without_P(system), L, rule), diagonal_definition(system, L, rule)
     assert error(K, true) < 1e-13
     for g, g_true in zip(gradients(K, without_P(system)), gradients(true, without_P(system)), strict=True):
         assert error(g, g_true) < 1e-11
@@ -50,7 +49,10 @@ def test_the_bilinear_kernel_is_that_of_the_dense_system(init):
 @given(st.integers(1, 400), st.floats(1e-5, 3), st.integers(0, 1 << 30), st.sampled_from(["zoh", "bilinear"]))
 def test_any_length_and_step_give_the_definition(L, dt, seed, rule):
     system = random_system(2, 3, 0, seed=seed)._replace(dt=torch.tensor([dt, dt / 3], dtype=torch.float64))
-    assert error(diagonal_kernel(*without_P(system), L, rule), definition(system, max(L, 64), rule)[..., :L]) < 1e-11
+    assert (
+        error(diagonal_kernel(*without_P(system), L, rule), diagonal_definition(system, max(L, 64), rule)[..., :L])
+        < 1e-11
+    )
 
 
 def test_the_zero_order_hold_is_exact_for_an_input_that_holds():
