@@ -263,7 +263,9 @@ def _count_trained(model: ModelConfig) -> int:
 
 def write(sweep: SweepFolder) -> None:
     """Write the table and the picture of what has been run so far."""
-    sweep.write_table(
+    # Folders of an earlier version do not name an experiment that was run alone.
+    named = [one._replace(values={"experiment": one.experiment.name}) for one in sweep.members]
+    replace(sweep, members=named).write_table(
         {
             "train_accuracy": lambda member: _last_train_accuracy(sweep, member),
             "trained_parameters": lambda member: trained_parameters(sweep, member),
