@@ -16,8 +16,10 @@ def main(arguments: list[str]) -> None:
     tyro.cli(compare, prog="longwave compare", args=arguments)
 
 
-def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("compare.png")) -> None:
+def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("compare.png"), test: bool = False) -> None:
     """Show the settings in which runs differ, their scores and minutes, and draw how they came there.
+
+    Runs of a sweep are shown without their scores on the test set, because settings must not be chosen by them.
 
     Examples:
         longwave compare runs/smnist-small-seed0 runs/smnist-small-seed1
@@ -26,6 +28,7 @@ def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("comp
     Args:
         runs: Folders of runs, two or more, finished or not.
         out: The picture to write; the suffix of its name decides the format.
+        test: Show the test scores of runs of a sweep, too.
     """
     if len(runs) < 2:
         raise ValueError(f"runs: expected the folders of two runs or more, got {len(runs)}")
@@ -37,7 +40,7 @@ def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("comp
     check_path(out, "out")
     found = comparing.compare(runs)
     _print_settings(found)
-    _print_scores(found)
+    _print_scores(found, test)
     if comparing.draw_comparison(found, out):
         print(f"picture: {out.resolve()}")
     else:
@@ -53,11 +56,17 @@ def _print_settings(runs: "list[Compared]") -> None:
     _print_side_by_side("Settings that differ", [run.name for run in runs], rows)
 
 
-def _print_scores(runs: "list[Compared]") -> None:
-    """Scores on the validation and test sets, and what they took."""
+def _print_scores(runs: "list[Compared]", test: bool) -> None:
+    """Scores on the validation and test sets, and what they took; `test` shows test scores of runs of a sweep, too."""
+    from longwave.cli._table import print_notes
     from longwave.report.base import score_text
 
     results = [run.result or {} for run in runs]
+    hidden = [run.is_swept and not test and "test" in result for run, result in zip(runs, results, strict=True)]
+    results = [
+        {name: value for name, value in result.items() if name != "test"} if is_hidden else result
+        for result, is_hidden in zip(results, hidden, strict=True)
+    ]
     rows: dict[str, list[str]] = {}
     for split, text in (("valid", "validation"), ("test", "test")):
         for score in dict.fromkeys(name for result in results for name in result.get(split, {})):
@@ -68,6 +77,9 @@ def _print_scores(runs: "list[Compared]") -> None:
     rows["minutes"] = [f"{run.metrics[-1]['seconds'] / 60:.1f}" if run.metrics else "-" for run in runs]
     rows["finished"] = ["yes" if result else "no" for result in results]
     _print_side_by_side("Results", [run.name for run in runs], rows)
+    if any(hidden):
+        what = f"the test scores of {sum(hidden)} runs of a sweep are not shown"
+        print_notes([f"note: {what}, because settings must not be chosen by them; --test shows them"])
 
 
 def _print_side_by_side(title: str, names: list[str], rows: dict[str, list[str]]) -> None:

@@ -24,8 +24,8 @@ Examples:
   longwave sweep smnist-small --set optim.lr 0.001,0.004,0.01 --set model.n-layers 2,4 --seeds 0 1
   longwave sweep scifar-small --draws 10 --set optim.lr log:0.001:0.02 --set model.dropout uniform:0:0.3
   longwave sweep classify --npz my.npz --set model.mixer.d-state 16,64 --jobs 2 --test-best
-  longwave sweep scifar-small scifar-resnet18-small --loop.minutes 30      (named experiments, under equal minutes)
-  longwave sweep --resume runs/sweep-smnist-small                          (after a kill or Ctrl-C)"""
+  longwave sweep scifar-small scifar-resnet18-small --loop.minutes 30 --loop.epochs 1000      (under equal minutes)
+  longwave sweep --resume runs/sweep-smnist-small                                        (after a kill or Ctrl-C)"""
 
 
 @dataclass(frozen=True)
@@ -143,25 +143,40 @@ def _resume(options: ResumeSweepOptions) -> None:
 
 def show(sweep: "SweepFolder", test_best: bool) -> None:
     """Print the table of a sweep, and where it and the picture are."""
-    from longwave.cli._table import print_notes
-    from longwave.sweeps.picture import draw_sweep
-
     rows = sweep.rows()
     print_rows(sweep, rows)
+    print_best(sweep, rows, test_best)
+    print_failures(sweep, rows)
+    print_places(sweep, "sweep.png")
+
+
+def print_best(sweep: "SweepFolder", rows: "list[Row]", test_best: bool) -> None:
+    """The settings that do best on the validation set, and with `test_best` their scores on the test set."""
+    from longwave.cli._table import print_notes
+
     best = rows[0] if rows[0].is_finite else None
     if best is not None:
         places = ", ".join(str(sweep.place(member)) for member in best.members)
         print_notes([f"best on the validation set: {best.name} ({places})"])
     if best is not None and test_best:
         print_notes([f"its test {name} {_mean(values)}" for name, values in sweep.test_scores(best).items()])
+
+
+def print_failures(sweep: "SweepFolder", rows: "list[Row]") -> None:
+    """Why runs failed."""
+    from longwave.cli._table import print_notes
+
     for row in rows:
         for member, state in zip(row.members, row.states, strict=True):
             if state == "failed":
                 print_notes([f"note: {member.name} failed: {sweep.failure(member)}"])
-    print(f"table: {sweep.write_table().resolve()}")
-    picture = draw_sweep(sweep)
-    if picture is not None:
-        print(f"picture: {picture.resolve()}")
+
+
+def print_places(sweep: "SweepFolder", picture: str) -> None:
+    """Where the table is, and the picture, if there was something to draw."""
+    for what, path in (("table", sweep.path / "table.csv"), ("picture", sweep.path / picture)):
+        if path.exists():
+            print(f"{what}: {path.resolve()}")
     sys.stdout.flush()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, lone_points, short
+from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, lone_points, save, short
 
 COLOURS = (BLUE, ORANGE, "#38a169", "#9f7aea", "#d53f8c", "#b7791f", "#319795", "#1a202c")
 FAINT = "#cbd5e0"
@@ -31,17 +31,18 @@ class Panel(NamedTuple):
     ylabel: str
     curves: Sequence[Curve]
     is_log: bool = False
+    is_whole: bool = False  # x counts something: whole numbers at its axis, where it is long enough
 
 
-def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2) -> None:
-    """The panels in rows, above one legend."""
+def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2, shares_y: bool = False) -> None:
+    """Draw the panels in rows, above one legend; with `shares_y`, those of a row have the same y-axis."""
     from matplotlib.figure import Figure
 
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     legend: dict[str, Any] = {}
     figure = Figure(figsize=(WIDTH * columns, HEIGHT * rows + 0.5), layout="constrained")
-    places = figure.subplots(rows, columns, squeeze=False).flatten()
+    places = figure.subplots(rows, columns, squeeze=False, sharey="row" if shares_y else False).flatten()
     for axes in places[len(panels) :]:
         axes.set_axis_off()
     for axes, panel in zip(places, panels, strict=False):
@@ -52,7 +53,7 @@ def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2) -> 
         figure.legend(
             list(legend.values()), names, loc="outside lower center", ncols=min(most, 4), frameon=False, fontsize=8
         )
-    figure.savefig(path, dpi=130)
+    save(figure, path, dpi=130)
 
 
 def _show(axes: Any, panel: Panel) -> dict[str, Any]:
@@ -75,6 +76,10 @@ def _show(axes: Any, panel: Panel) -> dict[str, Any]:
         axes.set_xlim(-0.5, len(words) - 0.5)
     else:
         _ticks(axes, sorted({x for curve in panel.curves if not curve.style for x in curve.x}), panel.is_log)
+    if panel.is_whole:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(color="0.92")
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8, colors=GREY)

@@ -19,6 +19,7 @@ class Compared(NamedTuple):
     settings: dict[str, Any]  # those in which the runs differ, by their dotted names; a run may lack some
     result: dict[str, Any] | None  # None: it is not finished
     metrics: list[dict[str, Any]]
+    is_swept: bool  # it is one of the runs of a sweep, which is to choose by the validation set alone
 
 
 def compare(folders: Sequence[str | Path]) -> list[Compared]:
@@ -33,7 +34,8 @@ def compare(folders: Sequence[str | Path]) -> list[Compared]:
     found = []
     for name, one, own in zip(_short_names([one.path for one in opened]), opened, settings, strict=True):
         kept = {key: own[key] for key in differing if key in own}
-        found.append(Compared(name, one.path, kept, one.result(), one.metrics()))
+        is_swept = (one.path.resolve().parent / "sweep.json").exists()
+        found.append(Compared(name, one.path, kept, one.result(), one.metrics(), is_swept))
     return found
 
 
@@ -62,7 +64,7 @@ def draw_comparison(runs: Sequence[Compared], path: str | Path) -> bool:
         for run, colour, style in curves:
             points = [(one[x] / scale, one[y]) for one in run.metrics if x in one and y in one]
             lines.append(Curve(run.name, [at for at, _ in points], [value for _, value in points], colour, style))
-        return Panel(title, xlabel, y.removeprefix("valid_").replace("_", " "), lines)
+        return Panel(title, xlabel, y.removeprefix("valid_").replace("_", " "), lines, is_whole=x == "epoch")
 
     panels = [panel("loss", "epoch", "training, the batch before each validation", "epoch")]
     for score in scores[:2]:

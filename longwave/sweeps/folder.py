@@ -10,18 +10,19 @@ import math
 import shlex
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from longwave.data import files
 from longwave.experiments import Experiment
-from longwave.settings import typed
+from longwave.settings import flat, typed
 from longwave.sweeps.plan import Member
 from longwave.train.folder import RunFolder
 
 FORMAT = 1
+ABLATION = "ablation-"  # what the names of the experiments of longwave ablate begin with
 State = Literal["finished", "failed", "interrupted", "new"]
 
 
@@ -73,16 +74,40 @@ class SweepFolder:
         }
         files.write_json(self.path / "sweep.json", content)
 
-    def with_members(self, members: Sequence[Member], adds: bool) -> "SweepFolder":
-        """The sweep with these runs, which have to be those that it has; if it `adds` to them, new ones may come in."""
-        known, wanted = ({one.name: one.experiment for one in ours} for ours in (self.members, members))
-        differing = [name for name in known if name in wanted and known[name] != wanted[name]]
-        if not differing and (adds or known.keys() == wanted.keys()):
-            return replace(self, members=[*self.members, *(one for one in members if one.name not in known)])
-        what = f"{differing[0]} has other settings" if differing else f"it has {len(known)} runs, and others"
+    @property
+    def command(self) -> Literal["sweep", "ablate"]:
+        """The command that goes on with it: ablate, if its rows are experiments of the ablation, and nothing else."""
+        names = ((one.row, one.experiment.name) for one in self.members)
+        return "ablate" if all(row == name and row.startswith(ABLATION) for row, name in names) else "sweep"
+
+    @property
+    def resume_command(self) -> str:
+        """What to type to go on with it."""
+        return f"longwave {self.command} --resume {shlex.quote(str(self.path))}"
+
+    def with_members(self, members: Sequence[Member], may_differ: Sequence[str] = ()) -> "SweepFolder":
+        """The sweep with these runs, which have to be those that it has.
+
+        New ones may come in if `may_differ` has the settings in which they may differ from those that are there: the
+        beginnings of their dotted names.
+        """
+        known = {one.name: one.experiment for one in self.members}
+        new = [one for one in members if one.name not in known]
+        reasons = [
+            f"{one.name} has other settings: {_difference(known[one.name], one.experiment)}"
+            for one in members
+            if one.name in known and one.experiment != known[one.name]
+        ]
+        if may_differ:
+            differing = {one.name: _difference(self.members[0].experiment, one.experiment, may_differ) for one in new}
+            reasons += [f"{name} differs from its runs in {what}" for name, what in differing.items() if what]
+        elif new or len(members) < len(known):
+            reasons.append(f"it has {len(known)} runs, and others")
+        if not reasons:
+            return replace(self, members=[*self.members, *new])
         raise ValueError(
-            f"{self.path}: there is another sweep already ({what}); go on with it by longwave sweep --resume "
-            f"{shlex.quote(str(self.path))}, or choose another folder with --out"
+            f"{self.path}: there is another sweep already ({reasons[0]}); go on with it by {self.resume_command}, "
+            "or choose another folder with --out"
         )
 
     def place(self, member: Member) -> Path:
@@ -157,12 +182,14 @@ class SweepFolder:
         path = self.place(member)
         return RunFolder.open(path).metrics() if (path / "config.json").exists() else []
 
-    def write_table(self) -> Path:
-        """Write table.csv, a line for each run, the best rows first."""
+    def write_table(self, more: Mapping[str, Callable[[Member], object]] | None = None) -> Path:
+        """Write table.csv, a line for each run, the best rows first; `more` gives further columns of finished runs."""
+        more = more or {}
         names = list(dict.fromkeys(name for member in self.members for name in member.values))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*names, "seed", "state", f"valid_{self.goal}", "best_step", "steps", "minutes", "parameters"])
+        heads = ["seed", "state", f"valid_{self.goal}", "best_step", "steps", "minutes", "parameters"]
+        writer.writerow([*names, *heads, *more])
         for row in self.rows():
             for member, state in zip(row.members, row.states, strict=True):
                 cells = [*(member.values.get(name, "") for name in names), member.experiment.loop.seed, state]
@@ -170,11 +197,20 @@ class SweepFolder:
                     result = self.result(member)
                     minutes = round(result["seconds"] / 60, 2)
                     cells += [result["valid"][self.goal], result["best_step"], result["steps"], minutes]
-                    cells.append(result["parameters"])
+                    cells += [result["parameters"], *(value(member) for value in more.values())]
                 writer.writerow(cells)
         path = self.path / "table.csv"
         files.write_text(path, text.getvalue())
         return path
+
+
+def _difference(there: Experiment, wanted: Experiment, may_differ: Sequence[str] = ()) -> str:
+    """The settings in which an experiment differs from one that is there, but for those that may."""
+    first, second = (flat(one.to_dict()) for one in (there, wanted))
+    names = [name for name in dict.fromkeys((*first, *second)) if first.get(name) != second.get(name)]
+    if may_differ:
+        names = [name for name in names if not name.startswith(("name", *may_differ))]
+    return ", ".join(f"{name} ({first.get(name)} there, {second.get(name)} here)" for name in names)
 
 
 def _member(content: Any, where: str, file: str) -> Member:

@@ -15,7 +15,7 @@ def draw_sweep(sweep: SweepFolder) -> Path | None:
     if not curves:
         return None
     goal = f"validation {sweep.goal.replace('_', ' ')}"
-    panels = [Panel("", "epoch", goal, curves)]
+    panels = [Panel("", "epoch", goal, curves, is_whole=True)]
     for name in dict.fromkeys(name for row in rows for name in row.values):
         panels += _setting(name, [row for row in rows if row.scores and name in row.values], goal)
     path = sweep.path / "sweep.png"

@@ -6,7 +6,6 @@ again. Processes end with the sweep, however that ends: each waits for the end o
 
 import contextlib
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -20,14 +19,22 @@ from typing import Any
 from longwave import runs
 from longwave.data import files
 from longwave.sweeps.folder import SweepFolder
+from longwave.sweeps.picture import draw_sweep
 from longwave.sweeps.plan import Member
 from longwave.train.device import find_device
 from longwave.train.display import time_left
 from longwave.train.loop import Diverged, Interrupted, TrainingError
 
 Say = Callable[[str], None]
+Write = Callable[[SweepFolder], None]
 CHILD = "import sys; from longwave.sweeps.run import run_in_child; run_in_child(*sys.argv[1:])"
 POLL = 0.2  # seconds between looks at the processes
+
+
+def write_sweep(sweep: SweepFolder) -> None:
+    """Write the table and the picture of what has been run so far."""
+    sweep.write_table()
+    draw_sweep(sweep)
 
 
 def start(
@@ -38,62 +45,111 @@ def start(
     jobs: int = 1,
     quiet: bool = False,
     device: str = "auto",
-    adds: bool = False,
-    command: str = "sweep",
+    may_differ: Sequence[str] = (),
+    write: Write = write_sweep,
 ) -> SweepFolder:
     """Run a sweep in a folder, or go on with it if it is there already; another sweep there is refused.
 
     Before anything is trained, the data is read and every model is built once, so that what does not fit is refused.
-    With `adds`, runs may be added to those of a sweep; `command` is what a message tells to go on with.
+    With `may_differ`, runs that differ in these settings alone may be added to those of a sweep. `write` writes the
+    table and the picture, after each run.
     """
+    sweep, is_changed = _planned(members, folder, data_dir, jobs, device, may_differ)
+    if is_changed:
+        sweep.write()
+    names = {one.name for one in members}
+    _run(sweep, [one for one in sweep.members if one.name in names], jobs, quiet, device, write)
+    return sweep
+
+
+def check(
+    members: Sequence[Member],
+    folder: str | Path,
+    data_dir: str | Path | None = None,
+    *,
+    jobs: int = 1,
+    device: str = "auto",
+    may_differ: Sequence[str] = (),
+) -> None:
+    """Refuse what `start` would refuse; nothing is written."""
+    _planned(members, folder, data_dir, jobs, device, may_differ)
+
+
+def resume(
+    folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: str = "auto", write: Write = write_sweep
+) -> SweepFolder:
+    """Go on with a sweep that was stopped, or look at one that is finished."""
+    _check_jobs(jobs, device)
+    sweep = SweepFolder.open(folder)
+    _run(sweep, sweep.members, jobs, quiet, device, write)
+    return sweep
+
+
+def _planned(
+    members: Sequence[Member],
+    folder: str | Path,
+    data_dir: str | Path | None,
+    jobs: int,
+    device: str,
+    may_differ: Sequence[str],
+) -> tuple[SweepFolder, bool]:
+    """The sweep of these runs in a folder, and whether its sweep.json is yet to be written."""
     _check_jobs(jobs, device)
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     members = [
         one._replace(experiment=replace(one.experiment, task=one.experiment.task.with_absolute_paths()))
         for one in members
     ]
-    if (Path(folder) / "sweep.json").exists():
-        known = SweepFolder.open(folder)
-        sweep = known.with_members(members, adds)
-        if len(sweep.members) > len(known.members):
-            _check(members, data_dir)
-            sweep.write()
-    else:
+    if not (Path(folder) / "sweep.json").exists():
         goal, higher_is_better = _check(members, data_dir)
-        sweep = SweepFolder(Path(folder), members, goal, higher_is_better, data_dir)
-        sweep.write()
-    _run(sweep, members, jobs, quiet, device, command)
-    return sweep
+        return SweepFolder(Path(folder), members, goal, higher_is_better, data_dir), True
+    known = SweepFolder.open(folder)
+    sweep = known.with_members(members, may_differ)
+    if len(sweep.members) == len(known.members):
+        return sweep, False
+    if data_dir != known.data_dir:
+        there = "no --data-dir" if known.data_dir is None else f"--data-dir {known.data_dir}"
+        raise ValueError(f"--data-dir: expected {there}, as the runs in {folder} have it, got {data_dir}")
+    _check(members, data_dir)
+    return sweep, True
 
 
-def resume(
-    folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: str = "auto", command: str = "sweep"
-) -> SweepFolder:
-    """Go on with a sweep that was stopped, or look at one that is finished."""
-    _check_jobs(jobs, device)
-    sweep = SweepFolder.open(folder)
-    _run(sweep, sweep.members, jobs, quiet, device, command)
-    return sweep
-
-
-def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, device: str, command: str) -> None:
-    """Those runs of a sweep that are not finished."""
+def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, device: str, write: Write) -> None:
+    """Those runs of a sweep that are not finished; the table and the picture after each of them, and at the end."""
     left = [member for member in members if sweep.state(member) in ("new", "interrupted")]
     say = silence if quiet else print_line
     if len(left) < len(members):
         say(f"{len(members) - len(left)} of {len(members)} runs are there already")
+
+    def ended(member: Member) -> None:
+        say(_outcome(sweep, member))
+        if any(sweep.state(one) in ("new", "interrupted") for one in left):
+            _try_to_write(sweep, write)
+
     try:
         if jobs == 1:
-            _run_here(sweep, left, say, quiet, device)
+            _run_here(sweep, left, say, ended, quiet, device)
         else:
-            _run_apart(sweep, left, say, jobs, device)
+            _run_apart(sweep, left, say, ended, jobs, device)
+    except TrainingError:
+        _try_to_write(sweep, write)
+        raise
     except (KeyboardInterrupt, Interrupted) as error:
-        more = f" --jobs {jobs}" if jobs > 1 else ""
-        text = f"the sweep was stopped; go on with: longwave {command} --resume {shlex.quote(str(sweep.path))}{more}"
+        _try_to_write(sweep, write)
+        text = f"the sweep was stopped; go on with: {sweep.resume_command}{f' --jobs {jobs}' if jobs > 1 else ''}"
         if not isinstance(error, Interrupted):
             raise Interrupted(text) from None
         error.args = (text,)
         raise
+    write(sweep)
+
+
+def _try_to_write(sweep: SweepFolder, write: Write) -> None:
+    """Write what there is; if that fails, it is no reason to end a sweep, or to hide why it ends."""
+    try:
+        write(sweep)
+    except Exception as error:
+        print_line(f"note: the table and the picture of {sweep.path} were not written ({error})")
 
 
 def _check_jobs(jobs: int, device: str) -> None:
@@ -142,15 +198,19 @@ def _train(sweep: SweepFolder, member: Member, *, quiet: bool, device: str) -> N
         files.write_json(place / "failure.json", {"reason": str(error)})
 
 
-def _run_here(sweep: SweepFolder, left: Sequence[Member], say: Say, quiet: bool, device: str) -> None:
+def _run_here(
+    sweep: SweepFolder, left: Sequence[Member], say: Say, ended: Callable[[Member], None], quiet: bool, device: str
+) -> None:
     started = time.monotonic()
     for done, member in enumerate(left):
         say(f"run {done + 1} of {len(left)}: {member.name}{_left(started, done, len(left))}")
         _train(sweep, member, quiet=quiet, device=device)
-        say(_outcome(sweep, member))
+        ended(member)
 
 
-def _run_apart(sweep: SweepFolder, left: Sequence[Member], say: Say, jobs: int, device: str) -> None:
+def _run_apart(
+    sweep: SweepFolder, left: Sequence[Member], say: Say, ended: Callable[[Member], None], jobs: int, device: str
+) -> None:
     """Keep so many processes busy; if one of them fails, the others are stopped and saved."""
     started, waiting, running = time.monotonic(), list(left), dict[str, "_Process"]()
     try:
@@ -163,7 +223,7 @@ def _run_apart(sweep: SweepFolder, left: Sequence[Member], say: Say, jobs: int, 
             for name, process in list(running.items()):
                 if process.is_finished():
                     del running[name]
-                    say(_outcome(sweep, process.member))
+                    ended(process.member)
             time.sleep(POLL)
     finally:
         for process in running.values():

@@ -237,7 +237,9 @@ class Run:
         processes, total = self.accelerator.num_processes, 0.0
         for start in range(0, size, rows):
             part = {name: values[start : start + rows] for name, values in batch.items()}
-            with contextlib.nullcontext() if start + rows >= size else self.accelerator.no_sync(self.module):
+            is_last = start + rows >= size
+            synced = contextlib.nullcontext() if is_last else self.accelerator.no_sync(self.module)
+            with synced, self._failing_if_singular(batch):
                 # Gradients are averaged over the processes, so that each of them brings its sum so many times.
                 outcome = self.module(part, self.carried.get(start))
                 loss = outcome.loss / terms * (processes if is_ours else 0)
@@ -312,7 +314,8 @@ class Run:
             for batch, is_ours in self.loading.evaluation_batches(split):
                 if any(self._any_process(bool(self._interrupted))):  # who sends SIGTERM does not wait for long
                     raise _StopsValidation
-                found = self.module(batch) if part is None else self.task.outcome(part, batch)
+                with self._failing_if_singular(batch):
+                    found = self.module(batch) if part is None else self.task.outcome(part, batch)
                 if outputs is not None and found.output is not None:
                     outputs.append(found.output.cpu())
                 for name, (total, count) in found.scores.items():
@@ -508,6 +511,14 @@ class Run:
                     self.model.save_pretrained(folder / "best")
                 self.display.say(f"note: {error}; the checkpoint has the same weights, and they are written again")
         self.accelerator.wait_for_everyone()
+
+    @contextlib.contextmanager
+    def _failing_if_singular(self, batch: Batch) -> Iterator[None]:
+        """A matrix that cannot be inverted, as LSSL may train one, is an infinite loss under another name."""
+        try:
+            yield
+        except torch.linalg.LinAlgError as error:
+            self._fail(f"a matrix cannot be inverted ({error})", batch)
 
     def _fail(self, what: str, batch: Batch | None = None) -> None:
         lr = self.base_rates[0] * self.schedule.factor(self.position)

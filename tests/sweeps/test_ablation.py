@@ -1,7 +1,7 @@
 """The paper's ablation: its rows, how large a random A may be, and the command from beginning to end."""
 
+import csv
 import dataclasses
-import json
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,13 @@ from longwave.experiments import EXPERIMENTS
 from longwave.experiments.ablation import ROWS
 from longwave.layers.lssl import LSSLConfig
 from longwave.models import SequenceConfig
+from longwave.pictures import curves
 from longwave.sweeps import ablation
 from longwave.sweeps.folder import SweepFolder
+from longwave.sweeps.plan import plan
 from longwave.tasks.images import ImageConfig
 
+SPLITS = ("training", "validation")
 SPEC = ImageConfig("scifar").on_random_data(10).spec
 
 
@@ -67,7 +70,20 @@ TINY = (
 )
 
 
-def test_the_ablation_runs_its_rows_and_draws_the_papers_figures(own_folder, monkeypatch, capsys):
+@pytest.fixture
+def drawn(monkeypatch):
+    """The panels of each ablation.png, as it was drawn."""
+    pictures, real = [], ablation.draw_panels
+
+    def draw(panels, *arguments, **options):
+        pictures.append({panel.title: panel for panel in panels})
+        real(panels, *arguments, **options)
+
+    monkeypatch.setattr(ablation, "draw_panels", draw)
+    return pictures
+
+
+def test_the_ablation_runs_its_rows_and_draws_the_papers_figures(own_folder, monkeypatch, capsys, drawn):
     write_cifar10(own_folder / "data")
     monkeypatch.setattr(runs, "write_report", lambda folder, *_: (folder.path / "report.html").write_text(""))
     some = ("--only", "dense-hippo", "diagonal-random-frozen")
@@ -75,6 +91,8 @@ def test_the_ablation_runs_its_rows_and_draws_the_papers_figures(own_folder, mon
     shown = capsys.readouterr().out
     assert "HiPPO, dense" in shown
     assert "sigma of a random A: 0.01 (diagonal)" in shown
+    # The picture is there after the first run, and has both after the second.
+    assert [len(one["Unconstrained: training"].curves) for one in drawn] == [1, 2]
     sweep = SweepFolder.open("runs/ablation-small")
     assert [member.experiment.name for member in sweep.members] == [
         "ablation-dense-hippo-small",
@@ -83,15 +101,142 @@ def test_the_ablation_runs_its_rows_and_draws_the_papers_figures(own_folder, mon
     mixer = sweep.members[1].experiment.model.mixer
     assert (mixer.sigma, mixer.trainable, mixer.structure) == (0.01, ("B", "dt"), "diagonal")
     finished = {path: path.stat().st_mtime_ns for path in Path("runs").rglob("result.json")}
-    # Another row is added: what was found of sigma stays, and what is finished is kept.
-    assert call("ablate", "--small", "--only", "nplr-hippo-dropout", "--seeds", "0", *TINY) == 0
+    # Another row is added: the size of a random A stays, and what is finished is kept.
+    one = ("--only", "nplr-hippo-dropout", "--seeds", "0", *TINY)
+    assert call("ablate", "--small", *one) == 0
     shown = capsys.readouterr().out
     assert "HiPPO, NPLR (S4)" in shown
     assert len(SweepFolder.open("runs/ablation-small").members) == 3
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
-    assert json.loads(Path("runs/ablation-small/sigma.json").read_text()) == {"diagonal": 0.01}
+    assert ablation.known_sigmas(Path("runs/ablation-small")) == {"diagonal": 0.01}
     assert Path("runs/ablation-small/ablation.png").stat().st_size > 20_000
-    assert call("ablate", "--resume", "runs/ablation-small", "--quiet") == 0
+    assert list(drawn[-1]) == [f"{name}: {of}" for name in ("Unconstrained", "Dropout 0.1") for of in SPLITS]
+    for of in SPLITS:
+        curves = drawn[-1][f"Unconstrained: {of}"].curves
+        assert [(one.name, one.style, len(one.x)) for one in curves] == [
+            ("HiPPO, dense", "-", 2),
+            ("random, diagonal, frozen", "--", 2),
+        ]
+    # Every line of the table has its row, also that which was run alone; frozen parameters are not among the trained.
+    with open("runs/ablation-small/table.csv") as file:
+        lines = {line["experiment"]: line for line in csv.DictReader(file)}
+    assert lines.keys() == {member.experiment.name for member in SweepFolder.open("runs/ablation-small").members}
+    assert all(0 <= float(line["train_accuracy"]) <= 1 for line in lines.values())
+    frozen = {name: int(line["parameters"]) - int(line["trained_parameters"]) for name, line in lines.items()}
+    assert [frozen[member.experiment.name] for member in sweep.members] == [0, 4]
+    assert frozen["ablation-nplr-hippo-dropout-small"] == 0
+    # Rows that could not be compared with these are refused, before anything is searched for or trained.
+    monkeypatch.setattr(ablation, "largest_sigma", never)
+    for arguments, message in (
+        (
+            ("--only", "diagonal-random", *TINY, "--sigma", "0.5"),
+            "--sigma: expected 0.01, which runs/ablation-small has",
+        ),
+        (("--only", "nplr-hippo", *TINY, "--loop.epochs", "3"), "in loop.epochs (2 there, 3 here)"),
+        (("--only", "dense-random", *TINY, "--optim.lr", "0.5"), "in optim.lr (0.01 there, 0.5 here)"),
+        (("--only", "nplr-hippo", *TINY, "--data-dir", "elsewhere"), "--data-dir: expected no --data-dir, as the runs"),
+    ):
+        assert call("ablate", "--small", *arguments, "--seeds", "0") == 2
+        assert message in capsys.readouterr().err
+    assert len(SweepFolder.open("runs/ablation-small").members) == 3
+    assert call("ablate", "--resume", "runs/ablation-small", "--quiet", "--test-best") == 0
+    assert "its test accuracy" in capsys.readouterr().out
+
+
+def never(*_, **__):
+    raise AssertionError("there was a search")
+
+
+def test_what_cannot_be_run_is_refused_before_the_search_and_leaves_nothing(own_folder, monkeypatch, capsys):
+    monkeypatch.setattr(ablation, "largest_sigma", never)
+    SweepFolder(Path("other"), plan([EXPERIMENTS.find("smnist-small")], {}), "accuracy", True).write()
+    for arguments, message in (
+        (("--sigma", "0"), "--sigma: expected a number above 0, got 0"),
+        (("--sigma=-1",), "--sigma: expected a number above 0, got -1"),
+        (("--sigma", "nan"), "--sigma: expected a number above 0, got nan"),
+        (("--model.mixer.sigma", "0.5"), "--model.mixer.sigma: expected --sigma NUMBER"),
+        (("--jobs", "0"), "--jobs: expected a number from 1 on, got 0"),
+        (("--seeds", "1", "1"), "--seeds: expected each seed once"),
+        (("--out", "other"), "other: expected the folder of an ablation, got that of another sweep"),
+    ):
+        assert call("ablate", "--only", "diagonal-random", *arguments) == 2, arguments
+        assert message in capsys.readouterr().err
+    assert call("ablate", "--resume", "other") == 2
+    assert "go on with it by longwave sweep --resume other" in capsys.readouterr().err
+    assert not Path("runs").exists()
+    assert [path.name for path in Path("other").iterdir()] == ["sweep.json"]
+
+
+def test_what_was_found_of_sigma_is_kept_and_damage_of_it_is_named(own_folder, monkeypatch, capsys):
+    write_cifar10(own_folder / "data")
+    monkeypatch.setattr(ablation, "largest_sigma", lambda *_, **__: 0.25)
+    monkeypatch.setattr(ablation.run, "start", lambda members, *_, **__: members)
+    found = [EXPERIMENTS.find(f"ablation-{row}-small") for row in ("diagonal-random", "diagonal-random-dropout")]
+    rows = [dataclasses.replace(one, task=ImageConfig("scifar", train_size=40)) for one in found]
+    members = ablation.start(rows, "kept", seeds=(0,), quiet=True)
+    assert [member.experiment.model.mixer.sigma for member in members] == [0.25, 0.25]
+    monkeypatch.setattr(ablation, "largest_sigma", never)
+    assert ablation.start(rows[:1], "kept", seeds=(0,), quiet=True)[0].experiment.model.mixer.sigma == 0.25
+    with pytest.raises(ValueError, match=r"--sigma: expected 0\.25, which kept has for a random diagonal A, got 0\.5"):
+        ablation.start(rows, "kept", seeds=(0,), sigma=0.5)
+    for text in ("{", "[]", '{"diagonal": 0}', '{"diagonal": "a"}', '{"diagonal": NaN}'):
+        Path("kept/sigma.json").write_text(text)
+        assert call("ablate", "--small", "--only", "diagonal-random", "--out", "kept") == 2, text
+        assert "kept/sigma.json: expected the sizes of random state matrices" in capsys.readouterr().err
+
+
+LOGGED = [{"epoch": k, "train_accuracy": 0.9 * k, "valid_accuracy": 0.1 * k} for k in (1.0, 2.0)]
+
+
+def test_reasons_of_failures_are_shown_and_no_mean_of_what_is_left(own_folder, monkeypatch, capsys):
+    members = plan([EXPERIMENTS.find("ablation-dense-random")], {}, (0, 1))  # without names, as once was written
+    sweep = SweepFolder(Path("failed"), members, "accuracy", True)
+    sweep.write()
+    assert sweep.resume_command == "longwave ablate --resume failed"
+    for member in members:
+        sweep.place(member).mkdir()
+        (sweep.place(member) / "failure.json").write_text('{"reason": "the loss is not finite"}')
+    monkeypatch.setattr(SweepFolder, "curves", lambda *_: LOGGED)
+    assert call("ablate", "--resume", "failed", "--quiet") == 0
+    shown = capsys.readouterr().out
+    assert "ablation-dense-random-seed1 failed: the loss is not finite" in shown
+    assert "1.8" not in shown  # the accuracy in training
+    assert "\nablation-dense-random,0,failed\n" in Path("failed/table.csv").read_text()
+
+
+def test_labels_and_panels_follow_the_settings_and_not_the_names(own_folder, monkeypatch, drawn):
+    def row(name, **changes):
+        model = EXPERIMENTS.find(f"ablation-{name}").model
+        mixer = dataclasses.replace(model.mixer, **changes.pop("mixer", {}))
+        return dataclasses.replace(
+            EXPERIMENTS.find(f"ablation-{name}"), model=dataclasses.replace(model, mixer=mixer, **changes)
+        )
+
+    frozen = row("dense-random-dropout", dropout=0.2, mixer={"trainable": ("B", "dt")})
+    assert (ablation.label(frozen), ablation.is_trained(frozen), ablation.dropout(frozen)) == (
+        "random, dense",
+        False,
+        0.2,
+    )
+    assert not ablation.is_trained(row("dense-hippo", mixer={"trainable": False}))
+    assert ablation.is_trained(row("dense-hippo-frozen", mixer={"trainable": True}))
+    assert ablation.label(row("dense-hippo", mixer={"init": "legt"})) == "legt, dense"
+    assert {ablation.label(row(name)) for name in ROWS} == set(ablation.LABELS)
+    members = plan([frozen, row("nplr-hippo"), row("nplr-random"), row("dense-hippo-frozen")], {})
+    monkeypatch.setattr(SweepFolder, "curves", lambda *_: LOGGED)
+    figures = []
+    monkeypatch.setattr(curves, "save", lambda figure, *_, **__: figures.append(figure))
+    ablation.draw_ablation(SweepFolder(Path("swept"), members, "accuracy", True))
+    found = {title: [one.name for one in panel.curves] for title, panel in drawn[0].items()}
+    for of in SPLITS:
+        assert found.pop(f"Unconstrained: {of}") == ["HiPPO, dense, frozen"]
+        assert found.pop(f"NPLR: {of}") == ["HiPPO, NPLR (S4)", "random, NPLR"]
+        assert found.pop(f"Dropout 0.2: {of}") == ["random, dense, frozen"]
+    assert not found
+    axes = figures[0].axes
+    for training, validation in zip(axes[::2], axes[1::2], strict=True):
+        assert training.get_ylim() == validation.get_ylim()
+        assert all(float(tick).is_integer() for tick in training.get_xticks())
 
 
 def test_rows_that_there_are_not_are_refused(own_folder, capsys):

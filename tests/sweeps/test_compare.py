@@ -45,6 +45,23 @@ def test_a_copy_of_a_run_has_the_same_settings(two_runs, capsys):
     assert compare(("run", "elsewhere/run"))[1].name == "elsewhere/run"
 
 
+def test_test_scores_of_runs_of_a_sweep_are_shown_on_demand_alone(two_runs, capsys):
+    shutil.copytree("run", "swept/member")
+    Path("swept/sweep.json").write_text("{}")
+    result = json.loads(Path("swept/member/result.json").read_text())
+    result["test"] = {"accuracy": 0.7654}
+    Path("swept/member/result.json").write_text(json.dumps(result))
+    assert call("compare", "run", "swept/member") == 0
+    shown = capsys.readouterr().out
+    assert "test accuracy" in shown  # of the other
+    assert "0.7654" not in shown
+    assert "the test scores of 1 runs of a sweep are not shown" in shown
+    assert call("compare", "run", "swept/member", "--test") == 0
+    shown = capsys.readouterr().out
+    assert "0.7654" in shown
+    assert "not shown" not in shown
+
+
 def test_what_cannot_be_compared_is_refused(two_runs, capsys):
     for arguments, message in (
         (("run",), "expected the folders of two runs or more, got 1"),

@@ -105,6 +105,12 @@ def test_an_interrupted_sweep_keeps_what_is_finished_and_goes_on_to_the_bit(monk
         run.start(members(epochs=4), "parts", quiet=True)
     sweep = SweepFolder.open("parts")
     assert [sweep.state(member) for member in sweep.members] == ["finished", "interrupted"]
+    # What there is so far can be looked at.
+    assert [line.split(",")[2] for line in Path("parts/table.csv").read_text().splitlines()[1:]] == [
+        "finished",
+        "interrupted",
+    ]
+    assert Path("parts/sweep.png").exists()
     finished = (sweep.place(sweep.members[0]) / "report.html").stat().st_mtime_ns
     run.resume("parts", quiet=True)
     assert len(steps) == 16
@@ -118,7 +124,10 @@ def test_a_folder_of_another_sweep_is_refused():
     run.start(members(rates=(0.1,)), "sweep", quiet=True)
     for others, message in (
         (members(rates=(0.1, 0.2)), "it has 1 runs, and others"),
-        (members(rates=(0.1,), epochs=3), "lr=0.1-seed0 has other settings"),
+        (
+            members(rates=(0.1,), epochs=3),
+            r"lr=0.1-seed0 has other settings: loop.epochs \(2 there, 3 here\)\); go on ",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             run.start(others, "sweep", quiet=True)
@@ -158,6 +167,19 @@ def test_a_run_that_diverges_is_noted_and_not_chosen(monkeypatch, capsys):
     shown = capsys.readouterr()
     assert "2 of 2 runs are there already" in shown.err
     assert "failed: the loss is not finite" in shown.out
+
+
+def test_a_table_that_cannot_be_written_on_the_way_ends_no_sweep(capsys):
+    calls = []
+
+    def write(sweep):
+        calls.append([sweep.state(member) for member in sweep.members])
+        if len(calls) == 1:
+            raise OSError("the disk is full")
+
+    run.start(members(), "sweep", write=write)
+    assert calls == [["finished", "new"], ["finished", "finished"]]
+    assert "were not written (the disk is full)" in capsys.readouterr().err
 
 
 def test_mistakes_of_the_command_line_are_named(capsys):

@@ -18,13 +18,14 @@ from tiny import LENGTH, fit, lines, make_experiment, make_run, make_task, run_c
 from longwave.data.sequences import from_arrays
 from longwave.data.text import Bytes
 from longwave.experiments import LoopConfig, OptimConfig
+from longwave.layers.lssl import LSSLConfig
 from longwave.models import SequenceModel, load_model
 from longwave.tasks.classification import custom
 from longwave.tasks.text import TextTask
 from longwave.tasks.token_rows import TokenRows
 from longwave.train import checkpoint, loop, signals
 from longwave.train.display import Display, time_left
-from longwave.train.loop import Interrupted, TrainingError
+from longwave.train.loop import Diverged, Interrupted, TrainingError
 
 # Four batches an epoch, two epochs, a validation every two batches: at steps 2, 4, 6 and 8.
 SETTINGS = {
@@ -361,6 +362,23 @@ def test_a_bad_weight_before_a_validation_never_reaches_a_checkpoint(tmp_path):
         started.fit(resume=False)
     assert checkpoint.load(tmp_path / "checkpoints")[0]["position"]["step"] == 4
     assert all(torch.isfinite(values).all() for values in SequenceModel.from_pretrained(tmp_path / "best").parameters())
+
+
+def test_a_matrix_that_cannot_be_inverted_is_divergence(tmp_path):
+    """I - dt/2 A of LSSL is singular at dt = 1 and A = 2 I, exactly."""
+    experiment = make_experiment(model={"mixer": LSSLConfig(d_state=4)})
+    started = make_run(tmp_path, experiment, make_task(), quiet=True)
+
+    def spoil():
+        with torch.no_grad():
+            started.model.blocks[1].mixer.log_dt.zero_()
+            started.model.blocks[1].mixer.A.copy_(2 * torch.eye(4).expand_as(started.model.blocks[1].mixer.A))
+
+    strike_before_step(started, 5, spoil)
+    with pytest.raises(Diverged, match=r"a matrix cannot be inverted \(.*\) at step 5 \(learning rate"):
+        started.fit(resume=False)
+    with pytest.raises(Diverged, match="a matrix cannot be inverted"):
+        started.evaluate(started.task.valid)
 
 
 def test_bad_data_is_told_from_bad_weights(tmp_path):
