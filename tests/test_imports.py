@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "runs": {"data", "experiments", "report", "tasks", "train"},
     "publish": {"models", "report", "train"},
     "importing": {"data", "experiments", "layers", "models", "tasks", "train"},
-    "sweeps": {"data", "experiments", "pictures", "registry", "runs", "settings", "tasks", "train"},
+    "sweeps": {"data", "experiments", "layers", "models", "pictures", "registry", "runs", "settings", "tasks", "train"},
 }
 ALLOWED["bench"] = set(ALLOWED)
 ALLOWED["cli"] = set(ALLOWED)
