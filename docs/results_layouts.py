@@ -154,7 +154,10 @@ LAYOUTS = {
     ),
     "images-s4d": _COMPARED,
     "images-resnet": _COMPARED,
-    "images-rivals": _COMPARED,
+    "images-rivals": Layout(
+        {"row": "", "model": "model"},
+        [Column("test accuracy, %"), *_named("validation", "epochs", "steps", "parameters", "run")],
+    ),
     "ablation": Layout(
         {"row": "A"},
         [
