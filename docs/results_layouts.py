@@ -164,7 +164,7 @@ LAYOUTS = {
             Column("training, %", metric="training accuracy, %"),
             Column("validation", metric="validation accuracy, %"),
             Column("with dropout: training", metric="training accuracy with dropout, %"),
-            Column("validation", metric="validation accuracy with dropout, %"),
+            Column("with dropout: validation", metric="validation accuracy with dropout, %"),
             *_named("trained parameters"),
         ],
     ),

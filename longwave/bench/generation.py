@@ -215,8 +215,8 @@ class OurGenerator:
         return self.recurrence.state
 
     def read(self, tokens: Tensor) -> None:
-        """Read tokens (B, L) by the forward pass, without the logits of a SequenceModel, which may be many."""
-        if isinstance(self.model, SequenceModel):
+        """Read tokens (B, L) by the forward pass, without the logits where a model can, since they may be many."""
+        if hasattr(self.model, "features"):
             states, decoder_state = self.state
             state = self.model.features(tokens, states)[1], decoder_state
         else:
