@@ -168,6 +168,13 @@ LAYOUTS = {
             *_named("trained parameters"),
         ],
     ),
+    "text-softmax": Layout(
+        {"row": "softmax"},
+        [
+            Column("test perplexity", metric="perplexity"),
+            *_named("validation", "steps", "epochs", "parameters", "a step", "memory", "run"),
+        ],
+    ),
     "text": Layout(
         {"row": ""},
         [
