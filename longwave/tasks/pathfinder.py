@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from longwave.data import making
 from longwave.data.catalogue import data_dir as data_folder
-from longwave.data.pathfinder import SETTINGS
+from longwave.data.pathfinder import LEVELS, SETTINGS, Setting, draw
 from longwave.data.pathfinder.layout import read
 from longwave.data.progress import Patient
+from longwave.data.random import mixed, random_bits
 from longwave.data.sequences import Sequences
 from longwave.data.statistics import digest
 from longwave.settings import check_least
-from longwave.tasks.base import TASKS, Batch, TaskConfig
+from longwave.tasks.base import TASKS, Batch, Split, TaskConfig
 from longwave.tasks.classification import ClassifierInput
 from longwave.tasks.images import Bytes, Images, ImageTask, arranged
 from longwave.tasks.sequences import check_classes
@@ -29,6 +30,8 @@ CLASSES = ("apart", "connected")
 PAPER = {"pathfinder": 0.942, "pathx": 0.9635}  # tab:lra, with the updated settings
 RELEASE = Path("lra_release") / "lra_release"  # of the benchmark's archive, below where it was unpacked
 SHARE = 10  # one image in so many is for validation, and one for the test
+FRACTION = 24  # bits of a random share
+OWN = np.uint64(0x6561736965)  # sets these draws apart from others of the same seed, epoch and example
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,52 @@ class MappedImages(Images):
         return self.sequences(self.pixels[self.rows[index]], index)
 
 
+@dataclass(frozen=True, eq=False)
+class EasierImages:
+    """A training set as one epoch sees it: some of its images give way to easier ones, which are drawn.
+
+    In all images of the set the snakes are long and hidden among distractors, so that no part of the task can be
+    learned before the rest. Here some have two dashes and stand alone: half of the levels of difficulty that are drawn
+    are in the lowest quarter. Which images give way, and to what, follows from seed, epoch and index alone.
+    """
+
+    images: MappedImages
+    setting: Setting  # of the set
+    share: float  # of the images that give way
+    epoch: int
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """As that of `Images`."""
+        index = np.asarray(indices, dtype=np.int64)
+        bits = mixed(random_bits(self.seed, self.epoch, index) + OWN)
+        gives_way = bits >> np.uint64(64 - FRACTION) < self.share * 2**FRACTION
+        place = (bits % np.uint64(1 << FRACTION)) / 2**FRACTION
+        levels = ((LEVELS - 1) * place**2).astype(np.int64)  # the highest is that of the set
+        pixels, labels = self.images.pixels[self.images.rows[index]], self.images.labels[index]
+        for level in np.unique(levels[gives_way]).tolist():
+            own = np.flatnonzero(gives_way & (levels == level))
+            for k, drawn in zip(own, draw(self.setting.at_level(level), mixed(bits[own])), strict=True):
+                pixels[k], labels[k] = drawn.pixels.reshape(pixels.shape[1:]), drawn.label
+        return self.images.sequences(pixels, index) | {"y": torch.from_numpy(labels)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathfinderTask(ImageTask):
+    """Classify images of snakes; easier ones help to learn it, if they are asked for."""
+
+    train: MappedImages
+    setting: Setting
+    easier: float = 0.0  # share of the training images that give way to easier ones
+
+    def train_at(self, epoch: int, seed: int) -> Split:
+        """The training set, with other easier images in each epoch."""
+        return EasierImages(self.train, self.setting, self.easier, epoch, seed) if self.easier else self.train
+
+
 @TASKS.register("pathfinder")
 @dataclass(frozen=True)
 class PathfinderConfig(TaskConfig):
@@ -54,11 +103,16 @@ class PathfinderConfig(TaskConfig):
     """Seed of the order in which images are taken to train, validate and test, 80/10/10; 42 is the benchmark's."""
     centred: bool = False
     """Pixels from -1 to 1, as in the authors' first code, instead of 0 to 1."""
+    easier: float = 0.0
+    """Share of the training images that give way to easier ones, drawn anew each epoch: snakes of two dashes and more,
+    with few distractors or none."""
 
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
+        if not 0 <= self.easier <= 1:
+            raise ValueError(f"easier: expected a share of the training images from 0 to 1, got {self.easier}")
 
-    def build(self, data_dir: Path | None = None) -> ImageTask:
+    def build(self, data_dir: Path | None = None) -> PathfinderTask:
         """The task with its images."""
         data_dir = _with_release(self.data, data_dir)
         folder, size = making.require(self.data, data_dir), SETTINGS[self.data].size
@@ -77,18 +131,20 @@ class PathfinderConfig(TaskConfig):
         }
         counts = {name: np.bincount(split.labels, minlength=len(CLASSES)) for name, split in splits.items()}
         check_classes(counts, CLASSES, str(folder), ", or take more images", notes)
+        options = {} if made is None else dict.fromkeys(made.options, True)
         return replace(
             self._task(splits),
+            setting=SETTINGS[self.data].with_options(**options),
             origin=str(folder),
             notes=tuple(notes),
             # Pixels of a few, too: a set with other options has the same metadata.
             digest=digest(np.frombuffer(bytes.fromhex(found.digest), np.uint8), found.rows, found.pixels[:100]),
         )
 
-    def on_random_data(self, rows: int, seed: int = 0) -> ImageTask:
+    def on_random_data(self, rows: int, seed: int = 0) -> PathfinderTask:
         """The task on random pixels."""
-        size, draw = SETTINGS[self.data].size, np.random.default_rng(seed)
-        pixels = draw.integers(256, size=(rows, size, size, 1), dtype=np.uint8)
+        size, random = SETTINGS[self.data].size, np.random.default_rng(seed)
+        pixels = random.integers(256, size=(rows, size, size, 1), dtype=np.uint8)
         images = self._images(pixels, np.arange(rows) % 2, np.arange(rows))
         return self._task(dict.fromkeys(("train", "valid", "test"), images))
 
@@ -101,10 +157,10 @@ class PathfinderConfig(TaskConfig):
         mean, deviation = (np.full(1, value, np.float32) for value in self._scale)
         return MappedImages(pixels, labels, None, mean, deviation, rows)
 
-    def _task(self, splits: dict[str, MappedImages]) -> ImageTask:
+    def _task(self, splits: dict[str, MappedImages]) -> PathfinderTask:
         size, (mean, deviation) = SETTINGS[self.data].size, self._scale
         counts = {name: np.bincount(split.labels, minlength=len(CLASSES)) for name, split in splits.items()}
-        return ImageTask(
+        return PathfinderTask(
             name=self.data,
             train=splits["train"],
             valid=splits["valid"],
@@ -113,6 +169,8 @@ class PathfinderConfig(TaskConfig):
             inputs=ClassifierInput(classes=CLASSES, mean=(mean,), deviation=(deviation,), length=size * size),
             counts={name: tuple(count.tolist()) for name, count in counts.items()},
             size=(size, size),
+            setting=SETTINGS[self.data],
+            easier=self.easier,
         )
 
     def _splits(self, count: int, source: str) -> dict[str, NDArray[np.int64]]:

@@ -1,6 +1,7 @@
 """Pathfinder as a task: the benchmark's splits, pixels from 0 to 1, notes and errors."""
 
 import shutil
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,10 +9,14 @@ import torch
 from command import call
 from pathfinder_files import write_pathfinder
 from PIL import Image
+from tiny import assert_resumes_to_the_bit
 
 from longwave.data import sequences
 from longwave.data.catalogue import MissingData
+from longwave.data.pathfinder import LEVELS, SETTINGS, draw
 from longwave.infer.base import PREDICTORS
+from longwave.models import SequenceConfig
+from longwave.tasks import pathfinder as pathfinder_task
 from longwave.tasks.pathfinder import PathfinderConfig
 
 
@@ -103,3 +108,93 @@ def test_random_data_has_the_shapes_of_the_real_task():
 def test_centred_pixels_go_from_minus_one_to_one():
     x, plain = (PathfinderConfig(centred=c).on_random_data(rows=2).train.batch([0, 1])["x"] for c in (True, False))
     torch.testing.assert_close(x, 2 * plain - 1)
+
+
+# Easier images
+
+
+def eased(folder, share=0.5, **more):
+    write_pathfinder(folder, dict.fromkeys(range(12), 20))
+    return PathfinderConfig(easier=share, **more).build(folder)
+
+
+def is_plain(x):
+    """Whether an image is one of those in the files, which have one colour each."""
+    return x.amax(dim=(1, 2)) == x.amin(dim=(1, 2))
+
+
+def test_a_share_of_the_images_gives_way_to_easier_ones_anew_in_each_epoch(tmp_path):
+    task = eased(tmp_path)
+    index = range(len(task.train))
+    first, second = (task.train_at(epoch, 0).batch(index) for epoch in (0, 1))
+    kept = is_plain(first["x"])
+    assert 0.3 < kept.float().mean() < 0.7
+    own = task.train.batch(index)
+    torch.testing.assert_close(first["x"][kept], own["x"][kept], rtol=0, atol=0)
+    assert torch.equal(first["y"][kept], own["y"][kept])
+    assert not torch.equal(kept, is_plain(second["x"]))
+    assert not torch.equal(kept, is_plain(task.train_at(0, 1).batch(index)["x"]))
+    plain = PathfinderConfig().build(tmp_path)
+    assert plain.train_at(0, 0) is plain.train
+    for name in ("valid", "test"):
+        assert is_plain(getattr(task, name).batch(range(5))["x"]).all()
+
+
+def test_an_easier_image_is_the_same_whatever_its_batch(tmp_path):
+    split = eased(tmp_path, share=1.0).train_at(3, 5)
+    together = split.batch([7, 2, 11])
+    for k, index in enumerate([7, 2, 11]):
+        alone = split.batch([index])
+        assert torch.equal(together["x"][k], alone["x"][0])
+        assert together["y"][k] == alone["y"][0]
+
+
+def test_easier_images_have_all_levels_below_that_of_the_set_and_true_labels(tmp_path, monkeypatch):
+    seen = []
+
+    def recorded(setting, keys):
+        found = list(draw(setting, keys))
+        seen.extend((setting, image) for image in found)
+        return found
+
+    monkeypatch.setattr(pathfinder_task, "draw", recorded)
+    batch = eased(tmp_path, share=1.0).train_at(0, 0).batch(range(190))
+    assert sorted(batch["y"].tolist()) == sorted(image.label for _, image in seen)
+    dashes = [setting.paddles[0] for setting, _ in seen]
+    levels = [SETTINGS["pathfinder"].at_level(level).paddles[0] for level in range(LEVELS - 1)]
+    assert set(dashes) == set(levels)
+    assert np.mean(np.array(dashes) <= levels[1]) > 0.4  # half of them are in the lowest quarter
+    for _, image in seen[:50]:
+        snakes = [[paddle for paddle in image.paddles if paddle.snake == k] for k in (0, 1)]
+        starts, ends = ([tuple(snake[place][:2]) for snake in snakes] for place in (0, -1))
+        start, end = (tuple(marker) for marker in image.markers.tolist())
+        assert (starts.index(start) == ends.index(end)) == bool(image.label)
+
+
+def test_levels_grow_from_two_dashes_without_distractors_to_the_set():
+    for setting in SETTINGS.values():
+        levels = [setting.at_level(level) for level in range(LEVELS)]
+        assert (levels[0].paddles, levels[0].distractors) == ((2, 2), 0)
+        assert levels[-1] == setting
+        assert all(a.paddles[0] < b.paddles[0] for a, b in pairwise(levels))
+        assert all(a.distractors < b.distractors for a, b in pairwise(levels))
+
+
+def test_easier_images_of_a_set_with_options_have_them_too(tmp_path):
+    folder = write_pathfinder(tmp_path, {0: 30})
+    made = '{"name": "pathfinder", "count": 30, "seed": 0, "options": ["all_orientations", "equal_contrast"]}'
+    (folder / "made.json").write_text(made)
+    setting = PathfinderConfig(easier=0.5).build(tmp_path).setting
+    assert setting.all_orientations
+    assert setting.contrasts == (1.0, 1.0)
+
+
+def test_what_is_no_share_of_easier_images_is_refused():
+    for share in (-0.1, 1.5, float("nan")):
+        with pytest.raises(ValueError, match="easier: expected a share of the training images from 0 to 1, got"):
+            PathfinderConfig(easier=share)
+
+
+def test_a_run_with_easier_images_resumes_to_the_bit(tmp_path):
+    task = eased(tmp_path / "data")
+    assert_resumes_to_the_bit(tmp_path, task, kind=SequenceConfig(d_model=4, n_layers=1, norm="batch"))

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.data.pathfinder import compiled, snakes
-from longwave.data.pathfinder.settings import SETTINGS, Setting
+from longwave.data.pathfinder.settings import LEVELS, SETTINGS, Setting
 from longwave.data.pathfinder.snakes import Drawn, Paddle
 from longwave.data.pathfinder.tables import tables_of
 from longwave.data.random import GOLDEN, mixed
 from longwave.native import Unavailable, load
 
-__all__ = ["SETTINGS", "Drawn", "Paddle", "Setting", "draw", "keys"]
+__all__ = ["LEVELS", "SETTINGS", "Drawn", "Paddle", "Setting", "draw", "keys"]
 
 
 def keys(seed: int, numbers: Iterable[int]) -> NDArray[np.uint64]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave import native
-from longwave.data.pathfinder.settings import Setting
+from longwave.data.pathfinder.settings import LEVELS, Setting
 from longwave.data.pathfinder.snakes import Drawn, Paddle
 from longwave.data.pathfinder.tables import Bytes, Ints, Tables, tables_of
 
@@ -51,7 +51,7 @@ def _drawn(pixels: Bytes, record: Ints) -> Drawn:
     return Drawn(pixels, label, margin, record[2:6].reshape(2, 2), [Paddle(*paddle) for paddle in paddles])
 
 
-@functools.lru_cache(8)
+@functools.lru_cache(4 * LEVELS)
 def _handed(setting: Setting) -> tuple[Any, list[Any]]:
     """The tables of a setting as the library takes them, and the arrays that must live as long."""
     kept = [_arrays(own) for own in tables_of(setting)]

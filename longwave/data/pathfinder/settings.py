@@ -6,6 +6,8 @@ at the start of one long snake, and at the end of the same one (class 1) or of t
 
 from dataclasses import dataclass, replace
 
+LEVELS = 9  # of difficulty; the highest is the set itself
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -30,6 +32,13 @@ class Setting:
             contrasts=(1.0, 1.0) if equal_contrast else self.contrasts,
             all_orientations=all_orientations or self.all_orientations,
         )
+
+    def at_level(self, level: int) -> "Setting":
+        """An easier one: snakes and distractors grow with the level, from two paddles and none to those of the set."""
+        longest, own = self.paddles
+        share = level / (LEVELS - 1)
+        length = 2 + round((longest - 2) * share)
+        return replace(self, paddles=(length, min(own, length)), distractors=round(self.distractors * share))
 
     @property
     def most_paddles(self) -> int:

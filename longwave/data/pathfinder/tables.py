@@ -7,7 +7,7 @@ column); an angle t moves a row by sin t and a column by cos t.
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,9 +61,14 @@ class Tables:
         return np.flatnonzero(self.works & (self.boxes[:, 2] * self.boxes[:, 3] > 0)).astype(np.int32)
 
 
-@functools.lru_cache(8)
 def tables_of(setting: Setting) -> tuple[Tables, ...]:
-    """Those of each margin."""
+    """Those of each margin; settings that differ in the number of paddles and distractors alone share their arrays."""
+    shared = _shared(replace(setting, paddles=(0, 0), distractors=0))
+    return tuple(replace(own, setting=setting) for own in shared)
+
+
+@functools.lru_cache(8)
+def _shared(setting: Setting) -> tuple[Tables, ...]:
     return tuple(_tables(setting, margin) for margin in setting.margins)
 
 
