@@ -35,8 +35,9 @@ Baselines = dict[str, dict[str, Scores]]  # by name, then by split ("valid", "te
 class Split(Protocol):
     """One part of a data set. `batch` must depend on nothing but the indices: then a resumed run sees the same data.
 
-    If all examples of a batch share something, the split has `batch_within(indices, whole)` too: the examples at the
-    indices as a part of the batch `whole`, whose other examples belong to other processes.
+    If all examples of a batch share something, or change as an epoch goes on, the split has `batch_within(indices,
+    whole, place)` too: the examples at the indices as a part of the batch `whole`, whose other examples belong to other
+    processes, and which comes after the share `place` of the epoch.
     """
 
     def __len__(self) -> int:
@@ -46,6 +47,12 @@ class Split(Protocol):
     def batch(self, indices: Sequence[int]) -> Batch:
         """The examples at these indices, as one batch."""
         ...
+
+
+def part_of_batch(split: Split, indices: Sequence[int], whole: Sequence[int], place: float) -> Batch:
+    """The examples at `indices` as a part of a batch of an epoch; see `Split`."""
+    within: Callable[..., Batch] | None = getattr(split, "batch_within", None)
+    return split.batch(indices) if within is None else within(indices, whole, place)
 
 
 class Outcome(NamedTuple):

@@ -3,6 +3,7 @@
 The pixels stay on the disk, mapped into memory: Path-X has 3.3 GB of them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,14 +25,15 @@ from longwave.settings import check_least
 from longwave.tasks.base import TASKS, Batch, Split, TaskConfig
 from longwave.tasks.classification import ClassifierInput
 from longwave.tasks.images import Bytes, Images, ImageTask, arranged
+from longwave.tasks.rates import check_rates, drawn
 from longwave.tasks.sequences import check_classes
 
 CLASSES = ("apart", "connected")
 PAPER = {"pathfinder": 0.942, "pathx": 0.9635}  # tab:lra, with the updated settings
 RELEASE = Path("lra_release") / "lra_release"  # of the benchmark's archive, below where it was unpacked
 SHARE = 10  # one image in so many is for validation, and one for the test
-FRACTION = 24  # bits of a random share
 OWN = np.uint64(0x6561736965)  # sets these draws apart from others of the same seed, epoch and example
+SPREAD = 2  # levels of difficulty that are drawn at one time, up to the highest of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,16 +50,16 @@ class MappedImages(Images):
 
 @dataclass(frozen=True, eq=False)
 class EasierImages:
-    """A training set as one epoch sees it: some of its images give way to easier ones, which are drawn.
+    """A training set in an epoch of the curriculum: in place of its images, easier ones are drawn.
 
     In all images of the set the snakes are long and hidden among distractors, so that no part of the task can be
-    learned before the rest. Here some have two dashes and stand alone: half of the levels of difficulty that are drawn
-    are in the lowest quarter. Which images give way, and to what, follows from seed, epoch and index alone.
+    learned before the rest. Here they have two dashes and stand alone to begin with, and grow to those of the set. What
+    is drawn follows from seed, epoch, index and the batch's place in the epoch.
     """
 
     images: MappedImages
     setting: Setting  # of the set
-    share: float  # of the images that give way
+    curriculum: float  # epochs
     epoch: int
     seed: int
 
@@ -65,31 +67,41 @@ class EasierImages:
         return len(self.images)
 
     def batch(self, indices: Sequence[int]) -> Batch:
-        """As that of `Images`."""
+        """As at the beginning of the epoch."""
+        return self.batch_within(indices, indices)
+
+    def batch_within(self, indices: Sequence[int], whole: Sequence[int], place: float = 0.0) -> Batch:
+        """As that of `Images`; after the share `place` of the epoch."""
+        progress = (self.epoch + place) / self.curriculum
+        if progress >= 1:
+            return self.images.batch(indices)
         index = np.asarray(indices, dtype=np.int64)
         bits = mixed(random_bits(self.seed, self.epoch, index) + OWN)
-        gives_way = bits >> np.uint64(64 - FRACTION) < self.share * 2**FRACTION
-        place = (bits % np.uint64(1 << FRACTION)) / 2**FRACTION
-        levels = ((LEVELS - 1) * place**2).astype(np.int64)  # the highest is that of the set
+        below = SPREAD * (bits >> np.uint64(40)) / 2**24
+        levels = np.rint(np.maximum(0, (LEVELS - 1) * progress - below)).astype(np.int64)
         pixels, labels = self.images.pixels[self.images.rows[index]], self.images.labels[index]
-        for level in np.unique(levels[gives_way]).tolist():
-            own = np.flatnonzero(gives_way & (levels == level))
-            for k, drawn in zip(own, draw(self.setting.at_level(level), mixed(bits[own])), strict=True):
-                pixels[k], labels[k] = drawn.pixels.reshape(pixels.shape[1:]), drawn.label
+        for level in np.unique(levels).tolist():
+            own = np.flatnonzero(levels == level)
+            for k, drawn_image in zip(own, draw(self.setting.at_level(level), mixed(bits[own])), strict=True):
+                pixels[k], labels[k] = drawn_image.pixels.reshape(pixels.shape[1:]), drawn_image.label
         return self.images.sequences(pixels, index) | {"y": torch.from_numpy(labels)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PathfinderTask(ImageTask):
-    """Classify images of snakes; easier ones help to learn it, if they are asked for."""
+    """Classify images of snakes, easier ones before those of the set if a curriculum is asked for."""
 
     train: MappedImages
     setting: Setting
-    easier: float = 0.0  # share of the training images that give way to easier ones
+    curriculum: float = 0.0  # epochs
 
     def train_at(self, epoch: int, seed: int) -> Split:
-        """The training set, with other easier images in each epoch."""
-        return EasierImages(self.train, self.setting, self.easier, epoch, seed) if self.easier else self.train
+        """The training set; in the epochs of the curriculum, easier images in its place."""
+        split: Split = self.train
+        if epoch < self.curriculum:
+            split = EasierImages(self.train, self.setting, self.curriculum, epoch, seed)
+        # Filtered: of a dash that is thinner than what is dropped, nothing might be left.
+        return drawn(split, self.rates, epoch, seed, antialias=True)
 
 
 @TASKS.register("pathfinder")
@@ -103,14 +115,17 @@ class PathfinderConfig(TaskConfig):
     """Seed of the order in which images are taken to train, validate and test, 80/10/10; 42 is the benchmark's."""
     centred: bool = False
     """Pixels from -1 to 1, as in the authors' first code, instead of 0 to 1."""
-    easier: float = 0.0
-    """Share of the training images that give way to easier ones, drawn anew each epoch: snakes of two dashes and more,
-    with few distractors or none."""
+    curriculum: float = 0.0
+    """Epochs, at the beginning, of easier images, which are drawn: from snakes of two dashes up to those of the set."""
+    rates: tuple[float, ...] = ()
+    """Sampling rates to train at, one for each batch: 4 has one pixel in place of four of a row, and four times the
+    dt; none: as they are."""
 
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
-        if not 0 <= self.easier <= 1:
-            raise ValueError(f"easier: expected a share of the training images from 0 to 1, got {self.easier}")
+        check_rates(self.rates, "rates")
+        if not 0 <= self.curriculum < math.inf:
+            raise ValueError(f"curriculum: expected a finite number of epochs, 0 or more, got {self.curriculum}")
 
     def build(self, data_dir: Path | None = None) -> PathfinderTask:
         """The task with its images."""
@@ -170,7 +185,8 @@ class PathfinderConfig(TaskConfig):
             counts={name: tuple(count.tolist()) for name, count in counts.items()},
             size=(size, size),
             setting=SETTINGS[self.data],
-            easier=self.easier,
+            curriculum=self.curriculum,
+            rates=self.rates,
         )
 
     def _splits(self, count: int, source: str) -> dict[str, NDArray[np.int64]]:

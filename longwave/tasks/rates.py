@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from longwave.data.random import random_bits
-from longwave.tasks.base import Batch, Split
+from longwave.tasks.base import Batch, Split, part_of_batch
 
 MOST = 64  # times as many samples, or as few
 FINEST = 1000  # the largest denominator of a rate
@@ -103,6 +103,7 @@ class AtDrawnRates:
     rates: tuple[float, ...]
     epoch: int
     seed: int
+    antialias: bool = False
 
     def __len__(self) -> int:
         return len(self.split)
@@ -116,11 +117,11 @@ class AtDrawnRates:
         """The examples as a whole batch of their own."""
         return self.batch_within(indices, indices)
 
-    def batch_within(self, indices: Sequence[int], whole: Sequence[int]) -> Batch:
+    def batch_within(self, indices: Sequence[int], whole: Sequence[int], place: float = 0.0) -> Batch:
         """The examples at `indices`, at the rate of the batch `whole` that they are a part of."""
-        return with_rate(self.split.batch(indices), self.rate(whole))
+        return with_rate(part_of_batch(self.split, indices, whole, place), self.rate(whole), self.antialias)
 
 
-def drawn(split: Split, rates: tuple[float, ...], epoch: int, seed: int) -> Split:
+def drawn(split: Split, rates: tuple[float, ...], epoch: int, seed: int, antialias: bool = False) -> Split:
     """The training set of an epoch at these rates; none: as it is."""
-    return AtDrawnRates(split, rates, epoch, seed) if rates else split
+    return AtDrawnRates(split, rates, epoch, seed, antialias) if rates else split

@@ -1,6 +1,6 @@
 """The batches of a run: which examples, in which order, and what of them each process gets."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from longwave.data.random import shuffled
 from longwave.experiments.base import LoopConfig
-from longwave.tasks.base import Batch, Split, Task
+from longwave.tasks.base import Batch, Split, Task, part_of_batch
 from longwave.train import signals
 from longwave.train.order import epoch_batches, evaluation_batches
 
@@ -39,7 +39,7 @@ class Loading:
 
     def train_batches(self, epoch: int, first: int = 0) -> Iterator[tuple[Batch, bool]]:
         """The batches of an epoch from the `first` on, as `load` gives them."""
-        return self.load(self.task.train_at(epoch, self.config.seed), self.order(epoch)[first:])
+        return self.load(self.task.train_at(epoch, self.config.seed), self.order(epoch), first)
 
     def evaluation_batches(self, split: Split) -> Iterator[tuple[Batch, bool]]:
         """A whole split, each example once, as `load` gives it."""
@@ -56,14 +56,14 @@ class Loading:
     def _evaluation_order(self, split: Split) -> list[list[int]]:
         return evaluation_batches(len(split), self.config.eval_batch_size, self._lengths(split))
 
-    def load(self, split: Split, batches: list[list[int]]) -> Iterator[tuple[Batch, bool]]:
-        """This process' rows of each batch, on the device, and whether they are its own.
+    def load(self, split: Split, batches: list[list[int]], first: int = 0) -> Iterator[tuple[Batch, bool]]:
+        """This process' rows of each batch from the `first` on, on the device, and whether they are its own.
 
         Where there are fewer rows than processes, those that have none take the first, which is not theirs: every
         process must take part in every forward and backward pass.
         """
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
-        mine = [(indices[rank::world] or indices[:1], indices) for indices in batches]
+        mine = [(own[rank::world] or own[:1], own, k / len(batches)) for k, own in enumerate(batches)][first:]
         loader: DataLoader[Batch] = DataLoader(
             _Indexed(split),
             sampler=mine,
@@ -75,7 +75,7 @@ class Loading:
         )
         with signals.held_back():
             loaded = iter(loader)
-        for batch, whole in zip(loaded, batches, strict=True):
+        for batch, whole in zip(loaded, batches[first:], strict=True):
             yield self._on_device(batch), rank < len(whole)
 
     def some_of(self, split: Split, most: int) -> Iterator[Batch]:
@@ -102,15 +102,13 @@ class Loading:
 
 
 class _Indexed(Dataset[Batch]):
-    """A split as torch's DataLoader wants it: asked for indices and the whole batch that they are of, it gives them."""
+    """A split as torch's DataLoader wants it: asked for what `part_of_batch` takes, it gives these examples."""
 
     def __init__(self, split: Split) -> None:
         self.split = split
 
-    def __getitem__(self, part: tuple[list[int], list[int]]) -> Batch:
-        indices, whole = part
-        within: Callable[..., Batch] | None = getattr(self.split, "batch_within", None)
-        return self.split.batch(indices) if within is None else within(indices, whole)
+    def __getitem__(self, part: tuple[list[int], list[int], float]) -> Batch:
+        return part_of_batch(self.split, *part)
 
     def __len__(self) -> int:
         return len(self.split)

@@ -110,46 +110,48 @@ def test_centred_pixels_go_from_minus_one_to_one():
     torch.testing.assert_close(x, 2 * plain - 1)
 
 
-# Easier images
+# The curriculum
 
 
-def eased(folder, share=0.5, **more):
-    write_pathfinder(folder, dict.fromkeys(range(12), 20))
-    return PathfinderConfig(easier=share, **more).build(folder)
+def eased(folder, curriculum=2.0, **more):
+    write_pathfinder(folder, dict.fromkeys(range(4), 20))
+    return PathfinderConfig(curriculum=curriculum, **more).build(folder)
 
 
 def is_plain(x):
-    """Whether an image is one of those in the files, which have one colour each."""
+    """Whether images are of the files, which have one colour each."""
     return x.amax(dim=(1, 2)) == x.amin(dim=(1, 2))
 
 
-def test_a_share_of_the_images_gives_way_to_easier_ones_anew_in_each_epoch(tmp_path):
-    task = eased(tmp_path)
+def test_epochs_of_the_curriculum_have_images_of_their_own_and_later_ones_those_of_the_set(tmp_path):
+    task = eased(tmp_path, 1.5)
     index = range(len(task.train))
-    first, second = (task.train_at(epoch, 0).batch(index) for epoch in (0, 1))
-    kept = is_plain(first["x"])
-    assert 0.3 < kept.float().mean() < 0.7
-    own = task.train.batch(index)
-    torch.testing.assert_close(first["x"][kept], own["x"][kept], rtol=0, atol=0)
-    assert torch.equal(first["y"][kept], own["y"][kept])
-    assert not torch.equal(kept, is_plain(second["x"]))
-    assert not torch.equal(kept, is_plain(task.train_at(0, 1).batch(index)["x"]))
+    first, second = (task.train_at(epoch, 0) for epoch in (0, 1))
+    assert not is_plain(first.batch(index)["x"]).any()
+    assert not is_plain(first.batch_within(index, index, 0.99)["x"]).any()
+    assert not is_plain(second.batch_within(index, index, 0.49)["x"]).any()
+    assert not torch.equal(first.batch(index)["x"], second.batch(index)["x"])
+    assert not torch.equal(first.batch(index)["x"], task.train_at(0, 1).batch(index)["x"])
+    own, later = task.train.batch(index), second.batch_within(index, index, 0.5)
+    for name in own:
+        assert torch.equal(later[name], own[name])
+    assert task.train_at(2, 0) is task.train
     plain = PathfinderConfig().build(tmp_path)
     assert plain.train_at(0, 0) is plain.train
     for name in ("valid", "test"):
         assert is_plain(getattr(task, name).batch(range(5))["x"]).all()
 
 
-def test_an_easier_image_is_the_same_whatever_its_batch(tmp_path):
-    split = eased(tmp_path, share=1.0).train_at(3, 5)
-    together = split.batch([7, 2, 11])
+def test_an_image_of_the_curriculum_is_the_same_whatever_its_batch(tmp_path):
+    split = eased(tmp_path).train_at(1, 5)
+    together = split.batch_within([7, 2, 11], range(20), 0.3)
     for k, index in enumerate([7, 2, 11]):
-        alone = split.batch([index])
+        alone = split.batch_within([index], [index], 0.3)
         assert torch.equal(together["x"][k], alone["x"][0])
         assert together["y"][k] == alone["y"][0]
 
 
-def test_easier_images_have_all_levels_below_that_of_the_set_and_true_labels(tmp_path, monkeypatch):
+def test_images_of_the_curriculum_grow_to_those_of_the_set_and_have_true_labels(tmp_path, monkeypatch):
     seen = []
 
     def recorded(setting, keys):
@@ -158,17 +160,18 @@ def test_easier_images_have_all_levels_below_that_of_the_set_and_true_labels(tmp
         return found
 
     monkeypatch.setattr(pathfinder_task, "draw", recorded)
-    batch = eased(tmp_path, share=1.0).train_at(0, 0).batch(range(190))
-    assert sorted(batch["y"].tolist()) == sorted(image.label for _, image in seen)
-    dashes = [setting.paddles[0] for setting, _ in seen]
-    levels = [SETTINGS["pathfinder"].at_level(level).paddles[0] for level in range(LEVELS - 1)]
-    assert set(dashes) == set(levels)
-    assert np.mean(np.array(dashes) <= levels[1]) > 0.4  # half of them are in the lowest quarter
-    for _, image in seen[:50]:
-        snakes = [[paddle for paddle in image.paddles if paddle.snake == k] for k in (0, 1)]
-        starts, ends = ([tuple(snake[place][:2]) for snake in snakes] for place in (0, -1))
-        start, end = (tuple(marker) for marker in image.markers.tolist())
-        assert (starts.index(start) == ends.index(end)) == bool(image.label)
+    split, index, setting = eased(tmp_path).train_at(0, 0), range(60), SETTINGS["pathfinder"]
+    for place, lowest, highest in ((0.0, 0, 0), (0.5, 0, 2), (1.0, 2, 4)):
+        seen.clear()
+        batch = split.batch_within(index, index, place)
+        assert sorted(batch["y"].tolist()) == sorted(image.label for _, image in seen)
+        assert {own for own, _ in seen} == {setting.at_level(level) for level in range(lowest, highest + 1)}
+        for own, image in seen[:20]:
+            snakes = [[paddle for paddle in image.paddles if paddle.snake == k] for k in (0, 1)]
+            assert [len(snake) for snake in snakes] == [own.paddles[0]] * 2
+            starts, ends = ([tuple(snake[end][:2]) for snake in snakes] for end in (0, -1))
+            start, end = (tuple(marker) for marker in image.markers.tolist())
+            assert (starts.index(start) == ends.index(end)) == bool(image.label)
 
 
 def test_levels_grow_from_two_dashes_without_distractors_to_the_set():
@@ -180,21 +183,31 @@ def test_levels_grow_from_two_dashes_without_distractors_to_the_set():
         assert all(a.distractors < b.distractors for a, b in pairwise(levels))
 
 
-def test_easier_images_of_a_set_with_options_have_them_too(tmp_path):
+def test_the_curriculum_of_a_set_with_options_has_them_too(tmp_path):
     folder = write_pathfinder(tmp_path, {0: 30})
     made = '{"name": "pathfinder", "count": 30, "seed": 0, "options": ["all_orientations", "equal_contrast"]}'
     (folder / "made.json").write_text(made)
-    setting = PathfinderConfig(easier=0.5).build(tmp_path).setting
+    setting = PathfinderConfig(curriculum=1.0).build(tmp_path).setting
     assert setting.all_orientations
     assert setting.contrasts == (1.0, 1.0)
 
 
-def test_what_is_no_share_of_easier_images_is_refused():
-    for share in (-0.1, 1.5, float("nan")):
-        with pytest.raises(ValueError, match="easier: expected a share of the training images from 0 to 1, got"):
-            PathfinderConfig(easier=share)
+def test_coarser_images_are_filtered_and_have_their_rate(tmp_path):
+    task = eased(tmp_path, rates=(4.0,))
+    fine = PathfinderConfig(curriculum=2.0).build(tmp_path).train_at(0, 0).batch([3, 8])
+    coarse = task.train_at(0, 0).batch([3, 8])
+    assert coarse["x"].shape == (2, 256, 1)
+    assert coarse["rate"].tolist() == [4.0, 4.0]
+    torch.testing.assert_close(coarse["x"].mean(), fine["x"].mean(), rtol=0.01, atol=0)  # nothing is lost in between
+    assert task.spec.changes_rate
 
 
-def test_a_run_with_easier_images_resumes_to_the_bit(tmp_path):
-    task = eased(tmp_path / "data")
+def test_what_is_no_number_of_epochs_of_a_curriculum_is_refused():
+    for epochs in (-0.1, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="curriculum: expected a finite number of epochs, 0 or more, got"):
+            PathfinderConfig(curriculum=epochs)
+
+
+def test_a_run_with_a_curriculum_resumes_to_the_bit(tmp_path):
+    task = eased(tmp_path / "data", rates=(1.0, 4.0))
     assert_resumes_to_the_bit(tmp_path, task, kind=SequenceConfig(d_model=4, n_layers=1, norm="batch"))
