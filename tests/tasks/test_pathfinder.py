@@ -161,7 +161,7 @@ def test_images_of_the_curriculum_grow_to_those_of_the_set_and_have_true_labels(
 
     monkeypatch.setattr(pathfinder_task, "draw", recorded)
     split, index, setting = eased(tmp_path).train_at(0, 0), range(60), SETTINGS["pathfinder"]
-    for place, lowest, highest in ((0.0, 0, 0), (0.5, 0, 2), (1.0, 2, 4)):
+    for place, lowest, highest in ((0.0, 0, 0), (0.5, 1, 3), (1.0, 4, 6)):
         seen.clear()
         batch = split.batch_within(index, index, place)
         assert sorted(batch["y"].tolist()) == sorted(image.label for _, image in seen)
@@ -179,8 +179,9 @@ def test_levels_grow_from_two_dashes_without_distractors_to_the_set():
         levels = [setting.at_level(level) for level in range(LEVELS)]
         assert (levels[0].paddles, levels[0].distractors) == ((2, 2), 0)
         assert levels[-1] == setting
-        assert all(a.paddles[0] < b.paddles[0] for a, b in pairwise(levels))
-        assert all(a.distractors < b.distractors for a, b in pairwise(levels))
+        assert [own.paddles[0] for own in levels] == list(range(2, 15))
+        assert [own.distractors for own in levels[:5]] == [0, 0, 0, 0, round(setting.distractors / 9)]
+        assert all(a.distractors < b.distractors for a, b in pairwise(levels[3:]))
 
 
 def test_the_curriculum_of_a_set_with_options_has_them_too(tmp_path):

@@ -6,7 +6,8 @@ at the start of one long snake, and at the end of the same one (class 1) or of t
 
 from dataclasses import dataclass, replace
 
-LEVELS = 9  # of difficulty; the highest is the set itself
+LEVELS = 13  # of difficulty; the highest is the set itself
+ALONE = 4  # of these, so many without distractors
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,10 @@ class Setting:
         )
 
     def at_level(self, level: int) -> "Setting":
-        """An easier one: snakes and distractors grow with the level, from two paddles and none to those of the set."""
+        """An easier one: first the snakes grow, from two paddles on, then distractors come, up to those of the set."""
         longest, own = self.paddles
-        share = level / (LEVELS - 1)
-        length = 2 + round((longest - 2) * share)
+        length = 2 + round((longest - 2) * level / (LEVELS - 1))
+        share = max(0, level - ALONE + 1) / (LEVELS - ALONE)
         return replace(self, paddles=(length, min(own, length)), distractors=round(self.distractors * share))
 
     @property
