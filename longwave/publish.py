@@ -26,7 +26,7 @@ def push_to_hub(
     `client` is a huggingface_hub.HfApi, by default one that logs in with `token`, or as `hf auth login` has stored it.
     """
     hub.check(name, licence)
-    opened = RunFolder.open(run)
+    opened = RunFolder.open(run, published=False)
     with tempfile.TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
         assemble(opened, Path(folder), name, licence)
         return hub.upload(Path(folder), name, private=private, token=token, revision=revision, client=client)
