@@ -1,7 +1,6 @@
 """Publish a trained run on the Hugging Face hub: weights, settings, what its data needs, and a model card."""
 
 import json
-import re
 import shlex
 import tempfile
 from pathlib import Path
@@ -26,16 +25,11 @@ def push_to_hub(
 
     `client` is a huggingface_hub.HfApi, by default one that logs in with `token`, or as `hf auth login` has stored it.
     """
-    if not hub.NAME.fullmatch(name):
-        raise ValueError(f"name: expected USER/NAME, of letters, digits, '-', '_' and '.', got {name!r}")
-    if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", licence):
-        raise ValueError(
-            f"licence: expected an identifier of the hub, such as apache-2.0 or cc-by-4.0, got {licence!r}"
-        )
-    opened = RunFolder.open(run)
+    hub.check(name, licence)
+    opened = RunFolder.open(run, published=False)
     with tempfile.TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
         assemble(opened, Path(folder), name, licence)
-        return _upload(Path(folder), name, private, token, revision, client)
+        return hub.upload(Path(folder), name, private=private, token=token, revision=revision, client=client)
 
 
 def assemble(run: RunFolder, folder: Path, name: str, licence: str | None = None) -> None:
@@ -48,7 +42,7 @@ def assemble(run: RunFolder, folder: Path, name: str, licence: str | None = None
         )
     run.load_best().save_pretrained(folder)  # read and written again: damaged weights do not leave the machine
     settings = run.config.to_dict() | {"data_dir": None}  # where data lies on this machine is nobody's business
-    (folder / "run.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    (folder / hub.RUN).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     if run.config.artifacts is None:
         raise ValueError(
             f"{run.path}: a longwave before this one has written it, and its config.json does not say which files "
@@ -57,21 +51,3 @@ def assemble(run: RunFolder, folder: Path, name: str, licence: str | None = None
     for artifact in run.config.artifacts:
         (folder / Path(artifact).name).write_bytes(run.artifact(Path(artifact).name))
     (folder / "README.md").write_text(model_card(run, result, name, licence), encoding="utf-8")
-
-
-def _upload(folder: Path, name: str, private: bool, token: str | None, revision: str | None, client: Any) -> str:
-    from huggingface_hub import HfApi
-
-    client = client or HfApi(token=token, library_name="longwave")
-    try:
-        client.create_repo(name, private=private, exist_ok=True)
-        done = client.upload_folder(
-            repo_id=name, folder_path=folder, revision=revision, commit_message="Upload with longwave"
-        )
-    except OSError as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(
-            f"{name}: the hub did not take the upload ({reason}); log in with hf auth login, or name another --token "
-            "or model"
-        ) from error
-    return str(getattr(done, "commit_url", done))

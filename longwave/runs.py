@@ -214,7 +214,7 @@ def _holding(folder: Path) -> contextlib.AbstractContextManager[Any]:
 def resume(folder: str | Path, *, quiet: bool = False, device: str = "auto") -> Finished:
     """Go on with the run in a folder, bit by bit as if it had never stopped."""
     find_device(device)
-    run_folder = RunFolder.open(folder)
+    run_folder = RunFolder.open(folder, published=False)
     if run_folder.config.imported is not None:
         raise ValueError(
             f"{folder}: its weights were imported from {run_folder.config.imported}, and there is no training to go on "

@@ -22,7 +22,7 @@ from longwave.data.statistics import digest
 from longwave.experiments import EXPERIMENTS, Experiment, LoopConfig, OptimConfig
 from longwave.infer.base import PREDICTORS, Action
 from longwave.layers import MIXERS, MixerConfig, S4Config
-from longwave.models import MODELS, ModelConfig, SequenceConfig, Spec, pretrained
+from longwave.models import MODELS, ModelConfig, Pretrained, SequenceConfig, Spec
 from longwave.ops import BACKENDS, Backend
 from longwave.report.base import REPORTS, Section
 from longwave.ssm import INITS, NPLR, hippo
@@ -137,16 +137,13 @@ def toy_init(N: int) -> NPLR:
     return NPLR(A - 0.5 * torch.eye(N, dtype=A.dtype), B, P)
 
 
-class LinearModel(nn.Module):
+class LinearModel(Pretrained, nn.Module):
     def __init__(self, config: "LinearConfig") -> None:
         super().__init__()
         self.config, self.linear = config, nn.Linear(config.inputs, config.outputs)
 
     def forward(self, x, state=None, *, time=None, lengths=None):
         return self.linear(x.flatten(1)), None
-
-    def save_pretrained(self, folder):
-        pretrained.save_model(self, folder)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "train": {"data", "experiments", "layers", "models", "ops", "registry", "settings", "tasks"},
     "pictures": {"data", "layers", "ssm"},
     "infer": {"data", "models", "pictures", "registry", "settings", "tasks", "train"},
-    "report": {"data", "infer", "layers", "pictures", "registry", "tasks", "train"},
+    "report": {"data", "infer", "layers", "models", "pictures", "registry", "tasks", "train"},
     "runs": {"data", "experiments", "report", "tasks", "train"},
     "publish": {"models", "report", "train"},
     "importing": {"data", "experiments", "layers", "models", "tasks", "train"},

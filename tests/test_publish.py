@@ -1,12 +1,12 @@
 """Models on the hub: what is uploaded, the card, loading by name. A folder stands for the hub, and nothing is sent."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from command import call
+from folder_hub import FolderHub, cached
 
 import longwave
 from longwave.layers import S4Config
@@ -17,31 +17,6 @@ from longwave.publish import push_to_hub
 @pytest.fixture(autouse=True)
 def _own_folder(own_folder):
     """Runs go to a folder of the test's own."""
-
-
-class FolderHub:
-    """What longwave uses of huggingface_hub.HfApi, with a folder in place of the network."""
-
-    def __init__(self, folder, error=None):
-        self.folder, self.error, self.made = Path(folder), error, {}
-
-    def create_repo(self, name, *, private, exist_ok):
-        assert exist_ok
-        if self.error is not None:
-            raise self.error
-        self.made[name] = private
-
-    def upload_folder(self, *, repo_id, folder_path, revision, commit_message):
-        shutil.copytree(folder_path, self.folder / repo_id, dirs_exist_ok=True)
-        return f"hub/{repo_id}/commit"
-
-
-def cached(source, cache, name, commit="0" * 40):
-    """The files of a model where huggingface_hub keeps those that it has downloaded."""
-    home = cache / f"models--{name.replace('/', '--')}"
-    shutil.copytree(source, home / "snapshots" / commit)
-    (home / "refs").mkdir()
-    (home / "refs" / "main").write_text(commit)
 
 
 @pytest.fixture
@@ -77,8 +52,10 @@ def test_the_card_has_data_scores_seed_command_and_licence(published):
     (found,) = facts["model-index"][0]["results"]
     assert {metric["type"]: metric["value"] for metric in found["metrics"]} == result["test"]
     command = json.loads(Path("run/config.json").read_text())["command"]
-    for text in (f"`{command}`, seed 0", "## Data", "class prior", 'longwave.load_model("me/reviews")', "cc-by-4.0"):
+    use = ('longwave.load_model("me/reviews")', "`longwave predict me/reviews --help`")
+    for text in (f"`{command}`, seed 0", "## Data", "class prior", *use, "cc-by-4.0"):
         assert text in body
+    assert "longwave generate" not in body
 
 
 def test_a_model_is_found_by_its_name_on_the_hub(published, tmp_path):
@@ -113,6 +90,14 @@ def test_a_model_that_is_nowhere_is_named(tmp_path):
         longwave.load_model("me/nothing", cache_dir=tmp_path, local_files_only=True)
     with pytest.raises(ValueError, match=r"nowhere/at/all.config.json: expected the config.json of a longwave model"):
         longwave.load_model("nowhere/at/all")
+
+
+def test_a_model_that_is_uploaded_over_a_run_leaves_no_settings_of_the_run(published, tmp_path):
+    """Else its vocabulary and scales would be taken for those of the new weights."""
+    model = SequenceModel(d_model=4, n_layers=1, input_size=1, output_size=1, mixer=S4Config(d_state=4))
+    model.push_to_hub("me/reviews", private=False, client=FolderHub(tmp_path / "hub"))
+    assert not (published / "run.json").exists()
+    assert load_model(published).config.d_model == 4
 
 
 def test_mistakes_are_named_before_anything_is_sent(trained_runs, tmp_path):

@@ -19,14 +19,14 @@ def run_action(command: str, arguments: list[str]) -> None:
         is_help = arguments[:1] in (["-h"], ["--help"])
         print(_usage(command, _actions(command)), file=sys.stdout if is_help else sys.stderr)
         sys.exit(0 if is_help else 2)
-    _early.check_run(arguments[0])
+    found = _early.find_run(arguments[0])
     _early.check_inputs(arguments[1:])
     import tyro
 
     from longwave.settings import check_numbers
     from longwave.train.folder import RunFolder
 
-    folder = RunFolder.open(arguments[0])
+    folder = RunFolder.open(found)
     kind, actions = folder.config.experiment.task.kind, _actions(command)
     if kind not in actions:
         raise ValueError(f"{folder.path}: a run of the kind {kind} cannot {command}; {_other(kind, folder.path)}")
@@ -61,7 +61,11 @@ def _other(kind: str, path: Path) -> str:
 
 def _usage(command: str, actions: "Registry[Action]") -> str:
     """What the command does for each kind of run."""
-    lines = [f"usage: longwave {command} RUN [options], where RUN is the folder of a trained run", ""]
+    lines = [
+        f"usage: longwave {command} RUN [options], where RUN is the folder of a trained or of a published run, or "
+        "its name USER/NAME on the Hugging Face hub",
+        "",
+    ]
     for options in dict.fromkeys(action.options for action in actions.values()):
         lines += [inspect.getdoc(options) or "", ""]
     lines.append(f"longwave {command} RUN --help shows the options for that run.")

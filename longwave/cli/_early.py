@@ -38,8 +38,29 @@ def check_inputs(arguments: list[str]) -> None:
             raise FileNotFoundError(f"{option}: {value}: there is no such {what}")
 
 
+def find_run(name: str) -> Path:
+    """The folder of a run, also of one that was published: `name` itself, or where the hub's "user/name" was put.
+
+    The hub is not asked for what is more likely a folder with a slip in its name: runs/NAME where there are runs.
+    """
+    from longwave.train import config_file
+
+    folder, parts = Path(name), name.split("/")
+    if len(parts) == 2 and not {"", ".", "..", "~"} & set(parts) and not folder.exists():
+        if folder.parent.exists():
+            raise FileNotFoundError(
+                f"{name}: there is no such folder in {folder.parent}; expected that of a run (if this is a name on the "
+                f"Hugging Face hub, give the folder that hf download {name} prints)"
+            )
+        from longwave.models import hub
+
+        folder = hub.find(name)
+    config_file.read(folder, published=True)
+    return folder
+
+
 def check_run(folder: str | Path) -> None:
-    """Refuse what is not the folder of a run."""
+    """Refuse what is not the folder of a run that was trained here."""
     from longwave.train import config_file
 
     config_file.read(folder)

@@ -15,7 +15,7 @@ def main(arguments: list[str]) -> None:
 
 
 def evaluate(
-    run: tyro.conf.Positional[Path],
+    run: tyro.conf.Positional[str],
     split: Literal["train", "valid", "test"] = "test",
     data_dir: Path | None = None,
     rate: float | None = None,
@@ -39,7 +39,7 @@ def evaluate(
         longwave evaluate runs/audio-clips-seed0 --folder recorded/ --sampling-rate 8000
 
     Args:
-        run: Folder of the run.
+        run: Folder of the run, or of a published one, or its name USER/NAME on the Hugging Face hub.
         split: Which set of the data.
         data_dir: Folder with the data sets, if it is not where it was in training.
         rate: Sampling rate to score at beside that of training: 2 keeps every second step, 0.5 makes steps between,
@@ -55,7 +55,7 @@ def evaluate(
         picture: Draw the scores over the rates into this file.
         device: Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ...
     """
-    _early.check_run(run)
+    found = _early.find_run(run)
     wanted = sorted({*rates, *(() if rate is None else (rate,))})
     if not wanted and (antialias or picture is not None):
         option = "antialias" if antialias else "picture"
@@ -67,19 +67,19 @@ def evaluate(
         option = "carry-state" if carry_state else "restart-state"
         raise ValueError(f"--{option}: expected it without other sampling rates and files")
     if folder is not None or csv is not None:
-        _score_files(run, folder, csv, sampling_rate, device)
+        _score_files(found, folder, csv, sampling_rate, device)
         return
     from longwave import runs
     from longwave.train.folder import RunFolder
 
-    notes = RunFolder.open(run).config.notes
+    notes = RunFolder.open(found).config.notes
     if sampling_rate is not None:
-        wanted, antialias = [_trained_rate(run) / sampling_rate] if sampling_rate > 0 else [0.0], True
+        wanted, antialias = [_trained_rate(found) / sampling_rate] if sampling_rate > 0 else [0.0], True
     if wanted:
-        _print_rates(run, sorted({1.0, *wanted}), split, data_dir, antialias, picture, device)
+        _print_rates(found, sorted({1.0, *wanted}), split, data_dir, antialias, picture, device)
     else:
         scores = runs.evaluate(
-            run, split, data_dir, carry_state=carry_state, restart_state=restart_state, device=device
+            found, split, data_dir, carry_state=carry_state, restart_state=restart_state, device=device
         )
         if runs.is_main_process():
             for score, value in scores.items():

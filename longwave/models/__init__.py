@@ -4,7 +4,7 @@ from longwave.models.base import MODELS, LinearSolution, Model, ModelConfig, Shi
 from longwave.models.classifier import Classifier, ClassifierConfig
 from longwave.models.forecaster import Forecaster, ForecasterConfig
 from longwave.models.pair import PairConfig, PairModel
-from longwave.models.pretrained import load_model
+from longwave.models.pretrained import Pretrained, load_model
 from longwave.models.recurrence import Recurrence
 from longwave.models.resnet import ResNet, ResNetConfig
 from longwave.models.sequence import SequenceConfig, SequenceModel
@@ -22,6 +22,7 @@ __all__ = [
     "ModelConfig",
     "PairConfig",
     "PairModel",
+    "Pretrained",
     "Recurrence",
     "ResNet",
     "ResNetConfig",

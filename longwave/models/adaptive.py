@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 FACTOR = 4  # by which the vectors of a bin are shorter than those of the bin before
 NO_TOKEN = -100  # what a target is where there is none, as for torch's cross-entropy
-LOGITS_AT_ONCE = 2**24  # of bin 0 and the clusters, in training: 64 MB in float32
+LOGITS_AT_ONCE = 2**24  # of any bin, for the loss: 64 MB in float32
 
 
 def check_cutoffs(cutoffs: Sequence[int], vocabulary: int, d_model: int) -> None:
@@ -84,7 +84,7 @@ class AdaptiveSoftmax(nn.Module):
     """A decoder of features to log-probabilities of all words, which shares vectors and projections with `embedding`.
 
     `nll` is for training: it works out the logits of bin 0 and the clusters for every token, those of a tail only for
-    tokens whose target is in it, and both for a part of the tokens at a time.
+    tokens whose target is in it, and no more than LOGITS_AT_ONCE at a time.
     """
 
     def __init__(self, embedding: AdaptiveEmbedding, dropout: float = 0.0) -> None:
@@ -122,26 +122,34 @@ class AdaptiveSoftmax(nn.Module):
         """-log p(y) in nats for features (..., d_model) and words y (...); 0 where y is -100, no word."""
         known = (y.flatten() != NO_TOKEN).nonzero().squeeze(1)
         features, targets = x.flatten(0, -2).index_select(0, known), y.flatten().index_select(0, known)
-        size = max(1, LOGITS_AT_ONCE // (self.embedding.sizes[0] + len(self.embedding.starts) - 1))
-        pieces = list(zip(features.split(size), targets.split(size), strict=True))
-        if len(pieces) > 1 and torch.is_grad_enabled():  # logits are worked out again in the backward pass, not kept
-            losses = [checkpoint(self._nll, *piece, use_reentrant=False) for piece in pieces]
-        else:
-            losses = [self._nll(*piece) for piece in pieces]
-        found = torch.cat(losses)
-        return found.new_zeros(y.numel()).index_copy(0, known, found).view_as(y)
+        starts, sizes = self.embedding.starts, self.embedding.sizes
+        bins = self.embedding.bins(targets)
+        rows = rows_of(bins, len(starts))
+        in_head = torch.where(bins == 0, targets, sizes[0] - 1 + bins)  # the word, or the cluster of its tail
+        logits = len(features) * self._count(0) + sum(len(rows[i]) * self._count(i) for i in range(1, len(starts)))
+        again = logits > LOGITS_AT_ONCE and torch.is_grad_enabled()
+        losses = self._nll(0, features, in_head, again)
+        for i in range(1, len(starts)):
+            within = self._nll(i, features[rows[i]], targets[rows[i]] - starts[i], again)
+            losses = losses.index_add(0, rows[i], within)
+        return losses.new_zeros(y.numel()).index_copy(0, known, losses).view_as(y)
 
-    def _nll(self, x: Tensor, y: Tensor) -> Tensor:
-        """The same for x (n, d_model) and y (n,), all at once."""
-        embedding = self.embedding
-        bins = embedding.bins(y)
-        in_head = torch.where(bins == 0, y, embedding.sizes[0] - 1 + bins)  # the word, or the cluster of its tail
-        losses = F.cross_entropy(self._head(x), in_head, reduction="none")
-        for i, k in enumerate(rows_of(bins, len(embedding.starts))):
-            if i:
-                within = F.cross_entropy(self._tail(i, x[k]), y[k] - embedding.starts[i], reduction="none")
-                losses = losses.index_add(0, k, within)
-        return losses
+    def _nll(self, i: int, x: Tensor, y: Tensor, again: bool) -> Tensor:
+        """-log p(y) among the logits of bin i, for x (n, d_model) and y (n,), some rows at a time.
+
+        With `again`, logits are not kept for the backward pass, and worked out again there.
+        """
+
+        def loss(x: Tensor, y: Tensor) -> Tensor:
+            return F.cross_entropy(self._tail(i, x) if i else self._head(x), y, reduction="none")
+
+        size = max(1, LOGITS_AT_ONCE // self._count(i))
+        pieces = zip(x.split(size), y.split(size), strict=True)
+        return torch.cat([checkpoint(loss, *p, use_reentrant=False) if again else loss(*p) for p in pieces])
+
+    def _count(self, i: int) -> int:
+        """Logits of a token in bin i; bin 0 has those of the clusters, too."""
+        return self.embedding.sizes[i] + (0 if i else len(self.embedding.starts) - 1)
 
     def _head(self, x: Tensor) -> Tensor:
         """Logits of the words of bin 0, then of the clusters, the first tail's first."""

@@ -6,7 +6,6 @@ either. The deep model is trained as if it were alone.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
@@ -14,9 +13,9 @@ from torch import Tensor, nn
 
 from longwave.layers import MixerConfig, S4Config
 from longwave.layers.checks import without_autocast
-from longwave.models import pretrained
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.convolutions import RandomConvolutions, fit_ridge
+from longwave.models.pretrained import Pretrained
 from longwave.models.sequence import SequenceConfig, SequenceModel
 from longwave.settings import check_least, set_by_task
 
@@ -98,7 +97,7 @@ class ClassifierConfig(ModelConfig):
         return f"{self.mixer.label} + random convolutions" if self.convolutions else self.mixer.label
 
 
-class Classifier(nn.Module):
+class Classifier(Pretrained, nn.Module):
     """y, None = model(x), from sequences x (B, L, channels) to y (B, classes).
 
     In training, y are the logits of the deep model, and (B, 2, classes) with those of the judge, if there is one. Else
@@ -207,10 +206,6 @@ class Classifier(nn.Module):
     def parts(self) -> dict[str, Any]:
         """What is scored beside the whole, by the name that tables have for it."""
         return {f"{self.config.mixer.label} alone": self.deep} if self.convolutions is not None else {}
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors into `folder`, each atomically."""
-        pretrained.save_model(self, folder)
 
     weight: Tensor
     offset: Tensor

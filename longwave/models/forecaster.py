@@ -7,7 +7,6 @@ trained model and its start is then safer than either.
 """
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
@@ -15,8 +14,8 @@ from torch import Tensor, nn
 
 from longwave.layers import MixerConfig, S4Config
 from longwave.layers.checks import without_autocast
-from longwave.models import pretrained
 from longwave.models.base import MODELS, ModelConfig, Spec, StartShift
+from longwave.models.pretrained import Pretrained
 from longwave.models.sequence import SequenceConfig, SequenceModel
 
 
@@ -85,7 +84,7 @@ class ForecasterConfig(ModelConfig):
         return f"linear + {self.mixer.label}" if self.n_layers else "linear"
 
 
-class Forecaster(nn.Module):
+class Forecaster(Pretrained, nn.Module):
     """y, None = model(x), from windows x (B, context + horizon, columns) to forecasts y (B, horizon, columns).
 
     Of x the context alone is read.
@@ -130,10 +129,6 @@ class Forecaster(nn.Module):
             seen = torch.cat((known, (start + learnt).to(known.dtype)), dim=1) - shift
             learnt = learnt + self.correction(seen, time=time)[0]
         return start + (learnt if self.training else config.trust * learnt), None
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors into `folder`, each atomically."""
-        pretrained.save_model(self, folder)
 
 
 class LinearMap(nn.Module):

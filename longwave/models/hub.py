@@ -1,7 +1,10 @@
 """Models on the Hugging Face hub: files are downloaded once and kept, checked as any others, and none is ever run."""
 
+import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 FILES = (
     "*.json",
@@ -10,7 +13,13 @@ FILES = (
     "*.txt",
     "README.md",
 )  # of a model and what it needs; nothing else is fetched
+RUN = "run.json"  # the settings of the run that a model is from
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+USE = """```python
+import longwave
+
+model = longwave.load_model("{name}").eval()
+```"""
 
 
 def find(
@@ -45,3 +54,63 @@ def find(
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"{name}: there is no such folder, nor such a model {where} ({reason})") from error
     return Path(str(found))
+
+
+def check(name: str, licence: str | None) -> None:
+    """Refuse a name or a licence that the hub does not know, before anything is written or sent."""
+    if not NAME.fullmatch(name):
+        raise ValueError(f"name: expected USER/NAME, of letters, digits, '-', '_' and '.', got {name!r}")
+    if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", licence):
+        raise ValueError(
+            f"licence: expected an identifier of the hub, such as apache-2.0 or cc-by-4.0, got {licence!r}"
+        )
+
+
+def upload(
+    folder: Path, name: str, *, private: bool, token: str | None = None, revision: str | None = None, client: Any = None
+) -> str:
+    """Upload the files of a folder as the hub's "user/name", which is made if it does not exist; their address."""
+    from huggingface_hub import HfApi
+
+    client = client or HfApi(token=token, library_name="longwave")
+    try:
+        client.create_repo(name, private=private, exist_ok=True)
+        done = client.upload_folder(
+            repo_id=name,
+            folder_path=folder,
+            revision=revision,
+            commit_message="Upload with longwave",
+            delete_patterns=[RUN],  # that of an earlier upload, unless this one brings its own
+        )
+    except OSError as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"{name}: the hub did not take the upload ({reason}); log in with hf auth login, or give another token "
+            "or name"
+        ) from error
+    return str(getattr(done, "commit_url", done))
+
+
+def card(
+    title: str,
+    sections: Mapping[str, str],
+    name: str,
+    licence: str | None,
+    facts: Mapping[str, Any] | None = None,
+    commands: Sequence[str] = (),
+) -> str:
+    """README.md as the hub shows it: facts that it reads, sections, how to use the model, and its licence.
+
+    `commands` of longwave are those that take the name of the model.
+    """
+    head: dict[str, Any] = {"library_name": "longwave", "tags": ["state-space-model", "s4", "long-sequences"]}
+    if licence is not None:
+        head["license"] = licence
+    # JSON is YAML, too, and quotes what has to be quoted.
+    lines = "".join(
+        f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in {**head, **(facts or {})}.items()
+    )
+    use = [USE.format(name=name), *(f"`longwave {command} {name} --help`" for command in commands)]
+    ends = {"Use": "\n\n".join(use), "Licence": licence or "None was stated."}
+    body = "\n\n".join(f"## {section}\n\n{text}" for section, text in {**sections, **ends}.items())
+    return f"---\n{lines}---\n\n# {title}\n\n{body}\n"

@@ -1,8 +1,9 @@
 """Models on disk: config.json, which says what they are, and model.safetensors. Nothing is unpickled."""
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor
 
@@ -12,6 +13,53 @@ from longwave.models.base import ModelConfig
 
 BEST = "best"  # the folder of a run's best weights
 FORMAT = 2  # of config.json and model.safetensors; 1 had the settings of all mixers beside those of the model
+
+
+class Pretrained:
+    """What a model of any kind can do with a folder and with the hub: a mixin for modules with a `config`."""
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors into `folder`, each atomically."""
+        save_model(self, folder)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, **where: Any) -> Self:
+        """The model that `save_pretrained` wrote, or one of the hub, as `load_model` finds it; nothing is unpickled."""
+        model = load_model(folder, **where)
+        if not isinstance(model, cls):
+            raise ValueError(f"{folder}: expected a {cls.__name__}, got a {type(model).__name__}")
+        return model
+
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        private: bool = True,
+        licence: str | None = None,
+        token: str | None = None,
+        revision: str | None = None,
+        client: Any = None,
+    ) -> str:
+        """Upload the model alone as the hub's "user/name"; the address that the hub gives it.
+
+        `longwave.push_to_hub` uploads a run, with its scores and what its data needs. `client` is a
+        huggingface_hub.HfApi, by default one that logs in with `token`, or as `hf auth login` has stored it.
+        """
+        hub.check(name, licence)
+        with tempfile.TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
+            self.save_pretrained(folder)
+            (Path(folder) / "README.md").write_text(_card(self, name, licence), encoding="utf-8")
+            return hub.upload(Path(folder), name, private=private, token=token, revision=revision, client=client)
+
+
+def _card(model: Any, name: str, licence: str | None) -> str:
+    """The model card of a model without its run."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    sections = {
+        "Model": f"{type(model).__name__}, {parameters:,} parameters. All settings are in config.json.",
+        "Training": "Not stated: this is the model alone, without the run that it was trained in.",
+    }
+    return hub.card(model.config.label, sections, name, licence)
 
 
 def save_model(model: Any, folder: str | Path) -> None:

@@ -8,14 +8,13 @@ the features.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from torch import Tensor, nn
 
 from longwave.layers.checks import check_count
-from longwave.models import pretrained
 from longwave.models.base import MODELS, ModelConfig, Spec
+from longwave.models.pretrained import Pretrained
 from longwave.settings import set_by_task
 
 STAGES = 4
@@ -56,7 +55,7 @@ class ResNetConfig(ModelConfig):
         return "ResNet-18"
 
 
-class ResNet(nn.Module):
+class ResNet(Pretrained, nn.Module):
     """y, None = model(x), where x (B, height * width, input_size) is an image row by row. It cannot stream."""
 
     def __init__(self, config: ResNetConfig | None = None, **settings: Any) -> None:
@@ -91,10 +90,6 @@ class ResNet(nn.Module):
         image = x.transpose(1, 2).unflatten(2, (height, width)).contiguous()
         features = self.blocks(self.stem(image))
         return self.linear(features.mean((2, 3))), None
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors into `folder`, each atomically."""
-        pretrained.save_model(self, folder)
 
 
 class ResidualBlock(nn.Module):

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
@@ -11,10 +10,10 @@ from torch import Tensor, nn
 from longwave.layers import MIXERS, NORMS, Block, MixerConfig, S4Config
 from longwave.layers.block import DropoutPlace, valid_steps
 from longwave.layers.checks import advice, check_count, check_device, check_known, describe
-from longwave.models import pretrained
 from longwave.models.adaptive import AdaptiveSoftmax
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
+from longwave.models.pretrained import Pretrained
 from longwave.settings import set_by_task
 
 # A damaged config.json would else build for minutes.
@@ -136,7 +135,7 @@ MIXER_SETTINGS_OF_FORMAT_1 = frozenset(
 )
 
 
-class SequenceModel(nn.Module):
+class SequenceModel(Pretrained, nn.Module):
     """y, state = model(x); y_t, state = model.step(x_t, state); model.save_pretrained(folder).
 
     It is built from settings, SequenceModel(config), from keywords, SequenceModel(d_model=64, input_size=3), or from
@@ -295,18 +294,6 @@ class SequenceModel(nn.Module):
             y, state = self.step(x[:, k], state, time=time_k, unknown=None if unknown is None else unknown[k])
             outputs.append(y)
         return self.window.restore(torch.stack(outputs[-self.config.horizon :], dim=1), measured)
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors into `folder`, each atomically."""
-        pretrained.save_model(self, folder)
-
-    @classmethod
-    def from_pretrained(cls, folder: str | Path, **where: Any) -> Self:
-        """The model that `save_pretrained` wrote, or one of the hub, as `load_model` finds it; nothing is unpickled."""
-        model = pretrained.load_model(folder, **where)
-        if not isinstance(model, cls):
-            raise ValueError(f"{folder}: expected a {cls.__name__}, got a {type(model).__name__}")
-        return model
 
 
 def _adaptive(config: SequenceConfig, encoder: Encoder) -> AdaptiveSoftmax:

@@ -13,7 +13,6 @@ skip around each stage on the way up.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import torch
@@ -23,9 +22,9 @@ from longwave.layers import Block, MixerConfig, S4Config
 from longwave.layers.block import LayerNorm, valid_steps
 from longwave.layers.checks import check_count, check_known, check_rate_is_one
 from longwave.layers.compiled import compiled_steps, is_untouched
-from longwave.models import pretrained
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder
+from longwave.models.pretrained import Pretrained
 from longwave.models.sequence import SequenceConfig
 from longwave.models.unet_levels import Centre, Level, Run
 from longwave.settings import set_by_task
@@ -120,7 +119,7 @@ class LevelConfig(NamedTuple):
     mixer: MixerConfig
 
 
-class UNet(nn.Module):
+class UNet(Pretrained, nn.Module):
     """y, state = model(x); y_t, state = model.step(x_t, state); model.save_pretrained(folder).
 
     It is built from settings, UNet(config), from keywords, UNet(d_model=64, vocabulary=256, output_size=256), or from
@@ -257,10 +256,6 @@ class UNet(nn.Module):
             return layer(z, state, need_state=True, **constants[layer])
 
         return self._features(x, states, run)
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors into `folder`, each atomically."""
-        pretrained.save_model(self, folder)
 
 
 def _constants(layers: Iterable[Any], longest: int) -> dict[nn.Module, dict[str, Any]]:

@@ -9,7 +9,6 @@ instead of being flattened, so that clips may have any length.
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -18,8 +17,8 @@ from torch import Tensor, nn
 from longwave.layers import NORMS
 from longwave.layers.block import valid_steps
 from longwave.layers.checks import check_count
-from longwave.models import pretrained
 from longwave.models.base import MODELS, ModelConfig, Spec
+from longwave.models.pretrained import Pretrained
 from longwave.settings import set_by_task
 
 KERNEL, STRIDE = 25, 4
@@ -56,7 +55,7 @@ class WaveformCNNConfig(ModelConfig):
         return "CNN (WaveGAN-D)"
 
 
-class WaveformCNN(nn.Module):
+class WaveformCNN(Pretrained, nn.Module):
     """y, None = model(x) for x (B, L, input_size); padding behind `lengths` has no effect. It cannot stream."""
 
     def __init__(self, config: WaveformCNNConfig | None = None, **settings: Any) -> None:
@@ -89,10 +88,6 @@ class WaveformCNN(nn.Module):
         if left is None or valid is None:
             return self.linear(x.mean(1)), None
         return self.linear(torch.where(valid, x, 0).sum(1) / left.unsqueeze(1)), None
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors into `folder`, each atomically."""
-        pretrained.save_model(self, folder)
 
 
 def _conv(before: int, width: int) -> nn.Conv1d:

@@ -1,8 +1,9 @@
 """The model card of a run: README.md as the Hugging Face hub shows it, with data, scores, seed and command."""
 
-import json
 from typing import Any
 
+from longwave.infer.base import GENERATORS, PREDICTORS
+from longwave.models import hub
 from longwave.report.base import score_text
 from longwave.train.folder import RunFolder
 
@@ -18,28 +19,21 @@ PIPELINES = {
     "text": "text-generation",
     "density": "unconditional-image-generation",
 }
-USE = """```python
-import longwave
-
-model = longwave.load_model("{name}").eval()
-```"""
 
 
 def model_card(run: RunFolder, result: dict[str, Any], name: str, licence: str | None) -> str:
     """The text of the card; `name` is what the hub calls the model."""
     experiment, task = run.config.experiment, run.config.task
     scores = {score: value for score, value in result["test"].items() if isinstance(value, int | float)}
-    head: dict[str, Any] = {"library_name": "longwave", "tags": ["state-space-model", "s4", "long-sequences"]}
-    if licence is not None:
-        head["license"] = licence
+    facts: dict[str, Any] = {}
     if experiment.task.kind in PIPELINES:
-        head["pipeline_tag"] = PIPELINES[experiment.task.kind]
-    head["model-index"] = [
+        facts["pipeline_tag"] = PIPELINES[experiment.task.kind]
+    facts["model-index"] = [
         {
             "name": name.rpartition("/")[2],
             "results": [
                 {
-                    "task": {"type": head.get("pipeline_tag", "other")},
+                    "task": {"type": facts.get("pipeline_tag", "other")},
                     "dataset": {"name": task["name"], "type": task["name"]},
                     "metrics": [{"type": score, "value": value} for score, value in scores.items()],
                 }
@@ -55,14 +49,11 @@ def model_card(run: RunFolder, result: dict[str, Any], name: str, licence: str |
         f"{result['seconds'] / 60:.1f} minutes, {result['parameters']:,} parameters; "
         + ", ".join(f"{package} {version}" for package, version in run.config.versions.items())
         + ". All settings are in run.json.",
-        "Use": USE.format(name=name),
-        "Licence": licence or "None was stated.",
     }
-    # JSON is YAML, too, and quotes what has to be quoted.
-    lines = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in head.items())
-    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
     title = f"{experiment.name}: {result.get('model', experiment.model.label)}"
-    return f"---\n{lines}---\n\n# {title}\n\n{body}\n"
+    actions = {"generate": GENERATORS, "predict": PREDICTORS}
+    commands = [command for command, kinds in actions.items() if experiment.task.kind in kinds]
+    return hub.card(title, sections, name, licence, facts, commands)
 
 
 def _scores(result: dict[str, Any], names: list[str]) -> str:

@@ -251,7 +251,7 @@ def trained_parameters(sweep: SweepFolder, member: Member) -> int | None:
     place = sweep.place(member)
     if not (place / "config.json").exists():
         return None
-    return _count_trained(RunFolder.open(place).config.experiment.model)
+    return _count_trained(RunFolder.open(place, published=False).config.experiment.model)
 
 
 @functools.cache

@@ -26,7 +26,7 @@ def compare(folders: Sequence[str | Path]) -> list[Compared]:
     """Read runs, finished or not."""
     if len({Path(folder).resolve() for folder in folders}) < len(folders):
         raise ValueError(f"runs: expected each once, got {', '.join(map(str, folders))}")
-    opened = [RunFolder.open(folder) for folder in folders]
+    opened = [RunFolder.open(folder, published=False) for folder in folders]
     settings = [flat(one.config.experiment.to_dict()) for one in opened]
     names = dict.fromkeys(name for one in settings for name in one)
     missing = object()

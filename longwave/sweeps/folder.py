@@ -129,7 +129,7 @@ class SweepFolder:
         return {name: value for name, value in content.items() if name not in ("test", "baselines", "parts", "notes")}
 
     def _result(self, member: Member) -> dict[str, Any]:
-        found = RunFolder.open(self.place(member)).result()
+        found = RunFolder.open(self.place(member), published=False).result()
         assert found is not None, f"{member.name} is not finished"
         if self.goal not in found["valid"]:
             raise ValueError(
@@ -180,7 +180,7 @@ class SweepFolder:
     def curves(self, member: Member) -> list[dict[str, Any]]:
         """What a run logged at each validation."""
         path = self.place(member)
-        return RunFolder.open(path).metrics() if (path / "config.json").exists() else []
+        return RunFolder.open(path, published=False).metrics() if (path / "config.json").exists() else []
 
     def write_table(self, more: Mapping[str, Callable[[Member], object]] | None = None) -> Path:
         """Write table.csv, a line for each run, the best rows first; `more` gives further columns of finished runs."""

@@ -1,4 +1,7 @@
-"""The config.json of a run, read without torch, so that a wrong folder is refused at once."""
+"""The config.json of a run, read without torch, so that a wrong folder is refused at once.
+
+A published run has its settings in run.json: config.json, beside it, is that of the model.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -6,15 +9,39 @@ from typing import Any
 from longwave.data import files
 
 FORMAT = 2  # 1 had the settings of all mixers beside those of the model
+PUBLISHED = "run.json"
 
 
-def read(folder: str | Path) -> dict[str, Any]:
-    """The content of a run's config.json; a folder that has none, or one of something else, is refused."""
-    path = Path(folder) / "config.json"
+def is_published(folder: str | Path) -> bool:
+    """Whether a folder is what `longwave publish` makes of a run: a model, and the settings of the run beside it."""
+    return all((Path(folder) / name).exists() for name in (PUBLISHED, "model.safetensors"))
+
+
+def place(folder: str | Path) -> Path:
+    """The file with the settings of a run."""
+    return Path(folder) / (PUBLISHED if is_published(folder) else "config.json")
+
+
+def read(folder: str | Path, *, published: bool = False) -> dict[str, Any]:
+    """The settings of a run; a folder that has none, or those of something else, is refused.
+
+    So is a published run, unless `published` allows it.
+    """
+    path = place(folder)
+    if path.name == PUBLISHED and not published:
+        raise ValueError(
+            f"{folder}: expected the folder of a run that was trained here, got a published one, without its training; "
+            "it is for longwave generate, predict, stream and evaluate"
+        )
     try:
         content = files.read_json(path)
     except ValueError as error:
-        raise ValueError(f"{folder}: expected the folder of a run, with a config.json ({error})") from error
+        raise ValueError(f"{folder}: expected the folder of a run, with a {path.name} ({error})") from error
+    if isinstance(content, dict) and "model" in content and "experiment" not in content:
+        raise ValueError(
+            f"{folder}: expected the folder of a run, got a model alone, without what a run knows of its data; load it "
+            "in Python with longwave.load_model, or publish the run with longwave publish"
+        )
     check(content, path)
     found: dict[str, Any] = content
     return found
@@ -24,5 +51,5 @@ def check(content: Any, path: Path) -> None:
     """Refuse what is not the config.json of a run; `path` is what the message calls it."""
     if not isinstance(content, dict) or content.get("format") not in (1, FORMAT) or "experiment" not in content:
         raise ValueError(
-            f"{path}: expected the config.json of a run in format {FORMAT} or older; written by another longwave?"
+            f"{path}: expected the {path.name} of a run in format {FORMAT} or older; written by another longwave?"
         )

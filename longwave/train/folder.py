@@ -1,4 +1,7 @@
-"""The folder of a run: config.json, metrics.jsonl, result.json, best/ (the best weights), checkpoints/, artifacts."""
+"""The folder of a run: config.json, metrics.jsonl, result.json, best/ (the best weights), checkpoints/, artifacts.
+
+That of a published one has run.json in place of config.json, the best weights as a model beside it, and artifacts.
+"""
 
 import contextlib
 import json
@@ -17,7 +20,8 @@ import torch
 import longwave
 from longwave.data import files, lock
 from longwave.experiments import Experiment
-from longwave.models import load_model
+from longwave.models import hub, load_model
+from longwave.models.pretrained import BEST
 from longwave.settings import typed
 from longwave.tasks.base import Task
 from longwave.train import config_file
@@ -92,10 +96,25 @@ class RunConfig:
 
 
 class RunFolder:
-    """One run on disk. Its config.json is read once, when it is opened."""
+    """One run on disk. Its settings are read once, when it is opened."""
 
     def __init__(self, path: str | Path, config: RunConfig) -> None:
         self.path, self.config = Path(path), config
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it is what `longwave publish` has made of a run: weights, settings and artifacts alone."""
+        return config_file.is_published(self.path)
+
+    @property
+    def config_path(self) -> Path:
+        """The file with the settings."""
+        return config_file.place(self.path)
+
+    @property
+    def best_path(self) -> Path:
+        """The folder with the best weights."""
+        return self.path if self.is_published else self.path / BEST
 
     @classmethod
     def create(
@@ -113,9 +132,13 @@ class RunFolder:
         return cls(path, RunConfig(experiment, data_dir, task.describe(), command, versions, artifacts))
 
     @classmethod
-    def open(cls, path: str | Path) -> "RunFolder":
-        """The folder of a run that was started earlier."""
-        return cls(path, RunConfig.from_dict(config_file.read(path), Path(path) / "config.json"))
+    def open(cls, path: str | Path, *, published: bool = True) -> "RunFolder":
+        """The folder of a run that was started earlier, or, if `published` allows it, of one that was published.
+
+        The latter may be the hub's "user/name" (see `hub.find`).
+        """
+        path = hub.find(path) if published else Path(path)
+        return cls(path, RunConfig.from_dict(config_file.read(path, published=published), config_file.place(path)))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[str | None]:
@@ -148,7 +171,15 @@ class RunFolder:
     def build_task(self, data_dir: str | Path | None = None) -> Task:
         """The task of the run, made sure to be that of its training."""
         settings = self.config.experiment.task.in_folder(self.path)
-        task = settings.build(self.config.data_dir if data_dir is None else Path(data_dir))
+        try:
+            task = settings.build(self.config.data_dir if data_dir is None else Path(data_dir))
+        except (OSError, ValueError) as error:
+            if not self.is_published:
+                raise
+            raise ValueError(
+                f"{self.path}: expected the data that the run was trained on, which is not published with it, and got: "
+                f"{error}"
+            ) from error
         task = task.judged() if self.config.experiment.model.has_judge else task
         before, now = (json.loads(json.dumps(facts)) for facts in (self.config.task, task.describe()))
         for name in ("examples", *task.fingerprint):
@@ -166,18 +197,18 @@ class RunFolder:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             got = f"no {name}" if isinstance(error, KeyError) and name not in self.config.task else str(error)
             raise ValueError(
-                f"{self.path / 'config.json'}: task: {name}: expected what training wrote there, got {got}"
+                f"{self.config_path}: task: {name}: expected what training wrote there, got {got}"
             ) from error
 
     def load_best(self, device: str = "cpu") -> Any:
         """The model with the best weights, ready to use on a device, in the dtype that its settings build."""
         where = find_device(device)
-        if not (self.path / "best").exists():
+        if not self.best_path.exists():
             raise ValueError(
                 f"{self.path}: there are no weights yet, as the run was stopped before its first validation; go on "
                 f"with longwave train --resume {shlex.quote(str(self.path))}"
             )
-        return load_model(self.path / "best", as_built=True).to(where).eval()
+        return load_model(self.best_path, as_built=True).to(where).eval()
 
     def load_best_into(self, model: Any) -> None:
         """Give the model of the run its best weights."""
@@ -185,10 +216,8 @@ class RunFolder:
         try:
             model.load_state_dict(best.state_dict())
         except RuntimeError as error:
-            path = self.path / "best" / "config.json"
-            raise ValueError(
-                f"{path}: expected the model of {self.path / 'config.json'}, got another: {error}"
-            ) from error
+            path = self.best_path / "config.json"
+            raise ValueError(f"{path}: expected the model of {self.config_path}, got another: {error}") from error
 
     def artifact(self, name: str) -> bytes:
         """A file that the task left beside the run."""

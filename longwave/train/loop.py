@@ -95,7 +95,7 @@ class Run:
             )
         ops.keep_memory()
         torch.manual_seed(self.config.seed)  # the same weights in every process
-        self.model: Any = build(experiment.model, f"{folder.path / 'config.json'}: model")
+        self.model: Any = build(experiment.model, f"{folder.config_path}: model")
         optim = experiment.optim
         groups = param_groups(
             self.model,

@@ -7,6 +7,7 @@ import pytest
 import torch
 from mixer_settings import sequence_config
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from longwave.models import SequenceModel, adaptive
 from longwave.models.adaptive import NO_TOKEN, AdaptiveEmbedding, AdaptiveSoftmax
@@ -117,21 +118,60 @@ def test_the_loss_is_that_of_the_log_probabilities():
     )
 
 
-@pytest.mark.parametrize("size", [1, 7, 16])
-def test_in_parts_the_loss_and_its_gradients_are_the_same(size, monkeypatch):
+@pytest.mark.parametrize("bound", [1, 7 * 13, 10_000])  # bin 0 has ten words and three clusters, a tail at most 20
+def test_in_parts_the_loss_and_its_gradients_are_the_same(bound, monkeypatch):
     embedding, softmax = make()
     x, y = torch.randn(16, D, requires_grad=True), torch.randint(VOCABULARY, (16,))
     whole = softmax.nll(x, y)
     truth = gradients(whole.sum(), x, embedding, softmax)
-    monkeypatch.setattr(adaptive, "LOGITS_AT_ONCE", size * 13)  # ten words and three clusters
-    rows, one = [], AdaptiveSoftmax._nll
-    monkeypatch.setattr(AdaptiveSoftmax, "_nll", lambda self, x, y: rows.append(len(x)) or one(self, x, y))
+    monkeypatch.setattr(adaptive, "LOGITS_AT_ONCE", bound)
+    sizes = spied(monkeypatch)
     parts = softmax.nll(x, y)
-    assert max(rows) == size
-    assert sum(rows) == 16
+    forward = len(sizes)
+    assert max(sizes) <= max(bound, 20)  # a row of a tail at the least
     close(parts, whole)
     close(gradients(parts.sum(), x, embedding, softmax), truth)
-    assert sum(rows) == (16 if size == 16 else 32)  # worked out again, unless there is one part
+    assert len(sizes) == forward * (1 if bound == 10_000 else 2)  # worked out again, unless all fit at once
+
+
+def spied(monkeypatch):
+    """The number of logits of each matrix of them, as they are worked out."""
+    sizes, wide = [], adaptive._wide
+    monkeypatch.setattr(adaptive, "_wide", lambda logits: sizes.append(logits.numel()) or wide(logits))
+    return sizes
+
+
+class Largest(TorchDispatchMode):
+    """Numbers of the largest tensor that was made, in the forward and in the backward pass."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        made = function(*arguments, **(options or {}))
+        tensors = [t for t in torch.utils._pytree.tree_leaves(made) if isinstance(t, torch.Tensor)]
+        self.numbers = max([self.numbers, *(t.numel() for t in tensors)])
+        return made
+
+
+@pytest.mark.parametrize("words", [(20, 1000), (0, 1000)], ids=["of the last tail", "of all bins"])
+def test_no_matrix_of_the_loss_is_larger_than_the_bound_whichever_bins_the_targets_are_in(words, monkeypatch):
+    """The last tail has 80 times as many words as bin 0 with its clusters has logits."""
+    bound, tokens = 4000, 60  # more numbers than the input has, and each parameter
+    embedding = AdaptiveEmbedding(1000, 16, (10, 20))
+    softmax = AdaptiveSoftmax(embedding)
+    x, y = torch.randn(tokens, 16, requires_grad=True), torch.randint(*words, (tokens,))
+    truth = softmax.nll(x, y)
+    slopes = gradients(truth.sum(), x, embedding, softmax)
+    monkeypatch.setattr(adaptive, "LOGITS_AT_ONCE", bound)
+    with Largest() as largest:
+        found = softmax.nll(x, y)
+        again = gradients(found.sum(), x, embedding, softmax)
+    assert 0.5 * bound < largest.numbers <= bound
+    close(found, truth)
+    close(again, slopes)
+    with Largest() as largest, torch.no_grad():
+        close(softmax.nll(x, y), truth)
+    assert largest.numbers <= bound
 
 
 def test_in_parts_the_backward_pass_drops_what_the_forward_pass_dropped(monkeypatch):
