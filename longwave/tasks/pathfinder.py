@@ -79,7 +79,7 @@ class EasierImages:
         bits = mixed(random_bits(self.seed, self.epoch, index) + OWN)
         below = SPREAD * (bits >> np.uint64(40)) / 2**24
         levels = np.rint(np.maximum(0, (LEVELS - 1) * progress - below)).astype(np.int64)
-        pixels, labels = self.images.pixels[self.images.rows[index]], self.images.labels[index]
+        pixels, labels = np.empty((len(index), *self.images.pixels.shape[1:]), np.uint8), np.empty(len(index), np.int64)
         for level in np.unique(levels).tolist():
             own = np.flatnonzero(levels == level)
             for k, drawn_image in zip(own, draw(self.setting.at_level(level), mixed(bits[own])), strict=True):
