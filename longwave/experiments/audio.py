@@ -88,15 +88,16 @@ register(
 )
 
 # Digits and custom clips: causal, and scaled by one number, so that the model can stream. The modes of that of digits
-# begin below half of the sampling frequency, so that it keeps its pitches at other rates (docs/sampling-rate.md).
+# begin below half of the sampling frequency, so that it keeps its pitches at other rates, and noise in some of its clips
+# keeps it from relying on what dropped samples would fold (docs/sampling-rate.md).
 
 register(
     Experiment(
         "fsdd",
-        SpokenDigitsConfig(),
+        SpokenDigitsConfig(noise=0.25),
         replace(STREAMING, mixer=S4DConfig(init="s4d-lin", dt_max=0.03)),
         SMALL,
-        LoopConfig(epochs=24, batch_size=10, eval_batch_size=50, bucket=30),
+        LoopConfig(epochs=32, batch_size=10, eval_batch_size=50, bucket=30),
     ),
     Experiment(
         "audio",
