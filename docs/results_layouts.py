@@ -107,6 +107,9 @@ LAYOUTS = {
     "speed-states": Layout({"row": "batch x length"}, _STATES),
     "speed-nodes": Layout({"row": "system, length, N"}, _NODES),
     "speed-before-after": Layout({"row": ""}, _BEFORE_AFTER),
+    "speed-s4d": Layout(
+        {"row": ""}, [Column("S4", metric="S4"), Column("S4D", metric="S4D"), Column("S4D / S4", metric="ratio")]
+    ),
     "lra-steps": Layout(
         {"row": ""},
         [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows a second")],
