@@ -88,8 +88,8 @@ register(
 )
 
 # Digits and custom clips: causal, and scaled by one number, so that the model can stream. The modes of that of digits
-# begin below half of the sampling frequency, so that it keeps its pitches at other rates, and noise in some of its clips
-# keeps it from relying on what dropped samples would fold (docs/sampling-rate.md).
+# begin below half of the sampling frequency, so that it keeps its pitches at other rates, and noise in some clips keeps
+# it from relying on what dropped samples would fold (docs/sampling-rate.md).
 
 register(
     Experiment(
