@@ -146,10 +146,10 @@ class PathfinderConfig(TaskConfig):
         }
         counts = {name: np.bincount(split.labels, minlength=len(CLASSES)) for name, split in splits.items()}
         check_classes(counts, CLASSES, str(folder), ", or take more images", notes)
-        options = {} if made is None else dict.fromkeys(made.options, True)
+        options = set() if made is None else set(made.options) & set(making.MAKERS[self.data].options)
         return replace(
             self._task(splits),
-            setting=SETTINGS[self.data].with_options(**options),
+            setting=SETTINGS[self.data].with_options(**dict.fromkeys(options, True)),
             origin=str(folder),
             notes=tuple(notes),
             # Pixels of a few, too: a set with other options has the same metadata.

@@ -191,6 +191,10 @@ def test_the_curriculum_of_a_set_with_options_has_them_too(tmp_path):
     setting = PathfinderConfig(curriculum=1.0).build(tmp_path).setting
     assert setting.all_orientations
     assert setting.contrasts == (1.0, 1.0)
+    (folder / "made.json").write_text(made.replace("all_orientations", "of_another_version"))
+    setting = PathfinderConfig(curriculum=1.0).build(tmp_path).setting
+    assert not setting.all_orientations
+    assert setting.contrasts == (1.0, 1.0)
 
 
 def test_coarser_images_are_filtered_and_have_their_rate(tmp_path):
