@@ -24,9 +24,9 @@ class FolderHub:
         return f"hub/{repo_id}/commit"
 
 
-def cached(source, cache, name, commit="0" * 40):
+def cached(source, cache, name, commit="0" * 40, revision="main"):
     """The files of a model where huggingface_hub keeps those that it has downloaded."""
     home = cache / f"models--{name.replace('/', '--')}"
     shutil.copytree(source, home / "snapshots" / commit)
-    (home / "refs").mkdir()
-    (home / "refs" / "main").write_text(commit)
+    (home / "refs").mkdir(exist_ok=True)
+    (home / "refs" / revision).write_text(commit)

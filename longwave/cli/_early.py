@@ -41,20 +41,24 @@ def check_inputs(arguments: list[str]) -> None:
 def find_run(name: str) -> Path:
     """The folder of a run, also of one that was published: `name` itself, or where the hub's "user/name" was put.
 
-    The hub is not asked for what is more likely a folder with a slip in its name: runs/NAME where there are runs.
+    "user/name@revision" is a branch, tag or commit of it. The hub is not asked for what is more likely a folder with a
+    slip in its name: runs/NAME where there are runs.
     """
     from longwave.train import config_file
 
     folder, parts = Path(name), name.split("/")
     if len(parts) == 2 and not {"", ".", "..", "~"} & set(parts) and not folder.exists():
+        model, is_revised, revision = name.partition("@")
         if folder.parent.exists():
             raise FileNotFoundError(
                 f"{name}: there is no such folder in {folder.parent}; expected that of a run (if this is a name on the "
-                f"Hugging Face hub, give the folder that hf download {name} prints)"
+                f"Hugging Face hub, give the folder that hf download {model} prints)"
             )
+        if is_revised and not revision:
+            raise ValueError(f"{name}: expected a branch, tag or commit behind the @, got none")
         from longwave.models import hub
 
-        folder = hub.find(name)
+        folder = hub.find(model, revision=revision or None)
     config_file.read(folder, published=True)
     return folder
 

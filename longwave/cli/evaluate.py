@@ -39,7 +39,8 @@ def evaluate(
         longwave evaluate runs/audio-clips-seed0 --folder recorded/ --sampling-rate 8000
 
     Args:
-        run: Folder of the run, or of a published one, or its name USER/NAME on the Hugging Face hub.
+        run: Folder of the run, or of a published one, or its name USER/NAME or USER/NAME@REVISION on the Hugging Face
+            hub.
         split: Which set of the data.
         data_dir: Folder with the data sets, if it is not where it was in training.
         rate: Sampling rate to score at beside that of training: 2 keeps every second step, 0.5 makes steps between,

@@ -121,6 +121,24 @@ def test_a_slip_in_the_name_of_a_run_does_not_go_to_the_hub(hub, capsys, monkeyp
     assert not asked
 
 
+def test_a_revision_of_a_published_run_stands_behind_its_name(trained_runs, hub, capsys):
+    trained_runs.fetch("causal")
+    publish(hub)
+    Path("files/run.json").write_text("{}")
+    cached(Path("files"), hub, "me/model", commit="1" * 40, revision="broken")
+    capsys.readouterr()
+    assert call("evaluate", "me/model") == call("evaluate", "me/model@main") == 0
+    score, same = capsys.readouterr().out.splitlines()[::2]
+    assert score == same
+    for name in ("me/model@broken", "me/model@" + "1" * 40):
+        assert call("evaluate", name) == 2
+        assert f"snapshots/{'1' * 40}/run.json" in capsys.readouterr().err
+    assert call("evaluate", "me/model@v2") == 2
+    assert "me/model: there is no such folder, nor such a model on the Hugging Face hub" in capsys.readouterr().err
+    assert call("generate", "me/model@") == 2
+    assert "me/model@: expected a branch, tag or commit behind the @, got none" in capsys.readouterr().err
+
+
 def test_a_name_that_the_hub_does_not_have_is_refused(hub, capsys):
     for command in ("generate", "predict", "stream", "evaluate"):
         assert call(command, "me/nothing") == 2
