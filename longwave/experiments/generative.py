@@ -91,7 +91,9 @@ def _small(
 
 
 def _images() -> list[Experiment]:
-    """The paper's U-Nets of CIFAR-10, base and large, one that two cores can train, and a small one of digits.
+    """The paper's U-Nets of CIFAR-10, base and large, one that a core trains in about an hour, and one of digits.
+
+    Beside the small one stands a flat model whose step costs about as much, to compare with.
 
     Levels, widths, dropout and LAMB at 0.005 are the paper's, the average of weights is of its authors' code; batch
     size, epochs and schedule were not published, and are ours.
@@ -99,7 +101,8 @@ def _images() -> list[Experiment]:
     base = UNetConfig(d_model=128, n_layers=8)
     lamb = OptimConfig(method="lamb", lr=0.005, ssm_lr=0.005, schedule="plateau", ema=0.9995, clip=1.0)
     loop = LoopConfig(epochs=100, batch_size=32, eval_batch_size=32)
-    small = UNetConfig(d_model=48, n_layers=2)
+    small = UNetConfig(d_model=64, n_layers=1)
+    short = LoopConfig(epochs=1, batch_size=8, eval_batch_size=16, validations=6)
     brisk = OptimConfig(lr=0.004, weight_decay=0.05, warmup=200, clip=1.0, ema=0.995)
     return [
         Experiment("cifar-density", DensityConfig("cifar"), base, lamb, loop),
@@ -115,12 +118,19 @@ def _images() -> list[Experiment]:
             DensityConfig("cifar"),
             small,
             brisk,
-            LoopConfig(epochs=1, batch_size=16, eval_batch_size=16, validations=4),
+            short,
+        ),
+        Experiment(
+            "cifar-density-flat-small",
+            DensityConfig("cifar"),
+            SequenceConfig(d_model=128, n_layers=4, decoder="sequence"),
+            brisk,
+            short,
         ),
         Experiment(
             "mnist-density-unet-small",
             DensityConfig(),
-            dataclasses.replace(small, poolings=(4, 4)),
+            UNetConfig(d_model=48, n_layers=2, poolings=(4, 4)),
             brisk,
             LoopConfig(epochs=3, batch_size=32, eval_batch_size=32, validations=2),
         ),
@@ -195,6 +205,7 @@ FAMILIES.register("generative")(
             ("mnist-density-unet-small", "the same with a U-Net of state spaces"),
             ("cifar-density", "colour images, 3,072 values; the paper's U-Net of 61 million parameters"),
             ("cifar-density-large", "the same with 254 million"),
+            ("cifar-density-flat-small", "the same without levels, to compare with"),
             ("sc09-waveform", "spoken digits of Speech Commands, 16,000 samples of 256 codes"),
             ("fsdd-waveform-small", "free spoken digits, 8,000 samples a second"),
         ],

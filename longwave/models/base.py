@@ -31,6 +31,7 @@ class Spec:
     input_size: int  # channels of the input
     output_size: int  # numbers that the model puts out, for the whole sequence or for each step
     vocabulary: int = 0  # number of tokens, if the input is tokens
+    scale: int = 0  # values in order that the tokens stand for, as of a pixel; 0: tokens have no order
     time_size: int = 0  # features of time beside the input
     horizon: int = 0  # steps to forecast
     length: int | None = None  # steps of every sequence; None: they differ

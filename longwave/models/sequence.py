@@ -57,6 +57,9 @@ class SequenceConfig(ModelConfig):
     """Channels of the input (set by the task)."""
     vocabulary: int = set_by_task(0)
     """Number of tokens, if the input is tokens (set by the task)."""
+    scale: int = set_by_task(0)
+    """Values in order that tokens stand for, whose vectors begin alike where the values are; 0: none (set by the
+    task)."""
     time_size: int = set_by_task(0)
     """Features of time beside the input (set by the task)."""
     output_size: int = set_by_task(1)
@@ -83,6 +86,7 @@ class SequenceConfig(ModelConfig):
             mixer=self.mixer.for_length(spec.length),
             input_size=spec.input_size,
             vocabulary=spec.vocabulary,
+            scale=spec.scale,
             time_size=spec.time_size,
             output_size=spec.output_size,
             horizon=spec.horizon,

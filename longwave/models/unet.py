@@ -65,6 +65,9 @@ class UNetConfig(ModelConfig):
     """Channels of the input (set by the task)."""
     vocabulary: int = set_by_task(0)
     """Number of tokens, if the input is tokens (set by the task)."""
+    scale: int = set_by_task(0)
+    """Values in order that tokens stand for, whose vectors begin alike where the values are; 0: none (set by the
+    task)."""
     output_size: int = set_by_task(1)
     """Numbers that the model puts out at each step (set by the task)."""
     length: int | None = set_by_task(None)
@@ -86,6 +89,7 @@ class UNetConfig(ModelConfig):
             self,
             input_size=spec.input_size,
             vocabulary=spec.vocabulary,
+            scale=spec.scale,
             output_size=spec.output_size,
             length=spec.length,
         )
@@ -151,6 +155,7 @@ class UNet(Pretrained, nn.Module):
             decoder="sequence",
             input_size=config.input_size,
             vocabulary=config.vocabulary,
+            scale=config.scale,
             output_size=config.output_size,
         )
         self.encoder = Encoder(ends)

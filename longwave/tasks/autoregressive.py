@@ -98,6 +98,7 @@ class AutoregressiveTask(Task):
     vocabulary: int  # number of tokens
     unit: str  # what a token is: the bits are those of one
     reads: Interleaved | None = None  # what comes in for the tokens; None: they themselves
+    is_ordered: bool = False  # whether tokens are values in order, as of a pixel
 
     @property
     def spec(self) -> Spec:
@@ -106,6 +107,7 @@ class AutoregressiveTask(Task):
             input_size=1,
             output_size=self.vocabulary,
             vocabulary=self.vocabulary if self.reads is None else self.reads.vocabulary,
+            scale=self.vocabulary if self.is_ordered else 0,
             length=self.length,
             decoders=("sequence",),
             is_causal=True,

@@ -119,6 +119,7 @@ def _task(name: str, images: dict[str, Bytes], origin: str) -> DensityTask:
         valid=splits["valid"],
         test=splits["test"],
         vocabulary=256,
+        is_ordered=True,
         goal="bits_per_dim",
         unit="dim",
         origin=origin,

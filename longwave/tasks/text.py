@@ -21,6 +21,7 @@ from torch import Tensor
 
 from longwave.data import catalogue
 from longwave.data.text import CODECS, END, Bytes, Codec, Ties, Words, read_bytes, read_lines
+from longwave.models import Spec
 from longwave.settings import check_least
 from longwave.tasks.autoregressive import AutoregressiveTask, TokenWindows
 from longwave.tasks.base import TASKS, Batch, Outcome, Scores, Split, TaskConfig, map_tensors
@@ -64,6 +65,15 @@ class TextTask(AutoregressiveTask):
     def length(self) -> int:
         """Tokens of a window."""
         return self.train.length
+
+    @property
+    def spec(self) -> Spec:
+        """That of any next-token prediction; where a state is carried on, no length is the one of training.
+
+        A layer with C~ of one length as its parameter would have to solve for C in every window; C itself serves both
+        the kernel and the state.
+        """
+        return replace(super().spec, length=None) if self.carried_rows else super().spec
 
     @property
     def carried_rows(self) -> int:

@@ -211,6 +211,7 @@ class WaveformConfig(TaskConfig):
             valid=windows["valid"],
             test=windows["test"],
             vocabulary=CODES,
+            is_ordered=True,
             goal="bits_per_sample",
             unit="sample",
             origin=source,
