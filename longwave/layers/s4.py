@@ -122,6 +122,14 @@ class S4(StateSpaces):
         """C, or what C~ stands for."""
         if self.length is None:
             return as_complex(self.C.to(self._dtype))
+        # A solve for each feature, which chunks, steps and kernels of other lengths all want.
+        if not self._can_keep():
+            return self._solved_output_map()
+        return self._kept("C", self._solved_output_map).clone()  # the caller's own
+
+    def _solved_output_map(self) -> Complex[Tensor, "*D H M"]:
+        """C from C~."""
+        assert self.length is not None
         Lambda, P, _, dt = self._system(self._dtype)
         return output_map(Lambda, P, as_complex(self.C_tilde.to(dt.dtype)), dt, self.length, Q=self._Q(dt.dtype))
 

@@ -8,7 +8,7 @@ every optimiser, FSDP and safetensors take.
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from jaxtyping import Complex, Float
@@ -37,7 +37,9 @@ from longwave.ops.checks import has_values
 from longwave.ssm import DiscreteDPLR, block_size, dplr_step
 from longwave.ssm.algebra import as_complex
 
+Derived = TypeVar("Derived")
 DtTransform = Literal["exp", "softplus"]
+MOST_KEPT = 8  # derived things that a layer keeps, as of several sampling rates
 
 
 class DPLR(NamedTuple):
@@ -129,7 +131,7 @@ class StateSpaces(nn.Module):
         if len(P):
             self.P = new_parameter(torch.view_as_real(P.unsqueeze(1).repeat(1, n_ssm, 1)))
         self.B = new_parameter(torch.view_as_real(B.repeat(n_ssm, 1)))
-        self._step_cache: dict[float, tuple[list[Tensor], StepConstants]] = {}
+        self._derived: dict[Any, tuple[list[Tensor], Any]] = {}  # what was derived, behind the parameters it is of
 
     def _random_output_map(self) -> Complex[Tensor, "*D H M"]:
         """What C starts from; two-sided: one map for each direction."""
@@ -332,24 +334,36 @@ class StateSpaces(nn.Module):
 
     def _kept_step_constants(self, rate: float) -> StepConstants:
         """What a step derives from the parameters, kept until one of them changes."""
+
+        def with_steps() -> StepConstants:
+            constants = self.step_constants(rate)
+            return constants._replace(steps=ops.layer_steps(*constants[:3]))
+
+        return self._kept(("step", rate), with_steps) if self._can_keep() else self.step_constants(rate)
+
+    def _can_keep(self) -> bool:
+        """Whether what is derived from the parameters can be kept: it has values, and no gradient is wanted of it."""
         parameters = [p for p in self._parameters.values() if p is not None]
         differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
-        if differentiable or torch.compiler.is_compiling() or any(p.is_inference() for p in parameters):
-            return self.step_constants(rate)
-        # The parameters themselves are the key: version counters miss what fused optimisers and `p.data` do.
-        if rate in self._step_cache:
-            known, constants = self._step_cache[rate]
+        if differentiable or torch.compiler.is_compiling():
+            return False
+        return all(has_values(p) and not p.is_inference() for p in parameters)
+
+    def _kept(self, key: Any, derive: Callable[[], Derived]) -> Derived:
+        """What is derived from the parameters as they are now, kept until one of them changes."""
+        parameters = [p for p in self._parameters.values() if p is not None]
+        # The parameters themselves are compared: version counters miss what fused optimisers and `p.data` do.
+        if key in self._derived:
+            known, kept = self._derived[key]
             if ops.same(parameters, known):
-                return constants
-        if len(self._step_cache) >= 8:
-            self._step_cache.clear()
+                found: Derived = kept
+                return found
+        if len(self._derived) >= MOST_KEPT:
+            self._derived.clear()
         with torch.inference_mode(False), torch.no_grad():
-            constants = self.step_constants(rate)
-            if not has_values(constants.C):  # nothing to be kept, nor to be compared with
-                return constants
-            constants = constants._replace(steps=ops.layer_steps(*constants[:3]))
-            self._step_cache[rate] = ([p.clone(memory_format=torch.contiguous_format) for p in parameters], constants)
-        return self._step_cache[rate][1]
+            derived = derive()
+            self._derived[key] = ([p.clone(memory_format=torch.contiguous_format) for p in parameters], derived)
+        return derived
 
     def step_constants(self, rate: float = 1.0) -> StepConstants:
         """What a step derives from the parameters as they are now; differentiable."""
@@ -358,7 +372,7 @@ class StateSpaces(nn.Module):
     # What a module owes torch and its callers
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_step_cache": {}}  # copies and pickles derive their own
+        return {**self.__dict__, "_derived": {}}  # copies and pickles derive their own
 
     def extra_repr(self) -> str:
         """The settings, as they are written in the constructor."""

@@ -665,6 +665,25 @@ def test_a_copy_is_a_layer_of_its_own(duplicate):
         assert (y - y_other).abs().max() > 1e-3
 
 
+def test_c_that_was_solved_for_is_kept_until_a_parameter_changes_and_is_the_caller_s_own():
+    layer, u = make(length=30), signal()
+    with torch.no_grad():
+        kept = layer.ssm().C
+        assert layer._derived["C"][1].data_ptr() != kept.data_ptr()
+        kept.zero_()  # changes nothing for the layer
+        close(layer(u, layer.initial_state(len(u)))[0], by_steps(layer, u)[0])
+        for name, parameter in layer.named_parameters():
+            if name != "D":
+                before = layer.ssm().C
+                parameter.data.mul_(1.01)  # which leaves no trace in its version
+                changed = (layer.ssm().C - before).abs().max() > 1e-6
+                assert changed == (name != "B"), name  # C~ is that of A, dt and C
+        close(layer(u)[0], by_steps(layer, u)[0])
+    C = layer.ssm().C  # with a gradient it is solved for anew
+    assert C.requires_grad
+    close(C.detach(), layer._derived["C"][1])
+
+
 # What dt is stored through
 
 

@@ -108,7 +108,7 @@ def test_the_compiled_step_serves_it(compiled, monkeypatch):
     monkeypatch.setenv("LONGWAVE_KERNEL", "native")
     layer = make().requires_grad_(False)
     y, state = layer.step(signal()[:, 0], layer.initial_state(2))
-    assert layer._step_cache[1.0][1].steps is not None
+    assert layer._derived["step", 1.0][1].steps is not None
     discrete = diagonal_discrete(layer.ssm().Lambda, layer.ssm().B, layer.ssm().dt)
     assert error(state, discrete.B_bar * signal()[:, 0].unsqueeze(-1)) < 1e-14
     assert error(y, layer(signal()[:, :1])[0][:, 0]) < 1e-13
