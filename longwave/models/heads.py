@@ -70,8 +70,8 @@ class Encoder(nn.Module):
 def order_vectors(vectors: Tensor, scale: int) -> None:
     """Let vectors (tokens, d_model) of values in order begin as sines and cosines of the value, slow ones the largest.
 
-    The last tokens are the values 0 ... scale - 1 of each channel in turn; what is before them keeps its vector. A model
-    then need not find out from examples that 100 is next to 101, which takes it most of its first hundreds of steps.
+    The last tokens are the values 0 ... scale - 1 of each channel in turn; what is before them keeps its vector. So a
+    model need not find out from examples that 100 is next to 101, which takes most of its first hundreds of steps.
     """
     tokens, d_model = vectors.shape
     if not 1 < scale <= tokens:

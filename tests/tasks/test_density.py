@@ -23,6 +23,7 @@ def test_a_window_is_an_image_row_by_row_behind_a_dark_pixel(tmp_path):
     assert batch["x"][:, 0].tolist() == [0, 0]
     np.testing.assert_array_equal(task.test_images([3, 5]), pixels[[3, 5]])
     assert (task.length, task.spec.output_size, task.goal) == (784, 256, "bits_per_dim")
+    assert task.spec.scale == 256  # grey values are in order
     assert task.describe()["size"] == [28, 28]
 
 
@@ -65,7 +66,7 @@ def test_a_colour_image_is_read_with_the_channel_of_each_value(tmp_path):
     expected = (values + 1 + 256 * np.arange(3)).reshape(-1)
     assert torch.equal(batch["x"][0], torch.from_numpy(np.append(0, expected[:-1])))
     np.testing.assert_array_equal(task.test_images([7])[0], values)
-    assert (task.spec.vocabulary, task.spec.output_size, task.length) == (769, 256, 3072)
+    assert (task.spec.vocabulary, task.spec.scale, task.spec.output_size, task.length) == (769, 256, 256, 3072)
     assert (len(task.train), len(task.valid), len(task.test)) == (59, 1, 12)
     assert task.describe()["size"] == [32, 32, 3]
 

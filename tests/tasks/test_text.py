@@ -141,6 +141,7 @@ def test_in_training_a_window_goes_on_from_the_state_of_the_one_before(tmp_path)
     assert float(before.loss.detach()) == pytest.approx(float(whole[:, :5].sum()), rel=1e-9)
     assert float(after.loss.detach()) == pytest.approx(float(whole[:, 5:].sum()), rel=1e-9)
     assert not torch.allclose(before.state[0][0], after.state[0][0])
+    assert "C" in model.blocks[0].mixer._parameters  # not C~ of one length: each window would have to solve for C
 
 
 def test_a_task_that_carries_a_state_is_scored_with_it(tmp_path):

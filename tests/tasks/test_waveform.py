@@ -42,6 +42,7 @@ def test_a_window_comes_in_behind_silence_one_sample_late(tmp_path):
         40,
         "bits_per_sample",
     )
+    assert task.spec.scale == 256  # codes are in order
     facts = task.describe()
     assert (facts["sampling_rate"], facts["encoding"], facts["length"]) == (8000, "linear", 40)
 
