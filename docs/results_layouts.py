@@ -86,6 +86,15 @@ _GENERATION = Layout(
         *_named("state, first", "state, last"),
     ],
 )
+_PAPER_SIZE = Layout(
+    {"row": "batch", "model": "model"},
+    [
+        *_named("parameters", "first step", "last step", "tokens a second", "images a second"),
+        Column("x GPT-2", metric="speed over GPT-2"),
+        Column("the paper", "paper"),
+        *_named("state, first", "state, last"),
+    ],
+)
 LAYOUTS = {
     "forecasting-etth1": Layout({"row": "ETTh1, univariate"}, _SCORES, best=True),
     "forecasting": Layout({"row": ""}, [*_named("seeds", model="S4"), *_SCORES], best=True),
@@ -178,6 +187,32 @@ LAYOUTS = {
             *_named("validation", "steps", "epochs", "parameters", "a step", "memory", "run"),
         ],
     ),
+    "text-carry": Layout(
+        {"row": "state in training"},
+        [
+            Column("from 0 in each window", metric="perplexity"),
+            Column("carried on", metric="perplexity, state carried on"),
+            *_named("validation", "steps", "epochs", "a step", "memory", "run"),
+        ],
+    ),
+    "text-steps": Layout(
+        {"row": ""}, [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory")]
+    ),
+    "density": Layout(
+        {"row": "", "model": "model"},
+        [
+            Column("test, bits per dimension", metric="bits per dimension"),
+            *_named("validation", "steps", "images", "parameters", "images a second", "run"),
+        ],
+    ),
+    "waveform": Layout(
+        {"row": ""},
+        [
+            Column("test, bits a sample", model="S4 U-Net"),
+            *(Column(model, model=model) for model in ("bigram", "unigram", "uniform")),
+            *_named("validation", "parameters", "epochs", "seconds a second", "run", model="S4 U-Net"),
+        ],
+    ),
     "text": Layout(
         {"row": ""},
         [
@@ -194,5 +229,6 @@ LAYOUTS = {
     "attention": Layout(
         {"row": "length", "model": "model"}, [*_named("rows measured", "time"), *_SPEED, *_named("memory"), *_MEMORY]
     ),
+    **{f"generation-{shape}": _PAPER_SIZE for shape in ("wikitext103", "cifar10")},
     **{f"generation-{shape}": _GENERATION for shape in ("cifar-64", "cifar-1", "words-64", "words-1")},
 }
