@@ -139,7 +139,7 @@ def _images() -> list[Experiment]:
 
 def _waveforms() -> list[Experiment]:
     """Spoken digits with the settings of the authors' later model of audio, and what two cores can train."""
-    narrow = UNetConfig(d_model=32, n_layers=2, poolings=(4, 4))
+    shallow = UNetConfig(d_model=64, n_layers=1, poolings=(4, 4))
     brisk = OptimConfig(lr=0.004, weight_decay=0.01, warmup=100, clip=1.0, ema=0.995)
     return [
         Experiment(
@@ -152,14 +152,14 @@ def _waveforms() -> list[Experiment]:
         Experiment(
             "fsdd-waveform-small",
             WaveformConfig("fsdd", length=4096, sampling_rate=8000),
-            narrow,
+            shallow,
             brisk,
-            LoopConfig(epochs=20, batch_size=16, eval_batch_size=32, patience=5),
+            LoopConfig(epochs=20, batch_size=8, eval_batch_size=32, patience=5),
         ),
         Experiment(
             "waveform",
             WaveformConfig(),
-            narrow,
+            shallow,
             brisk,
             LoopConfig(epochs=20, batch_size=8, eval_batch_size=16, patience=5),
         ),
