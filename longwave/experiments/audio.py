@@ -94,7 +94,7 @@ register(
 register(
     Experiment(
         "fsdd",
-        SpokenDigitsConfig(noise=0.25),
+        SpokenDigitsConfig(noise=0.35),
         replace(STREAMING, mixer=S4DConfig(init="s4d-lin", dt_max=0.03)),
         SMALL,
         LoopConfig(epochs=32, batch_size=10, eval_batch_size=50, bucket=30),
