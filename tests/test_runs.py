@@ -49,7 +49,7 @@ def test_a_data_frame_is_kept_with_the_run_so_that_it_can_be_used_after_it_was_m
     assert found.times[0] == HOURS[-1] + np.timedelta64(3600, "s")
     np.testing.assert_array_equal(found.known, PRICES[-10:, None])
     np.testing.assert_array_equal(forecast("run", "run/data.csv").values, found.values)
-    with pytest.raises(ValueError, match="there is a run already"):
+    with pytest.raises(ValueError, match="a run already exists"):
         runs.forecast(frame, "run", **SIZES)
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")

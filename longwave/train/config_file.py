@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from longwave.data import files
+from longwave.train import replacement
 
 FORMAT = 2  # 1 had the settings of all mixers beside those of the model
 PUBLISHED = "run.json"
@@ -27,6 +28,7 @@ def read(folder: str | Path, *, published: bool = False) -> dict[str, Any]:
 
     So is a published run, unless `published` allows it.
     """
+    replacement.settle(folder)
     path = place(folder)
     if path.name == PUBLISHED and not published:
         raise ValueError(

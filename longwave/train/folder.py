@@ -8,7 +8,6 @@ import json
 import math
 import platform
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,15 +23,12 @@ from longwave.models import hub, load_model
 from longwave.models.pretrained import BEST
 from longwave.settings import typed
 from longwave.tasks.base import Task
-from longwave.train import config_file
+from longwave.train import config_file, replacement
 from longwave.train.config_file import FORMAT
 from longwave.train.device import find_device
 
-# What a run writes, besides the files of its task: what `overwrite` replaces.
-FILES = ("config.json", "metrics.jsonl", "result.json", "report.html", "best", "checkpoints")
 SPLITS = ("valid", "test")  # that have scores
 T = TypeVar("T")
-REPLACED = ".replaced"  # the files of an earlier run, until those of the new one are there
 
 
 @dataclass(frozen=True)
@@ -100,6 +96,12 @@ class RunFolder:
 
     def __init__(self, path: str | Path, config: RunConfig) -> None:
         self.path, self.config = Path(path), config
+        self.is_replacing = False  # another run, which stays in `path` until this one has a checkpoint
+
+    @property
+    def place(self) -> Path:
+        """Where the files of the run are now."""
+        return self.path / replacement.NEW if self.is_replacing else self.path
 
     @property
     def is_published(self) -> bool:
@@ -114,7 +116,17 @@ class RunFolder:
     @property
     def best_path(self) -> Path:
         """The folder with the best weights."""
-        return self.path if self.is_published else self.path / BEST
+        return self.path if self.is_published else self.place / BEST
+
+    @property
+    def checkpoints_path(self) -> Path:
+        """The folder with the checkpoints."""
+        return self.place / "checkpoints"
+
+    @property
+    def metrics_path(self) -> Path:
+        """The file with a line per validation."""
+        return self.place / "metrics.jsonl"
 
     @classmethod
     def create(
@@ -142,31 +154,40 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[str | None]:
-        """Keep other processes out, and remove what one that was killed has left half-written; gives a note or None."""
+        """Keep other processes out, and remove what one that was killed has left half-written; gives a note or None.
+
+        A run that should have replaced another, and ends without a checkpoint, is removed.
+        """
         with lock.hold(self.path) as note:
+            replacement.settle(self.path)
+            replacement.discard(self.path)
             for folder in (self.path, self.path / "best", self.path / "checkpoints"):
                 files.remove_abandoned_parts(folder)
-            yield note
+            try:
+                yield note
+            finally:
+                if self.is_replacing:
+                    replacement.discard(self.path)
 
     def write_config(self, artifacts: dict[str, bytes], *, overwrite: bool = False) -> None:
         """Write config.json, and beside it what the run needs to be used again.
 
-        The files of an earlier run are moved aside first, if they may be overwritten, and removed when the new ones are
-        there. Files that no run wrote stay where they are.
+        If another run is there, and may be overwritten, it stays until `replace_old`. Files that no run wrote stay
+        where they are.
         """
         check_new(self.path, overwrite)  # once more: another process may have had the folder meanwhile
-        self.path.mkdir(parents=True, exist_ok=True)
-        aside = self.path / REPLACED
-        if overwrite:
-            shutil.rmtree(aside, ignore_errors=True)
-            for old in filter(Path.exists, map(self.path.joinpath, FILES)):
-                aside.mkdir(exist_ok=True)
-                old.rename(aside / old.name)
+        self.is_replacing = (self.path / "config.json").exists()
+        self.place.mkdir(parents=True, exist_ok=True)
         for name, content in artifacts.items():
-            files.write_bytes(self.path / name, content)
-        files.write_json(self.path / "config.json", self.config.to_dict())
-        if overwrite:
-            shutil.rmtree(aside, ignore_errors=True)
+            files.write_bytes(self.place / name, content)
+        files.write_json(self.place / "config.json", self.config.to_dict())
+
+    def replace_old(self) -> None:
+        """Put the run in the place of the one that it replaces, if there is one: it has a checkpoint now."""
+        if self.is_replacing:
+            replacement.announce(self.path)
+            self.is_replacing = False
+            replacement.settle(self.path)
 
     def build_task(self, data_dir: str | Path | None = None) -> Task:
         """The task of the run, made sure to be that of its training."""
@@ -228,8 +249,7 @@ class RunFolder:
 
     def log(self, line: dict[str, Any]) -> None:
         """Add a line to metrics.jsonl."""
-        path = self.path / "metrics.jsonl"
-        with files.naming(path), open(path, "a") as file:
+        with files.naming(self.metrics_path), open(self.metrics_path, "a") as file:
             file.write(json.dumps(line) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -238,7 +258,7 @@ class RunFolder:
 
     def _logged(self) -> Iterator[dict[str, Any] | None]:
         """The lines as they stand; None where one is damaged, or is not of a later step than those before it."""
-        path, last = self.path / "metrics.jsonl", -1
+        path, last = self.metrics_path, -1
         for text in path.read_text(errors="replace").splitlines() if path.exists() else ():
             try:
                 line = json.loads(text)
@@ -260,13 +280,13 @@ class RunFolder:
             elif line["step"] <= step:
                 kept.append(line)
                 damaged, pending = damaged + pending, 0
-        if (self.path / "metrics.jsonl").exists():
-            files.write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
+        if self.metrics_path.exists():
+            files.write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
         return damaged
 
     def clear(self) -> None:
         """Remove the metrics that an earlier run left."""
-        (self.path / "metrics.jsonl").unlink(missing_ok=True)
+        self.metrics_path.unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any] | None:
         """What result.json says; None while the run has not come to its end."""
@@ -311,14 +331,15 @@ def _checked_result(content: Any) -> dict[str, Any]:
 
 def check_new(path: str | Path, overwrite: bool = False) -> None:
     """Refuse a folder that has a run already, unless it may be overwritten, and one that is another program's."""
+    replacement.settle(path)
     if not (Path(path) / "config.json").exists():
         return
     if overwrite:
         config_file.read(path)  # which refuses what is no run
         return
     raise ValueError(
-        f"{path}: there is a run already; go on with longwave train --resume {shlex.quote(str(path))}, replace it with "
-        "--overwrite, or choose another folder with --out"
+        f"{path}: a run already exists there; resume it with longwave train --resume {shlex.quote(str(path))}, replace "
+        "it with --overwrite, or choose another folder with --out"
     )
 
 

@@ -155,14 +155,11 @@ class Run:
                 return self._finish()
         except KeyboardInterrupt as error:
             number = getattr(error, "number", signal.SIGINT)
-            message = f"stopped; go on from the last checkpoint with: {self._resume_command()}"
-            raise Interrupted(message, number) from None
+            raise Interrupted(f"stopped; {self._what_now()}", number) from None
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            raise TrainingError(
-                f"{error}; make room, then go on from the last checkpoint with: {self._resume_command()}"
-            ) from error
+            raise TrainingError(f"{error}; make room on the disk; {self._what_now()}") from error
 
     def _train(self) -> None:
         at = self.position
@@ -357,7 +354,7 @@ class Run:
         if better or self.config.keep == "last":
             at.best_step, at.best_scores = at.step, scores
             if self.main:
-                self.model.save_pretrained(self.folder.path / "best")
+                self.model.save_pretrained(self.folder.best_path)
         if at.plateau > self.experiment.optim.plateau_patience:
             at.rate, at.plateau = at.rate * self.experiment.optim.plateau_factor, 0
         if self.config.patience and at.stale >= self.config.patience:
@@ -405,7 +402,7 @@ class Run:
         random, trained = self._random_states(), self._trained_everywhere()
         if self.main:
             checkpoint.save(
-                self.folder.path / "checkpoints",
+                self.folder.checkpoints_path,
                 {
                     "position": asdict(self.position),
                     "model": self.model.state_dict(),
@@ -417,6 +414,7 @@ class Run:
                     "carried": self.carried,
                 },
             )
+            self.folder.replace_old()
         self.accelerator.wait_for_everyone()
         self._saved = time.perf_counter()
 
@@ -441,10 +439,10 @@ class Run:
     def _forget(self) -> None:
         """Remove what an earlier run left in the folder."""
         self.folder.clear()
-        checkpoint.clear(self.folder.path / "checkpoints")
+        checkpoint.clear(self.folder.checkpoints_path)
 
     def _resume(self) -> None:
-        loaded = checkpoint.load(self.folder.path / "checkpoints")
+        loaded = checkpoint.load(self.folder.checkpoints_path)
         self.accelerator.wait_for_everyone()
         if loaded is None:
             if self.main:
@@ -452,13 +450,13 @@ class Run:
             return
         content, note = loaded
         if note and self.main:
-            checkpoint.set_damaged_aside(self.folder.path / "checkpoints")
+            checkpoint.set_damaged_aside(self.folder.checkpoints_path)
             self.display.say(note)
         try:
             self._restore(content)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
             raise ValueError(
-                f"{self.folder.path / 'checkpoints'}: the checkpoint is not one of this run ({type(error).__name__}: "
+                f"{self.folder.checkpoints_path}: the checkpoint is not one of this run ({type(error).__name__}: "
                 f"{error}); train again with --overwrite, or in another folder"
             ) from error
         self._check_best()
@@ -494,7 +492,7 @@ class Run:
 
     def _check_best(self) -> None:
         """Refuse to go on to an end at which the best weights would be found lost, unless the checkpoint has them."""
-        at, folder = self.position, self.folder.path
+        at = self.position
         if math.isinf(at.best):
             return
         try:
@@ -504,11 +502,11 @@ class Run:
             if at.best_step != at.step:
                 raise ValueError(
                     f"{error}. The best weights, of step {at.best_step}, are lost, and the checkpoint is of step "
-                    f"{at.step}: restore {folder / 'best'} from a copy, or train again with --overwrite"
+                    f"{at.step}: restore {self.folder.best_path} from a copy, or train again with --overwrite"
                 ) from error
             if self.main:
                 with self.average.in_place_of_weights():
-                    self.model.save_pretrained(folder / "best")
+                    self.model.save_pretrained(self.folder.best_path)
                 self.display.say(f"note: {error}; the checkpoint has the same weights, and they are written again")
         self.accelerator.wait_for_everyone()
 
@@ -530,13 +528,19 @@ class Run:
             gradients = [f"the gradient of {n}" for n, p in parameters if p.grad is not None and not _finite(p.grad)]
             size, largest = max((float(p.detach().abs().max()), n) for n, p in parameters)
             bad = [f"{(gradients or ['none'])[0]}, and the largest weight is {size:.2g} in {largest}"]
-        folder = self.folder.path / "checkpoints"
+        folder = self.folder.checkpoints_path
         is_there = (folder / checkpoint.LAST).exists()
         kept = f"The last good checkpoint is kept in {folder}" if is_there else "There was no checkpoint yet"
         raise Diverged(
             f"{what} at step {self.position.step} (learning rate {lr:.2g}); first bad: {bad[0]}. {kept}. "
             "A smaller --optim.lr or --optim.clip 1 often helps"
         )
+
+    def _what_now(self) -> str:
+        """How to go on after a run ended before its time."""
+        if self.folder.is_replacing:
+            return f"the earlier run in {self.folder.path} is unchanged, and nothing is left of the new one"
+        return f"resume from the last checkpoint with: {self._resume_command()}"
 
     def _resume_command(self) -> str:
         return f"longwave train --resume {shlex.quote(str(self.folder.path))}"

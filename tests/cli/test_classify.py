@@ -95,7 +95,7 @@ def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_i
     assert runs.evaluate("run", "test") == finished.result["test"]
     assert runs.evaluate(Path("run"), device="cpu") == finished.result["test"]
     assert len(classify("run", sequences.from_arrays(x)).labels) == 30
-    with pytest.raises(ValueError, match="there is a run already"):
+    with pytest.raises(ValueError, match="a run already exists"):
         runs.classify(x, labels, Path("run"))
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")

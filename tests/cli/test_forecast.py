@@ -39,7 +39,7 @@ def test_a_run_leaves_one_folder_with_a_page_that_needs_no_network(printed, tmp_
     assert set(config["versions"]) >= {"longwave", "torch", "python"}
     assert config["experiment"]["model"]["d_model"] == 8
     assert call(*TRAIN, "--out", "run") == 2
-    assert "run: there is a run already; go on with longwave train --resume run" in capsys.readouterr().err
+    assert "run: a run already exists there; resume it with longwave train --resume run" in capsys.readouterr().err
 
 
 def test_evaluate_gives_the_scores_of_the_result(printed, capsys):
@@ -144,7 +144,7 @@ def test_a_run_is_overwritten_only_when_asked_and_only_by_one_that_can_be_traine
     assert call(*TRAIN, "--out", "run", "--target", "prize") == 2
     assert "prize" in capsys.readouterr().err  # the data comes first: there is no use in another folder
     assert call(*TRAIN, "--out", "run") == 2
-    error = "run: there is a run already; go on with longwave train --resume run, replace it with --overwrite, or"
+    error = "run: a run already exists there; resume it with longwave train --resume run, replace it with --overwrite"
     assert error in capsys.readouterr().err
     for wrong in (["--target", "prize"], ["--optim.precision", "fp16"], ["--model.decoder", "mean"]):
         assert call(*TRAIN, "--out", "run", "--overwrite", *wrong) == 2
@@ -152,7 +152,7 @@ def test_a_run_is_overwritten_only_when_asked_and_only_by_one_that_can_be_traine
     assert call(*TRAIN, "--out", "run", "--overwrite", "--horizon", "2") == 0
     assert json.loads(Path("run/config.json").read_text())["experiment"]["task"]["horizon"] == 2
     assert Path("run/mine.txt").read_text() == "kept"
-    assert not Path("run/.replaced").exists()
+    assert not Path("run/.new").exists()
     assert call("evaluate", "run", "--device", "cpu") == 0
     result = json.loads(Path("run/result.json").read_text())
     assert f"test mse {result['test']['mse']:.6f}" in capsys.readouterr().out
@@ -184,7 +184,7 @@ def test_a_folder_in_the_way_of_any_seed_stops_before_the_first_is_trained(capsy
     Path("run-seed2").mkdir()
     Path("run-seed2/config.json").write_text("{}")
     assert call(*TRAIN, "--out", "run", "--seeds", "1", "2") == 2
-    assert "run-seed2: there is a run already" in capsys.readouterr().err
+    assert "run-seed2: a run already exists" in capsys.readouterr().err
     assert not Path("run-seed1").exists()
 
 

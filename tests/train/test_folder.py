@@ -98,9 +98,9 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, text):
 
 
 def test_a_folder_with_a_run_is_not_written_over(folder):
-    with pytest.raises(ValueError, match="run: there is a run already; go on with longwave train --resume"):
+    with pytest.raises(ValueError, match="run: a run already exists there; resume it with longwave train --resume"):
         check_new(folder.path)
-    with pytest.raises(ValueError, match="there is a run already"):
+    with pytest.raises(ValueError, match="a run already exists"):
         RunFolder.create(folder.path, folder.config.experiment, folder.build_task(), None)
 
 
@@ -108,23 +108,24 @@ def test_overwriting_replaces_the_files_of_the_run_and_keeps_all_others(folder):
     (folder.path / "best").mkdir()
     (folder.path / "best" / "model.safetensors").write_text("old")
     (folder.path / "result.json").write_text("{}")
-    (folder.path / ".replaced").mkdir()  # which a kill left
     (folder.path / "mine.csv").write_text("kept")
     experiment = dataclasses.replace(folder.config.experiment, name="new")
     made = RunFolder.create(str(folder.path), experiment, folder.build_task(), None, overwrite=True)
-    assert RunFolder.open(folder.path).config.experiment.name == "classify"  # nothing has changed yet
     made.write_config({}, overwrite=True)
+    assert RunFolder.open(folder.path).config.experiment.name == "classify"  # until there is a checkpoint
+    made.replace_old()
     assert RunFolder.open(folder.path).config.experiment.name == "new"
     assert {path.name for path in folder.path.iterdir()} == {"config.json", "notes.txt", "mine.csv"}
 
 
-def test_what_a_kill_left_of_an_overwritten_run_stays_until_it_is_overwritten_again(folder):
-    (folder.path / "config.json").rename(folder.path / "notes.json")
-    (folder.path / ".replaced").mkdir()
-    folder.write_config({})
-    assert (folder.path / ".replaced").exists()
-    folder.write_config({}, overwrite=True)
-    assert not (folder.path / ".replaced").exists()
+def test_a_run_that_fails_to_replace_another_leaves_nothing(folder):
+    (folder.path / "result.json").write_text("{}")
+    before = {path: path.read_bytes() for path in folder.path.rglob("*")}
+    made = RunFolder.create(folder.path, folder.config.experiment, folder.build_task(), None, overwrite=True)
+    with pytest.raises(OSError, match="full"), made.locked():
+        made.write_config({"notes.txt": b"new"}, overwrite=True)
+        raise OSError("full")
+    assert {path: path.read_bytes() for path in folder.path.rglob("*")} == before
 
 
 def test_what_is_no_run_is_never_overwritten(tmp_path):

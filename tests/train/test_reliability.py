@@ -1,9 +1,11 @@
 """No work is lost and nothing is left half-done: locks, signals, kills at every file operation, full disks, damage."""
 
 import os
+import re
 import shutil
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import tiny
@@ -13,6 +15,7 @@ from tiny import fit, make_experiment, make_run, make_task, run_cases, trace
 
 from longwave.data import lock
 from longwave.models import load_model, weights
+from longwave.train import config_file, replacement
 
 # Two steps with a validation after each.
 SHORT = {"settings": {"model": {"n_layers": 1}, "loop": {"epochs": 1}}, "task": {"train": 8, "valid": 2, "test": 2}}
@@ -96,7 +99,7 @@ def test_a_signal_during_the_final_scores_ends_the_run_in_good_order(tmp_path):
     strike = {"place": "in the final scores", "at": 1, "signals": ["SIGTERM"]}
     (answer,) = run_cases([{"folder": str(tmp_path / "run"), "strike": strike} | SHORT])
     assert answer["code"] == 143
-    assert "stopped; go on from the last checkpoint with" in answer["stderr"]
+    assert "stopped; resume from the last checkpoint with" in answer["stderr"]
     assert not (tmp_path / "run" / lock.NAME).exists()
 
 
@@ -154,12 +157,114 @@ def test_a_run_that_ends_before_any_operation_on_a_file_goes_on_to_the_bit(does,
     assert struck > 12
 
 
+# A run in the place of another
+
+
+def seeded(seed):
+    return {"settings": {"model": {"n_layers": 1}, "loop": {"epochs": 1, "seed": seed}}, "task": SHORT["task"]}
+
+
+@pytest.fixture(scope="module")
+def replacing(tmp_path_factory):
+    """An old run, what it and a new one leave, and how many operations on files come until it is replaced, and two."""
+    base = tmp_path_factory.mktemp("replacing")
+    old, new = base / "old", base / "new"
+    (first,) = run_cases([{"folder": str(old), "overwrite": True} | seeded(0)])
+    shutil.copytree(old, new)
+    count = {"operation": {"at": 0, "does": "count"}}
+    (second,) = run_cases([{"folder": str(new), "overwrite": True} | seeded(1) | count])
+    assert first["code"] == second["code"] == 0, first["stderr"] + second["stderr"]
+    assert {path.name for path in new.iterdir()} == {path.name for path in old.iterdir()}
+    assert trace(old) != trace(new)
+    marker_goes = rf"operation (\d+): os.remove {re.escape(str(new / replacement.MARKER))}\n"
+    (last,) = re.findall(marker_goes, second["stderr"])
+    return old, {0: trace(old), 1: trace(new)}, int(last) + 2
+
+
+@pytest.mark.parametrize("does", ["kill", "full", "read-only"])
+def test_replacing_a_run_leaves_the_old_one_or_a_new_one_whatever_happens(does, replacing, tmp_path):
+    """At every operation on a file: the old run is complete, or the new one can be resumed."""
+    old, truth, count = replacing
+    folders = {at: tmp_path / str(at) for at in range(1, count + 1)}
+    for folder in folders.values():
+        shutil.copytree(old, folder)
+    answers = run_cases(
+        [
+            {"folder": str(folder), "overwrite": True, "operation": {"at": at, "does": does}} | seeded(1)
+            for at, folder in folders.items()
+        ]
+    )
+    found = {}
+    for (at, folder), answer in zip(folders.items(), answers, strict=True):
+        if does == "full" and answer["code"] == 0:
+            continue  # to make a folder that is there, or to remove a file, needs no room
+        if does == "kill":
+            assert answer["code"] == -signal.SIGKILL, answer["stderr"]
+        else:
+            assert answer["code"] in (1, 2), (at, answer["stderr"])
+        if does == "full":
+            assert not (folder / lock.NAME).exists(), at
+        found[at] = config_file.read(folder)["experiment"]["loop"]["seed"]
+        if found[at] == 0:
+            assert trace(folder) == truth[0], at
+            if answer["code"] == 1:
+                assert f"the earlier run in {folder} is unchanged" in answer["stderr"]
+    assert list(found.values()) == sorted(found.values()), found  # the old run up to some operation, then the new one
+    assert set(found.values()) == {0, 1}
+    resumed = run_cases([{"folder": str(folders[at]), "resume": True} | seeded(seed) for at, seed in found.items()])
+    for (at, seed), answer in zip(found.items(), resumed, strict=True):
+        assert answer["code"] == 0, (at, answer["stderr"])
+        assert trace(folders[at]) == truth[seed], at
+        assert {path.name for path in folders[at].iterdir()} == {path.name for path in old.iterdir()}, at
+
+
+def test_a_run_that_an_earlier_version_set_aside_is_restored(replacing, tmp_path):
+    old, truth, _ = replacing
+    for at in range(len(replacement.FILES) + 1):  # a kill between any two of its moves
+        folder = tmp_path / str(at)
+        shutil.copytree(old, folder)
+        (folder / ".replaced").mkdir()
+        for name in ("config.json", *replacement.FILES[:-1])[:at]:
+            if (folder / name).exists():
+                (folder / name).rename(folder / ".replaced" / name)
+        config_file.read(folder)
+        assert trace(folder) == truth[0]
+        (answer,) = run_cases([{"folder": str(folder), "resume": True} | seeded(0)])
+        assert answer["code"] == 0, answer["stderr"]
+        assert not (folder / ".replaced").exists()
+
+
+def test_a_reader_waits_for_files_that_are_being_moved(replacing, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(replacing[0], folder)
+    (folder / replacement.NEW).mkdir()
+    shutil.copy(folder / "config.json", folder / replacement.NEW)
+    replacement.announce(folder)
+    monkeypatch.setattr(replacement, "PATIENCE", 0.1)
+    with ThreadPoolExecutor(1) as pool:
+        with lock.hold(folder), pytest.raises(lock.Busy, match="another thread of this process is training there"):
+            pool.submit(config_file.read, folder).result()
+        pool.submit(config_file.read, folder).result()
+    assert not (folder / replacement.MARKER).exists()
+    assert not (folder / replacement.NEW).exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"files": ["../x"]}', '{"files": [""]}', '{"files": 1}'])
+def test_a_damaged_marker_moves_nothing(content, tmp_path):
+    (tmp_path / replacement.MARKER).write_text(content)
+    with pytest.raises(ValueError, match=r"\.moving: expected the names of the files in .*; move these files by hand"):
+        config_file.read(tmp_path)
+
+
+# A full disk
+
+
 def test_a_file_that_grows_beyond_the_room_is_named_and_removed(tmp_path):
     """The real thing: a write that the system refuses half-way."""
     (answer,) = run_cases([{"folder": str(tmp_path / "run"), "room": 1000} | SHORT])
     assert answer["code"] == 1
     assert "File too large" in answer["stderr"]
-    assert "model.safetensors'; make room, then go on from the last checkpoint with: longwave" in answer["stderr"]
+    assert "model.safetensors'; make room on the disk; resume from the last checkpoint with: longwave" in answer["stderr"]
     assert parts(tmp_path) == []
 
 

@@ -26,7 +26,8 @@ from torch import Tensor
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.layers import S4Config
 from longwave.models import ModelConfig, SequenceConfig, Spec, load_model
-from longwave.tasks.base import Batch, Outcome, Sums, Task, TaskConfig, call
+from longwave.tasks.base import Batch, Outcome, Sums, Task, call
+from longwave.tasks.regression import RegressConfig
 from longwave.train import checkpoint
 from longwave.train.display import Display
 from longwave.train.folder import RunConfig, RunFolder
@@ -106,7 +107,7 @@ def make_experiment(model: Any = (), optim: Any = (), loop: Any = ()) -> Experim
     tiny = SequenceConfig(d_model=4, n_layers=2, mixer=S4Config(d_state=4), dropout=0.3, input_size=2, output_size=1)
     return Experiment(
         "tiny",
-        task=TaskConfig(),
+        task=RegressConfig(),  # never built
         model=dataclasses.replace(tiny, **dict(model)),
         optim=OptimConfig(**{"lr": 0.05, **dict(optim)}),
         loop=LoopConfig(**{"epochs": 2, "batch_size": 4, "eval_batch_size": 3, "validations": 2, **dict(loop)}),
@@ -119,9 +120,11 @@ def make_run(folder: Path, experiment: Experiment, task: Task, quiet: bool = Fal
     return Run(RunFolder(folder, RunConfig(experiment, None, {}, "", {})), task, quiet=quiet)
 
 
-def fit(run: Run, resume: bool = False) -> dict[str, Any]:
-    """Train, and leave the result in the folder."""
+def fit(run: Run, resume: bool = False, overwrite: bool = False) -> dict[str, Any]:
+    """Train, and leave the result in the folder; only a run that overwrites another writes config.json."""
     with run.locked():
+        if overwrite:
+            run.folder.write_config({"notes.txt": b"new"}, overwrite=True)
         result = run.fit(resume)
         if run.main:
             run.folder.write_result(result)
@@ -211,9 +214,9 @@ def damage(path: Path) -> None:
 def run_cases(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What became of each case: its exit code and what it wrote to stderr.
 
-    A case has a folder, and optionally the settings and the task, whether to resume, whether to damage the last
-    checkpoint before, where a signal strikes (see `arm`), at which operation on a file (see `watch_operations`), and
-    the room in bytes that a file has.
+    A case has a folder, and optionally the settings and the task, whether to resume or to overwrite what is there,
+    whether to damage the last checkpoint before, where a signal strikes (see `arm`), at which operation on a file (see
+    `watch_operations`), and the room in bytes that a file has.
     """
     parent = _parent_of_cases()
     assert parent.stdin is not None
@@ -279,7 +282,7 @@ def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
         if case.get("operation"):
             watch_operations(folder, **case["operation"])
         run = make_run(folder, make_experiment(**case.get("settings", {})), make_task(**case.get("task", {})))
-        fit(run, case.get("resume", False))
+        fit(run, case.get("resume", False), case.get("overwrite", False))
         code = 0
     except Interrupted as note:
         print(note, file=sys.stderr)
@@ -300,7 +303,10 @@ def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
 
 
 def watch_operations(folder: Path, at: int, does: str) -> None:
-    """Before the `at`-th operation on files in a folder: be killed, or have the disk be full; or only count them."""
+    """Before the `at`-th operation on files in a folder: be killed, or have the disk be full; or only count them.
+
+    Or, from the `at`-th on, have the disk be read-only.
+    """
     count = 0
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -313,11 +319,13 @@ def watch_operations(folder: Path, at: int, does: str) -> None:
             return
         count += 1
         if does == "count":
-            os.write(2, f"operation {count}: {event}\n".encode())
+            os.write(2, f"operation {count}: {event} {arguments[0]}\n".encode())
         elif count == at and does == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif count == at:
+        elif count == at and does == "full":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(arguments[0]))
+        elif count >= at and does == "read-only":
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(arguments[0]))
 
     sys.addaudithook(hook)
 
@@ -359,7 +367,7 @@ def arm(place: str, at: int, signals: Sequence[str] = ("SIGKILL",)) -> None:
         def half(self: RunFolder, line: dict[str, Any]) -> None:
             nonlocal count
             if count + 1 == at:
-                with open(self.path / "metrics.jsonl", "a") as file:
+                with open(self.metrics_path, "a") as file:
                     file.write(json.dumps(line)[:30])
             strike()
             log(self, line)

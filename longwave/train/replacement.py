@@ -1,0 +1,105 @@
+"""Replacing a run: the old one stays complete and usable until the new one has a checkpoint.
+
+The new run is written to the folder .new inside that of the old one. Once it has a checkpoint, the marker file .moving
+lists its files, those of the old run are removed, and the new ones are moved into their place. Each of these operations
+can be repeated, so whoever opens the folder next finishes what a kill cut short. Without the marker the old run counts,
+and the next run in the folder removes .new.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+from longwave.data import files, lock
+from longwave.settings import typed
+
+# What a run writes, besides the files of its task. The file that makes a folder a run comes last.
+FILES = ("metrics.jsonl", "result.json", "report.html", "best", "checkpoints", "config.json")
+NEW, MARKER = ".new", ".moving"
+REPLACED = ".replaced"  # where version 0.1.0 put the old run, and left it if the new one could not be written
+PATIENCE, POLL = 10.0, 0.05  # seconds to wait for another process that is moving files
+
+
+def announce(folder: Path) -> None:
+    """State that the new run, which has a checkpoint, is the one that counts from now on; `settle` moves it in."""
+    files.write_json(folder / MARKER, {"files": sorted(path.name for path in (folder / NEW).iterdir())})
+
+
+def settle(folder: str | Path) -> None:
+    """Finish a replacement that was cut short; to be called before a folder is read."""
+    folder, waited = Path(folder), 0.0
+    while (folder / MARKER).exists() or _is_set_aside(folder):
+        try:
+            with lock.hold(folder):
+                if (folder / MARKER).exists():
+                    _finish(folder)
+                elif _is_set_aside(folder):
+                    _restore(folder)
+        except lock.Busy:
+            if waited >= PATIENCE:
+                raise
+            time.sleep(POLL)
+            waited += POLL
+
+
+def discard(folder: Path) -> None:
+    """Remove what is left of runs that do not count; the caller holds the lock of the folder."""
+    if not (folder / MARKER).exists():
+        shutil.rmtree(folder / NEW, ignore_errors=True)
+    if (folder / "config.json").exists():
+        shutil.rmtree(folder / REPLACED, ignore_errors=True)
+
+
+def _finish(folder: Path) -> None:
+    """Remove what is left of the old run and move in what is left of the new one."""
+    names = _new_names(folder)
+    for name in FILES:
+        if name not in names:
+            _remove(folder / name)
+    for name in names:
+        if os.path.lexists(folder / NEW / name):
+            _remove(folder / name)
+            os.rename(folder / NEW / name, folder / name)
+    files.sync_folder(folder)
+    (folder / MARKER).unlink()
+    shutil.rmtree(folder / NEW, ignore_errors=True)
+
+
+def _new_names(folder: Path) -> list[str]:
+    """The names of the files of the new run, as the marker lists them."""
+    try:
+        names = typed(files.read_json(folder / MARKER)["files"], tuple[str, ...], "files")
+        if not all(name and Path(name).name == name for name in names):
+            raise ValueError(f"got {names}")
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{folder / MARKER}: expected the names of the files in {folder / NEW} ({error}); move these files by hand, "
+            "and remove both"
+        ) from error
+    return list(names)
+
+
+def _is_set_aside(folder: Path) -> bool:
+    """Whether version 0.1.0 set a run aside, and then could not write the new one."""
+    return (folder / REPLACED / "config.json").exists() and not (folder / "config.json").exists()
+
+
+def _restore(folder: Path) -> None:
+    """Move a run that was set aside back; config.json comes last, as it says that all of it is there."""
+    for name in FILES:
+        if (folder / REPLACED / name).exists():
+            _remove(folder / name)
+            os.rename(folder / REPLACED / name, folder / name)
+    files.sync_folder(folder)
+    with contextlib.suppress(OSError):  # it is not empty, as somebody put more there
+        (folder / REPLACED).rmdir()
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
