@@ -75,8 +75,8 @@ def _new_names(folder: Path) -> list[str]:
             raise ValueError(f"got {names}")
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
-            f"{folder / MARKER}: expected the names of the files in {folder / NEW} ({error}); move these files by hand, "
-            "and remove both"
+            f"{folder / MARKER}: expected the names of the files in {folder / NEW} ({error}); move these files by "
+            "hand, and remove both"
         ) from error
     return list(names)
 

@@ -122,9 +122,14 @@ def test_a_run_that_fails_to_replace_another_leaves_nothing(folder):
     (folder.path / "result.json").write_text("{}")
     before = {path: path.read_bytes() for path in folder.path.rglob("*")}
     made = RunFolder.create(folder.path, folder.config.experiment, folder.build_task(), None, overwrite=True)
-    with pytest.raises(OSError, match="full"), made.locked():
-        made.write_config({"notes.txt": b"new"}, overwrite=True)
-        raise OSError("full")
+
+    def fail():
+        with made.locked():
+            made.write_config({"notes.txt": b"new"}, overwrite=True)
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        fail()
     assert {path: path.read_bytes() for path in folder.path.rglob("*")} == before
 
 
