@@ -122,6 +122,15 @@ def test_step_equals_forward(head, block):
 
 
 @in_float64
+@pytest.mark.parametrize("head", [head for head in HEADS if HEADS[head]["decoder"] != "forecast"])
+def test_a_step_without_a_state_is_the_first_of_a_sequence(head):
+    model = make(head).eval()
+    x, more = inputs(model)
+    first = model.step(x[:, 0], **cut(more, slice(None), 0))
+    close(first, model.step(x[:, 0], model.initial_state(3), **cut(more, slice(None), 0)))
+
+
+@in_float64
 @every_norm
 @pytest.mark.parametrize("head", [head for head in HEADS if HEADS[head]["decoder"] != "forecast"])
 def test_chunks_equal_the_whole_also_with_padding(head, block):
