@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from longwave.models.authors import from_authors
     from longwave.models.stream import stream
     from longwave.publish import push_to_hub
-    from longwave.runs import classify as train_classifier
-    from longwave.runs import forecast as train_forecaster
+    from longwave.runs import train_classifier, train_forecaster, train_regressor, train_tagger
     from longwave.train.optim import param_groups
 
 __version__ = "0.1.0"
@@ -37,9 +36,11 @@ __all__ = [
     "stream",
     "train_classifier",
     "train_forecaster",
+    "train_regressor",
+    "train_tagger",
 ]
 
-_HOME = {  # the module of a name, and what it is called there if that differs
+_HOME = {  # the module of a name
     "S4": "longwave.layers.s4",
     "S4Config": "longwave.layers.s4",
     "S4D": "longwave.layers.s4d",
@@ -53,16 +54,17 @@ _HOME = {  # the module of a name, and what it is called there if that differs
     "param_groups": "longwave.train.optim",
     "push_to_hub": "longwave.publish",
     "stream": "longwave.models.stream",
-    "train_classifier": "longwave.runs:classify",
-    "train_forecaster": "longwave.runs:forecast",
+    "train_classifier": "longwave.runs",
+    "train_forecaster": "longwave.runs",
+    "train_regressor": "longwave.runs",
+    "train_tagger": "longwave.runs",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'longwave' has no attribute {name!r}")
-    module, _, called = _HOME[name].partition(":")
-    return getattr(import_module(module), called or name)
+    return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

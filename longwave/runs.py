@@ -16,7 +16,7 @@ from longwave.report.page import write_report
 from longwave.tasks.base import Scores, Task
 from longwave.tasks.rates import check_rates
 from longwave.train.device import find_device
-from longwave.train.folder import RunFolder, check_new
+from longwave.train.folder import RunFolder
 from longwave.train.loop import Run
 
 FEW_STEPS = 100
@@ -88,7 +88,7 @@ def start_seeds(
         yield finished
 
 
-def classify(
+def train_classifier(
     x: Any,
     y: Any,
     folder: str | Path,
@@ -105,7 +105,7 @@ def classify(
     return _start_on_arrays("classify", x, y, folder, split, experiment, quiet, device)
 
 
-def regress(
+def train_regressor(
     x: Any,
     y: Any,
     folder: str | Path,
@@ -116,14 +116,15 @@ def regress(
     quiet: bool = False,
     device: str = "auto",
 ) -> Finished:
-    """Train a model that predicts numbers on arrays: x as for `classify`, y (n,) or (n, targets), NaN if not known.
+    """Train a model that predicts numbers on arrays: x as for `train_classifier`, y (n,) or (n, targets).
 
-    `names` are those of the targets. The arrays are written to data.npz in the folder of the run.
+    A number that is not known is NaN. `names` are those of the targets. The arrays are written to data.npz in the
+    folder of the run.
     """
     return _start_on_arrays("regress", x, y, folder, split, experiment, quiet, device, names=names)
 
 
-def tag(
+def train_tagger(
     x: Any,
     y: Any,
     folder: str | Path,
@@ -133,7 +134,7 @@ def tag(
     quiet: bool = False,
     device: str = "auto",
 ) -> Finished:
-    """Train a model that labels each step on arrays: x as for `classify`, y (n, length) or a list of arrays (length,).
+    """Train a model that labels each step on arrays: x as for `train_classifier`, y (n, length) or a list of arrays.
 
     A label that is not known is "", NaN or, among numbers, -1. The arrays are written to data.npz in the folder of the
     run.
@@ -153,7 +154,7 @@ def _start_on_arrays(
     **more: Any,
 ) -> Finished:
     folder = Path(folder)
-    check_new(folder)
+    _check_new(folder)
     experiment = experiment or EXPERIMENTS.find(kind)
     settings: Any = experiment.task
     if settings.kind != kind:
@@ -164,11 +165,11 @@ def _start_on_arrays(
         return start(dataclasses.replace(experiment, task=task), folder, quiet=quiet, device=device)
 
 
-def forecast(
+def train_forecaster(
     data: Any,
     folder: str | Path,
     *,
-    target: str | None = None,
+    target: str | int | None = None,
     time: str | None = None,
     horizon: int | None = None,
     context: int | None = None,
@@ -178,19 +179,20 @@ def forecast(
     quiet: bool = False,
     device: str = "auto",
 ) -> Finished:
-    """Train a forecaster on a data frame of pandas or polars, or on a CSV file given by its path.
+    """Train a forecaster on a data frame or Series of pandas or polars, on an array, or on a CSV file, by its path.
 
-    The series is read by the rules of `longwave.data.series`; without `time`, an index of dates gives the times. A data
-    frame is written to data.csv in the folder of the run, so that it can be resumed and scored again.
+    An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. The series is
+    read by the rules of `longwave.data.series`; without `time`, an index of dates gives the times. What is no file is
+    written to data.csv in the folder of the run, so that it can be resumed and scored again.
     """
     folder = Path(folder)
-    check_new(folder)
+    _check_new(folder)
     experiment = experiment or EXPERIMENTS.find("forecast")
     if not hasattr(experiment.task, "on_frame"):
         raise ValueError(f"experiment: expected one that forecasts, such as forecast, got {experiment.name}")
     find_device(device)
     given = {
-        "target": target,
+        "target": None if target is None else str(target),
         "time": time,
         "horizon": horizon,
         "context": context,
@@ -204,6 +206,15 @@ def forecast(
         experiment = dataclasses.replace(experiment, task=settings)
         (finished,) = start_seeds(experiment, {experiment.loop.seed: folder}, quiet=quiet, device=device, notes=notes)
         return finished
+
+
+def _check_new(folder: Path) -> None:
+    """Refuse a folder that already has a run, before data is written into it."""
+    if (folder / "config.json").exists():
+        raise ValueError(
+            f"folder: {folder} already has a run; name another folder, or resume that run with "
+            f"longwave.runs.resume({str(folder)!r})"
+        )
 
 
 def _holding(folder: Path) -> contextlib.AbstractContextManager[Any]:

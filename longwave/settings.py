@@ -74,15 +74,20 @@ class Settings:
     @classmethod
     def of(cls, settings: Self | None = None, **changes: Any) -> Self:
         """Settings by keyword, beside their defaults or those of `settings`; a part that has kinds may be named."""
+        if settings is not None and not isinstance(settings, cls):
+            raise ValueError(f"config: expected {cls.__name__}(...), or keywords alone, got {settings!r:.80}")
         types = get_type_hints(cls)
         names = [f.name for f in dataclasses.fields(cls)]
         if unknown := sorted(set(changes) - set(names)):
             raise ValueError(f"{cls.__name__}: there is no setting {unknown[0]!r}; {nearest(unknown[0], names)}")
-        for name, value in changes.items():
-            kinds = getattr(types[name], "registry", None)
-            if kinds is not None and isinstance(value, str):
-                changes[name] = kinds.find(value)()
-        return cls(**changes) if settings is None else dataclasses.replace(settings, **changes)
+        made = cls(**changes) if settings is None else dataclasses.replace(settings, **changes)
+        for name in names:
+            kinds, value = getattr(types[name], "registry", None), getattr(made, name)
+            if kinds is not None and not isinstance(value, types[name]):
+                if not isinstance(value, str):
+                    raise ValueError(f"{name}: expected {_kind_in_words(kinds, value)}")
+                made = dataclasses.replace(made, **{name: kinds.find(value)()})
+        return made
 
     def as_kind(self, kind: str) -> Any:
         """The settings of another kind, with what both of them have."""
@@ -176,6 +181,16 @@ def typed(value: Any, annotation: Any, where: str) -> Any:
     if not _fits(value, annotation):
         raise ValueError(f"{where}: expected {_in_words(annotation)}, got {value!r:.80}")
     return value
+
+
+def _kind_in_words(kinds: Registry[Any], value: Any) -> str:
+    """The name and the settings that were meant by a class or an instance, as a message has them."""
+    given = value if isinstance(value, type) else type(value)
+    meant = given.__name__.lower().removesuffix("config")
+    got = f"the class {given.__name__}" if given is value else f"{value!r:.80}".partition("\n")[0]
+    if meant in kinds:
+        return f"the name {meant!r}, or its settings, {kinds[meant].__name__}(...), got {got}"
+    return f"a name, one of {', '.join(kinds)}, or the settings of one, got {got}"
 
 
 def _tuples(value: Any) -> Any:

@@ -11,6 +11,16 @@ class Column:
         return np.asarray(self.cells)
 
 
+class Series:
+    """The same of a Series."""
+
+    def __init__(self, cells, name=None, index=None):
+        self.cells, self.name, self.index = cells, name, index
+
+    def to_frame(self, name):
+        return Frame(self.index, **{name: self.cells})
+
+
 class Frame(dict):
     """The little of a data frame that is asked for."""
 

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from frame import Frame
+import torch
+from frame import Frame, Series
 from matplotlib.figure import Figure
 from tiny import make_task
 
 import longwave
 from longwave import runs
+from longwave.data.series import read
 from longwave.experiments import EXPERIMENTS
 from longwave.infer.forecast import forecast
 from longwave.layers import S4Config
@@ -40,7 +42,7 @@ def small(name="forecast"):
 
 def test_a_data_frame_is_kept_with_the_run_so_that_it_can_be_used_after_it_was_moved(monkeypatch, capsys):
     frame = Frame(index=HOURS, price=PRICES, mood=["up", "down"] * 50)
-    finished = runs.forecast(frame, "run", **SIZES, multivariate=True, experiment=small())
+    finished = longwave.train_forecaster(frame, "run", **SIZES, multivariate=True, experiment=small())
     assert "note: column 'mood' was dropped" in capsys.readouterr().err
     assert "column &#x27;mood&#x27; was dropped" in (finished.folder / "report.html").read_text()
     assert runs.evaluate("run") == finished.result["test"]
@@ -49,8 +51,8 @@ def test_a_data_frame_is_kept_with_the_run_so_that_it_can_be_used_after_it_was_m
     assert found.times[0] == HOURS[-1] + np.timedelta64(3600, "s")
     np.testing.assert_array_equal(found.known, PRICES[-10:, None])
     np.testing.assert_array_equal(forecast("run", "run/data.csv").values, found.values)
-    with pytest.raises(ValueError, match="a run already exists"):
-        runs.forecast(frame, "run", **SIZES)
+    with pytest.raises(ValueError, match=r"^folder: run already has a run; .* longwave\.runs\.resume\('run'\)$"):
+        longwave.train_forecaster(frame, "run", **SIZES)
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
@@ -61,7 +63,7 @@ def test_a_file_stays_where_it_is_and_trains_as_the_frame_of_its_rows():
     rows = "".join(f"{hour},{price!r}\n" for hour, price in zip(HOURS, PRICES.tolist(), strict=True))
     Path("my.csv").write_text("date,price\n" + rows)
     named = {**SIZES, "time": "date", "experiment": small(), "quiet": True}
-    of_file = runs.forecast("my.csv", "file", **named)
+    of_file = longwave.train_forecaster("my.csv", "file", **named)
     of_frame = longwave.train_forecaster(Frame(date=HOURS, price=PRICES), Path("frame"), **named)
     assert of_file.result["test"] == of_frame.result["test"]
     assert not Path("file/data.csv").exists()
@@ -69,11 +71,59 @@ def test_a_file_stays_where_it_is_and_trains_as_the_frame_of_its_rows():
     assert forecast("frame", "my.csv").time == "date"
 
 
+@pytest.mark.parametrize(
+    ("data", "column"),
+    [
+        (PRICES, "0"),
+        (PRICES.tolist(), "0"),
+        (torch.tensor(PRICES), "0"),
+        (Series(PRICES, "price", HOURS), "price"),
+        (Series(PRICES), "0"),
+    ],
+)
+def test_one_series_in_memory_is_trained_on_and_forecast(data, column):
+    series = read(data)
+    assert (series.columns, series.target) == ((column,), 0)
+    assert (series.times is not None) == (column == "price")
+    np.testing.assert_array_equal(series.values[:, 0], PRICES)
+
+
+def test_an_array_is_kept_with_the_run_and_its_columns_are_named_by_their_numbers():
+    data = np.stack([PRICES, -PRICES], axis=1)
+    sizes = {"horizon": 3, "context": 10, "experiment": small(), "quiet": True}
+    finished = longwave.train_forecaster(data, "run", target=1, **sizes)
+    assert runs.evaluate("run") == finished.result["test"]
+    found = forecast("run", data)
+    assert found.columns == ("1",)
+    np.testing.assert_array_equal(found.known[:, 0], -PRICES[-10:])
+    np.testing.assert_array_equal(forecast("run", "run/data.csv").values, found.values)
+    with pytest.raises(ValueError, match=r"^array: target: not given; expected one of 0, 1$"):
+        longwave.train_forecaster(data, "other", **sizes)
+
+
+@pytest.mark.parametrize(
+    ("data", "got"),
+    [
+        (np.zeros((9, 2, 2)), r"an array float64 \(9, 2, 2\)"),
+        (["1", "2"], r"an array <U1 \(2,\)"),
+        ([[1, 2], [3]], "list"),
+        ({"price": [1, 2]}, "dict"),
+        (torch.zeros(9, requires_grad=True), "Tensor"),
+        (None, "NoneType"),
+    ],
+)
+def test_what_is_no_series_is_refused_with_what_is_one(data, got):
+    expected = r"data frame or Series, the path of a CSV file, or an array of numbers, \(rows,\) or \(rows, columns\)"
+    with pytest.raises(ValueError, match=f"^data: expected a {expected}, got {got}$"):
+        longwave.train_forecaster(data, "run", horizon=3)
+    assert not Path("run").exists()
+
+
 def test_a_frame_with_gaps_is_kept_with_the_run_gaps_and_all(capsys):
     prices, rows = PRICES.copy(), np.delete(np.arange(100), [40, 41])
     prices[[3, 50, 85, 99]] = np.nan
     frame = Frame(index=HOURS[rows], price=prices[rows])
-    finished = runs.forecast(frame, "run", **SIZES, fill="mask", experiment=small())
+    finished = longwave.train_forecaster(frame, "run", **SIZES, fill="mask", experiment=small())
     assert capsys.readouterr().err.count("6 of 100 values are missing") == 1
     assert runs.evaluate("run") == finished.result["test"]
     prices[[40, 41]] = np.nan
@@ -88,7 +138,7 @@ def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
     frame = Frame(price=PRICES)
     late = np.where(np.arange(100) < 70, np.nan, PRICES)
     with pytest.raises(ValueError, match="column 'price': none of its values in the training set, the first 70 rows"):
-        runs.forecast(Frame(price=late), "run", **SIZES, fill="mask")
+        longwave.train_forecaster(Frame(price=late), "run", **SIZES, fill="mask")
     for changes, message in (
         ({"target": "prize"}, "data frame: target: there is no column 'prize'"),
         ({"horizon": 50}, "data frame: 100 rows are too few"),
@@ -100,12 +150,14 @@ def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
         ),
     ):
         with pytest.raises(ValueError, match=message):
-            runs.forecast(frame, "run", **SIZES | changes)
+            longwave.train_forecaster(frame, "run", **SIZES | changes)
     assert not Path("run").exists()
 
 
 def test_the_package_offers_what_trains_on_data_in_memory():
-    assert (longwave.train_classifier, longwave.train_forecaster) == (runs.classify, runs.forecast)
+    for name in ("train_classifier", "train_forecaster", "train_regressor", "train_tagger"):
+        assert getattr(longwave, name) is getattr(runs, name)
+        assert getattr(longwave, name).__name__ == name
 
 
 RESULT = {"steps": FEW_STEPS, "stopped_early": False, "test": {"mse": 0.5}, "baselines": {}}

@@ -1,5 +1,6 @@
 """How `predict`, `generate` and `stream` read their options: the run comes first, and says what they are."""
 
+import dataclasses
 import inspect
 import io
 import sys
@@ -31,6 +32,7 @@ def run_action(command: str, arguments: list[str]) -> None:
     if kind not in actions:
         raise ValueError(f"{folder.path}: a run of the kind {kind} cannot {command}; {_other(kind, folder.path)}")
     action = actions[kind]
+    _check_inputs_of(action, kind, arguments)
     options: Any = tyro.cli(
         action.options,
         prog=f"longwave {command} {arguments[0]}",
@@ -42,6 +44,17 @@ def run_action(command: str, arguments: list[str]) -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8
     for piece in action.run(folder, options):
         print(piece, end="", flush=True)
+
+
+def _check_inputs_of(action: "Action", kind: str, arguments: list[str]) -> None:
+    """Refuse the input of another kind of run, and name that of this one."""
+    own = {field.name for field in dataclasses.fields(action.options)}
+    for option in (argument.partition("=")[0] for argument in arguments[1:] if argument.startswith("--")):
+        name = option.removeprefix("--")
+        if name in _early.INPUTS and name not in own:
+            taken = " or ".join(f"--{other}" for other in _early.INPUTS if other in own)
+            instead = f"expected {taken} instead" if taken else "it reads no file"
+            raise ValueError(f"{option}: {arguments[0]} is a run of the kind {kind}; {instead}")
 
 
 def _actions(command: str) -> "Registry[Action]":

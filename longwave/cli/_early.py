@@ -42,12 +42,12 @@ def find_run(name: str) -> Path:
     """The folder of a run, also of one that was published: `name` itself, or where the hub's "user/name" was put.
 
     "user/name@revision" is a branch, tag or commit of it. The hub is not asked for what is more likely a folder with a
-    slip in its name: runs/NAME where there are runs.
+    slip in its name: runs/NAME, or a name whose first part is a folder here.
     """
     from longwave.train import config_file
 
     folder, parts = Path(name), name.split("/")
-    if len(parts) == 2 and not {"", ".", "..", "~"} & set(parts) and not folder.exists():
+    if len(parts) == 2 and not {"", ".", "..", "~"} & set(parts) and parts[0] != "runs" and not folder.exists():
         model, is_revised, revision = name.partition("@")
         if folder.parent.exists():
             raise FileNotFoundError(

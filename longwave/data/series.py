@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from longwave.data import files
 from longwave.data.cells import open_csv
 from longwave.data.gaps import Fill, Floats, Known, check_fill, fill_gaps
-from longwave.data.table import Table, read_table, table_of_frame, without_text
+from longwave.data.table import Table, as_frame, read_table, table_of_frame, without_text
 from longwave.data.times import (
     Times,
     check_rising,
@@ -133,9 +133,10 @@ def from_frame(
     columns: Collection[str] | None = None,
     duplicates: Duplicates = "error",
 ) -> Series:
-    """The series in a data frame of pandas or polars, by the rules of `read_csv`.
+    """The series in a data frame or Series of pandas or polars, or in an array, by the rules of `read_csv`.
 
-    Without `time`, an index of dates gives the times, if the frame has one, else the one column of rising times.
+    Without `time`, an index of dates gives the times, if the frame has one, else the one column of rising times. An
+    array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on.
     """
     table = table_of_frame(frame, target, time, multivariate, columns)
     return _series(table, target, multivariate, fill, duplicates)
@@ -150,9 +151,10 @@ def read(
     columns: Collection[str] | None = None,
     duplicates: Duplicates = "error",
 ) -> Series:
-    """The series in a CSV file, given by its path, or in a data frame, whose index may have the times instead."""
+    """The series in a CSV file, given by its path, or as for `from_frame`; an index may have the times instead."""
     if isinstance(source, (str, os.PathLike)):
         return read_csv(source, target, time, multivariate, fill, columns, duplicates)
+    source = as_frame(source)
     if hasattr(source, "index") and time not in [str(name) for name in source.columns]:
         time = None
     return from_frame(source, target, time, multivariate, fill, columns, duplicates)

@@ -86,6 +86,42 @@ def read_table(
     return _with_found_times(table, by_column)
 
 
+class ArrayFrame:
+    """An array (rows, columns) as the little of a data frame that is asked for; columns are named by their number."""
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self.values, self.columns = values, [str(column) for column in range(values.shape[1])]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.values[:, int(name)]
+
+
+def as_frame(data: Any) -> Any:
+    """A data frame as it is, a Series as its one column, and an array of numbers, or what makes one, as its columns."""
+    if hasattr(data, "columns"):
+        return data
+    if hasattr(data, "to_frame"):  # a Series; polars calls one without a name ""
+        return data.to_frame("0" if data.name in (None, "") else str(data.name))
+    try:
+        values = np.asarray(data)
+    except (TypeError, ValueError, RuntimeError):  # rows of unequal lengths, or a tensor that is not at hand
+        values = np.asarray(None)
+    if values.dtype.kind not in "iuf" or values.ndim not in (1, 2):
+        got = f"an array {values.dtype} {values.shape}" if values.ndim else type(data).__name__
+        raise ValueError(
+            "data: expected a data frame or Series, the path of a CSV file, or an array of numbers, (rows,) or "
+            f"(rows, columns), got {got}"
+        )
+    return ArrayFrame(values.reshape(len(values), -1) if values.size else values.reshape(0, 1))
+
+
+def _cells(column: Any) -> NDArray[Any]:
+    return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+
+
 def table_of_frame(
     frame: Any,
     target: str | None,
@@ -93,9 +129,10 @@ def table_of_frame(
     multivariate: bool,
     columns: Collection[str] | None,
 ) -> Table:
-    """The columns of a data frame that a series is made of."""
+    """The columns of a data frame, Series or array that a series is made of."""
+    frame = as_frame(frame)
     names = [str(name) for name in frame.columns]
-    source = "data frame"
+    source = "array" if isinstance(frame, ArrayFrame) else "data frame"
     if len(frame) == 0:
         raise ValueError(f"{source}: expected rows of numbers, got none")
     time_column = _time_column(names, time)
@@ -103,7 +140,7 @@ def table_of_frame(
     values = np.full((len(frame), len(wanted)), np.nan)
     bad: dict[int, tuple[int, str]] = {}
     for place, column in enumerate(wanted):
-        cells = np.asarray(frame[frame.columns[column]].to_numpy())
+        cells = _cells(frame[frame.columns[column]])
         if cells.dtype.kind in "iuf":
             values[:, place] = cells
         elif cells.dtype.kind in "mM":
@@ -112,14 +149,14 @@ def table_of_frame(
             for row, cell in enumerate(cells.tolist()):
                 _put_cell(values[row], place, cell, row, bad)
     table = Table(source, [names[column] for column in wanted], values, bad, None, lambda row: f"row {row}")
-    index = np.asarray(frame.index.to_numpy()) if hasattr(getattr(frame, "index", None), "to_numpy") else None
+    index = _cells(frame.index) if hasattr(getattr(frame, "index", None), "to_numpy") else None
     if time_column is not None:
-        cells = np.asarray(frame[frame.columns[names.index(time_column)]].to_numpy())
+        cells = _cells(frame[frame.columns[names.index(time_column)]])
         table = replace(table, times=_time_cells(cells), time=time_column)
     elif time is None and index is not None and (index.dtype.kind == "M" or isinstance(index[0], datetime)):
         table = replace(table, times=_time_cells(index))
     elif time is None:
-        others = {name: np.asarray(frame[column].to_numpy()) for name, column in zip(names, frame.columns, strict=True)}
+        others = {name: _cells(frame[column]) for name, column in zip(names, frame.columns, strict=True)}
         table = _with_found_times(
             table,
             {

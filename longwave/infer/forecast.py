@@ -43,7 +43,7 @@ class Continuation:
 
 
 def forecast(folder: str | Path, new: Any, *, device: str = "auto") -> Continuation:
-    """Forecast the rows after the last of a CSV file or data frame, with the best weights of a run."""
+    """Forecast the rows after the last of a CSV file, data frame or array, with the best weights of a run."""
     return _forecast(RunFolder.open(folder), new, device)
 
 

@@ -22,7 +22,7 @@ from longwave.layers.checks import (
     check_states,
     wrong_state,
 )
-from longwave.layers.mixer import MIXERS, MixerConfig
+from longwave.layers.mixer import MIXERS, Mixer, MixerConfig
 
 ROTARY_BASE = 10_000.0  # the slowest pair of features turns once in about 2 pi times as many steps
 LEAST_CAPACITY = 64  # steps that a fresh cache has room for; it doubles when it is full
@@ -140,7 +140,7 @@ class Cache(NamedTuple):
         )
 
 
-class Attention(nn.Module):
+class Attention(Mixer):
     """y, state = layer(u) for u (B, L, d_model); y_t, state = layer.step(u_t, state) with the keys and values so far.
 
     heads          number of heads
@@ -149,6 +149,7 @@ class Attention(nn.Module):
     bidirectional  every step sees every other; then there is no state and no step
     stored         the (L, L) matrix of weights is stored, as in the paper's Transformer; else torch's
                    scaled_dot_product_attention, which computes it in tiles
+    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
     mixes_features = True
@@ -162,24 +163,22 @@ class Attention(nn.Module):
         rotary: bool = True,
         bidirectional: bool = False,
         stored: bool = False,
+        return_state: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(return_state)
         self.heads = Heads(d_model, heads, d_attention, rotary)
         self.d_model, self.bidirectional, self.stored = d_model, bidirectional, stored
 
-    def forward(
+    def _mix(
         self,
         u: Float[Tensor, "batch L d_model"],
-        state: Cache | None = None,
+        state: Cache | None,
         *,
-        lengths: Tensor | None = None,
-        rate: float = 1.0,
-        need_state: bool = True,
+        lengths: Tensor | None,
+        rate: float,
+        need_state: bool,
     ) -> tuple[Float[Tensor, "batch L d_model"], Cache | None]:
-        """y in u's dtype, and the keys and values so far; the arguments are those of S4, but the rate is 1.
-
-        Without a state the cost is O(L^2) time; with one, a boolean mask (L, steps so far) is stored.
-        """
+        """In O(L^2) time; with a state, a boolean mask (L, steps so far) is stored."""
         check_input(u, ("batch", "L", self.d_model), self.heads.project.weight, self.heads.project)
         check_rate_is_one(rate, "attention")
         if state is not None:
@@ -213,12 +212,16 @@ class Attention(nn.Module):
         return Cache(empty, empty.clone(), 0, None, [0])
 
     def step(
-        self, u: Float[Tensor, "batch d_model"], state: Cache, *, rate: float = 1.0
+        self, u: Float[Tensor, "batch d_model"], state: Cache | None = None, *, rate: float = 1.0
     ) -> tuple[Float[Tensor, "batch d_model"], Cache]:
-        """One step, in O(steps so far). Without gradients it is appended to the cache in place, else to a copy."""
+        """One step, in O(steps so far); without a state, the first.
+
+        Without gradients it is appended to the cache in place, else to a copy.
+        """
         check_causal("step", self.bidirectional)
         check_input(u, ("batch", self.d_model), self.heads.project.weight, self.heads.project)
         check_rate_is_one(rate, "attention")
+        state = self.initial_state(len(u)) if state is None else state
         self._check_state(state, u)
         y, state = self._attend_from(state, *self.heads(u.unsqueeze(1), state.start))
         return self.heads.merge(y).squeeze(1).to(u.dtype), state
@@ -247,7 +250,10 @@ class Attention(nn.Module):
 
     def extra_repr(self) -> str:
         """The settings that are not seen in the heads."""
-        return f"d_model={self.d_model}, bidirectional={self.bidirectional}, stored={self.stored}"
+        return (
+            f"d_model={self.d_model}, bidirectional={self.bidirectional}, stored={self.stored}, "
+            f"return_state={self.return_state}"
+        )
 
     def _check_state(self, state: Cache, u: Tensor) -> None:
         check_causal("state", self.bidirectional)

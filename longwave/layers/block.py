@@ -158,6 +158,8 @@ class Block(nn.Module):
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
         check_places(dropout_after)
+        if not getattr(mixer, "return_state", True):
+            raise ValueError("mixer: expected one that returns its state, got return_state=False; a block needs both")
         self.mixer, self.prenorm, self.glu, self.dropout_after = mixer, prenorm, glu, tuple(dropout_after)
         self.norm = NORMS[norm](d_model)
         self.dropout = Dropout(dropout, tie_dropout)
@@ -199,8 +201,8 @@ class Block(nn.Module):
         )
         return self._after(x, z, valid), state
 
-    def step(self, x: Tensor, state: State, *, rate: float = 1.0) -> tuple[Tensor, State]:
-        """One step of the recurrence: x (B, H)."""
+    def step(self, x: Tensor, state: State = None, *, rate: float = 1.0) -> tuple[Tensor, State]:
+        """One step of the recurrence: x (B, H); without a state, the first."""
         self._check_device(x)
         x = x.unsqueeze(1)
         z, state = self.mixer.step(self._before(x, self.norm, None).squeeze(1), state, rate=rate)  # type: ignore[operator]

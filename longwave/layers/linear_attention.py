@@ -25,7 +25,7 @@ from longwave.layers.checks import (
     without_autocast,
     wrong_state,
 )
-from longwave.layers.mixer import MIXERS
+from longwave.layers.mixer import MIXERS, Mixer
 
 BLOCK = 128  # steps that see each other by a matrix of weights; what came before is seen through the sums
 EPSILON = 1e-6  # added to every feature: none vanishes, so that no query is left without a key
@@ -87,7 +87,7 @@ class Sums(NamedTuple):
     steps: Tensor
 
 
-class LinearAttention(nn.Module):
+class LinearAttention(Mixer):
     """y, state = layer(u) for u (B, L, d_model); y_t, state = layer.step(u_t, state) in constant time.
 
     heads          number of heads
@@ -95,6 +95,7 @@ class LinearAttention(nn.Module):
     rotary         positions by rotation of queries and keys, before phi; without, the order of steps is not seen
     bidirectional  every step sees every other; then there is no state and no step
     feature_map    "elu": as many features as a head has; "random": `features` of them, an estimate of softmax attention
+    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
     mixes_features = True
@@ -109,8 +110,9 @@ class LinearAttention(nn.Module):
         bidirectional: bool = False,
         feature_map: Literal["elu", "random"] = "elu",
         features: int = 256,
+        return_state: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(return_state)
         self.heads = Heads(d_model, heads, d_attention, rotary)
         self.d_model, self.bidirectional = d_model, bidirectional
         if feature_map not in ("elu", "random"):
@@ -119,16 +121,16 @@ class LinearAttention(nn.Module):
         self.n_features = d if feature_map == "elu" else features
         self.feature_map = EluFeatures() if feature_map == "elu" else RandomFeatures(d, features)
 
-    def forward(
+    def _mix(
         self,
         u: Float[Tensor, "batch L d_model"],
-        state: Sums | None = None,
+        state: Sums | None,
         *,
-        lengths: Tensor | None = None,
-        rate: float = 1.0,
-        need_state: bool = True,
+        lengths: Tensor | None,
+        rate: float,
+        need_state: bool,
     ) -> tuple[Float[Tensor, "batch L d_model"], Sums | None]:
-        """y in u's dtype, and the sums so far; the arguments are those of S4, but the rate is 1."""
+        """In O(L) time; the state is the sums so far."""
         check_input(u, ("batch", "L", self.d_model), self.heads.project.weight, self.heads.project)
         check_rate_is_one(rate, "attention")
         if state is not None:
@@ -160,13 +162,13 @@ class LinearAttention(nn.Module):
         return self._empty(batch)
 
     def step(
-        self, u: Float[Tensor, "batch d_model"], state: Sums, *, rate: float = 1.0
+        self, u: Float[Tensor, "batch d_model"], state: Sums | None = None, *, rate: float = 1.0
     ) -> tuple[Float[Tensor, "batch d_model"], Sums]:
-        """One step, in O(features d_head) a head."""
+        """One step, in O(features d_head) per head; without a state, the first."""
         check_causal("step", self.bidirectional)
         check_input(u, ("batch", self.d_model), self.heads.project.weight, self.heads.project)
-        self._check_state(state, u)
-        y, after = self(u.unsqueeze(1), state, rate=rate)
+        y, after = self._mix(u.unsqueeze(1), state, lengths=None, rate=rate, need_state=True)
+        assert after is not None
         return y.squeeze(1), after
 
     def _sum(self, q: Tensor, k: Tensor, v: Tensor, state: Sums, valid: Tensor | None) -> tuple[Tensor, Sums]:
@@ -213,7 +215,10 @@ class LinearAttention(nn.Module):
 
     def extra_repr(self) -> str:
         """The settings that are not seen in the heads."""
-        return f"d_model={self.d_model}, bidirectional={self.bidirectional}, features={self.n_features}"
+        return (
+            f"d_model={self.d_model}, bidirectional={self.bidirectional}, features={self.n_features}, "
+            f"return_state={self.return_state}"
+        )
 
     def _check_state(self, state: Sums, u: Tensor) -> None:
         check_causal("state", self.bidirectional)

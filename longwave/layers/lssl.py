@@ -31,7 +31,7 @@ from longwave.layers.checks import (
     without_autocast,
     wrong_state,
 )
-from longwave.layers.mixer import MIXERS, StateSpaceConfig
+from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable, mark_ssm
 from longwave.layers.state_space import initial_log_dt
 from longwave.ops import fft_conv
@@ -68,7 +68,7 @@ def gaussian(N: int, structure: Structure, sigma: float) -> tuple[Tensor, Tensor
     return A, torch.randn(N)
 
 
-class LSSL(nn.Module):
+class LSSL(Mixer):
     """y, state = layer(u) for u (B, L, H) of any length L; y_t, state = layer.step(u_t, state) for one step.
 
     d_model        H, the number of features
@@ -83,6 +83,7 @@ class LSSL(nn.Module):
     dt_per_feature each feature has a dt of its own, whatever shares A and B; then training holds H in place of S
     dt_min, dt_max bounds of the log-uniform distribution that dt starts from
     trainable      False freezes dt, A and B; names, such as ("B", "dt"), freeze the others of these
+    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
     DT_PARAMETERS = ("log_dt",)
@@ -103,8 +104,9 @@ class LSSL(nn.Module):
         structure: Structure = "dense",
         sigma: float = 0.125,
         dt_per_feature: bool = False,
+        return_state: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(return_state)
         check_count("d_model", d_model)
         check_count("d_state", d_state, MOST_STATES)
         if d_state % 2:
@@ -137,16 +139,16 @@ class LSSL(nn.Module):
         check_rate(rate)
         return self._kernel(*self._discrete(rate), L)
 
-    def forward(
+    def _mix(
         self,
         u: Float[Tensor, "batch L H"],
-        state: Float[Tensor, "batch H N"] | None = None,
+        state: Float[Tensor, "batch H N"] | None,
         *,
-        lengths: Tensor | None = None,
-        rate: float = 1.0,
-        need_state: bool = True,
+        lengths: Tensor | None,
+        rate: float,
+        need_state: bool,
     ) -> tuple[Float[Tensor, "batch L H"], Float[Tensor, "batch H N"] | None]:
-        """y (B, L, H) in u's dtype, and the state after the last step; the arguments are those of S4."""
+        """By convolution."""
         check_input(u, ("batch", "L", self.d_model), self.log_dt, self)
         check_rate(rate)
         if state is not None:
@@ -222,12 +224,13 @@ class LSSL(nn.Module):
         return torch.zeros(batch, self.d_model, self.d_state, dtype=self._dtype, device=self.A.device)
 
     def step(
-        self, u: Float[Tensor, "batch H"], state: Float[Tensor, "batch H N"], *, rate: float = 1.0
+        self, u: Float[Tensor, "batch H"], state: Float[Tensor, "batch H N"] | None = None, *, rate: float = 1.0
     ) -> tuple[Float[Tensor, "batch H"], Float[Tensor, "batch H N"]]:
-        """One step of the recurrence: y_t (B, H) and the next state, in O(H N^2)."""
+        """One step of the recurrence: y_t (B, H) and the next state, in O(H N^2); without a state, the first step."""
         check_causal("step", self.bidirectional)
         check_input(u, ("batch", self.d_model), self.log_dt, self)
         check_rate(rate)
+        state = self.initial_state(len(u)) if state is None else state
         self._check_state(state, len(u))
         with without_autocast(u):
             E, B_bar = self._step_constants(rate)
@@ -269,7 +272,8 @@ class LSSL(nn.Module):
         """The settings, as they are written in the constructor."""
         return (
             f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
-            f"n_ssm={self.n_ssm}, structure={self.structure!r}, dt_per_feature={self.systems != self.n_ssm}"
+            f"n_ssm={self.n_ssm}, structure={self.structure!r}, dt_per_feature={self.systems != self.n_ssm}, "
+            f"return_state={self.return_state}"
         )
 
     def _check_state(self, state: Tensor, batch: int) -> None:

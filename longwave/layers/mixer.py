@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -11,10 +11,18 @@ from longwave.registry import Registry
 from longwave.settings import Settings
 
 
-class Mixer(Protocol):
-    """y, state = mixer(u) for u (B, L, H); y_t, state = mixer.step(u_t, state); see S4 for what the arguments mean."""
+class Mixer(nn.Module):
+    """y, state = mixer(u) for u (B, L, H); y_t, state = mixer.step(u_t, state).
 
-    def __call__(
+    return_state  False: forward returns y alone, as nn.Sequential expects, and computes no state; `step` returns both
+                  all the same
+    """
+
+    def __init__(self, return_state: bool) -> None:
+        super().__init__()
+        self.return_state = return_state
+
+    def forward(
         self,
         u: Tensor,
         state: Any = None,
@@ -22,17 +30,32 @@ class Mixer(Protocol):
         lengths: Tensor | None = None,
         rate: float = 1.0,
         need_state: bool = True,
-    ) -> tuple[Tensor, Any]:
-        """The whole sequence."""
-        ...
+        **constants: Any,
+    ) -> Any:
+        """y (B, L, H) in u's dtype, and the state after the last step (None if bidirectional or not needed).
 
+        state     where an earlier call left off
+        lengths   (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
+        rate      u is sampled at 1/rate of the frequency that the layer was trained at (state spaces only)
+        constants what `chunk_constants` returned for this rate and at least L steps (S4 and S4D only)
+        """
+        need_state = need_state and self.return_state
+        y, after = self._mix(u, state, lengths=lengths, rate=rate, need_state=need_state, **constants)
+        return (y, after) if self.return_state else y
+
+    @abstractmethod
+    def _mix(
+        self, u: Tensor, state: Any, *, lengths: Tensor | None, rate: float, need_state: bool
+    ) -> tuple[Tensor, Any]:
+        """What `forward` returns with its state."""
+
+    @abstractmethod
     def initial_state(self, batch: int) -> Any:
         """The state before the first step."""
-        ...
 
-    def step(self, u: Tensor, state: Any, *, rate: float = 1.0) -> tuple[Tensor, Any]:
-        """One step."""
-        ...
+    @abstractmethod
+    def step(self, u: Tensor, state: Any = None, *, rate: float = 1.0) -> tuple[Tensor, Any]:
+        """One step: y_t (B, H) and the next state; without a state, the first step of a sequence."""
 
 
 @dataclass(frozen=True)

@@ -19,22 +19,30 @@ from longwave.layers.checks import (
     without_autocast,
     wrong_state,
 )
-from longwave.layers.mixer import MIXERS, MixerConfig
+from longwave.layers.mixer import MIXERS, Mixer, MixerConfig
 
 State = tuple[Tensor, ...]  # (B, d_model) each: h for a GRU, h and c for an LSTM
 
 
-class Recurrent(nn.Module):
+class Recurrent(Mixer):
     """y, state = layer(u) for u (B, L, d_model); y_t, state = layer.step(u_t, state).
 
     kind           "lstm" or "gru", with as many hidden units as features
     bidirectional  a second recurrence runs backwards, and the two outputs are added; then there is no state and no step
+    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
     mixes_features = True
 
-    def __init__(self, d_model: int, *, kind: Literal["lstm", "gru"] = "lstm", bidirectional: bool = False) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        kind: Literal["lstm", "gru"] = "lstm",
+        bidirectional: bool = False,
+        return_state: bool = True,
+    ) -> None:
+        super().__init__(return_state)
         check_count("d_model", d_model)
         if kind not in ("lstm", "gru"):
             raise ValueError(f"kind: expected 'lstm' or 'gru', got {kind!r}")
@@ -42,16 +50,16 @@ class Recurrent(nn.Module):
         cell = nn.LSTM if kind == "lstm" else nn.GRU
         self.cell = cell(d_model, d_model, batch_first=True, bidirectional=bidirectional)
 
-    def forward(
+    def _mix(
         self,
         u: Float[Tensor, "batch L d_model"],
-        state: State | None = None,
+        state: State | None,
         *,
-        lengths: Tensor | None = None,
-        rate: float = 1.0,
-        need_state: bool = True,
+        lengths: Tensor | None,
+        rate: float,
+        need_state: bool,
     ) -> tuple[Float[Tensor, "batch L d_model"], State | None]:
-        """y in u's dtype, and the state after the last step; the arguments are those of S4, but the rate is 1."""
+        """By torch's recurrence, packed if there is padding."""
         check_input(u, ("batch", "L", self.d_model), next(self.cell.parameters()), self.cell)
         check_rate_is_one(rate, f"a {self.kind.upper()}")
         if state is not None:
@@ -74,13 +82,13 @@ class Recurrent(nn.Module):
         return (zeros, zeros) if self.kind == "lstm" else (zeros,)
 
     def step(
-        self, u: Float[Tensor, "batch d_model"], state: State, *, rate: float = 1.0
+        self, u: Float[Tensor, "batch d_model"], state: State | None = None, *, rate: float = 1.0
     ) -> tuple[Float[Tensor, "batch d_model"], State]:
-        """One step, in O(d_model^2)."""
+        """One step, in O(d_model^2); without a state, the first."""
         check_causal("step", self.bidirectional)
         check_input(u, ("batch", self.d_model), next(self.cell.parameters()), self.cell)
-        self._check_state(state, u)
-        y, after = self(u.unsqueeze(1), state, rate=rate)
+        y, after = self._mix(u.unsqueeze(1), state, lengths=None, rate=rate, need_state=True)
+        assert after is not None
         return y.squeeze(1), after
 
     def _run(self, z: Any, state: State | None) -> tuple[Any, State]:
@@ -106,7 +114,10 @@ class Recurrent(nn.Module):
 
     def extra_repr(self) -> str:
         """The settings, as they are written in the constructor."""
-        return f"d_model={self.d_model}, kind={self.kind!r}, bidirectional={self.bidirectional}"
+        return (
+            f"d_model={self.d_model}, kind={self.kind!r}, bidirectional={self.bidirectional}, "
+            f"return_state={self.return_state}"
+        )
 
     def _check_state(self, state: State, u: Tensor) -> None:
         check_causal("state", self.bidirectional)

@@ -47,6 +47,7 @@ class S4(StateSpaces):
     dt_transform   "exp": dt = exp(log_dt); "softplus": dt = softplus(softplus_inverse_dt). Small steps move alike under
                    both; under softplus those above 1 grow by less
     trainable      False freezes dt, A (Lambda and P) and B; names, such as ("B", "dt"), freeze the others of these
+    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class S4(StateSpaces):
         dt_max: float = 1e-1,
         dt_transform: DtTransform = "exp",
         trainable: Trainable = True,
+        return_state: bool = True,
     ) -> None:
         check_state_size(d_model, d_state)
         if length is not None:
@@ -84,6 +86,7 @@ class S4(StateSpaces):
             dt_min=dt_min,
             dt_max=dt_max,
             dt_transform=dt_transform,
+            return_state=return_state,
         )
         self.length, self.low_rank = length, low_rank
         if low_rank == "pq":

@@ -33,6 +33,7 @@ class S4D(StateSpaces):
     dt_transform   "exp": dt = exp(log_dt); "softplus": dt = softplus(softplus_inverse_dt)
     rule           "zoh": the input holds its value for a step, exactly; "bilinear": the rule of S4
     trainable      False freezes dt, A (Lambda) and B; names, such as ("B", "dt"), freeze the others of these
+    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class S4D(StateSpaces):
         dt_transform: DtTransform = "exp",
         rule: Rule = "zoh",
         trainable: Trainable = True,
+        return_state: bool = True,
     ) -> None:
         check_state_size(d_model, d_state)
         if rule not in get_args(Rule):
@@ -70,6 +72,7 @@ class S4D(StateSpaces):
             dt_min=dt_min,
             dt_max=dt_max,
             dt_transform=dt_transform,
+            return_state=return_state,
         )
         self.rule = rule
         self.C = new_parameter(torch.view_as_real(self._random_output_map()))

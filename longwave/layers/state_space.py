@@ -31,6 +31,7 @@ from longwave.layers.checks import (
     wrong_state,
 )
 from longwave.layers.chunk import Chunks
+from longwave.layers.mixer import Mixer
 from longwave.layers.rates import Trainable, mark_ssm
 from longwave.ops import fft_conv
 from longwave.ops.checks import has_values
@@ -93,7 +94,7 @@ class ChunkConstants(NamedTuple):
         return self.K[..., :L]
 
 
-class StateSpaces(nn.Module):
+class StateSpaces(Mixer):
     """One state space x' = A x + B u, y = 2 Re(C x) + D u a feature, with A diagonal, or that plus low rank.
 
     A kind of layer hands its settings and (Lambda, P, B) of one system to `__init__`, registers its output maps, ends
@@ -112,8 +113,9 @@ class StateSpaces(nn.Module):
         dt_min: float,
         dt_max: float,
         dt_transform: DtTransform,
+        return_state: bool,
     ) -> None:
-        super().__init__()
+        super().__init__(return_state)
         n_ssm = check_n_ssm(n_ssm, d_model)
         check_dt_bounds(dt_min, dt_max)
         if dt_transform not in get_args(DtTransform):
@@ -197,23 +199,17 @@ class StateSpaces(nn.Module):
 
     # The convolutional view
 
-    def forward(
+    def _mix(
         self,
         u: Float[Tensor, "batch L H"],
-        state: Complex[Tensor, "batch H M"] | None = None,
+        state: Complex[Tensor, "batch H M"] | None,
         *,
-        lengths: Tensor | None = None,
-        rate: float = 1.0,
-        need_state: bool = True,
+        lengths: Tensor | None,
+        rate: float,
+        need_state: bool,
         constants: ChunkConstants | None = None,
     ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
-        """y (B, L, H) in u's dtype, and the state after the last step (None if two-sided or not needed).
-
-        state     where an earlier call left off
-        lengths   (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
-        rate      u is sampled at 1/rate of the frequency that the layer was trained at
-        constants what `chunk_constants` gave for this rate and at least L steps, if it was kept
-        """
+        """By convolution."""
         check_input(u, ("batch", "L", self.d_model), self.Lambda_re, self)
         check_rate(rate)
         batch, L, _ = u.shape
@@ -313,12 +309,13 @@ class StateSpaces(nn.Module):
         return torch.zeros(batch, self.d_model, self.d_state // 2, dtype=dtype, device=self.Lambda_re.device)
 
     def step(
-        self, u: Float[Tensor, "batch H"], state: Complex[Tensor, "batch H M"], *, rate: float = 1.0
+        self, u: Float[Tensor, "batch H"], state: Complex[Tensor, "batch H M"] | None = None, *, rate: float = 1.0
     ) -> tuple[Float[Tensor, "batch H"], Complex[Tensor, "batch H M"]]:
-        """One step of the recurrence: y_t (B, H) and the next state, in O(H N)."""
+        """One step of the recurrence: y_t (B, H) and the next state, in O(H N); without a state, the first step."""
         check_causal("step", self.bidirectional)
         check_input(u, ("batch", self.d_model), self.Lambda_re, self)
         check_rate(rate)
+        state = self.initial_state(u.shape[0]) if state is None else state
         self.check_state(state, u.shape[0])
         with without_autocast(u):
             constants = self._kept_step_constants(rate)
@@ -379,7 +376,7 @@ class StateSpaces(nn.Module):
         """The settings, as they are written in the constructor."""
         return (
             f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
-            f"n_ssm={self.n_ssm}, dt_transform={self.dt_transform!r}"
+            f"n_ssm={self.n_ssm}, dt_transform={self.dt_transform!r}, return_state={self.return_state}"
         )
 
     def check_state(self, state: Tensor, batch: int) -> None:

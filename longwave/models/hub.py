@@ -32,10 +32,10 @@ def find(
 ) -> Path:
     """The folder of a model: `name` itself if there is such a folder, else that of the hub's "user/name".
 
-    A Path is always a folder. `revision` is a branch, tag or commit; with `local_files_only` nothing is downloaded, and
-    what an earlier call has left in `cache_dir` (default: the hub's own) is taken.
+    A Path is always a folder, and so is "runs/name". `revision` is a branch, tag or commit; with `local_files_only`
+    nothing is downloaded, and what an earlier call has left in `cache_dir` (default: the hub's own) is taken.
     """
-    if isinstance(name, Path) or Path(name).exists() or not NAME.fullmatch(name):
+    if isinstance(name, Path) or Path(name).exists() or name.startswith("runs/") or not NAME.fullmatch(name):
         return Path(name)
     from huggingface_hub import snapshot_download  # slow to import, and seldom needed
     from huggingface_hub.errors import HFValidationError

@@ -61,7 +61,7 @@ class PairModel(SequenceModel):
         time, lengths = (None if given is None else _rows(given) for given in (time, lengths))
         return super().forward(_rows(x), time=time, lengths=lengths, rate=rate)
 
-    def step(self, x: Tensor, state: Any, **_: Any) -> tuple[Tensor, Any]:
+    def step(self, x: Tensor, state: Any = None, **_: Any) -> tuple[Tensor, Any]:
         """There are no single steps."""
         raise ValueError("step: a PairModel takes whole sequences, not single steps")
 

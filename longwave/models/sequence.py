@@ -236,16 +236,23 @@ class SequenceModel(Pretrained, nn.Module):
         return [block.initial_state(batch) for block in self.blocks], None  # type: ignore[operator]
 
     def step(
-        self, x: Tensor, state: Any, *, time: Tensor | None = None, unknown: Tensor | None = None, rate: float = 1.0
+        self,
+        x: Tensor,
+        state: Any = None,
+        *,
+        time: Tensor | None = None,
+        unknown: Tensor | None = None,
+        rate: float = 1.0,
     ) -> tuple[Tensor, Any]:
         """One step: x (B, input_size) or tokens (B,). The output is what forward gives if the sequence ends here.
 
-        A forecast model takes and gives values in units of the window (see `Window`), and `unknown` (1,) is 1 where x
-        is 0 because it is to be forecast; `forecast_by_steps` does it all.
+        Without a state it is the first step of a sequence; forward returns a state with need_state=True. A forecast
+        model takes and gives values in units of the window (see `Window`), and `unknown` (1,) is 1 where x is 0 because
+        it is to be forecast; `forecast_by_steps` does it all.
         """
         if self.training and self.config.norm == "batch":
             raise ValueError("step: batch norm in training mixes all steps of a batch; call model.eval() first")
-        states, decoder_state = state
+        states, decoder_state = self.initial_state(len(x)) if state is None else state
         z, after = self.step_features(x, states, time=time, unknown=unknown, rate=rate)
         y, decoder_state = self.decoder.step(z, decoder_state)
         return y, (after, decoder_state)

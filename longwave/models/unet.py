@@ -202,12 +202,13 @@ class UNet(Pretrained, nn.Module):
         check_count("batch", batch)
         return [torch.tensor(0, device="cpu"), self.levels.initial_state(batch)], None
 
-    def step(self, x: Tensor, state: Any, *, rate: float = 1.0) -> tuple[Tensor, Any]:
-        """One step: x (B, input_size) or tokens (B,).
+    def step(self, x: Tensor, state: Any = None, *, rate: float = 1.0) -> tuple[Tensor, Any]:
+        """One step: x (B, input_size) or tokens (B,); without a state, the first of a sequence.
 
         Most steps run the first level alone, and a level below only those that complete a group of steps above it.
         """
-        z, after = self.step_features(x, state[0], rate=rate)
+        states, _ = self.initial_state(len(x)) if state is None else state
+        z, after = self.step_features(x, states, rate=rate)
         return self.decoder.step(z, None)[0], (after, None)
 
     def step_features(

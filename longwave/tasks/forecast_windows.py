@@ -182,7 +182,7 @@ class ForecastWindows:
     )
 
     def __len__(self) -> int:
-        windows = self.end - self.first - self.horizon + 1
+        windows = max(0, self.end - self.first - self.horizon + 1)
         return windows // self.stride * (self.values.shape[1] if self.single else 1)
 
     def rows(self, indices: Sequence[int]) -> Tensor:

@@ -61,15 +61,18 @@ def load(
 def custom(series: Series, horizon: int, context: int | None = CONTEXT, name: str = "forecast") -> "ForecastTask":
     """A custom series as a task: 70 % of the rows to train, 10 % to validate, 20 % to test."""
     data = ForecastData(name, series, share_borders(len(series)), series.source)
+    is_chosen = context is None
     if context is None:
         check_sizes(1, horizon)
         context = choose_context(data.borders[0], horizon, season(series.step))
     check_sizes(context, horizon)
-    needed = needed_rows(context, horizon)
-    if len(series) < needed:
+    rows, needed = len(series), needed_rows(context, horizon)
+    if rows < needed:
+        sizes = f"a horizon of {horizon}" if is_chosen else f"a context of {context} and a horizon of {horizon}"
+        longest = min(rows // 10, 7 * rows // 10 - (1 if is_chosen else context))
         raise ValueError(
-            f"{series.source}: {len(series)} rows are too few to split 70/10/20 for a context of {context} and a "
-            f"horizon of {horizon}: expected at least {needed}; shorten the context or the horizon, or give more rows"
+            f"{series.source}: {rows} rows are too few to split 70/10/20 for {sizes}: expected at least {needed} rows"
+            f"{_or_horizon(longest)}"
         )
     return make_task(data, context, horizon)
 
@@ -87,6 +90,11 @@ def choose_context(rows: int, horizon: int, period: int) -> int:
 def needed_rows(context: int, horizon: int) -> int:
     """The rows from which on training, validation and test set have a window each at 70/10/20."""
     return max(-(-10 * (context + horizon) // 7), 10 * horizon)
+
+
+def _or_horizon(longest: int) -> str:
+    """The end of a message: the longest horizon that would do, if one would."""
+    return f", or a horizon of at most {longest}" if longest > 0 else ""
 
 
 def check_sizes(context: int, horizon: int) -> None:
@@ -272,8 +280,8 @@ def make_task(
         if len(splits[split]) < 1:
             rows = f"{end} rows, and a context of {context}" if split == "train" else f"{end - first} rows"
             raise ValueError(
-                f"{data.name}: the {split} split has {rows}: too few for a horizon of {horizon}; expected at least "
-                f"{horizon} rows to forecast; shorten the context or the horizon"
+                f"{data.name}: the {split} split has {rows}: too few for a horizon of {horizon}; expected a shorter "
+                f"context{_or_horizon(min(train - context, valid - train, test - valid))}"
             )
         if not splits[split].has_targets():
             raise ValueError(
@@ -386,9 +394,9 @@ class ForecastConfig(TaskConfig):
         return self.yearly == "on" or (self.yearly == "auto" and seen >= FEWEST_YEARS and not in_context)
 
     def on_frame(self, frame: Any, folder: Path) -> tuple["ForecastConfig", tuple[str, ...]]:
-        """The settings for a data frame, or for the path of a CSV file, and notes on how it was read.
+        """The settings for a data frame or array, or for the path of a CSV file, and notes on how it was read.
 
-        A data frame is written into the folder of the run, so that it can be used again.
+        What is no file is written into the folder of the run, so that it can be used again.
         """
         if isinstance(frame, (str, os.PathLike)):
             return replace(self, data="own", csv=Path(frame)), ()

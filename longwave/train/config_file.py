@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from longwave.data import files
+from longwave.registry import nearest
 from longwave.train import replacement
 
 FORMAT = 2  # 1 had the settings of all mixers beside those of the model
@@ -28,6 +29,8 @@ def read(folder: str | Path, *, published: bool = False) -> dict[str, Any]:
 
     So is a published run, unless `published` allows it.
     """
+    if not Path(folder).exists():
+        raise ValueError(f"{folder}: expected the folder of a run, and there is no such folder{_runs_like(folder)}")
     replacement.settle(folder)
     path = place(folder)
     if path.name == PUBLISHED and not published:
@@ -47,6 +50,14 @@ def read(folder: str | Path, *, published: bool = False) -> dict[str, Any]:
     check(content, path)
     found: dict[str, Any] = content
     return found
+
+
+def _runs_like(folder: str | Path) -> str:
+    """The end of a message about a folder that is not there: the runs beside it, and in runs/, and the nearest."""
+    beside = [
+        str(path.parent) for parent in (Path(folder).parent, Path("runs")) for path in parent.glob("*/config.json")
+    ]
+    return f"; {nearest(str(folder), sorted(set(beside)))}" if beside else ""
 
 
 def check(content: Any, path: Path) -> None:

@@ -22,8 +22,19 @@ def find_device(name: str) -> torch.device:
     except (AttributeError, RuntimeError):  # no such name, or nothing that one could compute on
         count = 0
     if count == 0 or (device.index or 0) >= count:
-        raise ValueError(f"device: there is no {name!r} here; expected one of auto, {', '.join(_present())}")
+        why = _why_no_cuda() if count == 0 and name.startswith("cuda") else ""
+        raise ValueError(f"device: there is no {name!r} here; expected one of auto, {', '.join(_present())}{why}")
     return device
+
+
+def _why_no_cuda() -> str:
+    """The end of a message: whether torch or the machine lacks a GPU, and what to do."""
+    if torch.version.cuda is None:
+        return (
+            f"; this torch, {torch.__version__}, was built without CUDA: install a build that has it "
+            "(https://pytorch.org/get-started/locally)"
+        )
+    return f"; this torch was built for CUDA {torch.version.cuda} and finds no GPU: check with nvidia-smi"
 
 
 def _present() -> list[str]:

@@ -305,3 +305,23 @@ def test_list_names_every_experiment(capsys):
     shown = capsys.readouterr().out
     assert "etth1-{24,48,168,336,720}" in shown
     assert "classify --npz FILE" in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "option", "instead"),
+    [
+        ("predict", "forecast", "--npz", "expected --csv instead"),
+        ("predict", "classify", "--folder", "expected --csv or --npz instead"),
+        ("predict", "audio", "--npz", "expected --csv or --folder instead"),
+        ("stream", "forecast", "--wav", "expected --csv instead"),
+        ("generate", "text", "--csv", "it reads no file"),
+    ],
+)
+def test_an_input_of_another_kind_of_run_is_refused_with_that_of_this_kind(
+    command, kind, option, instead, trained_runs, capsys
+):
+    trained_runs.fetch(kind)
+    for given in ([option, "run"], [f"{option}=run"]):
+        assert call(command, "run", *given) == 2
+        message = f"{option}: run is a run of the kind {kind}; {instead}"
+        assert capsys.readouterr().err == f"longwave: error: {message}\n"

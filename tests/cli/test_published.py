@@ -109,11 +109,18 @@ def test_a_model_alone_is_no_run(trained_runs, capsys):
 def test_a_slip_in_the_name_of_a_run_does_not_go_to_the_hub(hub, capsys, monkeypatch):
     asked = []
     monkeypatch.setattr("longwave.models.hub.find", lambda name: asked.append(name) or Path(name))
-    Path("runs").mkdir()
+    missing = "text-seed0: expected the folder of a run, and there is no such folder"
+    assert call("generate", "runs/text-seed0") == 2  # there are no runs at all
+    assert f"runs/{missing}\n" in capsys.readouterr().err
+    Path("runs/text-seed1").mkdir(parents=True)
+    Path("runs/text-seed1/config.json").write_text("{}")
+    Path("mine").mkdir()
     for name, hint in (
-        ("runs/text-seed0", "runs/text-seed0: there is no such folder in runs; expected that of a run"),
-        ("./text-seed0", "text-seed0: expected the folder of a run"),
-        ("text-seed0", "text-seed0: expected the folder of a run"),
+        ("runs/text-seed0", f"runs/{missing}; expected one of runs/text-seed1; did you mean 'runs/text-seed1'?"),
+        ("./text-seed0", f"{missing}; expected one of runs/text-seed1; did you mean 'runs/text-seed1'?"),
+        ("text-seed0", f"{missing}; expected one of runs/text-seed1; did you mean 'runs/text-seed1'?"),
+        ("some/where/text-seed0", f"some/where/{missing}; expected one of runs/text-seed1"),
+        ("mine/text-seed0", "mine/text-seed0: there is no such folder in mine; expected that of a run"),
     ):
         for command in ("generate", "evaluate"):
             assert call(command, name) == 2

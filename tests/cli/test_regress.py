@@ -80,16 +80,16 @@ def test_several_columns_of_a_csv_file_are_predicted(capsys):
 
 def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
     x, y = lines(30)
-    finished = runs.regress(x, y, Path("run"), experiment=small_regression(), names=["a", "b"], quiet=True)
+    finished = runs.train_regressor(x, y, Path("run"), experiment=small_regression(), names=["a", "b"], quiet=True)
     assert regress(Path("run"), sequences.from_arrays(x)).targets == ("a", "b")
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
     assert runs.evaluate(Path("moved"), "test") == finished.result["test"]
     with pytest.raises(ValueError, match="expected one for custom sequences, such as regress, got classify"):
-        runs.regress(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
+        runs.train_regressor(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
     with pytest.raises(ValueError, match="names: expected one for each of 2 targets, got 1"):
-        runs.regress(x, y, Path("other"), names=["a"])
+        runs.train_regressor(x, y, Path("other"), names=["a"])
     assert not Path("other").exists()
 
 

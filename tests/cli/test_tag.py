@@ -93,14 +93,14 @@ def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
         loop=replace(settings.loop, epochs=1),
     )
     x, y = switches(30)
-    finished = runs.tag(x, y, Path("run"), experiment=small, quiet=True)
+    finished = runs.train_tagger(x, y, Path("run"), experiment=small, quiet=True)
     assert len(tag(Path("run"), sequences.from_arrays(x)).labels) == 30
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
     assert runs.evaluate(Path("moved"), "test") == finished.result["test"]
     with pytest.raises(ValueError, match="expected one for custom sequences, such as tag, got classify"):
-        runs.tag(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
+        runs.train_tagger(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
     assert not Path("other").exists()
 
 

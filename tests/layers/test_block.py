@@ -394,6 +394,11 @@ def test_dropout_is_where_the_settings_say(places, tied, glu):
     assert torch.equal(block.eval()(x)[0], plain(x)[0])  # in evaluation nothing is dropped, by the same ops
 
 
+def test_a_mixer_that_returns_no_state_is_refused():
+    with pytest.raises(ValueError, match=r"^mixer: expected one that returns its state, got return_state=False; "):
+        Block(S4(H, 4, return_state=False), H)
+
+
 def test_a_place_of_dropout_that_a_block_does_not_have_is_refused():
     for wrong in (("mixer", "glu"), "mixer"):
         with pytest.raises(ValueError, match=r"^dropout_after: expected some of mixer, activation, linear, as a tuple"):

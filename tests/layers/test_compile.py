@@ -183,6 +183,15 @@ attempt("S4D", lambda: check("S4D", run(compiled(layer)), run(layer)))
 export("S4D step", Step(layer), u[:, 0], state)
 """
 
+ALONE = """
+layer = S4(4, 8, return_state=False)
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), layer)
+attempt("y alone", lambda: check("y alone", [compiled(model)(u)], [model(u)]))
+export("y alone, exported", model, u)
+step = torch.compile(layer.step, fullgraph=True, backend=BACKEND)
+attempt("first step", lambda: check("first step", step(u[:, 0]), layer.step(u[:, 0])))
+"""
+
 CASES = {
     "values and gradients": BACKWARD,
     "values and gradients on the reference": ON_THE_REFERENCE,
@@ -198,6 +207,7 @@ OTHERS = {
     "exported with a state": EXPORTED_WITH_STATE,
     "exported to a file and back": EXPORTED_TO_A_FILE,
     "S4D": DIAGONAL,
+    "without its state": ALONE,
 }
 # An interpreter each, so that none takes longer than a test may. Tracing alone shows if there is one graph.
 INTERPRETERS = {"aot_eager": list(CASES)[:2], "eager": [*list(CASES)[2:], *OTHERS]}

@@ -145,6 +145,50 @@ def test_the_initial_state_is_no_state(name):
 
 
 @every_mixer
+def test_a_step_without_a_state_is_the_first_of_a_sequence(name):
+    layer, u = make(name), signal()
+    y, after = layer(u[:, :1])
+    y_t, after_step = layer.step(u[:, 0])
+    close(y_t, y[:, 0])
+    close(what_follows(layer, after_step), what_follows(layer, after))
+
+
+@every_mixer
+@both_ways
+def test_a_layer_that_returns_no_state_returns_the_same_y_alone(name, bidirectional):
+    layer, u = make(name, bidirectional=bidirectional), signal()
+    alone = copy.deepcopy(layer)
+    alone.return_state = False
+    calls = [{}, {"lengths": torch.tensor([7, 20])}, {"rate": 2.0}, {"state": None if bidirectional else layer(u)[1]}]
+    for more in calls:
+        if "rate" not in more or MIXERS[name.partition(" ")[0]]().knows_time:
+            assert torch.equal(alone(u, **more), layer(u, **more)[0])
+    if not bidirectional:
+        close(alone.step(u[:, 0])[0], layer.step(u[:, 0])[0])
+        close(what_follows(layer, alone.step(u[:, 0])[1]), what_follows(layer, layer.step(u[:, 0])[1]))
+
+
+@every_mixer
+def test_a_layer_that_returns_no_state_trains_in_a_sequential_model(name):
+    torch.manual_seed(0)
+    layer = type(make(name))(H, return_state=False)
+    model = torch.nn.Sequential(torch.nn.Linear(3, H), layer, torch.nn.Linear(H, 2))
+    optimiser = torch.optim.SGD(param_groups(model, lr=0.01))
+    u, losses = torch.randn(4, 9, 3), []
+    for _ in range(2):
+        loss = (model(u) - 1).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[1] < losses[0]
+    assert "return_state=False" in repr(layer)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(u), model(u))
+    type(layer)(H).load_state_dict(layer.state_dict())
+
+
+@every_mixer
 @pytest.mark.parametrize("differentiable", [False, True])
 def test_a_state_can_be_gone_on_from_more_than_once(name, differentiable):
     """No call changes what its caller holds, although a cache is written in place."""
@@ -463,7 +507,8 @@ def test_a_rate_is_taken_by_state_spaces_and_refused_by_the_rest(name):
         (lambda m, s: m(torch.zeros(0, 5, H)), r"u: expected at least one row and one step"),
         (lambda m, s: m.step(torch.zeros(2, 1, H), s), r"u: expected .*\(batch, 8\), got torch\.float32 \(2, 1, 8\)"),
         (lambda m, s: m.step(torch.zeros(3, H), s), "state: expected .*3.* as initial_state or an earlier call"),
-        (lambda m, s: m.step(torch.zeros(2, H), None), "state: expected .*2.* as initial_state .*, got None"),
+        (lambda m, s: m.step(torch.zeros(2, H), 0), "state: expected .*2.* as initial_state .*, got 0"),
+        (lambda m, s: m.step(torch.zeros(0, H)), r"u: expected at least one row and one step"),
         (lambda m, s: m(torch.zeros(3, 5, H), s), "state: expected .*3.* as initial_state or an earlier call"),
         (lambda m, s: m(torch.zeros(2, 5, H), 0), "state: expected .*2.* as initial_state .*, got 0"),
         (lambda m, s: m(torch.zeros(2, 5, H), lengths=torch.tensor([1])), "lengths: expected 2 whole numbers"),

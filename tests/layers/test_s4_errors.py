@@ -141,11 +141,6 @@ def test_a_wrong_state_is_refused(state, came):
         layer().step(zeros(2, H), state)
 
 
-def test_a_step_without_a_state_is_refused():
-    with pytest.raises(ValueError, match=r"^state: expected a complex tensor \(2, 4, 3\).*got None$"):
-        layer().step(zeros(2, H), None)
-
-
 @pytest.mark.parametrize("rate", [0, 0.0, -1.0, math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("call", ["forward", "step", "kernel"])
 def test_a_rate_that_is_none_is_refused(rate, call):

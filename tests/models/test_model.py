@@ -122,6 +122,15 @@ def test_step_equals_forward(head, block):
 
 
 @in_float64
+@pytest.mark.parametrize("head", [head for head in HEADS if HEADS[head]["decoder"] != "forecast"])
+def test_a_step_without_a_state_is_the_first_of_a_sequence(head):
+    model = make(head).eval()
+    x, more = inputs(model)
+    first = model.step(x[:, 0], **cut(more, slice(None), 0))
+    close(first, model.step(x[:, 0], model.initial_state(3), **cut(more, slice(None), 0)))
+
+
+@in_float64
 @every_norm
 @pytest.mark.parametrize("head", [head for head in HEADS if HEADS[head]["decoder"] != "forecast"])
 def test_chunks_equal_the_whole_also_with_padding(head, block):
@@ -166,6 +175,28 @@ def test_a_window_without_room_for_the_forecast_is_refused(head, steps):
         model(x, **more, lengths=torch.tensor([L, steps, L]))
     with pytest.raises(ValueError, match=f"lengths: expected at most {L}"):
         model(x, **more, lengths=torch.tensor([L, L + 1, L]))
+
+
+@pytest.mark.parametrize(
+    ("mixer", "message"),
+    [
+        (longwave.S4, r"the name 's4', or its settings, S4Config\(\.\.\.\), got the class S4"),
+        (longwave.S4(4), r"the name 's4', or its settings, S4Config\(\.\.\.\), got S4\(d_model=4, .*"),
+        (S4Config, r"the name 's4', or its settings, S4Config\(\.\.\.\), got the class S4Config"),
+        (3, r"a name, one of .*s4, .*, or the settings of one, got 3"),
+        (None, r"a name, one of .*s4, .*, or the settings of one, got None"),
+    ],
+)
+def test_a_mixer_that_is_neither_a_name_nor_settings_is_refused_with_what_was_meant(mixer, message):
+    with pytest.raises(ValueError, match=f"^mixer: expected {message}$"):
+        SequenceModel(**TINY, mixer=mixer)
+    with pytest.raises(ValueError, match=f"^mixer: expected {message}$"):
+        SequenceModel(SequenceConfig(mixer=mixer))
+
+
+def test_a_model_of_what_is_no_config_is_refused():
+    with pytest.raises(ValueError, match=r"^config: expected SequenceConfig\(\.\.\.\), or keywords alone, got 64$"):
+        SequenceModel(64)
 
 
 def test_a_bidirectional_model_refuses_to_stream():

@@ -38,7 +38,6 @@ def tokens(batch, length, seed=1):
 
 
 def by_steps(model, x, state=None):
-    state = model.initial_state(len(x)) if state is None else state
     outputs = []
     for k in range(x.shape[1]):
         y, state = model.step(x[:, k], state)

@@ -389,8 +389,20 @@ def test_enough_rows_give_every_part_a_window_and_one_less_is_refused_with_the_n
     for extra in range(15):
         task = custom(make_series(needed + extra), horizon, context)
         assert min(len(task.train), len(task.valid), len(task.test)) >= 1
-    with pytest.raises(ValueError, match=f"{needed - 1} rows are too few .* expected at least {needed}; shorten"):
+    with pytest.raises(ValueError, match=f"{needed - 1} rows are too few .* expected at least {needed} rows"):
         custom(make_series(needed - 1), horizon, context)
+
+
+@pytest.mark.parametrize(("rows", "context"), [(100, 7), (100, 65), (4321, None), (13, None), (10, 6)])
+def test_a_horizon_that_is_too_long_is_refused_with_the_longest_that_fits(rows, context):
+    with pytest.raises(
+        ValueError, match=r"a horizon of 5000: .* at least \d+ rows, or a horizon of at most"
+    ) as refused:
+        custom(make_series(rows), 5000, context)
+    longest = int(str(refused.value).split()[-1])
+    custom(make_series(rows), longest, context)
+    with pytest.raises(ValueError, match=f"at most {longest}$"):
+        custom(make_series(rows), longest + 1, context)
 
 
 @pytest.mark.parametrize(("context", "horizon", "name"), [(0, 5, "context"), (7, 0, "horizon"), (7, 2.5, "horizon")])
@@ -400,10 +412,12 @@ def test_sizes_that_are_no_positive_whole_numbers_are_refused(context, horizon, 
 
 
 def test_a_part_too_short_for_the_horizon_is_named():
-    with pytest.raises(ValueError, match="the valid split has 20 rows: too few for a horizon of 21"):
+    with pytest.raises(ValueError, match=r"the valid split has 20 rows: too few .*, or a horizon of at most \d+$"):
         make(make_series(), horizon=21)
-    with pytest.raises(ValueError, match="the train split has 60 rows, and a context of 56: too few for a horizon"):
+    with pytest.raises(ValueError, match=r"the train split has 60 rows, and a context of 56: too few .* at most 4$"):
         make(make_series(), context=56)
+    with pytest.raises(ValueError, match=r"a context of 60: too few for a horizon of .*; expected a shorter context$"):
+        make(make_series(), context=60)
     with pytest.raises(ValueError, match="expected at least 97 rows, got 90; the file may be cut off"):
         make(make_series(rows=90))
 

@@ -22,9 +22,17 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are(name):
         find_device(name)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_is_refused_where_there_is_none():
-    with pytest.raises(ValueError, match=r"device: there is no 'cuda' here; expected one of auto, cpu$"):
+@pytest.mark.parametrize(
+    ("built_for", "why"),
+    [
+        (None, r"this torch, .*, was built without CUDA: install a build that has it \(https://pytorch\.org/.*\)$"),
+        ("12.8", r"this torch was built for CUDA 12\.8 and finds no GPU: check with nvidia-smi$"),
+    ],
+)
+def test_a_gpu_that_is_not_there_is_refused_with_what_is_missing(built_for, why, monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", built_for)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ValueError, match=rf"^device: there is no 'cuda' here; expected one of auto, cpu.*; {why}"):
         find_device("cuda")
 
 
