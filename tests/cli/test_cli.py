@@ -305,3 +305,13 @@ def test_list_names_every_experiment(capsys):
     shown = capsys.readouterr().out
     assert "etth1-{24,48,168,336,720}" in shown
     assert "classify --npz FILE" in shown
+
+
+def test_the_list_begins_with_custom_data_and_has_the_same_columns_throughout_within_80(capsys):
+    assert call("list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Your data"
+    assert max(map(len, lines)) <= 80
+    rows = [line for line in lines if line.startswith("  ")]
+    assert len(rows) > 70
+    assert all(line[:2].isspace() and line[39:41].isspace() and not line[41].isspace() for line in rows)
