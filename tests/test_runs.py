@@ -49,7 +49,7 @@ def test_a_data_frame_is_kept_with_the_run_so_that_it_can_be_used_after_it_was_m
     assert found.times[0] == HOURS[-1] + np.timedelta64(3600, "s")
     np.testing.assert_array_equal(found.known, PRICES[-10:, None])
     np.testing.assert_array_equal(forecast("run", "run/data.csv").values, found.values)
-    with pytest.raises(ValueError, match="there is a run already"):
+    with pytest.raises(ValueError, match="run already exists"):
         runs.forecast(frame, "run", **SIZES)
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
@@ -129,3 +129,13 @@ def test_a_run_of_few_steps_is_said_to_be_too_short_to_be_judged():
     (note,) = notes_on(RESULT | {"steps": FEW_STEPS - 1}, make_task())
     assert notes_on(RESULT | {"steps": FEW_STEPS - 1, "stopped_early": True}, make_task()) == []
     assert note == f"the run took {FEW_STEPS - 1} steps, too few to judge the model by: give it more --loop.epochs"
+
+
+def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them():
+    experiment = small()
+    loop = dataclasses.replace(experiment.loop, epochs=50, batch_size=16, minutes=1e-6)
+    finished = runs.forecast(
+        Frame(index=HOURS, price=PRICES), "run", **SIZES, experiment=dataclasses.replace(experiment, loop=loop)
+    )
+    expected = "the run took 10 steps, too few to judge the model by: give it more --loop.minutes"
+    assert expected in finished.result["notes"]
