@@ -9,7 +9,6 @@ import math
 import platform
 import shlex
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from longwave.models import hub, load_model
 from longwave.models.pretrained import BEST
 from longwave.settings import typed
 from longwave.tasks.base import Task
+from longwave.terminal import command_line, with_command
 from longwave.train import config_file
 from longwave.train.config_file import FORMAT
 from longwave.train.device import find_device
@@ -127,9 +127,8 @@ class RunFolder:
             "torch": torch.__version__,
             "python": platform.python_version(),
         }
-        command = shlex.join(["longwave", *sys.argv[1:]])
         artifacts = tuple(sorted(task.artifacts()))
-        return cls(path, RunConfig(experiment, data_dir, task.describe(), command, versions, artifacts))
+        return cls(path, RunConfig(experiment, data_dir, task.describe(), command_line(), versions, artifacts))
 
     @classmethod
     def open(cls, path: str | Path, *, published: bool = True) -> "RunFolder":
@@ -205,8 +204,11 @@ class RunFolder:
         where = find_device(device)
         if not self.best_path.exists():
             raise ValueError(
-                f"{self.path}: there are no weights yet, as the run was stopped before its first validation; go on "
-                f"with longwave train --resume {shlex.quote(str(self.path))}"
+                with_command(
+                    f"{self.path}: there are no weights yet, as the run was stopped before its first validation; "
+                    "resume with",
+                    resume_command(self.path),
+                )
             )
         return load_model(self.best_path, as_built=True).to(where).eval()
 
@@ -277,13 +279,21 @@ class RunFolder:
             return _checked_result(files.read_json(path))
         except ValueError as error:
             raise ValueError(
-                f"{path}: expected the scores of a run that came to its end, and it cannot be read ({error}); write it "
-                f"again with longwave train --resume {shlex.quote(str(self.path))}"
+                with_command(
+                    f"{path}: expected the scores of a run that came to its end, and it cannot be read ({error}); "
+                    "write it again with",
+                    resume_command(self.path),
+                )
             ) from error
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write result.json."""
         files.write_json(self.path / "result.json", result)
+
+
+def resume_command(path: str | Path) -> str:
+    """What to type to resume the run in a folder."""
+    return f"longwave train --resume {shlex.quote(str(path))}"
 
 
 def _checked_result(content: Any) -> dict[str, Any]:
@@ -317,8 +327,11 @@ def check_new(path: str | Path, overwrite: bool = False) -> None:
         config_file.read(path)  # which refuses what is no run
         return
     raise ValueError(
-        f"{path}: there is a run already; go on with longwave train --resume {shlex.quote(str(path))}, replace it with "
-        "--overwrite, or choose another folder with --out"
+        with_command(
+            f"{path}: run already exists; replace it with --overwrite, choose another folder with --out, or resume it "
+            "with",
+            resume_command(path),
+        )
     )
 
 

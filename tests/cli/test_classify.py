@@ -95,7 +95,7 @@ def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_i
     assert runs.evaluate("run", "test") == finished.result["test"]
     assert runs.evaluate(Path("run"), device="cpu") == finished.result["test"]
     assert len(classify("run", sequences.from_arrays(x)).labels) == 30
-    with pytest.raises(ValueError, match="there is a run already"):
+    with pytest.raises(ValueError, match="run already exists"):
         runs.classify(x, labels, Path("run"))
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
@@ -177,7 +177,7 @@ def test_a_run_without_a_validation_has_no_weights_to_show(printed, capsys):
     shutil.rmtree("run/best")
     assert call("evaluate", "run") == 2
     error = capsys.readouterr().err
-    assert "stopped before its first validation; go on with longwave train --resume run" in error
+    assert "stopped before its first validation; resume with:\n  longwave train --resume run" in error
 
 
 def test_a_rare_class_is_noted_before_training(capsys):
