@@ -1,14 +1,14 @@
 """Publish a trained run on the Hugging Face hub: weights, settings, what its data needs, and a model card."""
 
 import json
-import shlex
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from longwave.models import hub
 from longwave.report.card import model_card
-from longwave.train.folder import RunFolder
+from longwave.terminal import with_command
+from longwave.train.folder import RunFolder, resume_command
 
 
 def push_to_hub(
@@ -37,8 +37,7 @@ def assemble(run: RunFolder, folder: Path, name: str, licence: str | None = None
     result = run.result()
     if result is None:
         raise ValueError(
-            f"{run.path}: expected a run that came to its end; go on with longwave train --resume "
-            f"{shlex.quote(str(run.path))}"
+            with_command(f"{run.path}: expected a run that came to its end; resume with", resume_command(run.path))
         )
     run.load_best().save_pretrained(folder)  # read and written again: damaged weights do not leave the machine
     settings = run.config.to_dict() | {"data_dir": None}  # where data lies on this machine is nobody's business

@@ -295,7 +295,8 @@ def _finish(run: Run, task: Task, resume: bool) -> Finished:
     if run.main:
         run.display.say("scoring the baselines")
         result["baselines"] = task.baselines()
-        result["notes"] = notes_on(result, task)
+        is_cut = run.schedule.steps(run.position) < run.schedule.all_steps  # by its minutes
+        result["notes"] = notes_on(result, task, "--loop.minutes" if is_cut else "--loop.epochs")
         run.folder.write_result(result)
         run.display.say("drawing the report")
         shown = task if run.test_outputs is None else task.with_outputs(run.test_outputs)
@@ -304,11 +305,11 @@ def _finish(run: Run, task: Task, resume: bool) -> Finished:
     return Finished(run.folder.path, run.experiment, result, run.main)
 
 
-def notes_on(result: dict[str, Any], task: Task) -> list[str]:
-    """What a reader of the scores should know: that the run was short, or that a baseline is better."""
+def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs") -> list[str]:
+    """What a reader of the scores should know: that the run was short, which `limit` ended, or a better baseline."""
     notes = []
     if result["steps"] < FEW_STEPS and not result["stopped_early"]:  # one that stopped early had patience enough
-        notes.append(f"the run took {result['steps']} steps, too few to judge the model by: give it more --loop.epochs")
+        notes.append(f"the run took {result['steps']} steps, too few to judge the model by: give it more {limit}")
     goal, sign = task.goal, -1 if task.higher_is_better else 1
     known = {name: scores["test"][goal] for name, scores in result["baselines"].items() if goal in scores["test"]}
     if known:

@@ -181,3 +181,13 @@ def test_a_run_of_few_steps_is_said_to_be_too_short_to_be_judged():
     (note,) = notes_on(RESULT | {"steps": FEW_STEPS - 1}, make_task())
     assert notes_on(RESULT | {"steps": FEW_STEPS - 1, "stopped_early": True}, make_task()) == []
     assert note == f"the run took {FEW_STEPS - 1} steps, too few to judge the model by: give it more --loop.epochs"
+
+
+def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them():
+    experiment = small()
+    loop = dataclasses.replace(experiment.loop, epochs=50, batch_size=16, minutes=1e-6)
+    finished = runs.forecast(
+        Frame(index=HOURS, price=PRICES), "run", **SIZES, experiment=dataclasses.replace(experiment, loop=loop)
+    )
+    expected = "the run took 10 steps, too few to judge the model by: give it more --loop.minutes"
+    assert expected in finished.result["notes"]

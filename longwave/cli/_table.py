@@ -1,7 +1,10 @@
 """Tables on the terminal: no column is ever cut off."""
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from longwave.terminal import say, wrapped
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,17 +31,15 @@ def print_table(table: "Table") -> None:
                     console.print(f"[bold]{head}[/]  {cell}", highlight=False, soft_wrap=True)
             console.print()
     if caption:
-        console.print(caption, style="dim", highlight=False, soft_wrap=True)
+        text = wrapped(str(caption), console.width) if console.is_terminal else caption
+        console.print(text, style="dim", highlight=False, soft_wrap=True)
     table.title, table.caption = title, caption
 
 
 def print_notes(notes: Sequence[str]) -> None:
     """Print plain text below a table: wrapped between words on a terminal, and a line for each note elsewhere."""
-    from rich.console import Console
-
-    console = Console()
     for note in notes:
-        console.print(note, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+        say(note, sys.stdout)
 
 
 def print_scores(name: str, result: dict[str, Any]) -> None:
@@ -46,10 +47,10 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from longwave.report.base import score_text
+    from longwave.report.base import duration, score_text
 
     scores = list(result["test"])
-    table = Table(title=f"{name}: test set", title_justify="left")
+    table = Table(title=escape(f"{name}, test set"), title_justify="left")
     table.add_column("model")
     for score in scores:  # which may have the name of a column of the user's, brackets and all
         table.add_column(escape(score.upper().replace("_", " ")), justify="right")
@@ -66,6 +67,6 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     if result.get("paper"):
         add("S4 (the paper)", result["paper"])
     print_table(table)
-    trained = f"{result['steps']} steps in {result['seconds'] / 60:.1f} minutes, weights of step {result['best_step']}"
-    print(f"{result['parameters']:,} parameters, {trained}")
-    print_notes([f"note: {note}" for note in result.get("notes", ())])
+    trained = f"{result['steps']} steps in {duration(result['seconds'])}, weights of step {result['best_step']}"
+    notes = (f"note: {note}" for note in result.get("notes", ()))
+    print_notes([f"{result['parameters']:,} parameters, {trained}", *notes])

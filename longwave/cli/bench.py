@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from longwave.terminal import say
 
 if TYPE_CHECKING:
     from longwave.bench.base import Bench
@@ -29,7 +30,7 @@ def main(arguments: list[str]) -> None:
     bench: Bench = run_group("bench", description, dict(BENCHES), arguments)
     bench.check()
     if bench.duration and not bench.quick:
-        print(f"this takes about {bench.duration}; --quick takes less than one minute", file=sys.stderr, flush=True)
+        say(f"this takes about {bench.duration}; --quick takes less than one minute")
     with _progress() as progress:
         result = bench.run(progress)
     if bench.json:
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> None:
         print_notes(bench.notes(result))
     message = bench.draw(result)  # last: if it fails, the figures have been printed
     if message:
-        print(message, file=sys.stderr)
+        say(message)
 
 
 def _described() -> dict[str, Callable[[], None]]:
@@ -92,7 +93,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda text: print(f"measuring {text}", file=sys.stderr, flush=True)
+        yield lambda text: say(f"measuring {text}")
         return
     with console.status("measuring") as status:
         yield lambda text: status.update(f"measuring {text}")

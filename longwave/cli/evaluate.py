@@ -7,6 +7,7 @@ from typing import Any, Literal
 import tyro
 
 from longwave.cli import _early
+from longwave.terminal import say
 
 
 def main(arguments: list[str]) -> None:
@@ -93,7 +94,7 @@ def evaluate(
 def _print_notes(notes: Any) -> None:
     """Beside the scores, which other programs may read."""
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
 
 
 def _trained_rate(run: Path) -> int:

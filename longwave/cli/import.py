@@ -1,11 +1,13 @@
 """`longwave import`: turn a checkpoint of the authors' code into a model of ours."""  # noqa: N999 (commands are loaded by name)
 
+import sys
 from pathlib import Path
 from typing import Literal
 
 import tyro
 
 from longwave.cli._experiment import read_experiment
+from longwave.terminal import say
 
 
 def main(arguments: list[str]) -> None:
@@ -52,6 +54,6 @@ def import_(
         file.expanduser(), out.expanduser(), experiment, data_dir, dt=dt, real=real, decoder=decoder
     )
     for note in made.notes:
-        print(f"note: {note}")
+        say(f"note: {note}", sys.stdout)
     print(f"version {made.version} of the authors' code: {made.config.label}, {made.parameters:,} parameters")
     print(f"{'model' if experiment is None else 'run'}: {out}")

@@ -1,5 +1,8 @@
 """`longwave list`: the named experiments."""
 
+WIDTH = 80  # of the output, whatever that of the terminal
+NAMES = 41  # columns of it up to the tasks
+
 
 def main(arguments: list[str]) -> None:
     """Run `longwave list`."""
@@ -16,9 +19,10 @@ def list_experiments(all: bool = False) -> None:
     Args:
         all: One line for each experiment.
     """
-    from rich.table import Table
+    import textwrap
 
-    from longwave.cli._table import print_table
+    from rich.console import Console
+
     from longwave.experiments import EXPERIMENTS, FAMILIES, Family
 
     if all:
@@ -26,14 +30,15 @@ def list_experiments(all: bool = False) -> None:
             print(name)
         return
     custom = Family("Your data", [row for family in FAMILIES.values() for row in family.custom])
-    for family in (*FAMILIES.values(), custom):
+    for family in (custom, *FAMILIES.values()):
         if not family.rows:
             continue
-        table = Table(title=family.title, title_justify="left")
-        table.add_column("experiments", min_width=35)
-        table.add_column("task", min_width=38)
-        for row in family.rows:
-            table.add_row(*row)
-        print_table(table)
-    print("NAME-small is the same task on a CPU with few cores (not of those that end in -original).")
+        Console().print(family.title, style="bold", highlight=False, markup=False, soft_wrap=True)
+        for names, task in family.rows:
+            first, *rest = textwrap.wrap(task, WIDTH - NAMES)
+            print(f"{f'  {names}':{NAMES - 2}}  {first}")
+            for line in rest:
+                print(f"{'':{NAMES}}{line}")
+        print()
+    print("NAME-small is the same task for a CPU with few cores (not for NAME-original).")
     print("longwave show NAME prints every setting; longwave train NAME runs it.")

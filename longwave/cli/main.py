@@ -8,8 +8,10 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 
+from longwave.terminal import say
 from longwave.train import signals
 
 FIRST = (
@@ -67,7 +69,8 @@ def main(arguments: list[str] | None = None) -> None:
 
         _exit(f"there is no command {name!r}; {nearest(name, commands())}")
     try:
-        with signals.raised():
+        with signals.raised(), warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: say(f"longwave: warning: {message}")
             module = importlib.import_module(f"longwave.cli.{name}")
             sys.exit(module.main(rest))
     except BrokenPipeError:
@@ -81,12 +84,12 @@ def main(arguments: list[str] | None = None) -> None:
     except OverflowError as error:
         _exit(f"a number is too large ({error})")
     except KeyboardInterrupt as error:
-        print(f"longwave: {error if isinstance(error, signals.Ended) else 'interrupted'}", file=sys.stderr)
+        say(f"longwave: {error if isinstance(error, signals.Ended) else 'interrupted'}")
         sys.exit(signals.exit_code(getattr(error, "number", signal.SIGINT)))
 
 
 def _exit(message: str) -> None:
-    print(f"longwave: error: {message}", file=sys.stderr)
+    say(f"longwave: error: {message}")
     sys.exit(2)
 
 

@@ -1,12 +1,12 @@
 """`longwave train`: train on a named experiment or on your data."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longwave.cli import _early
 from longwave.cli._experiment import ResumeOptions, RunOptions, parse_experiment
+from longwave.terminal import say
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
@@ -86,11 +86,11 @@ def _exit_code(work: Callable[[], None]) -> int:
     try:
         work()
     except TrainingError as error:
-        print(f"longwave: the run failed: {error}", file=sys.stderr)
+        say(f"longwave: the run failed: {error}")
         code = 1
     except Interrupted as note:
         if runs.is_main_process():
-            print(f"longwave: {note}", file=sys.stderr)
+            say(f"longwave: {note}")
         code = note.exit_code
     runs.leave_processes()
     return code
@@ -102,7 +102,7 @@ def _report(finished: Any) -> dict[str, Any]:
     if finished.main:
         from longwave.cli._table import print_scores
 
-        print_scores(finished.experiment.name, result)
+        print_scores(finished.experiment.title, result)
         print(f"report: {(finished.folder / 'report.html').resolve()}")
     return result
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from longwave.registry import Registry
+from longwave.terminal import with_command
 
 BLOCK = 1 << 18  # bytes to read at a time
 
@@ -224,7 +225,7 @@ def require(name: str, folder: str | Path | None = None) -> Path:
     wanted = [source for source in dataset.sources if any(map(source.provides, missing))]
     raise MissingData(
         f"data set {name!r} is not complete: {where} has no {names}\n"
-        f"Run `{get_command(name, where)}`, or place it by hand:\n{by_hand(name, wanted, where)}\n"
+        f"{with_command('Run', get_command(name, where))}\nor place it by hand:\n{by_hand(name, wanted, where)}\n"
         "Another data folder can be named with --data-dir or LONGWAVE_DATA."
     )
 

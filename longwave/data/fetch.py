@@ -14,6 +14,7 @@ from longwave.data import catalogue, files
 from longwave.data.archive import BLOCK, Refused, unpack
 from longwave.data.catalogue import DATASETS, Dataset, Source
 from longwave.data.progress import Progress, Silent
+from longwave.terminal import with_command
 
 PATIENCE, LEAST_SPEED = 60.0, 500  # seconds, and bytes a second over that time
 
@@ -34,7 +35,7 @@ def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path
         if source not in wanted and (problems := dataset.problems(source, folder)):
             raise ValueError(
                 f"{folder / source.target} exists, but is not what was published: {'; '.join(problems)}. "
-                f"Move it away, then run `{catalogue.get_command(name, folder)}` again"
+                + with_command("Move it away, then run", catalogue.get_command(name, folder))
             )
     for source in wanted:
         _obtain(name, source, folder, progress or Silent())
@@ -57,8 +58,11 @@ def _obtain(name: str, source: Source, folder: Path, progress: Progress) -> None
             saved.unlink(missing_ok=True)  # or the next attempt would find it in the cache
             reasons.append(f"  {url}\n    {error}")
     raise DownloadError(
-        f"data set {name!r} could not be downloaded:\n" + "\n".join(reasons) + "\n"
-        f"Check the connection and run `{catalogue.get_command(name, folder)}` again, or place it by hand:\n"
+        f"data set {name!r} could not be downloaded:\n"
+        + "\n".join(reasons)
+        + "\n"
+        + with_command("Check the connection and run", catalogue.get_command(name, folder))
+        + "\nor place it by hand:\n"
         + catalogue.by_hand(name, [source], folder)
     )
 

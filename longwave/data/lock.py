@@ -9,13 +9,13 @@ import errno
 import json
 import os
 import platform
-import shlex
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+
+from longwave.terminal import command_line
 
 NAME = ".lock"
 WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # what such a file system answers
@@ -82,9 +82,8 @@ def _take(folder: Path, doing: str) -> tuple[IO[str], str | None]:
             break
         file.close()  # the one before removed it between our two steps
     file.truncate(0)
-    command = shlex.join(["longwave", *sys.argv[1:]])
     owner = {"process": os.getpid(), "machine": platform.node(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-    file.write(json.dumps(owner | {"command": command}) + "\n")
+    file.write(json.dumps(owner | {"command": command_line()}) + "\n")
     file.flush()
     return file, note
 

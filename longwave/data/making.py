@@ -16,6 +16,7 @@ from longwave.data import files, lock
 from longwave.data.catalogue import MissingData, command, data_dir
 from longwave.data.progress import Progress, Silent
 from longwave.registry import Registry
+from longwave.terminal import with_command
 
 MADE = "made.json"  # beside the files of a set that was made
 
@@ -147,7 +148,7 @@ def require(name: str, folder: str | Path | None = None) -> Path:
     missing = [file for file in maker.files if not (where / maker.path / file).exists()]
     raise MissingData(
         f"data set {name!r} is not there: {where / maker.path} has no {', '.join(missing)}\n"
-        f"Run `{command('make', name, where)}`, or put the published files there.\n"
+        f"{with_command('Run', command('make', name, where))}\nor put the published files there.\n"
         "Another data folder can be named with --data-dir or LONGWAVE_DATA."
     )
 

@@ -61,7 +61,7 @@ for _row, (_mixer, _dropout) in VARIANTS.items():
     )
 FAMILIES.register("ablation")(
     Family(
-        "Ablation of initialisations (the paper's fig:ssm-ablation; longwave ablate runs all)",
+        "Ablation of initialisations (the paper's fig:ssm-ablation; see longwave ablate)",
         [
             *((f"ablation-{row}", text) for row, text in TEXTS.items()),
             *((f"ablation-{row}-frozen", "the same, A not trained") for row in UNCONSTRAINED),

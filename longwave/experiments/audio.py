@@ -119,7 +119,7 @@ FAMILIES.register("audio")(
             ("sc10-raw-cnn-small", "a convolutional network to compare with"),
             ("sc10-raw-lstm-small", "an LSTM to compare with"),
             ("sc10-mfcc-transformer-small", "a Transformer to compare with"),
-            ("fsdd", "spoken digits, 8 kHz, about 3,500 samples"),
+            ("fsdd", "spoken digits, 8 kHz, ~3,500 samples"),
         ],
         custom=(("audio --folder FOLDER (or --csv FILE)", "the classes of audio files"),),
     )

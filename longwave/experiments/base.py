@@ -170,6 +170,13 @@ class Experiment(Settings):
         names = [Path(file.absolute().name.removesuffix(".gz")).stem for file in files]  # of ".", too
         return "-".join([self.name, *names])
 
+    @property
+    def title(self) -> str:
+        """What tables and reports call it: with custom data, also by its files."""
+        files = self.task.files if self.takes_custom_data else []
+        names = ", ".join(file.absolute().name for file in files).encode(errors="replace").decode()
+        return f"{self.name}: {names}" if names else self.name
+
     @classmethod
     def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
         """The first runs were all forecasts by sequence models, and did not say so."""

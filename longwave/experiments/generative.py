@@ -205,9 +205,9 @@ FAMILIES.register("generative")(
             ("mnist-density-unet-small", "the same with a U-Net of state spaces"),
             ("cifar-density", "colour images, 3,072 values; the paper's U-Net of 61 million parameters"),
             ("cifar-density-large", "the same with 254 million"),
-            ("cifar-density-flat-small", "the same without levels, to compare with"),
+            ("cifar-density-flat-small", "the same without levels, for comparison"),
             ("sc09-waveform", "spoken digits of Speech Commands, 16,000 samples of 256 codes"),
-            ("fsdd-waveform-small", "free spoken digits, 8,000 samples a second"),
+            ("fsdd-waveform-small", "free spoken digits, 8 kHz"),
         ],
         custom=(
             ("text --file FILE", "a text, byte by byte, to generate more"),

@@ -91,8 +91,8 @@ FAMILIES.register("images")(
             ("scifar-batch-norm", "S4 with the norm of the ResNet"),
             ("scifar-layer-norm-small", "the small S4 with layer norm"),
             ("scifar-resnet18-layer-norm", "the ResNet with the norm of S4"),
-            ("smnist-{lstm,transformer,lssl}-small", "others to compare with, under equal minutes"),
-            ("scifar-{lstm,transformer,lssl}-small", "others to compare with, under equal minutes"),
+            ("smnist-{lstm,transformer,lssl}-small", "to compare with, under equal minutes"),
+            ("scifar-{lstm,transformer,lssl}-small", "to compare with, under equal minutes"),
         ],
     )
 )

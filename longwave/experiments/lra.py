@@ -162,7 +162,7 @@ FAMILIES.register("lra")(
             ("lra-text-original", "the settings before the update"),
             ("lra-image", "CIFAR-10 in grey, 1,024 pixels"),
             ("lra-image-original", "the settings before the update"),
-            ("lra-retrieval", "pairs of papers, up to 3,999 characters each"),
+            ("lra-retrieval", "two papers, up to 3,999 characters each"),
             ("lra-retrieval-original", "the settings before the update"),
             ("lra-retrieval-synthetic-small", "a synthetic stand-in for it"),
             ("lra-pathfinder", "do two marked ends belong to one snake? images, 1,024 steps"),

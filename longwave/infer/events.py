@@ -4,13 +4,13 @@ import contextlib
 import csv
 import io
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from longwave.infer.base import OnDevice
+from longwave.terminal import say
 
 Row = dict[str, Any]
 
@@ -75,4 +75,4 @@ def _cells(key: str, value: Any) -> Iterator[tuple[str, str]]:
 
 def note(text: str) -> None:
     """Say something beside the rows."""
-    print(f"note: {text}", file=sys.stderr, flush=True)
+    say(f"note: {text}")

@@ -1,6 +1,7 @@
 """Forecasts of new data: the rows that follow a series."""
 
 import functools
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from longwave.settings import typed
 from longwave.tasks.forecast_sets import SETS
 from longwave.tasks.forecast_windows import ForecastInput
 from longwave.tasks.forecasting import forecast as call_model
+from longwave.terminal import say
 from longwave.train.folder import RunFolder
 
 
@@ -165,7 +167,7 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
     draw_continuation(found, picture)
     found.write(options.out)
     for note in found.notes:
-        yield f"note: {note}\n"
+        say(f"note: {note}", sys.stdout)
     rows = len(found.values)
     yield f"{rows} row{'s' * (rows > 1)}: {options.out}\npicture: {picture}\n"
 

@@ -1,6 +1,7 @@
 """What predictions of new sequences have in common, whatever the kind of task."""
 
 import dataclasses
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from longwave.data.sequences import Sequences
 from longwave.infer.base import PREDICTORS, Action, check_distinct
 from longwave.tasks.sequences import SequenceInput, SequenceSplit
+from longwave.terminal import say
 from longwave.train.folder import RunFolder
 
 FAR = 50  # standard deviations from the mean of the training set
@@ -32,7 +34,8 @@ def check_files(folder: RunFolder, npz: Path | None, csv: Path | None, out: Path
 
 def written(notes: Sequence[str], rows: int, out: Path) -> Iterator[str]:
     """What a command prints once the predictions are in their file."""
-    yield from (f"note: {note}\n" for note in notes)
+    for note in notes:
+        say(f"note: {note}", sys.stdout)
     yield f"{rows} rows: {out}\n"
 
 

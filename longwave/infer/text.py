@@ -14,6 +14,7 @@ from longwave.data.text import Codec
 from longwave.infer.base import GENERATORS, Action, OnDevice
 from longwave.infer.generate import stream
 from longwave.tasks.autoregressive import START
+from longwave.terminal import say
 from longwave.train.folder import RunFolder
 
 
@@ -105,7 +106,7 @@ def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
         if k == 0:  # which was not refused
             options.print_seed(choice)
             if unknown := codec.unknown(options.prompt):
-                print(f"note: not in the vocabulary, and read as <unk>: {', '.join(unknown)}", file=sys.stderr)
+                say(f"note: not in the vocabulary, and read as <unk>: {', '.join(unknown)}")
         if options.count > 1:
             yield f"--- {k + 1} of {options.count} ---\n"
         yield from map(_printable, text)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, lone_points, save, short
+from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one, lone_points, save, short
 
 COLOURS = (BLUE, ORANGE, "#38a169", "#9f7aea", "#d53f8c", "#b7791f", "#319795", "#1a202c")
 FAINT = "#cbd5e0"
@@ -47,6 +47,8 @@ def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2, sha
         axes.set_axis_off()
     for axes, panel in zip(places, panels, strict=False):
         legend |= _show(axes, panel)
+    for axes, panel in zip(places, panels, strict=False):  # once all have been drawn: they may share the axis
+        end_at_one(axes, panel.ylabel)
     if legend:
         names = [as_drawn(short(name, 40)) for name in legend]
         most = max(1, int(WIDTH * columns / (0.09 * max(map(len, names)) + 0.6)))

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, lone_points, save, short
 
-LAST_DRAWN = np.datetime64("9900-01-01")
+LAST_DRAWN = np.datetime64("9900-01-01")  # an axis goes on a little after the last
 
 
-def draw_windows(windows: Sequence[tuple[Tensor, ...]], context_shown: int, column: str = "") -> Any:
-    """A figure of (known, truth, forecast), each (steps,) of the column of that name, one panel a window.
+def draw_windows(windows: Sequence[tuple[Tensor, ...]], context_shown: int, column: str = "", times: Any = None) -> Any:
+    """A figure of (known, truth, forecast), each (steps,) of the column of that name, one panel per window.
 
-    What is NaN is a gap in its line.
+    What is NaN is a gap in its line. `times` has those of the steps of each window; without, steps are counted.
     """
     from matplotlib.figure import Figure
 
@@ -26,18 +26,35 @@ def draw_windows(windows: Sequence[tuple[Tensor, ...]], context_shown: int, colu
         known = known[-context_shown:]
         joint = torch.where(truth[:1].isnan(), torch.nan, known[-1:])  # the truth goes on from what is known
         truth = torch.cat((joint, truth))
-        before, after = torch.arange(-len(known) + 1, 1), torch.arange(len(truth))
+        steps = np.arange(-len(known) + 1, len(truth)) if times is None else times[k][-len(known) - len(forecast) :]
+        before, after = steps[: len(known)], steps[len(known) - 1 :]
         axes.plot(before, known, color=GREY, linewidth=1, label="known", **lone_points(known))
         axes.plot(after, truth, color=BLUE, linewidth=1, label="truth", **lone_points(truth))
         axes.plot(after[1:], forecast, color=ORANGE, linewidth=1.4, label="forecast", **lone_points(forecast))
-        axes.axvline(0.5, color="0.8", linewidth=0.8, zorder=0)
+        axes.axvline(after[0] + (after[1] - after[0]) / 2, color="0.8", linewidth=0.8, zorder=0)
         axes.set_ylabel(as_drawn(short(column, 24)))
         axes.margins(x=0.01)
         if k == 0:
             axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
-        if k == len(windows) - 1:
+        if times is not None:
+            _concise_dates(axes)
+        elif k == len(windows) - 1:
             axes.set_xlabel("steps from the last row that is given")
     return figure
+
+
+def drawable(times: Any) -> bool:
+    """Whether there are times, and matplotlib can draw them: it has no dates beyond the year 9999."""
+    return times is not None and times.max() < LAST_DRAWN
+
+
+def _concise_dates(axes: Any) -> None:
+    """Days and hours at the ticks, and what they share, such as the year, once."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator()
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def draw_continuation(forecast: Any, path: str | Path) -> None:
@@ -47,9 +64,7 @@ def draw_continuation(forecast: Any, path: str | Path) -> None:
     columns = sorted(range(len(forecast.columns)), key=lambda k: forecast.columns[k] != forecast.target)[:8]
     figure = Figure(figsize=(10, 1.2 + 1.8 * len(columns)), layout="constrained")
     context, horizon = len(forecast.known), len(forecast.values)
-    with_times = forecast.times is not None and forecast.known_times is not None
-    # matplotlib has no dates beyond the year 9999, and its axis goes on a little after the last.
-    with_times = with_times and forecast.times[-1] < LAST_DRAWN
+    with_times = forecast.known_times is not None and drawable(forecast.times)
     before = forecast.known_times if with_times else list(range(-context + 1, 1))
     after = forecast.times if with_times else list(range(1, horizon + 1))
     for place, k in enumerate(columns):
@@ -61,6 +76,8 @@ def draw_continuation(forecast: Any, path: str | Path) -> None:
         axes.margins(x=0.01)
         if place == 0:
             axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
+        if with_times:
+            _concise_dates(axes)
     if not with_times:
         axes.set_xlabel("steps from the last row that is given")
     save(figure, path, dpi=120)

@@ -76,7 +76,7 @@ def draw_kernels(layers: dict[str, StateSpaces], length: int) -> Any:
             range(1, length + 2), range(len(K) + 1), K.numpy(), cmap="RdBu_r", vmin=-1, vmax=1, rasterized=True
         )
         axes.set_xscale("log")
-        axes.set(title=name, xlabel="lag + 1 (steps)", ylabel="feature, sorted by dt")
+        axes.set(title=name, xlabel="lag + 1 (steps)", ylabel="feature, dt falling upwards")
     return figure
 
 

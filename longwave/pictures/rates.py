@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from longwave.pictures.style import BLUE, GREY, save
+from longwave.pictures.style import BLUE, GREY, end_at_one, save
 
 
 def draw_rates(scores: Mapping[float, float], name: str, path: str | Path) -> None:
@@ -34,8 +34,7 @@ def draw_rates(scores: Mapping[float, float], name: str, path: str | Path) -> No
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.margins(x=0.08, y=0.18)
-    if name.endswith("accuracy"):
-        axes.set_ylim(top=min(1.06, axes.get_ylim()[1]))
+    end_at_one(axes, name, room=0.15)  # for the number above a point
     axes.grid(axis="y", color="0.9")
     axes.set(xlabel="rate (2: half the sampling frequency, dt doubled)", ylabel=name.replace("_", " "))
     save(figure, path, dpi=130)

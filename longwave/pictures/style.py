@@ -41,6 +41,16 @@ def lone_points(values: Any) -> dict[str, Any]:
     return {"marker": "o", "markersize": 4, "markevery": alone} if alone else {}
 
 
+def end_at_one(axes: Any, score: str, room: float = 0.04) -> None:
+    """Have the y-axis of an accuracy or an F1 end a little above 1, without a tick there; others are left alone."""
+    if not score.endswith(("accuracy", "f1")):
+        return
+    low, high = axes.get_ylim()
+    if high > 1:
+        axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick < 1 + 1e-9])
+        axes.set_ylim(low, min(high, 1 + room * (1 - low)))
+
+
 def short(name: str, most: int = 14) -> str:
     """A name on one line, cut in the middle: what tells names apart is often at their end."""
     name = " ".join(name.split())

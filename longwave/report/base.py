@@ -40,6 +40,13 @@ def image(draw: Callable[[], Any], alt: str) -> str:
     return f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}">'
 
 
+def duration(seconds: float) -> str:
+    """A time that training took, in words."""
+    if seconds < 120:
+        return f"{seconds:.{0 if seconds >= 10 else 1}f} seconds"
+    return f"{seconds / 60:.1f} minutes"
+
+
 def score_text(value: float) -> str:
     """Four digits behind the point, or four that count where these would all be 0: errors in small units."""
     return f"{value:.4g}" if 0 < abs(value) < 0.001 else f"{value:.4f}"

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from longwave.pictures.forecast import draw_windows
+from longwave.pictures.forecast import draw_windows, drawable
 from longwave.report.base import REPORTS, Section, image
 from longwave.tasks.forecasting import ForecastTask, forecast
 
@@ -29,5 +29,7 @@ def report(model: Any, task: ForecastTask) -> list[Section]:
         truth[is_gap[:, task.context :]] = torch.nan
     windows = list(zip(past, truth, found, strict=True))
     shown = min(task.context, max(task.horizon, 48))
-    picture = image(lambda: draw_windows(windows, shown, task.inputs.target), "forecasts of test windows")
+    times = None if task.data.series.times is None else task.data.series.times[rows.numpy()]
+    times = times if drawable(times) else None
+    picture = image(lambda: draw_windows(windows, shown, task.inputs.target, times), "forecasts of test windows")
     return [Section("Forecasts over truth", picture)]

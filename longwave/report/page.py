@@ -4,11 +4,13 @@ import html
 import json
 from typing import Any
 
+import numpy as np
+
 from longwave.data import files
 from longwave.layers.state_space import StateSpaces
 from longwave.pictures.kernels import draw_kernels, draw_planes
-from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn
-from longwave.report.base import REPORTS, Section, image, score_text
+from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one
+from longwave.report.base import REPORTS, Section, duration, image, score_text
 from longwave.tasks.base import Task
 from longwave.train.folder import RunConfig, RunFolder
 
@@ -27,25 +29,30 @@ details { margin-top: 1rem; } pre { background: #f7fafc; padding: 1rem; overflow
   th, td { border-color: #2d3748; } pre { background: #2d3748; } img { background: white; border-radius: 4px; } }
 """
 
+KERNELS = """<p>A row is the convolution kernel of one feature, scaled to its largest value: the weight, positive (red)
+or negative (blue), with which the input of so many steps ago enters the output. The smaller the step size dt of a
+feature, the more slowly its kernel changes, and the longer it remembers: dt falls from the bottom to the top.</p>"""
+
 
 def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, Any]) -> None:
     """Write report.html into the folder of a run, whose best weights `model` has."""
     config, metrics = folder.config, folder.metrics()
-    name, kind = config.experiment.name, config.experiment.task.kind
+    title, kind = html.escape(config.experiment.title), config.experiment.task.kind
     sections = [
         Section("Scores on the test set", _scores(result)),
         *(REPORTS[kind](model, task) if kind in REPORTS else ()),
-        Section("Training", image(lambda: _curves(metrics, task, result), "loss and score over epochs and minutes")),
+        Section("Training", _training(metrics, task, result)),
         *_kernels(model, task),
         Section("Settings", _settings(config, result)),
     ]
-    body = "".join(f"<h2>{html.escape(title)}</h2>\n{content}\n" for title, content in sections)
-    sub = f"{result['parameters']:,} parameters, {result['steps']:,} steps, {result['seconds'] / 60:.1f} minutes"
+    body = "".join(f"<h2>{html.escape(head)}</h2>\n{content}\n" for head, content in sections)
+    sub = f"{result['parameters']:,} parameters, {result['steps']:,} steps, {duration(result['seconds'])}"
+    sub = f"run {html.escape(folder.path.resolve().name)}: {sub}"
     page = (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(name)} - longwave</title><style>{STYLE}</style></head>\n"
-        f'<body>\n<h1>{html.escape(name)}</h1>\n<p class="sub">{sub}</p>\n{body}</body>\n</html>\n'
+        f"<title>{title} - longwave</title><style>{STYLE}</style></head>\n"
+        f'<body>\n<h1>{title}</h1>\n<p class="sub">{sub}</p>\n{body}</body>\n</html>\n'
     )
     files.write_text(folder.path / "report.html", page)
 
@@ -58,7 +65,7 @@ def _kernels(model: Any, task: Task) -> list[Section]:
         return []
     shown = {"first layer": layers[0]} | ({"last layer": layers[-1]} if len(layers) > 1 else {})
     length = task.spec.length or 1024
-    picture = image(lambda: draw_kernels(shown, length), "kernels of the first and the last layer")
+    picture = KERNELS + image(lambda: draw_kernels(shown, length), "kernels of the first and the last layer")
     size = task.spec.image_size
     if size is not None and getattr(task, "order", None) is None:
         picture += "<p>Some of them as images, row by row as the pixels come; lag 0 is at the top left.</p>"
@@ -84,26 +91,58 @@ def _scores(result: dict[str, Any]) -> str:
     return f"<table>{''.join(lines)}</table>{notes}"
 
 
-def _curves(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -> Any:
-    """Loss over epochs, validation score over epochs and over minutes, beside the best baseline."""
-    from matplotlib.figure import Figure
+def _training(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -> str:
+    """The course of training: curves, or a sentence where there are no two points to draw one through."""
+    goal = f"valid_{task.goal}"
+    metrics = [line for line in metrics if {"epoch", "seconds", "loss", goal} <= line.keys()]
+    if len(metrics) > 1:
+        return image(lambda: _curves(metrics, task, result), "loss and validation score over epochs and minutes")
+    if not metrics:
+        return "<p>No validation was logged.</p>"
+    (line,) = metrics
+    text = (
+        f"There was one validation, after epoch {line['epoch']:.3g} and {duration(line['seconds'])}: "
+        f"{task.goal.replace('_', ' ')} {score_text(line[goal])}, loss of the last batch {score_text(line['loss'])}."
+    )
+    if baseline := _best_baseline(task, result):
+        text += f" The best baseline, {baseline[0]}, has {score_text(baseline[1])} on the same set."
+    return f"<p>{html.escape(text)}</p>"
 
-    figure = Figure(figsize=(10, 2.6), layout="constrained")
-    metrics = [line for line in metrics if {"epoch", "seconds", "loss", f"valid_{task.goal}"} <= line.keys()]
-    epochs, minutes = [line["epoch"] for line in metrics], [line["seconds"] / 60 for line in metrics]
-    scores, name = [line[f"valid_{task.goal}"] for line in metrics], task.goal.replace("_", " ")
-    panels = figure.subplots(1, 3)
-    panels[0].plot(epochs, [line["loss"] for line in metrics], color=BLUE, marker="o", markersize=3)
-    panels[0].set(title="loss of the batch before each validation", xlabel="epoch")
-    for axes, x, label in zip(panels[1:], (epochs, minutes), ("epoch", "minutes of training"), strict=True):
-        axes.plot(x, scores, color=ORANGE, marker="o", markersize=3)
-        axes.set(title=f"validation {name}", xlabel=label)
-        if baseline := _best_baseline(task, result):
-            axes.axhline(baseline[1], color=GREY, linestyle="--", linewidth=1, label=as_drawn(baseline[0]))
-            axes.legend(fontsize=8, frameon=False)
-    for axes in panels:
-        axes.title.set_fontsize(10)
+
+def _curves(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -> Any:
+    """Loss and validation score over epochs; the score beside the best baseline, and over minutes on a second axis."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(10, 3.0), layout="constrained")
+    epochs = [line["epoch"] for line in metrics]
+    left, right = figure.subplots(1, 2)
+    left.plot(epochs, [line["loss"] for line in metrics], color=BLUE, marker="o", markersize=3)
+    left.set(ylabel="training loss, last batch", xlabel="epoch")
+    right.plot(epochs, [line[f"valid_{task.goal}"] for line in metrics], color=ORANGE, marker="o", markersize=3)
+    right.set(ylabel=f"validation {task.goal.replace('_', ' ')}", xlabel="epoch")
+    if baseline := _best_baseline(task, result):
+        right.axhline(baseline[1], color=GREY, linestyle="--", linewidth=1, label=as_drawn(baseline[0]))
+        right.legend(fontsize=8, frameon=False)
+    end_at_one(right, task.goal)
+    for axes in (left, right):
+        axes.yaxis.set_major_formatter("{x:.7g}")  # never with an offset, which would stand where the upper axis is
+        if epochs[-1] - epochs[0] >= 1:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _show_time(right, epochs, [line["seconds"] for line in metrics])
     return figure
+
+
+def _show_time(axes: Any, epochs: list[float], seconds: list[float]) -> None:
+    """A second x-axis at the top, with the time that the epochs took."""
+    from matplotlib.ticker import MaxNLocator
+
+    unit, scale = ("seconds", 1) if seconds[-1] < 120 else ("minutes", 60)
+    first, *_, last = times = [one / scale for one in seconds]
+    ticks = [tick for tick in MaxNLocator(6).tick_values(first, last) if first <= tick <= last]
+    top = axes.secondary_xaxis("top")
+    top.set_xticks(np.interp(ticks, times, epochs), [f"{tick:g}" for tick in ticks])
+    top.set_xlabel(f"{unit} of training")
 
 
 def _best_baseline(task: Task, result: dict[str, Any]) -> tuple[str, float] | None:
@@ -126,6 +165,6 @@ def _settings(config: RunConfig, result: dict[str, Any]) -> str:
     notes = "".join(f"<p>Note: {html.escape(note)}.</p>" for note in config.notes)
     text = html.escape(json.dumps({"experiment": config.experiment.to_dict(), "result": result}, indent=2))
     return (
-        f"<p>{html.escape(parts)}.<br>{html.escape(versions)}.<br><code>{html.escape(config.command)}</code></p>"
+        f"<p>{html.escape(parts)}.<br>{html.escape(versions)}.</p><pre>{html.escape(config.command)}</pre>"
         f"{notes}<details><summary>every setting and score</summary><pre>{text}</pre></details>"
     )

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import shlex
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 import torch
 
+from longwave import terminal
 from longwave.data import files
 from longwave.experiments import Experiment
 from longwave.layers.lssl import GAUSSIAN
@@ -61,7 +61,7 @@ def start(
         if is_random(experiment) and structure(experiment) not in known:
             # The search takes minutes: what would be refused after it is refused before.
             run.check(members(), folder, data_dir, jobs=jobs, device=device, may_differ=MAY_DIFFER)
-            say = run.silence if quiet else run.print_line
+            say = run.silence if quiet else terminal.say
             known[structure(experiment)] = _search(experiment, data_dir, device, say)
             folder.mkdir(parents=True, exist_ok=True)
             files.write_json(folder / "sigma.json", known)
@@ -77,10 +77,13 @@ def resume(folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: st
 
 def check_folder(folder: Path) -> None:
     """Refuse the folder of a sweep that is no ablation."""
-    if (folder / "sweep.json").exists() and SweepFolder.open(folder).command != "ablate":
+    if (folder / "sweep.json").exists() and (sweep := SweepFolder.open(folder)).command != "ablate":
         raise ValueError(
-            f"{folder}: expected the folder of an ablation, got that of another sweep; go on with it by "
-            f"longwave sweep --resume {shlex.quote(str(folder))}, or choose another folder with --out"
+            terminal.with_command(
+                f"{folder}: expected the folder of an ablation, got that of another sweep; choose another folder with "
+                "--out, or resume the sweep with",
+                sweep.resume_command,
+            )
         )
 
 

@@ -9,7 +9,6 @@ import io
 import math
 import shlex
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from longwave.data import files
 from longwave.experiments import Experiment
 from longwave.settings import flat, typed
 from longwave.sweeps.plan import Member
+from longwave.terminal import command_line, with_command
 from longwave.train.folder import RunFolder
 
 FORMAT = 1
@@ -66,7 +66,7 @@ class SweepFolder:
         ]
         content = {
             "format": FORMAT,
-            "command": shlex.join(["longwave", *sys.argv[1:]]),
+            "command": command_line(),
             "data_dir": None if self.data_dir is None else str(self.data_dir),
             "goal": self.goal,
             "higher_is_better": self.higher_is_better,
@@ -82,7 +82,7 @@ class SweepFolder:
 
     @property
     def resume_command(self) -> str:
-        """What to type to go on with it."""
+        """What to type to resume it."""
         return f"longwave {self.command} --resume {shlex.quote(str(self.path))}"
 
     def with_members(self, members: Sequence[Member], may_differ: Sequence[str] = ()) -> "SweepFolder":
@@ -106,8 +106,11 @@ class SweepFolder:
         if not reasons:
             return replace(self, members=[*self.members, *new])
         raise ValueError(
-            f"{self.path}: there is another sweep already ({reasons[0]}); go on with it by {self.resume_command}, "
-            "or choose another folder with --out"
+            with_command(
+                f"{self.path}: another sweep already exists ({reasons[0]}); choose another folder with --out, or "
+                "resume it with",
+                self.resume_command,
+            )
         )
 
     def place(self, member: Member) -> Path:

@@ -6,6 +6,7 @@ again. Processes end with the sweep, however that ends: each waits for the end o
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from longwave import runs
+from longwave import runs, terminal
 from longwave.data import files
 from longwave.sweeps.folder import SweepFolder
 from longwave.sweeps.picture import draw_sweep
@@ -117,7 +118,7 @@ def _planned(
 def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, device: str, write: Write) -> None:
     """Those runs of a sweep that are not finished; the table and the picture after each of them, and at the end."""
     left = [member for member in members if sweep.state(member) in ("new", "interrupted")]
-    say = silence if quiet else print_line
+    say = silence if quiet else terminal.say
     if len(left) < len(members):
         say(f"{len(members) - len(left)} of {len(members)} runs are there already")
 
@@ -136,7 +137,8 @@ def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, 
         raise
     except (KeyboardInterrupt, Interrupted) as error:
         _try_to_write(sweep, write)
-        text = f"the sweep was stopped; go on with: {sweep.resume_command}{f' --jobs {jobs}' if jobs > 1 else ''}"
+        command = f"{sweep.resume_command}{f' --jobs {jobs}' if jobs > 1 else ''}"
+        text = terminal.with_command("the sweep was stopped; resume with", command)
         if not isinstance(error, Interrupted):
             raise Interrupted(text) from None
         error.args = (text,)
@@ -149,7 +151,7 @@ def _try_to_write(sweep: SweepFolder, write: Write) -> None:
     try:
         write(sweep)
     except Exception as error:
-        print_line(f"note: the table and the picture of {sweep.path} were not written ({error})")
+        terminal.say(f"note: the table and the picture of {sweep.path} were not written ({error})")
 
 
 def _check_jobs(jobs: int, device: str) -> None:
@@ -241,7 +243,7 @@ class _Process:
         self.errors = sweep.path / f".{member.name}.errors"
         with open(self.errors, "wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", CHILD, str(sweep.path), member.name, device],
+                [sys.executable, "-P", "-c", CHILD, str(sweep.path), member.name, device, *sys.argv],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -258,8 +260,9 @@ class _Process:
         if code == 0:
             self.errors.unlink(missing_ok=True)
             return True
-        lines = self.errors.read_text(errors="replace").strip().splitlines() or [f"exit code {code}"]
-        raise TrainingError(f"{self.member.name}: {lines[-1]} (all of it: {self.errors})")
+        said = self.errors.read_text(errors="replace").strip() or f"exit code {code}"
+        reason = re.split(r"\n(?! )", said)[-1]  # with a command below it, which is indented
+        raise TrainingError(f"{self.member.name} (all of it: {self.errors}): {reason}")
 
     def stop(self) -> None:
         """Have the run save itself and end after the step at hand."""
@@ -273,8 +276,12 @@ class _Process:
         self.stop()
 
 
-def run_in_child(folder: str, name: str, device: str) -> None:
-    """What a process of a sweep does: one run, until it is finished or nobody holds the other end of its input."""
+def run_in_child(folder: str, name: str, device: str, *command: str) -> None:
+    """What a process of a sweep does: one run, until it is finished or nobody holds the other end of its input.
+
+    `command` is that of the sweep, which started the run.
+    """
+    sys.argv = list(command)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
     threading.Thread(target=_end_with_the_sweep, daemon=True).start()
     sweep = SweepFolder.open(folder)
@@ -303,11 +310,6 @@ def _left(started: float, done: int, count: int) -> str:
     if done < 1:
         return ""
     return f" ({time_left((time.monotonic() - started) / done * (count - done))})"
-
-
-def print_line(text: str) -> None:
-    """Show how far a sweep has come."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def silence(text: str) -> None:

@@ -6,6 +6,8 @@ import time
 from types import TracebackType
 from typing import Any
 
+from longwave.terminal import say, wrapped
+
 FIRST_LINE, NEXT_LINES = 10.0, 60.0  # seconds, where there is no terminal
 
 
@@ -60,9 +62,12 @@ class Display:
     def say(self, text: str) -> None:
         """A line that stays."""
         if not self.quiet:
-            console = self.live.console if self.live is not None else self.console
             with contextlib.suppress(OSError):  # a terminal that was closed must not end the run
-                console.print(text, markup=False, highlight=False, soft_wrap=True)
+                if self.live is None:
+                    say(text)
+                else:  # above the live line; no wrapping by rich, which would cut a path in two
+                    text = wrapped(text, self.console.width)
+                    self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def expect(self, steps: int) -> None:
         """How many steps there will be, if not all epochs are run."""

@@ -8,7 +8,6 @@ import json
 import math
 import platform
 import shlex
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from longwave.models import hub, load_model
 from longwave.models.pretrained import BEST
 from longwave.settings import typed
 from longwave.tasks.base import Task
+from longwave.terminal import command_line, with_command
 from longwave.train import config_file, replacement
 from longwave.train.config_file import FORMAT
 from longwave.train.device import find_device
@@ -139,9 +139,8 @@ class RunFolder:
             "torch": torch.__version__,
             "python": platform.python_version(),
         }
-        command = shlex.join(["longwave", *sys.argv[1:]])
         artifacts = tuple(sorted(task.artifacts()))
-        return cls(path, RunConfig(experiment, data_dir, task.describe(), command, versions, artifacts))
+        return cls(path, RunConfig(experiment, data_dir, task.describe(), command_line(), versions, artifacts))
 
     @classmethod
     def open(cls, path: str | Path, *, published: bool = True) -> "RunFolder":
@@ -226,8 +225,11 @@ class RunFolder:
         where = find_device(device)
         if not self.best_path.exists():
             raise ValueError(
-                f"{self.path}: there are no weights yet, as the run was stopped before its first validation; go on "
-                f"with longwave train --resume {shlex.quote(str(self.path))}"
+                with_command(
+                    f"{self.path}: there are no weights yet, as the run was stopped before its first validation; "
+                    "resume with",
+                    resume_command(self.path),
+                )
             )
         return load_model(self.best_path, as_built=True).to(where).eval()
 
@@ -297,13 +299,21 @@ class RunFolder:
             return _checked_result(files.read_json(path))
         except ValueError as error:
             raise ValueError(
-                f"{path}: expected the scores of a run that came to its end, and it cannot be read ({error}); write it "
-                f"again with longwave train --resume {shlex.quote(str(self.path))}"
+                with_command(
+                    f"{path}: expected the scores of a run that came to its end, and it cannot be read ({error}); "
+                    "write it again with",
+                    resume_command(self.path),
+                )
             ) from error
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write result.json."""
         files.write_json(self.path / "result.json", result)
+
+
+def resume_command(path: str | Path) -> str:
+    """What to type to resume the run in a folder."""
+    return f"longwave train --resume {shlex.quote(str(path))}"
 
 
 def _checked_result(content: Any) -> dict[str, Any]:
@@ -338,8 +348,11 @@ def check_new(path: str | Path, overwrite: bool = False) -> None:
         config_file.read(path)  # which refuses what is no run
         return
     raise ValueError(
-        f"{path}: a run already exists there; resume it with longwave train --resume {shlex.quote(str(path))}, replace "
-        "it with --overwrite, or choose another folder with --out"
+        with_command(
+            f"{path}: run already exists; replace it with --overwrite, choose another folder with --out, or resume it "
+            "with",
+            resume_command(path),
+        )
     )
 
 

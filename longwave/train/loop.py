@@ -9,7 +9,6 @@ bit by bit, and goes on.
 import contextlib
 import errno
 import math
-import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -25,11 +24,12 @@ from longwave.data import lock
 from longwave.models.pretrained import build
 from longwave.settings import typed
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task, map_tensors
+from longwave.terminal import with_command
 from longwave.train import checkpoint, signals, trackers
 from longwave.train.average import Average
 from longwave.train.device import find_device, make_accelerator
 from longwave.train.display import Display
-from longwave.train.folder import RunFolder
+from longwave.train.folder import RunFolder, resume_command
 from longwave.train.loading import Loading
 from longwave.train.optim import OPTIMIZERS, param_groups
 from longwave.train.schedule import Position, Schedule
@@ -155,11 +155,11 @@ class Run:
                 return self._finish()
         except KeyboardInterrupt as error:
             number = getattr(error, "number", signal.SIGINT)
-            raise Interrupted(f"stopped; {self._what_now()}", number) from None
+            raise Interrupted(self._resumed_by("stopped; "), number) from None
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            raise TrainingError(f"{error}; make room on the disk; {self._what_now()}") from error
+            raise TrainingError(self._resumed_by(f"{error}; make room, then ")) from error
 
     def _train(self) -> None:
         at = self.position
@@ -207,7 +207,7 @@ class Run:
 
     def _interruption(self) -> Interrupted:
         """The end of a run that a signal stopped, and that was saved."""
-        message = f"stopped at step {self.position.step}; go on with: {self._resume_command()}"
+        message = with_command(f"stopped at step {self.position.step}; resume with", resume_command(self.folder.path))
         return Interrupted(message, self._interrupted or signal.SIGINT)
 
     def _first_loss(self) -> float:
@@ -499,15 +499,16 @@ class Run:
             with torch.random.fork_rng(devices=[]):  # a new model draws its weights, and dropout must not notice
                 self.folder.load_best()
         except ValueError as error:
+            lost = error if self.folder.best_path.exists() else f"{self.folder.best_path} is not there"
             if at.best_step != at.step:
                 raise ValueError(
-                    f"{error}. The best weights, of step {at.best_step}, are lost, and the checkpoint is of step "
+                    f"{lost}. The best weights, of step {at.best_step}, are lost, and the checkpoint is of step "
                     f"{at.step}: restore {self.folder.best_path} from a copy, or train again with --overwrite"
                 ) from error
             if self.main:
                 with self.average.in_place_of_weights():
                     self.model.save_pretrained(self.folder.best_path)
-                self.display.say(f"note: {error}; the checkpoint has the same weights, and they are written again")
+                self.display.say(f"note: {lost}; the checkpoint has the same weights, and they are written again")
         self.accelerator.wait_for_everyone()
 
     @contextlib.contextmanager
@@ -536,14 +537,11 @@ class Run:
             "A smaller --optim.lr or --optim.clip 1 often helps"
         )
 
-    def _what_now(self) -> str:
-        """How to go on after a run ended before its time."""
+    def _resumed_by(self, text: str) -> str:
+        """A message that ends with the command to resume the run; a run that replaces another may be gone."""
         if self.folder.is_replacing:
-            return f"the earlier run in {self.folder.path} is unchanged, and nothing is left of the new one"
-        return f"resume from the last checkpoint with: {self._resume_command()}"
-
-    def _resume_command(self) -> str:
-        return f"longwave train --resume {shlex.quote(str(self.folder.path))}"
+            return f"{text}repeat the command; the earlier run in {self.folder.path} is unchanged"
+        return with_command(f"{text}resume from the last checkpoint with", resume_command(self.folder.path))
 
     def _on_signal(self, number: int, frame: Any) -> None:
         if self._interrupted and number == signal.SIGINT:

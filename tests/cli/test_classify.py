@@ -177,7 +177,7 @@ def test_a_run_without_a_validation_has_no_weights_to_show(printed, capsys):
     shutil.rmtree("run/best")
     assert call("evaluate", "run") == 2
     error = capsys.readouterr().err
-    assert "stopped before its first validation; go on with longwave train --resume run" in error
+    assert "stopped before its first validation; resume with:\n  longwave train --resume run" in error
 
 
 def test_a_rare_class_is_noted_before_training(capsys):

@@ -325,3 +325,13 @@ def test_an_input_of_another_kind_of_run_is_refused_with_that_of_this_kind(
         assert call(command, "run", *given) == 2
         message = f"{option}: run is a run of the kind {kind}; {instead}"
         assert capsys.readouterr().err == f"longwave: error: {message}\n"
+
+
+def test_the_list_begins_with_custom_data_and_has_the_same_columns_throughout_within_80(capsys):
+    assert call("list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Your data"
+    assert max(map(len, lines)) <= 80
+    rows = [line for line in lines if line.startswith("  ")]
+    assert len(rows) > 70
+    assert all(line[:2].isspace() and line[39:41].isspace() and not line[41].isspace() for line in rows)

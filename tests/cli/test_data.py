@@ -158,4 +158,4 @@ def test_training_without_the_data_names_the_command_that_brings_it(capsys):
         with pytest.raises(SystemExit) as exit_:
             cli.main(["train", name])
         assert exit_.value.code == 2
-        assert f"Run `{command}`" in capsys.readouterr().err
+        assert f"Run:\n  {command}\n" in capsys.readouterr().err

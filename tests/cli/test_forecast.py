@@ -39,7 +39,7 @@ def test_a_run_leaves_one_folder_with_a_page_that_needs_no_network(printed, tmp_
     assert set(config["versions"]) >= {"longwave", "torch", "python"}
     assert config["experiment"]["model"]["d_model"] == 8
     assert call(*TRAIN, "--out", "run") == 2
-    assert "run: a run already exists there; resume it with longwave train --resume run" in capsys.readouterr().err
+    assert "or resume it with:\n  longwave train --resume run\n" in capsys.readouterr().err
 
 
 def test_evaluate_gives_the_scores_of_the_result(printed, capsys):
@@ -144,7 +144,9 @@ def test_a_run_is_overwritten_only_when_asked_and_only_by_one_that_can_be_traine
     assert call(*TRAIN, "--out", "run", "--target", "prize") == 2
     assert "prize" in capsys.readouterr().err  # the data comes first: there is no use in another folder
     assert call(*TRAIN, "--out", "run") == 2
-    error = "run: a run already exists there; resume it with longwave train --resume run, replace it with --overwrite"
+    error = (
+        "run: run already exists; replace it with --overwrite, choose another folder with --out, or resume it with:\n"
+    )
     assert error in capsys.readouterr().err
     for wrong in (["--target", "prize"], ["--optim.precision", "fp16"], ["--model.decoder", "mean"]):
         assert call(*TRAIN, "--out", "run", "--overwrite", *wrong) == 2
@@ -184,7 +186,7 @@ def test_a_folder_in_the_way_of_any_seed_stops_before_the_first_is_trained(capsy
     Path("run-seed2").mkdir()
     Path("run-seed2/config.json").write_text("{}")
     assert call(*TRAIN, "--out", "run", "--seeds", "1", "2") == 2
-    assert "run-seed2: a run already exists" in capsys.readouterr().err
+    assert "run-seed2: run already exists" in capsys.readouterr().err
     assert not Path("run-seed1").exists()
 
 
@@ -218,7 +220,7 @@ def test_ctrl_c_ends_with_exit_code_130_and_the_command_it_prints_goes_on(printe
         assert call(*TRAIN, "--out", "run") == 130
     said = capfd.readouterr().err
     assert "Traceback" not in said
-    command = re.search(r"go on with: longwave (.*)", said)[1].split()
+    command = re.search(r"resume with:\n  longwave (.*)", said)[1].split()
     assert command == ["train", "--resume", "run"]
     assert call(*command) == 0
     same = [Path(name, "best", "model.safetensors").read_bytes() for name in ("run", "whole")]

@@ -1,6 +1,7 @@
 """Tables show every cell whole, on a terminal of any width and off one."""
 
 import re
+import sys
 
 import pytest
 from rich.table import Table
@@ -69,11 +70,12 @@ def test_a_table_can_be_printed_twice(terminal, capsys):
     assert capsys.readouterr().out == first
 
 
-def test_notes_are_wrapped_between_words_on_a_terminal_only(terminal, capsys):
+def test_notes_are_wrapped_between_words_on_a_terminal_only(terminal, monkeypatch, capsys):
     note = "some words, with [brackets], " * 4
     print_notes([note])
     assert capsys.readouterr().out == note + "\n"
     terminal(40)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     print_notes([note])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 1

@@ -60,12 +60,12 @@ def test_require_says_what_is_missing_what_to_put_where_and_which_command_gets_i
     message = str(missing.value)
     assert f"to {tmp_path / 'ETT-small' / 'ETTh1.csv'}" in message
     assert DATASETS["etth1"].sources[0].urls[0] in message
-    assert f"`longwave data get etth1 --data-dir {tmp_path}`" in message
+    assert f"Run:\n  longwave data get etth1 --data-dir {tmp_path}\n" in message
 
 
 def test_require_names_the_plain_command_for_the_usual_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("LONGWAVE_DATA", str(tmp_path))
-    with pytest.raises(MissingData, match="`longwave data get mnist`"):
+    with pytest.raises(MissingData, match="Run:\n  longwave data get mnist\n"):
         catalogue.require("mnist")
 
 

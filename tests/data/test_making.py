@@ -121,10 +121,10 @@ def test_published_files_serve_and_are_not_written_over(counter, folder):
 def test_a_set_that_is_missing_is_named_with_the_command_that_makes_it(counter, folder, monkeypatch):
     with pytest.raises(MissingData) as missing:
         making.require("numbers", folder)
-    assert f"`longwave data make numbers --data-dir {folder}`" in str(missing.value)
+    assert f"Run:\n  longwave data make numbers --data-dir {folder}\n" in str(missing.value)
     assert f"{folder / 'some' / 'numbers'} has no 0.txt, 1.txt" in str(missing.value)
     monkeypatch.setenv("LONGWAVE_DATA", str(folder))
-    with pytest.raises(MissingData, match="`longwave data make numbers`"):
+    with pytest.raises(MissingData, match="Run:\n  longwave data make numbers\n"):
         making.require("numbers")
 
 

@@ -21,6 +21,19 @@ def test_a_window_shows_the_end_of_what_is_known_and_the_forecast_over_the_truth
     assert lines["forecast"].get_ydata().tolist() == [0, 1, 2]
 
 
+def test_a_window_with_times_has_dates_on_its_axis():
+    days = np.datetime64("2024-03-01T00:00:00", "s") + np.arange(12) * np.timedelta64(1, "D")
+    window = (torch.arange(9.0), torch.arange(9.0, 12.0), torch.arange(3.0))
+    (axes,) = draw_windows([window], context_shown=4, times=days[None]).axes
+    lines = {line.get_label(): line for line in axes.lines}
+    assert lines["known"].get_xdata().tolist() == days[5:9].tolist()
+    assert lines["truth"].get_xdata().tolist() == days[8:].tolist()
+    assert lines["forecast"].get_xdata().tolist() == days[9:].tolist()
+    axes.figure.draw_without_rendering()
+    assert axes.xaxis.get_offset_text().get_text() == "2024-Mar"
+    assert axes.get_xlabel() == ""
+
+
 def test_a_gap_stays_a_gap():
     gap = torch.nan
     known, truth = torch.tensor([1, gap, 3, 4]), torch.tensor([gap, 6, gap])

@@ -1,6 +1,7 @@
 """The page of a run: self-contained, with the sections of its kind and those that all runs have."""
 
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from token_files import write_reviews
 from longwave.experiments import EXPERIMENTS
 from longwave.report import classification, density, text, waveform
 from longwave.report.base import REPORTS, table
-from longwave.report.page import _curves, write_report
+from longwave.report.page import _curves, _training, write_report
 from longwave.tasks.audio import AudioConfig
 from longwave.tasks.base import TASKS
 from longwave.tasks.classification import ClassifyConfig
@@ -91,7 +92,7 @@ AUDIO = {
 }
 
 
-def page_of(folder, kind, mixer="s4"):
+def page_of(folder, kind, mixer="s4", name="<mine>"):
     """The page of a model that was not trained."""
     if kind in AUDIO:
         AUDIO[kind](folder)
@@ -102,7 +103,7 @@ def page_of(folder, kind, mixer="s4"):
     else:
         decoder = task.spec.decoders[0]
         config = sequence_config(mixer, d_model=16, n_layers=1, decoder=decoder).resolve(task.spec)
-    experiment = replace(EXPERIMENTS["classify"], name="<mine>", task=settings, model=config)
+    experiment = replace(EXPERIMENTS["classify"], name=name, task=settings, model=config)
     run = RunFolder.create(folder / "run", experiment, task, None)
     run.write_config({})
     baselines = task.baselines()
@@ -154,7 +155,7 @@ def test_the_scores_stand_beside_the_baselines_and_the_paper(tmp_path):
     page = page_of(tmp_path, "images")
     assert re.search(r"<td>class prior</td><td class=\"n\">0\.\d{4}</td>", page)
     assert re.search(r"<td>S4, the paper</td><td class=\"n\">0\.9963</td><td class=\"n\">-</td>", page)
-    assert "12 parameters, 3 steps, 0.1 minutes" in page
+    assert "run run: 12 parameters, 3 steps, 6.0 seconds" in page
 
 
 @pytest.mark.parametrize(("higher", "best"), [(True, ("good", 0.7)), (False, ("bad", 0.2))])
@@ -162,13 +163,72 @@ def test_the_curves_of_a_score_have_the_best_baseline_beside_them(higher, best):
     lines = [{"epoch": k, "loss": 1.0 / k, "seconds": 90.0 * k, "valid_score": k / 3} for k in (1, 2)]
     task = SimpleNamespace(goal="score", higher_is_better=higher)
     baselines = {name: {"valid": {"score": value}} for name, value in (("good", 0.7), ("bad", 0.2))}
-    _, epochs, minutes = _curves(lines, task, {"baselines": {**baselines, "other": {"valid": {}}}}).axes
-    assert epochs.lines[0].get_xdata().tolist() == [1, 2]
-    assert minutes.lines[0].get_xdata().tolist() == [1.5, 3.0]
-    for axes in (epochs, minutes):
-        assert axes.lines[0].get_ydata().tolist() == [1 / 3, 2 / 3]
-        assert (axes.lines[1].get_label(), axes.lines[1].get_ydata()[0]) == best
+    loss, score = _curves(lines, task, {"baselines": {**baselines, "other": {"valid": {}}}}).axes
+    assert loss.lines[0].get_ydata().tolist() == [1, 1 / 2]
+    assert score.lines[0].get_xdata().tolist() == [1, 2]
+    assert score.lines[0].get_ydata().tolist() == [1 / 3, 2 / 3]
+    assert (score.lines[1].get_label(), score.lines[1].get_ydata()[0]) == best
     assert len(_curves(lines, task, {}).axes[1].lines) == 1
+
+
+def logged(count, score=0.5, seconds=90.0):
+    """The lines of so many validations."""
+    return [{"epoch": k, "loss": 1.0 / k, "seconds": seconds * k, "valid_accuracy": score} for k in range(1, count + 1)]
+
+
+ACCURACY = SimpleNamespace(goal="accuracy", higher_is_better=True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "unit", "labels"), [(90.0, "minutes", ["1.5", "3"]), (9.0, "seconds", ["9", "18"])]
+)
+def test_the_time_stands_above_the_epochs_that_took_it(seconds, unit, labels):
+    figure = _curves(logged(2, seconds=seconds), ACCURACY, {})
+    figure.draw_without_rendering()
+    axes = figure.axes[1]
+    (top,) = axes.child_axes
+    assert (axes.get_xlabel(), top.get_xlabel()) == ("epoch", f"{unit} of training")
+    shown = {
+        label.get_text(): round(float(at), 9) for label, at in zip(top.get_xticklabels(), top.get_xticks(), strict=True)
+    }
+    assert [shown[label] for label in labels] == [1, 2]
+
+
+@pytest.mark.parametrize("score", [1.0, 0.99])
+def test_the_axis_of_an_accuracy_has_no_tick_above_one(score):
+    lines = logged(3, score)
+    lines[0]["valid_accuracy"] = 0.1
+    axes = _curves(lines, ACCURACY, {}).axes[1]
+    assert axes.get_yticks().max() <= 1 + 1e-9
+    assert score < axes.get_ylim()[1] < 1.04
+
+
+def test_one_validation_is_told_in_words_and_not_drawn():
+    baselines = {"class <prior>": {"valid": {"accuracy": 0.25}}}
+    text = _training(logged(1), ACCURACY, {"baselines": baselines})
+    assert "one validation, after epoch 1 and 90 seconds: accuracy 0.5000" in text
+    assert "The best baseline, class &lt;prior&gt;, has 0.2500" in text
+    assert "<img" not in text
+    assert "<img" in _training(logged(2), ACCURACY, {"baselines": baselines})
+    assert _training([], ACCURACY, {}) == "<p>No validation was logged.</p>"
+
+
+def test_the_title_of_a_run_on_custom_data_names_the_kind_and_the_file(tmp_path):
+    settings = ClassifyConfig(npz=tmp_path / "<my>.npz")
+    assert replace(EXPERIMENTS["classify"], task=settings).title == "classify: <my>.npz"
+    assert EXPERIMENTS["smnist"].title == "smnist"
+    page = page_of(tmp_path, "classify", name="classify")
+    assert "<title>classify: my.npz - longwave</title>" in page
+    assert "<h1>classify: my.npz</h1>" in page
+
+
+def test_kernels_are_shown_with_a_sentence_that_says_how_to_read_them(tmp_path):
+    assert "A row is the convolution kernel of one feature" in page_of(tmp_path, "classify")
+
+
+def test_the_page_shows_the_command_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["examples/demo.py"])
+    assert "<pre>python examples/demo.py</pre>" in page_of(tmp_path, "classify")
 
 
 def test_a_kind_without_a_report_has_the_page_that_all_runs_have(tmp_path, monkeypatch):

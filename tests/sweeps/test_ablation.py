@@ -162,7 +162,7 @@ def test_what_cannot_be_run_is_refused_before_the_search_and_leaves_nothing(own_
         assert call("ablate", "--only", "diagonal-random", *arguments) == 2, arguments
         assert message in capsys.readouterr().err
     assert call("ablate", "--resume", "other") == 2
-    assert "go on with it by longwave sweep --resume other" in capsys.readouterr().err
+    assert "resume the sweep with:\n  longwave sweep --resume other" in capsys.readouterr().err
     assert not Path("runs").exists()
     assert [path.name for path in Path("other").iterdir()] == ["sweep.json"]
 

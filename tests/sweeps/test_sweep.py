@@ -21,7 +21,8 @@ from longwave.models import SequenceConfig
 from longwave.sweeps import run
 from longwave.sweeps.folder import SweepFolder
 from longwave.sweeps.plan import plan
-from longwave.train.loop import Diverged, Interrupted
+from longwave.terminal import command_line
+from longwave.train.loop import Diverged, Interrupted, TrainingError
 
 TINY = (
     *("--model.kind", "SequenceModel", "--model.d-model", "4", "--model.n-layers", "1", "--model.mixer.d-state", "4"),
@@ -101,7 +102,7 @@ def test_an_interrupted_sweep_keeps_what_is_finished_and_goes_on_to_the_bit(monk
         return real(self, batch, is_ours)
 
     monkeypatch.setattr(runs.Run, "step", interrupted)
-    with pytest.raises(Interrupted, match=r"the sweep was stopped; go on with: longwave sweep --resume parts$"):
+    with pytest.raises(Interrupted, match=r"the sweep was stopped; resume with:\n  longwave sweep --resume parts$"):
         run.start(members(epochs=4), "parts", quiet=True)
     sweep = SweepFolder.open("parts")
     assert [sweep.state(member) for member in sweep.members] == ["finished", "interrupted"]
@@ -120,13 +121,36 @@ def test_an_interrupted_sweep_keeps_what_is_finished_and_goes_on_to_the_bit(monk
     assert len(weights("whole")) == 2
 
 
+def test_a_run_in_a_process_of_its_own_records_the_command_of_the_sweep(monkeypatch):
+    run.start(members(), "sweep", quiet=True)
+    name, found = SweepFolder.open("sweep").members[0].name, []
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    monkeypatch.setattr(run, "_end_with_the_sweep", lambda: None)
+    monkeypatch.setattr(run, "_train", lambda *_, **__: found.append(command_line()))
+    run.run_in_child("sweep", name, "cpu", "/usr/bin/longwave", "sweep", "classify", "--jobs", "2")
+    assert found == ["longwave sweep classify --jobs 2"]
+
+
+def test_the_failure_of_a_process_is_told_with_the_command_below_it(monkeypatch):
+    said = "Traceback:\n  a line\nTrainingError: the disk is full; resume with:\n  longwave train"
+    monkeypatch.setattr(run, "CHILD", f"import sys; sys.exit({said!r})")
+    member = members()[0]
+    Path("sweep").mkdir()
+    process = run._Process(SweepFolder(Path("sweep"), [member], "accuracy", True, None), member, "cpu", 1)
+    process.process.wait()
+    with pytest.raises(
+        TrainingError, match=r"errors\): TrainingError: the disk is full; resume with:\n  longwave train$"
+    ):
+        process.is_finished()
+
+
 def test_a_folder_of_another_sweep_is_refused():
     run.start(members(rates=(0.1,)), "sweep", quiet=True)
     for others, message in (
         (members(rates=(0.1, 0.2)), "it has 1 runs, and others"),
         (
             members(rates=(0.1,), epochs=3),
-            r"lr=0.1-seed0 has other settings: loop.epochs \(2 there, 3 here\)\); go on ",
+            r"lr=0.1-seed0 has other settings: loop.epochs \(2 there, 3 here\)\); choose ",
         ),
     ):
         with pytest.raises(ValueError, match=message):
@@ -221,7 +245,7 @@ def test_processes_of_a_killed_sweep_end_and_leave_runs_that_go_on_to_the_bit():
         said = process.communicate()[1]
         assert process.returncode == code, said
         if number == signal.SIGINT:
-            assert "go on with: longwave sweep --resume parts --jobs 2" in said
+            assert "resume with:\n  longwave sweep --resume parts --jobs 2" in said
         deadline = time.monotonic() + 60
         while number == signal.SIGKILL and len(list(Path("parts").glob("*/checkpoints/last.ckpt"))) < 2:
             assert time.monotonic() < deadline

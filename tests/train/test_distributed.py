@@ -102,7 +102,7 @@ def test_scores_of_two_processes_are_those_of_the_weights(launched, tmp_path):
 def test_ctrl_c_in_one_process_stops_both_and_loses_nothing(launched):
     folder, results = launched
     for result in results:
-        assert result["interrupted"].startswith("stopped at step 5; go on with: longwave train --resume")
+        assert result["interrupted"].startswith("stopped at step 5; resume with:\n  longwave train --resume")
         assert tiny.bits(result["resumed"]["model"]) == tiny.bits(result["never stopped"]["model"])
     assert tiny.lines(folder / "interrupted") == tiny.lines(folder / "never stopped")
 

@@ -98,9 +98,9 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, text):
 
 
 def test_a_folder_with_a_run_is_not_written_over(folder):
-    with pytest.raises(ValueError, match="run: a run already exists there; resume it with longwave train --resume"):
+    with pytest.raises(ValueError, match=r"run: run already exists; .* or resume it with:\n  longwave train --resume"):
         check_new(folder.path)
-    with pytest.raises(ValueError, match="a run already exists"):
+    with pytest.raises(ValueError, match="run already exists"):
         RunFolder.create(folder.path, folder.config.experiment, folder.build_task(), None)
 
 
@@ -173,7 +173,9 @@ def test_other_data_is_refused_with_what_differs(folder, changed, name):
 
 
 def test_a_run_without_weights_says_how_to_get_some(folder):
-    with pytest.raises(ValueError, match=r"no weights yet.*before its first validation; go on with longwave train --r"):
+    with pytest.raises(
+        ValueError, match=r"no weights yet.*before its first validation; resume with:\n  longwave train --r"
+    ):
         folder.load_best()
 
 

@@ -255,7 +255,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_loses_nothing(tmp_path):
     for folder, interrupted, resumed in zip(folders.values(), answers[1::2], answers[2::2], strict=True):
         assert interrupted["code"] == 130, interrupted["stderr"]
         assert interrupted["stderr"].count("stopping after this step") == 1  # not once more from each worker
-        assert f"stopped at step 5; go on with: longwave train --resume '{folder}'" in interrupted["stderr"]
+        assert f"stopped at step 5; resume with:\n  longwave train --resume '{folder}'" in interrupted["stderr"]
         assert "going on at step 5" in resumed["stderr"]
         assert differences(folder, trace(tmp_path / "never")) == []
 
@@ -278,7 +278,7 @@ def test_ctrl_c_twice_or_during_the_final_scores_stops_at_once_and_loses_nothing
     assert [answer["code"] for answer in answers] == [0, 130, 0, 130, 0]
     assert "going on at step 4" in answers[2]["stderr"]
     for name, answer in zip(strikes, answers[1::2], strict=True):
-        assert "stopped; go on from the last checkpoint with: longwave train --resume" in answer["stderr"]
+        assert "stopped; resume from the last checkpoint with:\n  longwave train --resume" in answer["stderr"]
         assert differences(tmp_path / name, trace(tmp_path / "never")) == []
 
 

@@ -71,7 +71,7 @@ def test_what_schedulers_and_terminals_send_saves_as_ctrl_c_does(name, code, tmp
     )
     assert stopped["code"] == code, stopped["stderr"]
     assert stopped["stderr"].count(f"{name}: stopping after this step") == 1
-    assert "stopped at step 3; go on with: longwave train --resume" in stopped["stderr"]
+    assert "stopped at step 3; resume with:\n  longwave train --resume" in stopped["stderr"]
     assert "going on at step 3" in resumed["stderr"]
     assert never["code"] == resumed["code"] == 0
     assert trace(tmp_path / "run") == trace(tmp_path / "never")
@@ -90,7 +90,7 @@ def test_a_signal_during_a_validation_does_not_wait_for_its_end(tmp_path):
     answers = run_cases(cases)
     assert [answer["code"] for answer in answers] == [0, 143, 0, 143, 0]
     for name, step, stopped, resumed in zip(("second", "last"), (4, 8), answers[1::2], answers[2::2], strict=True):
-        assert f"stopped at step {step}; go on with: longwave train --resume" in stopped["stderr"]
+        assert f"stopped at step {step}; resume with:\n  longwave train --resume" in stopped["stderr"]
         assert f"going on at step {step}" in resumed["stderr"]
         assert trace(tmp_path / name) == trace(tmp_path / "never")
 
@@ -264,7 +264,7 @@ def test_a_file_that_grows_beyond_the_room_is_named_and_removed(tmp_path):
     (answer,) = run_cases([{"folder": str(tmp_path / "run"), "room": 1000} | SHORT])
     assert answer["code"] == 1
     assert "File too large" in answer["stderr"]
-    assert "model.safetensors'; make room on the disk; resume from the last checkpoint with: " in answer["stderr"]
+    assert "model.safetensors'; make room, then resume from the last checkpoint with:\n  longwave" in answer["stderr"]
     assert parts(tmp_path) == []
 
 

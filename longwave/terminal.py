@@ -1,0 +1,37 @@
+"""What a person types and reads: the command of this process, and messages."""
+
+import shlex
+import sys
+import textwrap
+from pathlib import Path
+from typing import TextIO
+
+
+def command_line() -> str:
+    """The command that started this process: `longwave ...`, or `python ...` for a script that imports longwave."""
+    program, *arguments = sys.argv
+    is_longwave = Path(program).name == "longwave" or Path(program) == Path(__file__).with_name("__main__.py")
+    return shlex.join(["longwave", *arguments] if is_longwave else ["python", *filter(None, sys.argv)])
+
+
+def with_command(text: str, command: str) -> str:
+    """A message that ends with a command to copy, on an indented line of its own."""
+    return f"{text}:\n  {command}"
+
+
+def wrapped(text: str, width: int) -> str:
+    """The text with its lines broken between words; indented lines, such as commands, and long words stay whole."""
+    return "\n".join(
+        line if line.startswith(" ") else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
+
+
+def say(text: str, file: TextIO | None = None) -> None:
+    """Print a message, by default on stderr: wrapped at the width of a terminal, and as it is elsewhere."""
+    file = sys.stderr if file is None else file
+    if file.isatty():
+        from rich.console import Console
+
+        text = wrapped(text, Console(file=file).width)
+    print(text, file=file, flush=True)
