@@ -75,8 +75,10 @@ def _other(kind: str, path: Path) -> str:
 def _usage(command: str, actions: "Registry[Action]") -> str:
     """What the command does for each kind of run."""
     lines = [
-        f"usage: longwave {command} RUN [options], where RUN is the folder of a trained or of a published run, or "
-        "its name USER/NAME or USER/NAME@REVISION on the Hugging Face hub",
+        f"usage: longwave {command} RUN [options]",
+        "",
+        "RUN is the folder of a trained or of a published run, or its name USER/NAME",
+        "or USER/NAME@REVISION on the Hugging Face hub.",
         "",
     ]
     for options in dict.fromkeys(action.options for action in actions.values()):

@@ -1,6 +1,7 @@
 """`longwave stream`: classify or forecast with a trained run as data comes in."""
 
 import contextlib
+import sys
 
 
 def main(arguments: list[str]) -> None:
@@ -8,4 +9,6 @@ def main(arguments: list[str]) -> None:
     from longwave.cli._action import run_action
 
     with contextlib.suppress(KeyboardInterrupt):
+        if "--follow" in arguments[1:]:
+            print(f"loading {arguments[0]}", file=sys.stderr, flush=True)  # which takes seconds
         run_action("stream", arguments)

@@ -1,40 +1,99 @@
-"""Lines of text as they come: from a pipe, or from a file that may still grow."""
+"""Lines of text as they come: from a pipe, or from a file that may still grow or be replaced."""
 
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 PIPE = Path("-")  # the file that stands for stdin
 TOGETHER = 1 << 20  # bytes that are read at a time
 PATIENCE = 0.1  # seconds between two looks at a file that grows
 
 
-def lines(path: Path, follow: bool = False, wait: Callable[[float], None] = time.sleep) -> Iterator[list[str]]:
-    """The complete lines of a file, as many at a time as there are, without their ends; from a pipe one at a time.
+class Lines(NamedTuple):
+    """Complete lines of a file, without their ends."""
+
+    texts: list[str]
+    is_new_file: bool  # whether the first of them begins a file: the first one, or another in its place
+    is_past: bool = False  # whether the file had them before it was followed
+
+
+def lines(path: Path, follow: bool = False, say: Callable[[str], None] = print) -> Iterator[Lines]:
+    """The complete lines of a file, as many at a time as there are; from a pipe one at a time.
 
     With `follow` it goes on as the file grows, until it is interrupted; a last line without an end is then not complete
-    yet.
+    yet. When all that a file has is read for the first time, no lines come, to say so. A file that is replaced by
+    another (rotated) or becomes shorter is read from its beginning, and one that is gone is waited for.
     """
     if path == PIPE:
-        for line in sys.stdin.buffer:
-            yield [_text(line, "stdin")]
+        for count, line in enumerate(sys.stdin.buffer):
+            yield Lines([_text(line, "stdin")], is_new_file=not count)
         return
-    with path.expanduser().open("rb") as file:
-        rest = b""
-        while True:
-            data = file.read(TOGETHER)
-            *complete, rest = (rest + data).split(b"\n")
-            if complete:
-                yield [_text(line, str(path)) for line in complete]
-            if not data and not follow:
-                break
-            if not data:
-                if path.expanduser().stat().st_size < file.tell():
-                    raise ValueError(f"{path}: the file became shorter while it was read; start again")
-                wait(PATIENCE)
-        if rest:
-            yield [_text(rest, str(path))]
+    is_first = True
+    while is_first or follow:
+        with _opened(path, is_first) as file:
+            past = os.fstat(file.fileno()).st_size if follow and is_first else 0
+            happened = yield from _lines_of(file, path, past, follow, say)
+        if follow:
+            say(f"{path} {happened}: reading it from its beginning")
+        is_first = False
+
+
+def _lines_of(
+    file: BinaryIO, path: Path, past: int, follow: bool, say: Callable[[str], None]
+) -> Generator[Lines, None, str]:
+    """The lines of an open file, of which the first `past` bytes are past; what happened to it in the end."""
+    rest, is_new, is_read, is_gone, happened = b"", True, False, False, "" if follow else "was read"
+    while True:
+        left = past - file.tell()
+        data = file.read(min(left, TOGETHER) if left > 0 else TOGETHER)
+        *complete, rest = (rest + data).split(b"\n")
+        if complete:
+            yield Lines([_text(line, str(path)) for line in complete], is_new, is_past=left > 0)
+            is_new = False
+        if data:
+            continue
+        if happened:
+            break
+        if not is_read:
+            yield Lines([], is_new_file=False)
+            is_read = True
+        try:
+            happened = _change(file, path)
+        except FileNotFoundError:
+            if not is_gone:
+                say(f"{path} is gone: waiting for it to come back")
+            is_gone = True
+        if not happened:  # else there is a last look at what was written meanwhile
+            _wait()
+    if rest and not follow:
+        yield Lines([_text(rest, str(path))], is_new)
+    return f"{happened}; its last line had no end and is left out" if rest else happened
+
+
+def _change(file: BinaryIO, path: Path) -> str:
+    """What happened to a file since it was opened; nothing if it can still grow."""
+    now, then = path.expanduser().stat(), os.fstat(file.fileno())
+    if not os.path.samestat(now, then):
+        return "was replaced by another file"
+    return "became shorter" if now.st_size < file.tell() else ""
+
+
+def _opened(path: Path, is_first: bool) -> BinaryIO:
+    """The file, which, if there was one before, may be gone again for a moment."""
+    while True:
+        try:
+            return path.expanduser().open("rb")
+        except FileNotFoundError:
+            if is_first:
+                raise
+            _wait()
+
+
+def _wait() -> None:
+    time.sleep(PATIENCE)
 
 
 def _text(line: bytes, source: str) -> str:

@@ -14,21 +14,23 @@ from torch import Tensor
 from longwave.data.lines import PIPE
 from longwave.data.sound import file_blocks, open_sound, raw_blocks, steps
 from longwave.infer.base import STREAMERS, Action, check_distinct
-from longwave.infer.events import Row, Writing, note, written
-from longwave.infer.rows import read_rows
+from longwave.infer.events import Row, Writing, check_follow, note, written
+from longwave.infer.rows import NumberReader
 from longwave.models.stream import Stream, stream
 from longwave.train.folder import RunFolder
 
 BLOCK_SECONDS = 1.0  # of a file, that are read at a time
+TOGETHER = 1024  # rows at a time: what comes of them should not keep people waiting
 
 
 @dataclass(frozen=True)
 class Options(Writing):
-    """Classify a sequence as it comes: the label and the probability of each class, again and again.
+    """Classify a sequence as it comes: the label and the probability of each class.
 
     Examples:
-        longwave stream runs/fsdd-seed0 --wav long.wav --hop 0.1 --window 1 --out events.csv
-        arecord -q -f S16_LE -r 16000 -t raw | longwave stream runs/audio-clips-seed0 --stdin --sampling-rate 16000
+        longwave stream runs/fsdd-seed0 --wav long.wav --window 1 --out out.csv
+        arecord -q -f S16_LE -r 16000 -t raw |
+            longwave stream runs/audio-clips-seed0 --stdin --sampling-rate 16000
         tail -f log.csv | longwave stream runs/tag-my-seed0 --csv -
         longwave stream runs/classify-my-seed0 --csv log.csv --follow --window 500
     """
@@ -39,16 +41,15 @@ class Options(Writing):
     """Or raw samples from a pipe: 16 bits, little-endian, channels interleaved."""
     csv: Path | None = None
     """Or rows of numbers, one for each step, from a CSV file; - reads them from a pipe."""
-    follow: bool = False
-    """Go on as the CSV file grows, until Ctrl-C, as tail -f does."""
     sampling_rate: float | None = None
-    """Samples a second that come in through --stdin."""
+    """Samples per second that come in through --stdin."""
     hop: float = 0.1
     """Seconds of sound from one output to the next."""
     every: int = 1
     """Rows of a CSV file from one output to the next."""
     window: float | None = None
-    """The mean over the last so many seconds, or rows, instead of the whole past (models that take a mean)."""
+    """Only the last so many seconds, or rows, instead of the whole past: a model that sees both ways (the default of
+    classify) needs it and is run on these alone; a causal one takes its mean over them."""
     latency: float | None = None
     """Seconds of sound that are waited for before computing; by default a hop, of a file 1. Less costs more time."""
 
@@ -60,8 +61,7 @@ def labels(run: RunFolder, options: Options) -> Iterator[Row]:
         got = " and ".join(f"--{name}" for name in given) or "none"
         raise ValueError(f"{run.path}: expected one of --wav FILE, --stdin and --csv FILE, got {got}")
     check_distinct(wav=options.wav, csv=None if options.csv == PIPE else options.csv, out=options.out)
-    if options.follow and options.csv is None:
-        raise ValueError("--follow: only a CSV file is followed; a pipe goes on by itself")
+    check_follow(options, options.csv)
     inputs: dict[str, Any] = run.fact("inputs", dict)
     _check_inputs(run, inputs)
     model = run.load_best(options.device)
@@ -74,23 +74,25 @@ def _of_sound(run: RunFolder, model: Any, inputs: dict[str, Any], options: Optio
     if options.stdin:
         if options.sampling_rate is None:
             raise ValueError("--sampling-rate: expected the samples a second that come in through --stdin, got none")
-        live, size, hop = _opened(run, model, trained, options.sampling_rate, options, options.hop)
+        live, size = _opened(run, model, trained, options.sampling_rate, options, options.hop)
         blocks = raw_blocks(sys.stdin.buffer, size, channels)
-        yield from _rows(live, blocks, inputs, hop, "time", hop / options.sampling_rate)
+        for block in blocks:
+            yield from _outputs(live, block, inputs, "time", options.sampling_rate)
         return
     assert options.wav is not None
     if options.sampling_rate is not None:
         raise ValueError(f"--sampling-rate: {options.wav} says its own; it is for --stdin")
     with open_sound(options.wav) as file:
-        live, size, hop = _opened(run, model, trained, file.samplerate, options, BLOCK_SECONDS)
+        live, size = _opened(run, model, trained, file.samplerate, options, BLOCK_SECONDS)
         blocks = file_blocks(file, str(options.wav), size, channels)
-        yield from _rows(live, blocks, inputs, hop, "time", hop / file.samplerate)
+        for block in blocks:
+            yield from _outputs(live, block, inputs, "time", file.samplerate)
 
 
 def _opened(
     run: RunFolder, model: Any, trained: float | None, rate: float, options: Options, latency: float
-) -> tuple[Stream, int, int]:
-    """A stream of sound of so many samples a second, those of a block, and those of a hop."""
+) -> tuple[Stream, int]:
+    """A stream of sound of so many samples per second, and those of a block."""
     if not rate > 0:
         raise ValueError(f"--sampling-rate: expected samples a second, above 0, got {rate}")
     hop = steps(options.hop, rate, "--hop")
@@ -98,7 +100,7 @@ def _opened(
     size = steps(latency if options.latency is None else options.latency, rate, "--latency")
     if trained is not None and trained != rate:
         note(f"the model was trained at {trained:g} samples a second, and these are {rate:g}: dt follows")
-    return _stream(run, model, hop, window, 1.0 if trained is None else trained / rate), size, hop
+    return _stream(run, model, hop, window, 1.0 if trained is None else trained / rate), size
 
 
 def _of_rows(run: RunFolder, model: Any, inputs: dict[str, Any], options: Options) -> Iterator[Row]:
@@ -109,8 +111,19 @@ def _of_rows(run: RunFolder, model: Any, inputs: dict[str, Any], options: Option
         raise ValueError(f"--window: expected a whole number of rows, got {options.window}")
     window = None if options.window is None else int(options.window)
     live = _stream(run, model, options.every, window, 1.0)
-    blocks = read_rows(options.csv, options.follow, inputs.get("columns"), model.config.input_size)
-    yield from _rows(live, blocks, inputs, options.every, "row", None)
+    columns, channels = inputs.get("columns"), model.config.input_size
+    numbers = NumberReader(options.csv, options.follow, options.from_start, columns, channels)
+    start = live.state
+    with numbers.rows:
+        for some in numbers:
+            if some.is_new_file:
+                live.state = start
+            for k in range(0, len(some.values), TOGETHER):
+                block = some.values[k : k + TOGETHER]
+                if some.is_past:
+                    live.skip(_prepared(block, inputs, live))
+                else:
+                    yield from _outputs(live, block, inputs, "row", 1)
 
 
 def _stream(run: RunFolder, model: Any, hop: int, window: int | None, rate: float) -> Stream:
@@ -120,20 +133,20 @@ def _stream(run: RunFolder, model: Any, hop: int, window: int | None, rate: floa
         raise ValueError(f"{run.path}: {error}") from error
 
 
-def _rows(
-    live: Stream, blocks: Iterator[NDArray[Any]], inputs: dict[str, Any], hop: int, place: str, seconds: float | None
-) -> Iterator[Row]:
-    """The outputs that blocks (steps, channels) of a sequence make due."""
+def _outputs(live: Stream, block: NDArray[Any], inputs: dict[str, Any], place: str, rate: float) -> Iterator[Row]:
+    """The outputs that a block (steps, channels) of a sequence makes due; `rate` is steps per unit of the place."""
+    first = live.steps // live.hop + 1
+    for count, chances in enumerate(_probabilities(live.push(_prepared(block, inputs, live))), first):
+        classes, steps = inputs["classes"], count * live.hop
+        likeliest = classes[int(np.argmax(chances))]
+        at = steps if place == "row" else round(steps / rate, 6)
+        yield {place: at, "label": likeliest, "probabilities": dict(zip(classes, chances.tolist(), strict=True))}
+
+
+def _prepared(block: NDArray[Any], inputs: dict[str, Any], live: Stream) -> Tensor:
+    """A block (steps, channels), standardised, as a stream takes it."""
     mean, deviation = (np.array(inputs[name], np.float64) for name in ("mean", "deviation"))
-    classes, count = inputs["classes"], 0
-    device = live.model.decoder.linear.weight.device
-    for block in blocks:
-        x = torch.from_numpy(((block - mean) / deviation).astype(np.float32)).unsqueeze(0).to(device)
-        for chances in _probabilities(live.push(x)):
-            count += 1
-            likeliest = classes[int(np.argmax(chances))]
-            at: float | int = count * hop if seconds is None else round(count * seconds, 6)
-            yield {place: at, "label": likeliest, "probabilities": dict(zip(classes, chances.tolist(), strict=True))}
+    return torch.from_numpy(((block - mean) / deviation).astype(np.float32)).unsqueeze(0).to(live.device)
 
 
 def _probabilities(outputs: Tensor) -> NDArray[np.float64]:

@@ -282,7 +282,7 @@ class AttentionConfig(MixerConfig):
     rotary: bool = True
     """Positions, by rotation of queries and keys."""
     bidirectional: bool = False
-    """Look both ways; such a model cannot stream."""
+    """Look both ways; such a model streams with a sliding window alone."""
 
     @property
     def has_fixed_state(self) -> bool:

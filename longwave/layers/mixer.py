@@ -103,7 +103,7 @@ class StateSpaceConfig(MixerConfig):
     init: str = "legs"
     """Initialisation of the state spaces: legs, legt, lagt, fout, random-nplr; s4d-legs, s4d-lin, s4d-inv."""
     bidirectional: bool = False
-    """Look both ways; such a model cannot stream."""
+    """Look both ways; such a model streams with a sliding window alone."""
     n_ssm: int | None = None
     """Number of distinct state spaces that the features share."""
     dt_min: float = 0.001

@@ -136,7 +136,7 @@ class LSTMConfig(MixerConfig):
     """A long short-term memory."""
 
     bidirectional: bool = False
-    """Look both ways; such a model cannot stream."""
+    """Look both ways; such a model streams with a sliding window alone."""
 
     def build(self, d_model: int) -> nn.Module:
         """A new layer with these settings."""
@@ -149,7 +149,7 @@ class GRUConfig(MixerConfig):
     """A gated recurrent unit."""
 
     bidirectional: bool = False
-    """Look both ways; such a model cannot stream."""
+    """Look both ways; such a model streams with a sliding window alone."""
 
     def build(self, d_model: int) -> nn.Module:
         """A new layer with these settings."""

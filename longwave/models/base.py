@@ -106,6 +106,11 @@ class ModelConfig(Settings):
         return False
 
     @property
+    def takes_any_length(self) -> bool:
+        """Whether the model takes a sequence of any length by itself, as the window of a stream is."""
+        return False
+
+    @property
     def knows_time(self) -> bool:
         """Whether the model takes `rate`: input sampled at 1/rate of the frequency of training."""
         return False

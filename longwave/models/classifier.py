@@ -92,6 +92,11 @@ class ClassifierConfig(ModelConfig):
         return True
 
     @property
+    def takes_any_length(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
     def label(self) -> str:
         """What tables call such a model."""
         return f"{self.mixer.label} + random convolutions" if self.convolutions else self.mixer.label

@@ -103,6 +103,11 @@ class SequenceConfig(ModelConfig):
         return self.mixer.is_causal
 
     @property
+    def takes_any_length(self) -> bool:
+        """Yes, unless it forecasts or has an adaptive softmax."""
+        return self.decoder != "forecast" and not self.cutoffs
+
+    @property
     def knows_time(self) -> bool:
         """Whether the mixer does."""
         return self.mixer.knows_time

@@ -3,16 +3,17 @@
     live = longwave.stream(model, hop=1600, window=16000)
     y = live.push(x)  # x (B, any number of steps, channels), y (B, outputs that became due, output_size)
 
-The outputs are those of the model on the whole sequence so far, to rounding, however it is cut into pieces: long pieces
-go through the convolution, with states handed on, short ones through the recurrence.
+The outputs of a causal model are those on the whole sequence so far, to rounding, however it is cut into pieces: long
+pieces go through the convolution, with states handed on, short ones through the recurrence. A model that needs a whole
+sequence is run on a sliding window.
 """
 
 import copy
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from longwave.layers.checks import advice, check_count, check_rate, describe
 from longwave.models import weights
 from longwave.models.pooling import POOLINGS
 from longwave.models.recurrence import Recurrence
+from longwave.models.sliding import SlidingWindow
 
 LONGEST = 4096  # steps of a chunk: more are cut, so that memory does not depend on how much is pushed at once
 SHORTEST = 96  # a chunk of fewer steps takes longer than the steps themselves
@@ -29,11 +31,11 @@ FORMAT, NOTE = 2, "longwave"  # of a saved state, and where in its header the se
 
 
 def stream(model: Any, *, hop: int = 1, window: int | None = None, batch: int = 1, rate: float = 1.0) -> "Stream":
-    """A stream into a causal model, whose weights have to stay as they are.
+    """A stream into a model, whose weights have to stay as they are.
 
     hop     steps from one output to the next: 1 gives one after each step
-    window  decoder "mean" only: the mean over the last `window` steps instead of the whole past; while there are fewer,
-            over those
+    window  a causal model with decoder "mean": the mean over the last `window` steps instead of the whole past; a model
+            that needs a whole sequence: its output for the last `window` steps. While there are fewer, for those
     batch   how many sequences run side by side
     rate    the input is sampled at 1/rate of the frequency that the model was trained at
     """
@@ -50,14 +52,22 @@ class Stream:
         check_count("hop", hop)
         check_count("batch", batch)
         check_rate(rate)
+        if window is not None:
+            check_count("window", window)
         if rate != 1 and not model.config.knows_time:
             raise ValueError(f"rate: {model.config.label} knows no time between steps; expected 1.0, got {rate}")
         self.model, self.hop, self.window, self.batch, self.rate = model, hop, window, batch, rate
         self.steps = 0  # pushed so far
-        self._steps = Recurrence(model, batch, rate=rate)
-        weight = model.decoder.linear.weight
-        self._pooling = POOLINGS[model.config.decoder](hop, window, (batch, model.config.d_model), weight)
-        self._constants: Any = None  # of the chunks; derived when first needed
+        obstacle = _obstacle(model)
+        if obstacle is None:
+            self._engine: Carried | SlidingWindow = Carried(model, hop=hop, window=window, batch=batch, rate=rate)
+        elif window is not None and model.config.takes_any_length:
+            self._engine = SlidingWindow(model, hop=hop, window=window, batch=batch, rate=rate)
+        else:
+            remedy = (
+                "set a window (--window), to have its result on the last steps, or " * model.config.takes_any_length
+            )
+            raise ValueError(f"model: {obstacle.reason}; {remedy}{obstacle.remedy}")
 
     @torch.no_grad()
     def push(self, x: Tensor) -> Tensor:
@@ -66,45 +76,43 @@ class Stream:
         One becomes due after every `hop`-th step since the beginning: that of the model if the sequence ended there.
         """
         self._check(x)
-        outputs = [self.model.decoder.linear.weight.new_zeros(self.batch, 0, self.model.config.output_size)]
-        for piece in x.split(LONGEST, dim=1):
-            if not piece.shape[1]:
-                continue
-            pooled = self._pooling(self._features(piece), self.steps)
+        outputs = [self._engine.weight.new_zeros(self.batch, 0, self.model.config.output_size)]
+        for piece in self._pieces(x):
+            outputs.append(self._engine(piece, self.steps))
             self.steps += piece.shape[1]
-            if pooled.shape[1]:
-                outputs.append(self.model.decoder.linear(pooled))
         return torch.cat(outputs, dim=1)
 
-    def _features(self, x: Tensor) -> Tensor:
-        """What the decoder sees of a piece: (B, L, d_model)."""
-        if x.shape[1] < SHORTEST:
-            return torch.stack([self._steps.features(x[:, k]) for k in range(x.shape[1])], dim=1)
-        if self._constants is None:
-            self._constants = self.model.chunk_constants(LONGEST, self.rate)
-        z: Tensor
-        z, self._steps.states = self.model.chunk_features(
-            x, self._steps.states, rate=self.rate, constants=self._constants
-        )
-        return z
+    @torch.no_grad()
+    def skip(self, x: Tensor) -> None:
+        """Take steps as `push` does, where the outputs are not wanted: a sliding window need not compute them."""
+        self._check(x)
+        for piece in self._pieces(x):
+            self._engine.skip(piece, self.steps)
+            self.steps += piece.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self._engine.weight.device
+
+    def _pieces(self, x: Tensor) -> Iterator[Tensor]:
+        return (piece for piece in x.split(LONGEST, dim=1) if piece.shape[1])
 
     def _check(self, x: Tensor) -> None:
         config = self.model.config
-        shape = (self.batch, "L") if config.vocabulary else (self.batch, "L", config.input_size)
+        is_token = bool(getattr(config, "vocabulary", 0))
+        shape = (self.batch, "L") if is_token else (self.batch, "L", config.input_size)
         fits = isinstance(x, Tensor) and x.ndim == len(shape) and len(x) == self.batch
         if not fits or x.shape[2:] != shape[2:]:
-            expected = f"{'tokens' if config.vocabulary else 'a tensor'} ({', '.join(map(str, shape))})"
-            raise ValueError(f"x: expected {expected}, got {describe(x)}{advice('x', x, not config.vocabulary)}")
+            expected = f"{'tokens' if is_token else 'a tensor'} ({', '.join(map(str, shape))})"
+            raise ValueError(f"x: expected {expected}, got {describe(x)}{advice('x', x, not is_token)}")
 
     # The state
 
     @property
     def state(self) -> dict[str, Tensor]:
         """Everything that later outputs depend on, as real tensors by name: a copy, of the same size after any step."""
-        found = {"steps": torch.tensor(self.steps)}
-        for k, state in enumerate(self._steps.states):
-            found |= _flat(f"blocks.{k}", state)
-        found |= {f"pooling.{name}": values for name, values in self._pooling.state.items()}
+        found = {"steps": torch.tensor(self.steps)} | self._engine.state
         return {name: values.detach().clone() for name, values in found.items()}
 
     @state.setter
@@ -120,14 +128,13 @@ class Stream:
         moved = {name: state[name].detach().to(values.device, copy=True) for name, values in own.items()}
         if not 0 <= int(moved["steps"]) <= MOST:
             raise ValueError(f"state: steps: expected a count from 0 to 2^53, got {int(moved['steps'])}")
-        self.steps = int(moved["steps"])
-        self._steps.states = [_like(f"blocks.{k}", s, moved) for k, s in enumerate(self._steps.states)]
-        self._pooling.state = {name: moved[f"pooling.{name}"] for name in self._pooling.state}
+        self.steps = int(moved.pop("steps"))
+        self._engine.state = moved
 
     def copy(self) -> "Stream":
         """A second stream that goes on from here by itself; the model and what is derived from it are shared."""
         other = self._on(self.model)
-        other._constants = self._constants
+        other._engine.constants = self._engine.constants
         return other
 
     def _on(self, model: Any) -> "Stream":
@@ -174,33 +181,88 @@ class Stream:
         return self._on(copy.deepcopy(self.model, memo))
 
 
+class Carried:
+    """The outputs of a causal model, whose blocks and pooling carry on what they have seen in states of fixed size."""
+
+    def __init__(self, model: Any, *, hop: int, window: int | None, batch: int, rate: float) -> None:
+        self.model, self.rate, self.weight = model, rate, model.decoder.linear.weight
+        self.recurrence = Recurrence(model, batch, rate=rate)
+        self.pooling = POOLINGS[model.config.decoder](hop, window, (batch, model.config.d_model), self.weight)
+        self.constants: Any = None  # of the chunks; derived when first needed
+
+    def __call__(self, x: Tensor, before: int) -> Tensor:
+        """What the steps x (B, L, ...) that follow `before` others make due: (B, n, output_size)."""
+        y: Tensor = self.model.decoder.linear(self.pooling(self._features(x), before))
+        return y
+
+    def skip(self, x: Tensor, before: int) -> None:
+        """Take steps whose outputs are not wanted."""
+        self.pooling(self._features(x), before)
+
+    def _features(self, x: Tensor) -> Tensor:
+        """What the decoder sees of a piece: (B, L, d_model)."""
+        if x.shape[1] < SHORTEST:
+            return torch.stack([self.recurrence.features(x[:, k]) for k in range(x.shape[1])], dim=1)
+        if self.constants is None:
+            self.constants = self.model.chunk_constants(LONGEST, self.rate)
+        z: Tensor
+        z, self.recurrence.states = self.model.chunk_features(
+            x, self.recurrence.states, rate=self.rate, constants=self.constants
+        )
+        return z
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """The states of blocks and pooling, as real tensors by name."""
+        found = {f"pooling.{name}": values for name, values in self.pooling.state.items()}
+        for k, state in enumerate(self.recurrence.states):
+            found |= _flat(f"blocks.{k}", state)
+        return found
+
+    @state.setter
+    def state(self, state: Mapping[str, Tensor]) -> None:
+        self.recurrence.states = [_like(f"blocks.{k}", s, state) for k, s in enumerate(self.recurrence.states)]
+        self.pooling.state = {name: state[f"pooling.{name}"] for name in self.pooling.state}
+
+
 def _check_model(model: Any) -> None:
-    """Refuse a model that cannot stream, with the reason."""
-    config = getattr(model, "config", None)
-    if config is None:
+    """Refuse what is no model, or not ready."""
+    if getattr(model, "config", None) is None:
         raise ValueError(f"model: expected a model of longwave, such as SequenceModel, got {type(model).__name__}")
-    if not hasattr(model, "chunk_features") or config.decoder not in POOLINGS:
-        raise ValueError(
-            f"model: a {config.kind} takes whole sequences or windows; a SequenceModel that is causal can stream "
-            "(--model.kind SequenceModel --model.mixer.no-bidirectional)"
-        )
-    if getattr(config, "cutoffs", ()):
-        raise ValueError(
-            "model: an adaptive softmax (cutoffs) gives log-probabilities of words, one step after the other; take "
-            "longwave.generate, or longwave.models.Recurrence"
-        )
-    if not config.streams:
-        raise ValueError(
-            "model: it sees both ways (bidirectional), so that every output depends on steps that have not come yet; "
-            "train one with bidirectional False (--model.mixer.no-bidirectional)"
-        )
-    if not config.mixer.has_fixed_state:
-        raise ValueError(
-            f"model: {config.label} keeps what it has seen of every step, so that its memory would grow with the "
-            "stream; take S4 or another mixer with a state of fixed size"
-        )
     if model.training:
         raise ValueError("model: it is in training mode, where dropout and batch norm differ; call model.eval() first")
+
+
+class Obstacle(NamedTuple):
+    """Why a model cannot carry a state of fixed size from step to step, and what can be done about it."""
+
+    reason: str
+    remedy: str
+
+
+def _obstacle(model: Any) -> Obstacle | None:
+    config = model.config
+    if not hasattr(model, "chunk_features") or config.decoder not in POOLINGS:
+        return Obstacle(
+            f"a {config.kind} takes whole sequences or windows",
+            "train a causal SequenceModel (--model.kind SequenceModel --model.mixer.no-bidirectional)",
+        )
+    if getattr(config, "cutoffs", ()):
+        return Obstacle(
+            "an adaptive softmax (cutoffs) gives log-probabilities of words, one step after the other",
+            "take longwave.generate, or longwave.models.Recurrence",
+        )
+    if not config.streams:
+        return Obstacle(
+            "it sees both ways (bidirectional), so that every output depends on steps that have not come yet",
+            "train one with bidirectional False (--model.mixer.no-bidirectional)",
+        )
+    if not config.mixer.has_fixed_state:
+        return Obstacle(
+            f"{config.label} keeps what it has seen of every step, so that its memory would grow with the stream",
+            "take S4 or another mixer with a state of fixed size",
+        )
+    return None
 
 
 def _is_alike(values: Any, own: Tensor) -> bool:

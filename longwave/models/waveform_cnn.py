@@ -50,13 +50,18 @@ class WaveformCNNConfig(ModelConfig):
         return replace(self, input_size=spec.input_size, output_size=spec.output_size)
 
     @property
+    def takes_any_length(self) -> bool:
+        """Yes: it takes the mean over the steps."""
+        return True
+
+    @property
     def label(self) -> str:
         """What tables call such a model."""
         return "CNN (WaveGAN-D)"
 
 
 class WaveformCNN(Pretrained, nn.Module):
-    """y, None = model(x) for x (B, L, input_size); padding behind `lengths` has no effect. It cannot stream."""
+    """y, None = model(x) for x (B, L, input_size); padding behind `lengths` has no effect. It can stream by windows."""
 
     def __init__(self, config: WaveformCNNConfig | None = None, **settings: Any) -> None:
         super().__init__()

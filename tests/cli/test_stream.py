@@ -1,13 +1,8 @@
 """`longwave stream` as a person meets it: sound and rows in, labels and forecasts out as they come."""
 
-import csv
 import io
 import json
-import os
-import signal
-import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -15,19 +10,16 @@ import pytest
 import soundfile
 import torch
 from command import call
-from dense import ROOT
+from streamed import check_probabilities, expected, rows_of
 from trained import CONTEXT, HORIZON
 
 from longwave import load_model
-from longwave.data import lines
-from longwave.data.sequences import read_npz
-from longwave.infer import stream
+from longwave.data.sequences import from_arrays, read_npz
 from longwave.infer.classification import classify
-from longwave.infer.events import written
+from longwave.infer.events import short_line, short_number
 from longwave.infer.forecast import forecast
+from longwave.infer.tagging import tag
 from longwave.train.folder import RunFolder
-
-LIMIT = 120  # seconds that a busy machine may take for what takes one
 
 
 @pytest.fixture
@@ -40,32 +32,6 @@ def tone(seconds=0.5, rate=1000, channels=1):
     time = np.arange(int(seconds * rate)) / rate
     sound = 0.4 * np.sin(2 * np.pi * (20 + 60 * time) * time)
     return np.repeat(sound[:, None], channels, axis=1)
-
-
-def rows_of(text):
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def expected(run, x, ends, window=None):
-    """The probabilities after so many steps of x, by forward passes of their own."""
-    inputs = RunFolder.open(run).config.task["inputs"]
-    model = load_model(run / "best").eval()
-    z = torch.from_numpy(((x - inputs["mean"]) / inputs["deviation"]).astype(np.float32)).unsqueeze(0)
-    seen = []
-    model.decoder.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
-    with torch.no_grad():
-        model(z)
-        means = [seen[0][:, 0 if window is None else max(0, end - window) : end].mean(1) for end in ends]
-        return [model.decoder.linear(mean)[0].softmax(-1).tolist() for mean in means]
-
-
-def check_probabilities(rows, truth):
-    """To 1e-4: single precision, and six digits in the file."""
-    assert len(rows) == len(truth)
-    for row, chances in zip(rows, truth, strict=True):
-        found = [float(row["p_falling"]), float(row["p_rising"])]
-        assert found == pytest.approx(chances, abs=1e-4)
-        assert row["label"] == ("falling" if found[0] > found[1] else "rising")
 
 
 @pytest.mark.parametrize("window", [None, 0.2])
@@ -153,7 +119,7 @@ def test_runs_that_cannot_stream_are_refused_with_the_reason(trained_runs, capsy
     trained_runs.fetch("classify")
     Path("x.csv").write_text("1\n2\n")
     assert call("stream", "run", "--csv", "x.csv", "--out", "out.csv") == 2
-    assert "a Classifier takes whole sequences" in capsys.readouterr().err
+    assert "a Classifier takes whole sequences or windows; set a window (--window), to have" in capsys.readouterr().err
     assert not Path("out.csv").exists()
     config = json.loads(Path("run/config.json").read_text())
     config["task"]["inputs"]["by_position"] = True
@@ -205,6 +171,33 @@ def test_tags_of_a_causal_model_come_row_by_row(trained_runs, capsys):
     assert [float(row["p_up"]) for row in rows] == pytest.approx(truth[:, 1].tolist(), abs=1e-5)
 
 
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_window_over_the_default_classifier_gives_what_predict_gives_for_its_rows(every, trained_runs, capsys):
+    trained_runs.fetch("classify")
+    values = 5 + np.sin(np.arange(21) / 3)
+    Path("rows.csv").write_text("v\n" + "".join(f"{v}\n" for v in values))
+    assert call("stream", "run", "--csv", "rows.csv", "--window", "8", "--every", str(every)) == 0
+    rows = rows_of(capsys.readouterr().out)
+    ends = range(every, 22, every)
+    assert [row["row"] for row in rows] == [str(end) for end in ends]
+    windows = from_arrays([values[max(0, end - 8) : end] for end in ends])
+    check_probabilities(rows, classify("run", windows).probabilities.tolist())
+
+
+def test_a_window_over_tags_that_see_both_ways_gives_what_predict_gives_for_its_last_row(trained_runs, capsys):
+    trained_runs.fetch("tag")
+    values = np.array([1.0, 1, 1, 3, 3, 3, 3, 1, 1, 3])
+    Path("rows.csv").write_text("".join(f"{v}\n" for v in values))
+    assert call("stream", "run", "--csv", "rows.csv") == 2
+    assert "it sees both ways (bidirectional)" in (err := capsys.readouterr().err)
+    assert "set a window (--window)" in err
+    assert call("stream", "run", "--csv", "rows.csv", "--window", "4") == 0
+    rows = rows_of(capsys.readouterr().out)
+    windows = from_arrays([values[max(0, end - 4) : end] for end in range(1, 11)], answer="tags")
+    truth = [chances[-1, 1] for chances in tag("run", windows).probabilities]
+    assert [float(row["p_up"]) for row in rows] == pytest.approx(truth, abs=1e-5)
+
+
 # Forecasts
 
 
@@ -244,65 +237,6 @@ def test_a_bad_row_is_named_by_its_line_in_the_stream(trained_runs, capsys):
     assert "series.csv, line 152, column 'price': expected a number, got 'much'" in capsys.readouterr().err
 
 
-# Files that grow
-
-
-def test_a_file_that_grows_is_followed_line_by_line(run):
-    """Rows that come while it waits; the wait itself is where they are written, so nothing depends on the clock."""
-    Path("grow.csv").write_text("v\n4\n5")
-    more = iter(["\n6\n", "", "7\n"])
-
-    def wait(_):
-        with open("grow.csv", "a") as file:
-            try:
-                file.write(next(more))
-            except StopIteration:
-                raise KeyboardInterrupt from None
-
-    found = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines.lines, "__defaults__", (False, wait))
-        options = stream.Options(csv=Path("grow.csv"), follow=True)
-        found += written(stream.labels(RunFolder.open(run), options), options)
-    rows = rows_of("".join(found))
-    check_probabilities(rows, expected(run, np.array([[4.0], [5], [6], [7]]), range(1, 5)))
-
-
-def test_a_file_that_becomes_shorter_is_an_error():
-    Path("grow.csv").write_text("1\n2\n")
-    coming = lines.lines(Path("grow.csv"), follow=True, wait=lambda _: Path("grow.csv").write_text("1\n"))
-    assert next(coming) == ["1", "2"]
-    with pytest.raises(ValueError, match="became shorter"):
-        next(coming)
-
-
-def test_ctrl_c_ends_a_followed_file_cleanly_and_every_line_is_out_before(trained_runs):
-    trained_runs.fetch("forecast")
-    text = Path("series.csv").read_text().splitlines(keepends=True)
-    Path("grow.csv").write_text("".join(text[: CONTEXT + 1]))
-    # A shell that runs the tests in the background has them ignore Ctrl-C, and their children with them.
-    heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    code = f"{heard}; from longwave.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "stream", "run", "--csv", "grow.csv", "--follow"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    guard = threading.Timer(LIMIT, process.kill)
-    guard.start()
-    try:
-        assert process.stdout.readline().startswith("time,price+1")
-        assert process.stdout.readline().startswith("2024-01-01 23:00:00,")
-        with open("grow.csv", "a") as file:
-            file.write(text[CONTEXT + 1])
-        assert process.stdout.readline().startswith("2024-01-02 00:00:00,")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(LIMIT) == 0
-        assert "Traceback" not in process.stderr.read()
-    finally:
-        guard.cancel()
-        process.kill()
-        process.communicate()
-
-
 def test_help_shows_the_options_with_examples(run, capsys):
     assert call("stream", "--help") == 0
     printed = capsys.readouterr().out
@@ -310,3 +244,42 @@ def test_help_shows_the_options_with_examples(run, capsys):
     assert "Forecast a series as its rows come" in printed
     assert call("stream", str(run), "--help") == 0
     assert "--latency" in capsys.readouterr().out
+
+
+# What people see on a terminal
+
+
+def test_a_terminal_gets_short_lines(run, monkeypatch, capsys):
+    Path("rows.csv").write_text("v\n4\n5\n")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert call("stream", str(run), "--csv", "rows.csv") == 0
+    first, second = capsys.readouterr().out.splitlines()
+    for text, chances in zip((first, second), expected(run, np.array([[4.0], [5]]), [1, 2]), strict=True):
+        falling, rising = f"falling {chances[0]:.3f}", f"rising {chances[1]:.3f}"
+        pair = f"{falling}  {rising}" if chances[0] > chances[1] else f"{rising}  {falling}"
+        assert text == f"row {1 if text is first else 2}       {pair}"
+    assert call("stream", str(run), "--csv", "rows.csv", "--jsonl") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["row"] == 1
+
+
+def test_a_short_line_has_both_ends_of_a_forecast_and_what_fits():
+    values = [0.1 * k + 100 / 3 for k in range(24)]
+    row = {"time": "2024-01-01 23:00:00", "forecast": {"price": values}}
+    assert short_line(row, 80) == "2024-01-01 23:00:00  price +1 33.33 +2 33.43 ... +24 35.63"
+    row["forecast"] |= {"load": values, "heat": values}
+    two = "2024-01-01 23:00:00  price +1 33.33 ... +24 35.63  load +1 33.33 ... +24 35.63"
+    assert short_line(row, 90) == f"{two}  ..."
+    assert short_line(row, 120) == f"{two}  heat +1 33.33 ... +24 35.63"
+    row["forecast"] = {"price": values[:3]}
+    assert short_line(row, 20) == "2024-01-01 23:00:00  price +1 33.33 +2 33.43 +3 33.53"
+    row = {"time": 1.5, "label": "b", "probabilities": {"a": 0.25, "b": 0.70001, "c": 0.04999}}
+    assert short_line(row, 80) == "    1.50 s  b 0.700  a 0.250  c 0.050"
+    assert short_line(row, 30) == "    1.50 s  b 0.700  ..."
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (1 / 3, "0.3333"), (-12.3456, "-12.35"), (101325.4, "101325"), (0.00012, "0.0001200"), (2e-9, "2e-09")],
+)
+def test_short_numbers_have_four_digits_and_their_whole_part(value, text):
+    assert short_number(value) == text

@@ -12,7 +12,7 @@ from mixer_settings import sequence_config
 
 import longwave
 from longwave.layers import MIXERS, S4Config
-from longwave.models import Classifier, ClassifierConfig, SequenceModel
+from longwave.models import Classifier, ClassifierConfig, SequenceModel, WaveformCNN
 from longwave.models import stream as streams
 
 L = 40
@@ -108,7 +108,7 @@ def test_compiled_steps_and_chunks_give_what_the_whole_gives_in_float32():
     expected = whole(model, x, hop=50)
     for cuts in (range(1, 300), [150], [100, 101, 250]):
         live = longwave.stream(model, hop=50)
-        assert live._steps.is_compiled
+        assert live._engine.recurrence.is_compiled
         torch.testing.assert_close(pushed(live, x, cuts), expected, rtol=2e-5, atol=2e-5)
 
 
@@ -143,6 +143,62 @@ def test_tokens_stream_too():
     model = SequenceModel(d_model=8, n_layers=1, vocabulary=7, output_size=7, decoder="sequence").double().eval()
     tokens = torch.randint(7, (2, 20))
     torch.testing.assert_close(longwave.stream(model, batch=2).push(tokens), model(tokens)[0])
+
+
+# Models that need a whole sequence
+
+
+def wholes():
+    """Models that cannot carry a state of fixed size, in double precision."""
+    both = S4Config(d_state=4, bidirectional=True)
+    yield from (make(mixer=both, decoder=decoder) for decoder in ("mean", "last", "sequence"))
+    yield make(mixer="attention")
+    yield Classifier(ClassifierConfig(convolutions=84, d_model=4, n_layers=1, input_size=3, output_size=5, longest=9))
+    yield WaveformCNN(width=4, n_layers=2, input_size=3, output_size=5)
+
+
+@pytest.mark.parametrize("model", [model.double().eval() for model in wholes()], ids=lambda model: model.config.label)
+@pytest.mark.parametrize(("hop", "window"), [(1, 9), (4, 6), (5, 3)])
+def test_a_sliding_window_gives_what_the_model_gives_for_its_steps(model, hop, window):
+    x = noise(2)
+    ends = range(hop, L + 1, hop)
+    expected = torch.stack([last(model(x[:, max(0, end - window) : end])[0]) for end in ends], dim=1)
+    for cuts in ([], range(1, L), [1, 2, 20], [5, 5, 23, 39]):
+        live = longwave.stream(model, hop=hop, window=window, batch=2)
+        torch.testing.assert_close(pushed(live, x, cuts), expected, rtol=1e-10, atol=1e-12)
+        assert live.steps == L
+
+
+def last(y):
+    """The output for the last step, where there is one for each."""
+    return y[:, -1] if y.ndim == 3 else y
+
+
+def test_a_sliding_window_over_tokens_and_at_another_rate():
+    mixer = S4Config(d_state=4, bidirectional=True)
+    model = SequenceModel(d_model=8, n_layers=1, vocabulary=7, output_size=5, mixer=mixer).double().eval()
+    tokens = torch.randint(7, (2, 20))
+    y = longwave.stream(model, hop=5, window=8, batch=2, rate=1.7).push(tokens)
+    torch.testing.assert_close(y[:, -1], model(tokens[:, -8:], rate=1.7)[0], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_steps_that_are_skipped_count_as_if_they_were_pushed(bidirectional):
+    model, x = make(mixer=S4Config(d_state=4, bidirectional=bidirectional)), noise()
+    whole, part = (longwave.stream(model, hop=3, window=7) for _ in range(2))
+    part.skip(x[:, :20])
+    torch.testing.assert_close(part.push(x[:, 20:]), whole.push(x)[:, 6:], rtol=1e-10, atol=1e-12)
+
+
+def test_the_state_of_a_sliding_window_is_saved_and_copied(tmp_path):
+    model, x = make(mixer=S4Config(d_state=4, bidirectional=True)), noise()
+    live = longwave.stream(model, hop=3, window=7)
+    live.push(x[:, :20])
+    live.save(tmp_path / "state.safetensors")
+    again, branch = longwave.stream(model, hop=3, window=7).load(tmp_path / "state.safetensors"), live.copy()
+    y = live.push(x[:, 20:])
+    assert torch.equal(again.push(x[:, 20:]), y)
+    assert torch.equal(branch.push(x[:, 20:]), y)
 
 
 # The state
@@ -214,7 +270,7 @@ def test_sums_do_not_drift_over_a_long_stream():
     live = longwave.stream(model, hop=100, window=300)
     x = torch.ones(1, 20_000, 3, dtype=torch.float64)
     early = live.push(x)[:, -1]
-    live._pooling.state["sum"] += 1.0  # an error, such as rounding could make
+    live._engine.pooling.state["sum"] += 1.0  # an error, such as rounding could make
     late = live.push(x)[:, -1]
     torch.testing.assert_close(late, early, rtol=1e-9, atol=1e-9)
 
@@ -224,7 +280,7 @@ def test_sums_do_not_drift_over_a_long_stream():
 
 def test_what_cannot_stream_is_refused_with_the_reason():
     both = make(mixer=S4Config(d_state=4, bidirectional=True))
-    with pytest.raises(ValueError, match=r"sees both ways \(bidirectional\).*no-bidirectional"):
+    with pytest.raises(ValueError, match=r"sees both ways \(bidirectional\).*window.*no-bidirectional"):
         longwave.stream(both)
     with pytest.raises(ValueError, match=r"a Classifier takes whole sequences.*SequenceModel"):
         longwave.stream(Classifier(ClassifierConfig(convolutions=0)).eval())
