@@ -154,11 +154,34 @@ def test_the_package_does_not_wait_for_torch():
     assert result.stdout == "False True\n", result.stderr
 
 
+CHAIN = ["ssm", "ops", "layers"]  # each may import those before it, so that one process shows what each brings
+
+
+@functools.cache
+def loaded_after_torch() -> list[str]:
+    """What two processes print: one imports the parts of the chain, the other uses every public name.
+
+    Both are forks of one that has imported torch, which takes seconds, and nothing of longwave.
+    """
+    chain = [f"import longwave.{part}; print([m for m in sys.modules if 'longwave.' in m])" for part in CHAIN]
+    names = ["import longwave; print([n for n in longwave.__all__ if getattr(longwave, n, None) is None])"]
+    names += ["print('torch._dynamo' in sys.modules)"]
+    code = f"""
+import os, sys, torch
+for lines in {[chain, names]!r}:
+    if os.fork() == 0:
+        exec("\\n".join(lines))
+        sys.exit()
+    assert os.wait()[1] == 0
+"""
+    result = run_python(code)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
+
+
 def test_public_names_are_loaded_on_first_use():
     """Without torch's compiler, which takes as long to import as torch itself."""
-    code = "import sys, longwave; print([name for name in longwave.__all__ if getattr(longwave, name, None) is None])"
-    result = run_python(code + "; print('torch._dynamo' in sys.modules)")
-    assert result.stdout == "[]\nFalse\n", result.stderr
+    assert loaded_after_torch()[len(CHAIN) :] == ["[]", "False"]
     assert {"S4", "DPLR", "param_groups", "__version__"} <= set(longwave.__all__)
     assert longwave.S4 is importlib.import_module("longwave.layers.s4").S4
 
@@ -169,9 +192,5 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_a_part_can_be_imported_alone_and_brings_no_part_that_it_may_not_import():
-    """Each of these may import those before it, so that one interpreter tells of all."""
-    chain = ["ssm", "ops", "layers"]
-    code = "; ".join(f"import longwave.{part}; print([m for m in sys.modules if 'longwave.' in m])" for part in chain)
-    result = run_python("import sys; " + code)
-    for part, loaded in zip(chain, result.stdout.splitlines(), strict=True):
-        assert parts(set(ast.literal_eval(loaded))) <= ALLOWED[part] | {part}, result.stderr
+    for part, loaded in zip(CHAIN, loaded_after_torch()[: len(CHAIN)], strict=True):
+        assert parts(set(ast.literal_eval(loaded))) <= ALLOWED[part] | {part}

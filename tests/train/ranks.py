@@ -1,8 +1,6 @@
 """What each of several processes does in the tests of distributed training; launched once for all of them.
 
-    RANK=0 WORLD_SIZE=2 ... python ranks.py FOLDER
-
-Each process leaves its results in FOLDER/rankN.pt. Called with one process they are the truth to compare with.
+Each process leaves its results in FOLDER/rankN/results.pt. Called with one process they are the truth to compare with.
 """
 
 import contextlib
@@ -10,15 +8,13 @@ import math
 import os
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tiny
 import torch
+from accelerate.state import AcceleratorState
 from tiny import fit, make_experiment, make_run, make_task
 from torch import Tensor
 
@@ -30,6 +26,7 @@ from longwave.train.loop import Interrupted, TrainingError
 from longwave.train.optim import param_groups
 
 DOUBLE = torch.float64
+TIMEOUT = 240  # seconds
 ROWS = (8, 7, 1)  # divided by two processes, not divided, and fewer than there are
 PLAIN = {"model": {"dropout": 0.0}, "loop": {"eval_batch_size": 3}}
 DROPOUT = {"loop": {"eval_batch_size": 1}}  # fewer rows than processes in every batch of evaluation
@@ -214,36 +211,26 @@ def everything(folder: Path, rank: int) -> dict[str, Any]:
     }
 
 
-def launch(world: int, command: Sequence[str | Path], timeout: float = 240) -> list["subprocess.CompletedProcess[str]"]:
-    """Run a program in `world` processes of one machine, over gloo on 127.0.0.1."""
+def launch(folder: Path, world: int) -> list[dict[str, Any]]:
+    """What became of `world` processes of one machine, over gloo on 127.0.0.1 (see `tiny.run_cases`)."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    common = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    common |= {"GLOO_SOCKET_IFNAME": "lo", "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
-    common.pop("PYTHONWARNINGS", None)
-    done = []
-    with tempfile.TemporaryDirectory() as temporary:
-        outputs = [(Path(temporary) / f"{rank}.out", Path(temporary) / f"{rank}.err") for rank in range(world)]
-        processes = []
-        for rank, (out, err) in enumerate(outputs):
-            with open(out, "w") as stdout, open(err, "w") as stderr:
-                environment = common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-                processes.append(subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr))
-        try:
-            for process in processes:
-                process.wait(timeout)
-        finally:
-            for process in processes:
-                process.kill()
-        for process, (out, err) in zip(processes, outputs, strict=True):
-            done.append(subprocess.CompletedProcess(command, process.wait(), out.read_text(), err.read_text()))
-    return done
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    common |= {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
+    cases = []
+    for rank in range(world):
+        environment = common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        script = f"import ranks; ranks.run_rank(folder, {rank}, {environment!r})"
+        cases.append({"folder": str(folder / f"rank{rank}"), "script": script})
+    return tiny.run_cases(cases, together=True)
 
 
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def run_rank(own: Path, rank: int, environment: dict[str, str]) -> None:
+    """Do everything as one of the processes, with the results in a folder of its own."""
+    signal.alarm(TIMEOUT)  # one that waits for another in vain is ended
+    os.environ |= environment
+    AcceleratorState._reset_state(reset_partial_state=True)  # that of the process before the fork, which was alone
     torch.set_default_dtype(DOUBLE)
-    own = int(os.environ["RANK"])
-    torch.save(everything(Path(sys.argv[1]), own), Path(sys.argv[1]) / f"rank{own}.pt")
+    torch.save(everything(own.parent, rank), own / "results.pt")
     torch.distributed.destroy_process_group()

@@ -7,7 +7,7 @@ import os
 
 import pytest
 import torch
-from dense import run_python
+from tiny import run_cases
 
 from longwave.train import checkpoint
 from longwave.train.checkpoint import DAMAGED, LAST, MAGIC, PREVIOUS, Damaged
@@ -127,13 +127,10 @@ def test_clearing_leaves_nothing_to_resume_from(folder):
 
 
 KILL = """
-import builtins, os, signal, sys
-from pathlib import Path
-import torch
+import builtins, os, signal
 from longwave.data import files
 from longwave.train import checkpoint
 
-root = Path(sys.argv[1])
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -180,13 +177,13 @@ def prepare(where):
         setattr(os, name, deadly(getattr(os, name), int(number), when == "after"))
 
 
-for where in sys.argv[2:]:
+for where in moments:
     for step in (1, 2):
-        checkpoint.save(root / where, {"position": {"step": step}})
+        checkpoint.save(folder / where, {"position": {"step": step}})
     pid = os.fork()
     if not pid:
         prepare(where)
-        checkpoint.save(root / where, {"position": {"step": 3}})
+        checkpoint.save(folder / where, {"position": {"step": 3}})
         os._exit(7)
     _, status = os.waitpid(pid, 0)
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (where, status)
@@ -206,8 +203,8 @@ MOMENTS = {
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
     root = tmp_path_factory.mktemp("killed")
-    run = run_python(f"import sys; sys.argv = {['', str(root), *MOMENTS]!r}\n{KILL}")
-    assert run.returncode == 0, run.stderr
+    (answer,) = run_cases([{"folder": str(root), "script": f"moments = {[*MOMENTS]!r}\n{KILL}"}])
+    assert answer["code"] == 0, answer["stderr"]
     return root
 
 

@@ -28,11 +28,11 @@ def launched(tmp_path_factory):
     with FileLock(root / "two processes.lock"):
         if not folder.exists():
             folder.mkdir()
-            done = ranks.launch(2, [sys.executable, Path(ranks.__file__), folder])
-            if any(process.returncode for process in done):
+            answers = ranks.launch(folder, 2)
+            if any(answer["code"] for answer in answers):
                 shutil.rmtree(folder)
-                pytest.fail("\n".join(process.stderr for process in done))
-    return folder, [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
+                pytest.fail("\n".join(answer["stderr"] for answer in answers))
+    return folder, [torch.load(folder / f"rank{rank}" / "results.pt") for rank in range(2)]
 
 
 @pytest.fixture(autouse=True)

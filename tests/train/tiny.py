@@ -1,7 +1,7 @@
 """A task that trains in milliseconds, and runs of it in processes of their own, which may be killed at a chosen moment.
 
-As a program it reads lines of cases as JSON from stdin and writes what became of them to stdout. It forks for each
-case, so that torch is imported once for all.
+As a program it reads groups of cases as JSON from stdin, one per line, and writes what became of them to stdout. It
+forks for each case, so that torch is imported once for all.
 """
 
 import atexit
@@ -211,17 +211,17 @@ def damage(path: Path) -> None:
 # Runs in processes of their own
 
 
-def run_cases(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What became of each case: its exit code and what it wrote to stderr.
+def run_cases(cases: list[dict[str, Any]], together: bool = False) -> list[dict[str, Any]]:
+    """What became of each case, one after the other or all together: its exit code and what it wrote to stderr.
 
     A case has a folder, and optionally the settings and the task, whether to resume or to overwrite what is there,
     whether to damage the last checkpoint before, where a signal strikes (see `arm`), at which operation on a file (see
-    `watch_operations`), and the room in bytes that a file has.
+    `watch_operations`), and the room in bytes that a file has; or a script to run instead, which knows its `folder`.
     """
     parent = _parent_of_cases()
     assert parent.stdin is not None
     assert parent.stdout is not None
-    parent.stdin.write(json.dumps(cases) + "\n")
+    parent.stdin.write(json.dumps([cases] if together else [[case] for case in cases]) + "\n")
     parent.stdin.flush()
     answers: list[dict[str, Any]] = json.loads(parent.stdout.readline())
     return answers
@@ -250,10 +250,16 @@ def main() -> None:
         fit(make_run(Path(folder), make_experiment(), make_task(), quiet=True))
     Display(False, 1, 1, "")
     for line in sys.stdin:
-        print(json.dumps([_answer(case) for case in json.loads(line)]), flush=True)
+        print(json.dumps([answer for group in json.loads(line) for answer in _answers(group)]), flush=True)
 
 
-def _answer(case: dict[str, Any]) -> dict[str, Any]:
+def _answers(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    ended = [(os.waitpid(pid, 0)[1], log) for pid, log in [_start(case) for case in group]]
+    return [{"code": os.waitstatus_to_exitcode(status), "stderr": log.read_text()} for status, log in ended]
+
+
+def _start(case: dict[str, Any]) -> tuple[int, Path]:
+    """The process of a case, and the file of its stderr."""
     folder = Path(case["folder"])
     folder.mkdir(parents=True, exist_ok=True)
     log = folder.with_name(folder.name + ".log")
@@ -262,8 +268,7 @@ def _answer(case: dict[str, Any]) -> dict[str, Any]:
     pid = os.fork()
     if not pid:
         _child(case, folder, log)
-    _, status = os.waitpid(pid, 0)
-    return {"code": os.waitstatus_to_exitcode(status), "stderr": log.read_text()}
+    return pid, log
 
 
 def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
@@ -281,8 +286,11 @@ def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (case["room"], case["room"]))
         if case.get("operation"):
             watch_operations(folder, **case["operation"])
-        run = make_run(folder, make_experiment(**case.get("settings", {})), make_task(**case.get("task", {})))
-        fit(run, case.get("resume", False), case.get("overwrite", False))
+        if case.get("script"):
+            exec(case["script"], {"folder": folder})
+        else:
+            run = make_run(folder, make_experiment(**case.get("settings", {})), make_task(**case.get("task", {})))
+            fit(run, case.get("resume", False), case.get("overwrite", False))
         code = 0
     except Interrupted as note:
         print(note, file=sys.stderr)
