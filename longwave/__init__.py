@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longwave.infer.generate import generate
     from longwave.layers.s4 import S4, S4Config
     from longwave.layers.s4d import S4D, S4DConfig
     from longwave.layers.state_space import DPLR
     from longwave.models import SequenceConfig, SequenceModel, load_model
     from longwave.models.authors import from_authors
+    from longwave.models.generate import generate
     from longwave.models.stream import stream
     from longwave.publish import push_to_hub
     from longwave.runs import train_classifier, train_forecaster, train_regressor, train_tagger
@@ -50,7 +50,7 @@ _HOME = {  # the module of a name
     "SequenceModel": "longwave.models",
     "from_authors": "longwave.models.authors",
     "load_model": "longwave.models",
-    "generate": "longwave.infer.generate",
+    "generate": "longwave.models.generate",
     "param_groups": "longwave.train.optim",
     "push_to_hub": "longwave.publish",
     "stream": "longwave.models.stream",

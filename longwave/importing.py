@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longwave.data import files
+from longwave.core import files
 from longwave.experiments import Experiment
 from longwave.layers.state_space import DtTransform
 from longwave.models import pretrained

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from longwave.data import lock
+from longwave.core import lock
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.report.page import write_report
 from longwave.tasks.base import Scores, Task
@@ -182,7 +182,7 @@ def train_forecaster(
     """Train a forecaster on a data frame or Series of pandas or polars, on an array, or on a CSV file, by its path.
 
     An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. The series is
-    read by the rules of `longwave.data.series`; without `time`, an index of dates gives the times. What is no file is
+    read by the rules of `longwave.tasks.forecast.series`; without `time`, an index of dates gives the times. What is no file is
     written to data.csv in the folder of the run, so that it can be resumed and scored again.
     """
     folder = Path(folder)

@@ -28,10 +28,10 @@ from trained import TINY
 
 from longwave import S4Config
 from longwave.cli.main import main as longwave
-from longwave.data.pathfinder import layout
-from longwave.data.pathfinder.layout import HARD, INDEX, PIXELS
-from longwave.data.progress import Silent
+from longwave.core.progress import Silent
 from longwave.models import SequenceModel
+from longwave.tasks.pathfinder import layout
+from longwave.tasks.pathfinder.layout import HARD, INDEX, PIXELS
 from longwave.train.checkpoint import LAST, MAGIC
 
 HUGE = 10**30

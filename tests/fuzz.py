@@ -25,7 +25,7 @@ from damage import KINDS, change, left_behind, meet
 from matplotlib.figure import Figure
 from trained import TrainedRuns
 
-from longwave.tasks import sequence_baselines
+from longwave.tasks.classify import baselines as sequence_baselines
 
 SECONDS, PATIENCE, MEMORY = 30, 600, 6 << 30  # of the processor, of the clock, and bytes, that a case may take
 GOOD = (0, 1, 2)

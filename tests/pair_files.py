@@ -5,8 +5,9 @@ from pathlib import Path
 
 from mixer_settings import sequence_config
 
-from longwave.data import making, retrieval
+from longwave.io.download import making
 from longwave.models import PairConfig
+from longwave.tasks.pairs import retrieval
 
 TEXTS = ("on parsing \u00e9 trees", "on tagging\nwords", 'a "quoted" text, it\'s long ' * 3, "b")
 

@@ -53,7 +53,7 @@ def work(path: Path, rounds: int, seed: int) -> int:
     """Use the library at `path` at random sizes."""
     import torch
 
-    from longwave import native
+    from longwave.core import native
 
     native.FOLDER = path.parent
     native.LIBRARY = path.name

@@ -11,10 +11,10 @@ from jaxtyping import config as jaxtyping_config
 from tiny_set import running_server
 from trained import TrainedRuns
 
-from longwave.data.catalogue import DATASETS
+from longwave.io.download.catalogue import DATASETS
 from longwave.ops import BACKENDS
 from longwave.ops.cpu import library
-from longwave.tasks import sequence_baselines
+from longwave.tasks.classify import baselines as sequence_baselines
 
 # Some virtual machines offer AMX and refuse its instructions: half precision in torch would end the process.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")

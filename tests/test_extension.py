@@ -15,19 +15,19 @@ import torch
 from command import call
 from torch import Tensor, nn
 
-from longwave.data.catalogue import DATASETS, Dataset, File, Source, require
-from longwave.data.making import MAKERS, Maker
-from longwave.data.progress import Progress
-from longwave.data.statistics import digest
+from longwave.core.progress import Progress
 from longwave.experiments import EXPERIMENTS, Experiment, LoopConfig, OptimConfig
-from longwave.infer.base import PREDICTORS, Action
+from longwave.io.download.catalogue import DATASETS, Dataset, File, Source, require
+from longwave.io.download.making import MAKERS, Maker
 from longwave.layers import MIXERS, MixerConfig, S4Config
 from longwave.models import MODELS, ModelConfig, Pretrained, SequenceConfig, Spec
 from longwave.ops import BACKENDS, Backend
-from longwave.report.base import REPORTS, Section
+from longwave.pictures.html import REPORTS, Section
 from longwave.ssm import INITS, NPLR, hippo
+from longwave.tasks.actions import PREDICTORS, Action
 from longwave.tasks.base import TASKS, Batch, Outcome, Task, TaskConfig
 from longwave.tasks.base import call as call_model
+from longwave.tasks.statistics import digest
 from longwave.train.folder import RunFolder
 
 LENGTH = 6

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from longwave import registry
-from longwave.registry import Registry, load_plugins, nearest
+from longwave.core import registry
+from longwave.core.registry import Registry, load_plugins, nearest
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def shelf(tmp_path, monkeypatch):
     (tmp_path / "shelf").mkdir()
     (tmp_path / "shelf" / "__init__.py").touch()
     (tmp_path / "shelf_items.py").write_text(
-        "from longwave.registry import Registry\nITEMS = Registry('book', 'shelf')\n"
+        "from longwave.core.registry import Registry\nITEMS = Registry('book', 'shelf')\n"
     )
     load_plugins.cache_clear()
     yield tmp_path

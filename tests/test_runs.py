@@ -13,11 +13,11 @@ from tiny import make_task
 
 import longwave
 from longwave import runs
-from longwave.data.series import read
 from longwave.experiments import EXPERIMENTS
-from longwave.infer.forecast import forecast
 from longwave.layers import S4Config
 from longwave.runs import FEW_STEPS, notes_on
+from longwave.tasks.forecast.predict import forecast
+from longwave.tasks.forecast.series import read
 from longwave.train.folder import RunFolder
 
 HOURS = np.datetime64("2024-01-01T00", "s") + np.arange(100) * np.timedelta64(3600, "s")

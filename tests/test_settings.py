@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from longwave.registry import Registry
-from longwave.settings import Settings, check_least, dumps
+from longwave.core.registry import Registry
+from longwave.core.settings import Settings, check_least, dumps
 
 SHAPES: Registry[Any] = Registry("shape")
 

@@ -10,7 +10,7 @@ import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from longwave.data.catalogue import DATASETS, Dataset, File, Folder, Source
+from longwave.io.download.catalogue import DATASETS, Dataset, File, Folder, Source
 
 CONTENTS = {"tiny/a.txt": b"first " * 1000, "tiny/sub/b.txt": b"second"}
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from longwave.data import making
+from longwave.io.download import making
 
 WORDS = {"neg": "a dull and <br />bad film", "pos": "a good, lively film"}
 

@@ -20,7 +20,8 @@ from pair_files import write_aan
 from text_files import write_wikitext2
 from token_files import write_reviews
 
-from longwave.data import making, sequences
+from longwave.io.download import making
+from longwave.tasks.sequences import data as sequences
 
 TINY = ("--model.d-model", "8", "--model.n-layers", "1", "--model.mixer.d-state", "4", "--loop.epochs", "1", "--quiet")
 START, ROWS, HORIZON, CONTEXT = datetime(2024, 1, 1), 150, 4, 24

@@ -52,7 +52,7 @@ def read_rows(path: Path) -> tuple[list[np.ndarray], list[str]]:
 
 def convert(folder: Path, name: str, target: Path) -> None:
     """A set as one .npz file with the archive's training and test set."""
-    from longwave.data.sequences import from_arrays, save_npz
+    from longwave.tasks.sequences.data import from_arrays, save_npz
 
     train, test = (read_rows(folder / f"{name}_{split}.tsv") for split in ("TRAIN", "TEST"))
     split = ["train"] * len(train[1]) + ["test"] * len(test[1])

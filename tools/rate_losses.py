@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from longwave.tasks.clips import ClipTask
+from longwave.tasks.audio.clips import ClipTask
 from longwave.tasks.rates import sampled
 from longwave.train.folder import RunFolder
 

@@ -22,9 +22,9 @@ import soundfile
 import torch
 
 from longwave.bench.measure import can_measure_memory, resident_bytes
-from longwave.data.random import shuffled
-from longwave.infer.stream import Options, labels
-from longwave.tasks.clips import ClipTask
+from longwave.core.random import shuffled
+from longwave.tasks.audio.clips import ClipTask
+from longwave.tasks.classify.stream import Options, labels
 from longwave.train.folder import RunFolder
 
 LOOKS = 6  # at the memory, beside that at the beginning

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from longwave.bench.measure import machine_line
 from longwave.bench.picture import Panel, draw
 from longwave.bench.tables import Table
+from longwave.core.registry import Registry
 from longwave.pictures.style import check_path
-from longwave.registry import Registry
 
 Result = dict[str, Any]
 Progress = Callable[[str], None]

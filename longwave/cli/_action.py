@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from longwave.cli import _early
 
 if TYPE_CHECKING:
-    from longwave.infer.base import Action
-    from longwave.registry import Registry
+    from longwave.core.registry import Registry
+    from longwave.tasks.actions import Action
 
 
 def run_action(command: str, arguments: list[str]) -> None:
@@ -24,7 +24,7 @@ def run_action(command: str, arguments: list[str]) -> None:
     _early.check_inputs(arguments[1:])
     import tyro
 
-    from longwave.settings import check_numbers
+    from longwave.core.settings import check_numbers
     from longwave.train.folder import RunFolder
 
     folder = RunFolder.open(found)
@@ -59,7 +59,7 @@ def _check_inputs_of(action: "Action", kind: str, arguments: list[str]) -> None:
 
 def _actions(command: str) -> "Registry[Action]":
     """What a command can do, by the kind of the run."""
-    from longwave.infer.base import GENERATORS, PREDICTORS, STREAMERS
+    from longwave.tasks.actions import GENERATORS, PREDICTORS, STREAMERS
 
     return {"predict": PREDICTORS, "generate": GENERATORS, "stream": STREAMERS}[command]
 

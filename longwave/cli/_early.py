@@ -20,7 +20,7 @@ def check_name(name: str) -> None:
         return
     names = NAMES.read_text().split()
     if name not in names:
-        from longwave.registry import nearest
+        from longwave.core.registry import nearest
 
         raise ValueError(f"experiment: there is no {name!r}; {nearest(name, names)}; longwave list shows them all")
 

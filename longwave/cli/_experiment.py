@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from longwave.cli import _early
-from longwave.data import files
-from longwave.settings import check_numbers
+from longwave.core import files
+from longwave.core.settings import check_numbers
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment

@@ -47,7 +47,7 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from longwave.report.base import duration, score_text
+    from longwave.pictures.html import duration, score_text
 
     scores = list(result["test"])
     table = Table(title=escape(f"{name}, test set"), title_justify="left")

@@ -76,8 +76,8 @@ def main(arguments: list[str]) -> int:
 
 def _parse(arguments: list[str]) -> "tuple[list[Experiment], AblateOptions]":
     """The experiments of the rows that are wanted, each with the settings that count for all."""
+    from longwave.core.registry import nearest
     from longwave.experiments.ablation import ROWS
-    from longwave.registry import nearest
 
     if any(argument.partition("=")[0] == "--model.mixer.sigma" for argument in arguments):
         raise ValueError(

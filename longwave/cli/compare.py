@@ -59,7 +59,7 @@ def _print_settings(runs: "list[Compared]") -> None:
 def _print_scores(runs: "list[Compared]", test: bool) -> None:
     """Scores on the validation and test sets, and what they took; `test` shows test scores of runs of a sweep, too."""
     from longwave.cli._table import print_notes
-    from longwave.report.base import score_text
+    from longwave.pictures.html import score_text
 
     results = [run.result or {} for run in runs]
     hidden = [run.is_swept and not test and "test" in result for run, result in zip(runs, results, strict=True)]

@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
-    from longwave.data.progress import Progress
+    from longwave.core.progress import Progress
 
 
 def main(arguments: list[str]) -> int | None:
@@ -41,7 +41,7 @@ def data_list(data_dir: Path | None = None) -> None:
     from rich.table import Table
 
     from longwave.cli._table import print_table
-    from longwave.data import catalogue, making
+    from longwave.io.download import catalogue, making
 
     folder = catalogue.data_dir(data_dir)
     caption = f"on disk: in {escape(str(folder))}; `longwave data check` verifies the files"
@@ -62,7 +62,7 @@ def data_list(data_dir: Path | None = None) -> None:
 
 def _on_disk(name: str, folder: Path) -> str:
     """Whether a set that can be made is there, and which."""
-    from longwave.data import making
+    from longwave.io.download import making
 
     if not making.is_there(name, folder):
         return "-"
@@ -79,7 +79,7 @@ def data_get(name: Positional[Annotated[str, arg(metavar="NAME")]], data_dir: Pa
         name: The data set, as `longwave data list` names it.
         data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
-    from longwave.data import catalogue, fetch, making
+    from longwave.io.download import catalogue, fetch, making
 
     if name in making.MAKERS:
         raise ValueError(f"{name} is not downloaded, but made: longwave data make {name}")
@@ -106,7 +106,7 @@ def data_make(
         options: What to make otherwise (pathfinder, pathx: equal_contrast, all_orientations; docs: Long Range Arena).
         data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
-    from longwave.data import catalogue, making
+    from longwave.io.download import catalogue, making
 
     if name in catalogue.DATASETS:
         raise ValueError(f"{name} is not made, but downloaded: longwave data get {name}")
@@ -132,7 +132,7 @@ def data_check(
     from rich.table import Table
 
     from longwave.cli._table import print_table
-    from longwave.data import catalogue
+    from longwave.io.download import catalogue
 
     for name in names:
         catalogue.DATASETS.find(name)
@@ -175,7 +175,7 @@ def _progress(in_bytes: bool = True) -> Iterator[Progress | None]:
 
 
 class _Bar:
-    """One bar at a time, as `longwave.data.progress.Progress` has it."""
+    """One bar at a time, as `longwave.core.progress.Progress` has it."""
 
     def __init__(self, bars: RichProgress) -> None:
         self.bars = bars

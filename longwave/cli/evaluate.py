@@ -111,7 +111,7 @@ def _trained_rate(run: Path) -> int:
 
 def _score_files(run: Path, folder: Path | None, csv: Path | None, sampling_rate: int | None, device: str) -> None:
     """A table of the scores on labelled files, at the sampling rate of training and at another if one is given."""
-    from longwave.infer import audio
+    from longwave.tasks.audio import predict as audio
 
     trained = _trained_rate(run)
     found: dict[int, dict[str, float]] = {}
@@ -133,7 +133,7 @@ def _print_scores(title: str, names: tuple[str, str], rows: list[tuple[str, str,
     from rich.table import Table
 
     from longwave.cli._table import print_table
-    from longwave.report.base import score_text
+    from longwave.pictures.html import score_text
 
     table = Table(title=title, title_justify="left")
     table.add_column(names[0], justify="right")

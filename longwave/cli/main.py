@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(__version__)
         sys.exit(0)
     if name not in commands():
-        from longwave.registry import nearest
+        from longwave.core.registry import nearest
 
         _exit(f"there is no command {name!r}; {nearest(name, commands())}")
     try:

@@ -7,6 +7,6 @@ def main(arguments: list[str]) -> None:
 
     description = "Print every setting of an experiment, after the overrides that follow its name."
     experiment, _ = parse_experiment("show", description, arguments)
-    from longwave.settings import dumps
+    from longwave.core.settings import dumps
 
     print(dumps(experiment))

@@ -186,7 +186,7 @@ def print_rows(sweep: "SweepFolder", rows: "list[Row]") -> None:
     from rich.table import Table
 
     from longwave.cli._table import print_table
-    from longwave.report.base import score_text
+    from longwave.pictures.html import score_text
 
     names = list(dict.fromkeys(name for row in rows for name in row.values))
     count = max(len(row.members) for row in rows)

@@ -10,7 +10,7 @@ from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, 
 from longwave.layers import MixerConfig, S4Config
 from longwave.layers.lssl import GAUSSIAN, LSSLConfig
 from longwave.models import SequenceConfig
-from longwave.tasks.images import ImageConfig
+from longwave.tasks.images.task import ImageConfig
 
 # One A and B for all features of a layer, a dt for each; so it is in S4 with n_ssm=1.
 DENSE = LSSLConfig(n_ssm=1, dt_per_feature=True)

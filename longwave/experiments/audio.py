@@ -9,9 +9,9 @@ from longwave.layers.attention import AttentionConfig
 from longwave.layers.recurrent import LSTMConfig
 from longwave.layers.s4d import S4DConfig
 from longwave.models import SequenceConfig, WaveformCNNConfig
-from longwave.tasks.audio import AudioConfig
-from longwave.tasks.speech_commands import SpeechCommandsConfig
-from longwave.tasks.spoken_digits import SpokenDigitsConfig
+from longwave.tasks.audio.task import AudioConfig
+from longwave.tasks.speech_commands.task import SpeechCommandsConfig
+from longwave.tasks.spoken_digits.task import SpokenDigitsConfig
 
 SC35, SC10 = SpeechCommandsConfig("sc35"), SpeechCommandsConfig("sc10")
 MFCC = replace(SC10, features="mfcc")

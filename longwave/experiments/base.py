@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from longwave.core.registry import Registry
+from longwave.core.settings import Settings, check_least
 from longwave.models import ModelConfig, SequenceConfig
-from longwave.registry import Registry
-from longwave.settings import Settings, check_least
 from longwave.tasks.base import FEW_EXAMPLES, TaskConfig
 
 MOST_VALIDATIONS = 10  # of a run on a small set

@@ -2,7 +2,7 @@
 
 from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
 from longwave.models import ClassifierConfig
-from longwave.tasks.classification import ClassifyConfig
+from longwave.tasks.classify.task import ClassifyConfig
 
 
 def _classify() -> Experiment:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
 from longwave.models import ForecasterConfig, SequenceConfig
-from longwave.tasks.forecast_sets import HORIZONS
-from longwave.tasks.forecasting import ForecastConfig
+from longwave.tasks.forecast.benchmarks import HORIZONS
+from longwave.tasks.forecast.task import ForecastConfig
 
 # 128 steps an epoch
 HYBRID = ForecastConfig(context=None, independent=True, epoch_windows=6400, time_features=False, yearly="auto")

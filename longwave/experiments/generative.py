@@ -6,9 +6,9 @@ from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, 
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig, UNetConfig
 from longwave.tasks.base import TaskConfig
-from longwave.tasks.density import DensityConfig
-from longwave.tasks.text import TextConfig
-from longwave.tasks.waveform import WaveformConfig
+from longwave.tasks.density.task import DensityConfig
+from longwave.tasks.text.task import TextConfig
+from longwave.tasks.waveform.task import WaveformConfig
 
 
 def _generative() -> list[Experiment]:

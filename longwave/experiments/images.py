@@ -8,7 +8,7 @@ from longwave.layers.attention import AttentionConfig
 from longwave.layers.lssl import LSSLConfig
 from longwave.layers.recurrent import LSTMConfig
 from longwave.models import ModelConfig, ResNetConfig, SequenceConfig
-from longwave.tasks.images import ImageConfig
+from longwave.tasks.images.task import ImageConfig
 
 SMNIST, PMNIST, SCIFAR = ImageConfig("smnist"), ImageConfig("pmnist"), ImageConfig("scifar")
 

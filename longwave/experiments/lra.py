@@ -5,9 +5,9 @@ from dataclasses import fields, replace
 from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
 from longwave.layers import S4Config
 from longwave.models import PairConfig, SequenceConfig
-from longwave.tasks.images import ImageConfig
-from longwave.tasks.pairs import PairsConfig
-from longwave.tasks.tokens import TokensConfig
+from longwave.tasks.images.task import ImageConfig
+from longwave.tasks.pairs.task import PairsConfig
+from longwave.tasks.tokens.task import TokensConfig
 
 LISTOPS = TokensConfig("listops", length=2048)
 TEXT = TokensConfig("imdb", length=4096, least_count=15)

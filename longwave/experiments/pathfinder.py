@@ -6,7 +6,7 @@ from longwave.experiments.base import Experiment, LoopConfig, register
 from longwave.experiments.lra import LARGE_STATE, NARROW, ORIGINAL, PLATEAU, STEADY, STEADY_PIXELS, WIDE_PIXELS
 from longwave.layers import S4Config
 from longwave.layers.s4d import S4DConfig
-from longwave.tasks.pathfinder import PathfinderConfig
+from longwave.tasks.pathfinder.task import PathfinderConfig
 
 PATHFINDER, PATHX = PathfinderConfig("pathfinder"), PathfinderConfig("pathx")
 

@@ -2,7 +2,7 @@
 
 from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
 from longwave.models import SequenceConfig
-from longwave.tasks.regression import RegressConfig
+from longwave.tasks.regress.task import RegressConfig
 
 
 def _regress() -> Experiment:

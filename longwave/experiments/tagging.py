@@ -3,7 +3,7 @@
 from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig
-from longwave.tasks.tagging import TagConfig
+from longwave.tasks.tag.task import TagConfig
 
 
 def _tag() -> Experiment:

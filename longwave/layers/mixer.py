@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from longwave.core.registry import Registry
+from longwave.core.settings import Settings
 from longwave.layers.rates import Trainable
-from longwave.registry import Registry
-from longwave.settings import Settings
 
 
 class Mixer(nn.Module):

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
+from longwave.core.settings import set_by_task
 from longwave.layers.checks import check_count, check_rate
 from longwave.layers.mixer import MIXERS, StateSpaceConfig
 from longwave.layers.rates import Trainable
@@ -24,7 +25,6 @@ from longwave.layers.state_space import (
     widened,
 )
 from longwave.ops import dplr_kernel, truncated_output_map
-from longwave.settings import set_by_task
 from longwave.ssm import DiscreteDPLR, dplr, dplr_bilinear, output_map
 from longwave.ssm.algebra import as_complex
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 from torch import Tensor
 
-from longwave.registry import Registry
-from longwave.settings import Settings
+from longwave.core.registry import Registry
+from longwave.core.settings import Settings
 
 Shift = Literal["none", "last", "mean"]  # what is subtracted from a window: nothing, its last known value, its mean
 StartShift = Shift | Literal["auto"]  # for a linear start; auto: the mean of several solutions

@@ -11,13 +11,13 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from longwave.core.settings import check_least, set_by_task
 from longwave.layers import MixerConfig, S4Config
 from longwave.layers.checks import without_autocast
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.convolutions import RandomConvolutions, fit_ridge
 from longwave.models.pretrained import Pretrained
 from longwave.models.sequence import SequenceConfig, SequenceModel
-from longwave.settings import check_least, set_by_task
 
 TEMPERATURES = torch.logspace(-2, 1, 61, dtype=torch.float64)
 SHARES = torch.linspace(0, 1, 21, dtype=torch.float64)  # that the ridge regression can have in the answer

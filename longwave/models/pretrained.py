@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from longwave.data import files
+from longwave.core import files
 from longwave.models import hub, weights
 from longwave.models.base import ModelConfig
 

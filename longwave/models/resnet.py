@@ -12,10 +12,10 @@ from typing import Any, Literal, Self
 
 from torch import Tensor, nn
 
+from longwave.core.settings import set_by_task
 from longwave.layers.checks import check_count
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.pretrained import Pretrained
-from longwave.settings import set_by_task
 
 STAGES = 4
 

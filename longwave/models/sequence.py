@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from longwave.core.settings import set_by_task
 from longwave.layers import MIXERS, NORMS, Block, MixerConfig, S4Config
 from longwave.layers.block import DropoutPlace, valid_steps
 from longwave.layers.checks import advice, check_count, check_device, check_known, describe
@@ -14,7 +15,6 @@ from longwave.models.adaptive import AdaptiveSoftmax
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
 from longwave.models.pretrained import Pretrained
-from longwave.settings import set_by_task
 
 # A damaged config.json would else build for minutes.
 MOST_LAYERS, MOST_FEATURES = 10_000, 1 << 17

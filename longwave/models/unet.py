@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import torch
 from torch import Tensor, nn
 
+from longwave.core.settings import set_by_task
 from longwave.layers import Block, MixerConfig, S4Config
 from longwave.layers.block import LayerNorm, valid_steps
 from longwave.layers.checks import check_count, check_known, check_rate_is_one
@@ -27,7 +28,6 @@ from longwave.models.heads import Decoder, Encoder
 from longwave.models.pretrained import Pretrained
 from longwave.models.sequence import SequenceConfig
 from longwave.models.unet_levels import Centre, Level, Run
-from longwave.settings import set_by_task
 
 Skips = Literal["layers", "stages"]
 Norm = Literal["layer", "scalar"]  # batch norm would see steps that come later

@@ -14,12 +14,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from longwave.core.settings import set_by_task
 from longwave.layers import NORMS
 from longwave.layers.block import valid_steps
 from longwave.layers.checks import check_count
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.pretrained import Pretrained
-from longwave.settings import set_by_task
 
 KERNEL, STRIDE = 25, 4
 SLOPE = 0.2  # of the leaky ReLU

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from longwave.data import files
+from longwave.core import files
 
 SUM = "sha256"
 

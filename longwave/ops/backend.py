@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from longwave.native import Unavailable
-from longwave.registry import Registry
+from longwave.core.native import Unavailable
+from longwave.core.registry import Registry
 
 VARIABLE = "LONGWAVE_KERNEL"
 PREFERRED, FALLBACK = "native", "reference"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from longwave.data import files
+from longwave.core import files
 
 BLUE, ORANGE, GREY = "#2b6cb0", "#dd6b20", "#4a5568"
 

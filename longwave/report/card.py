@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from longwave.infer.base import GENERATORS, PREDICTORS
 from longwave.models import hub
-from longwave.report.base import score_text
+from longwave.pictures.html import score_text
+from longwave.tasks.actions import GENERATORS, PREDICTORS
 from longwave.train.folder import RunFolder
 
 # What the hub calls such a task, by kind.

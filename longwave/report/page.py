@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from longwave.data import files
+from longwave.core import files
 from longwave.layers.state_space import StateSpaces
+from longwave.pictures.html import REPORTS, Section, duration, image, score_text
 from longwave.pictures.kernels import draw_kernels, draw_planes
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one
-from longwave.report.base import REPORTS, Section, duration, image, score_text
 from longwave.tasks.base import Task
 from longwave.train.folder import RunConfig, RunFolder
 

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from longwave import terminal
-from longwave.data import files
+from longwave.core import files
+from longwave.core.settings import typed
 from longwave.experiments import Experiment
 from longwave.layers.lssl import GAUSSIAN
 from longwave.models import ModelConfig
 from longwave.pictures.curves import COLOURS, Curve, Panel, draw_panels
-from longwave.settings import typed
 from longwave.sweeps import run
 from longwave.sweeps.folder import Row, SweepFolder
 from longwave.sweeps.plan import Member, plan

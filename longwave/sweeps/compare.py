@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from longwave.core.settings import flat
 from longwave.pictures.curves import COLOURS, Curve, Panel, draw_panels
-from longwave.settings import flat
 from longwave.train.folder import RunFolder
 
 STYLES = ("-", "--", ":")

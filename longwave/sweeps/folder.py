@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from longwave.data import files
+from longwave.core import files
+from longwave.core.settings import flat, typed
 from longwave.experiments import Experiment
-from longwave.settings import flat, typed
 from longwave.sweeps.plan import Member
 from longwave.terminal import command_line, with_command
 from longwave.train.folder import RunFolder

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from longwave import runs, terminal
-from longwave.data import files
+from longwave.core import files
 from longwave.sweeps.folder import SweepFolder
 from longwave.sweeps.picture import draw_sweep
 from longwave.sweeps.plan import Member

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.data.statistics import digest
 from longwave.models import Spec
 from longwave.tasks.base import Baselines, Batch, Outcome, Scores, Task, call
+from longwave.tasks.statistics import digest
 
 START = 0  # the token before the first
 PADDING = -100  # what a target is where there is none, behind the end of the last window

@@ -21,9 +21,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, get_type_hints
 import torch
 from torch import Tensor
 
+from longwave.core.registry import Registry
+from longwave.core.settings import Settings, typed
 from longwave.models import Spec
-from longwave.registry import Registry
-from longwave.settings import Settings, typed
 
 Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, int]]  # scores by name, each as a sum and a count, so that batches add up exactly

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longwave.data.random import random_bits
+from longwave.core.random import random_bits
 from longwave.tasks.base import Batch, Split, part_of_batch
 
 MOST = 64  # times as many samples, or as few

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from longwave.data import files
+from longwave.core import files
 
 MAGIC = b"longwave checkpoint 1\n"
 LAST, PREVIOUS, DAMAGED = "last.ckpt", "previous.ckpt", "damaged.ckpt"

@@ -6,8 +6,8 @@ A published run has its settings in run.json: config.json, beside it, is that of
 from pathlib import Path
 from typing import Any
 
-from longwave.data import files
-from longwave.registry import nearest
+from longwave.core import files
+from longwave.core.registry import nearest
 from longwave.train import replacement
 
 FORMAT = 2  # 1 had the settings of all mixers beside those of the model

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import torch
 
 import longwave
-from longwave.data import files, lock
+from longwave.core import files, lock
+from longwave.core.settings import typed
 from longwave.experiments import Experiment
 from longwave.models import hub, load_model
 from longwave.models.pretrained import BEST
-from longwave.settings import typed
 from longwave.tasks.base import Task
 from longwave.terminal import command_line, with_command
 from longwave.train import config_file, replacement

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from longwave.data.random import shuffled
+from longwave.core.random import shuffled
 from longwave.experiments.base import LoopConfig
 from longwave.tasks.base import Batch, Split, Task, part_of_batch
 from longwave.train import signals

@@ -20,9 +20,9 @@ from accelerate import DistributedType
 from torch import Tensor, nn
 
 from longwave import ops
-from longwave.data import lock
+from longwave.core import lock
+from longwave.core.settings import typed
 from longwave.models.pretrained import build
-from longwave.settings import typed
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task, map_tensors
 from longwave.terminal import with_command
 from longwave.train import checkpoint, signals, trackers

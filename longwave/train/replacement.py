@@ -12,8 +12,8 @@ import shutil
 import time
 from pathlib import Path
 
-from longwave.data import files, lock
-from longwave.settings import typed
+from longwave.core import files, lock
+from longwave.core.settings import typed
 
 # What a run writes, besides the files of its task. The file that makes a folder a run comes last.
 FILES = ("metrics.jsonl", "result.json", "report.html", "best", "checkpoints", "config.json")

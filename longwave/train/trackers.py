@@ -7,9 +7,9 @@ from typing import Any
 from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
+from longwave.core.registry import nearest
+from longwave.core.settings import flat
 from longwave.experiments import Experiment
-from longwave.registry import nearest
-from longwave.settings import flat
 
 
 def check(tracker: str | None) -> None:

@@ -11,7 +11,7 @@ from audio_files import KINDS, sound, write, write_clips, write_fsdd, write_spee
 from command import call
 from trained import TINY
 
-from longwave.infer.audio import classify, score
+from longwave.tasks.audio.predict import classify, score
 
 FAST = ["--optim.lr", "0.03", "--optim.warmup", "0", "--loop.batch-size", "8"]
 SMALL = [*TINY, *FAST]

@@ -14,10 +14,10 @@ from image_files import write_cifar10
 from trained import KINDS, TINY, slopes
 
 from longwave import runs
-from longwave.data import sequences
 from longwave.experiments import EXPERIMENTS
-from longwave.infer.classification import classify
 from longwave.layers import S4Config
+from longwave.tasks.classify.predict import classify
+from longwave.tasks.sequences import data as sequences
 
 PLAIN = ["--npz", "good.npz", "--model.kind", "SequenceModel"]
 

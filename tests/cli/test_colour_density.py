@@ -11,10 +11,10 @@ from command import call
 from image_files import write_cifar10
 from trained import FAST, TINY
 
-from longwave.data.images import read_cifar10
-from longwave.infer.density import complete_images
 from longwave.models import UNet
-from longwave.tasks import density
+from longwave.tasks.density import task as density
+from longwave.tasks.density.generate import complete_images
+from longwave.tasks.images.data import read_cifar10
 from longwave.train.loop import Run
 
 HEIGHT, WIDTH = 4, 4  # 48 values an image, four groups of the 12 that the centre sees as one step

@@ -7,8 +7,8 @@ import pytest
 from tiny_set import CHECKS, pack_tar, register, register_archive
 
 from longwave.cli import main as cli
-from longwave.data.catalogue import DATASETS, Source
-from longwave.data.making import MAKERS
+from longwave.io.download.catalogue import DATASETS, Source
+from longwave.io.download.making import MAKERS
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from streamed import Writers, append, check_probabilities, expected, rotate, rot
 from trained import CONTEXT, HORIZON
 
 from longwave.cli import _action
-from longwave.data import lines
-from longwave.infer.forecast import forecast
+from longwave.io import tail as lines
+from longwave.tasks.forecast.predict import forecast
 
 LIMIT = 120  # seconds that a busy machine may take for what takes one
 

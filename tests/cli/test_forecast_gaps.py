@@ -9,7 +9,7 @@ import pytest
 from command import call
 from trained import ABSENT_ROWS, CONTEXT, EMPTY_CELLS, HORIZON, RECIPES, ROWS, write_gaps, write_series
 
-from longwave.tasks.baselines import BASELINES
+from longwave.tasks.forecast.baselines import BASELINES
 from longwave.train.folder import RunFolder
 
 TRAIN = ("train", *RECIPES["gaps"].arguments)

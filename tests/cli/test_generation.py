@@ -9,8 +9,8 @@ import pytest
 from command import call
 from trained import TINY
 
-from longwave.data.text import Words
-from longwave.infer import text
+from longwave.tasks.text import generate as text
+from longwave.tasks.text.codecs import Words
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from text_files import LINES
 
 import longwave
 from longwave import S4Config
-from longwave.data import audio
-from longwave.data.text import Words
 from longwave.experiments import EXPERIMENTS
+from longwave.io import audio
 from longwave.models import SequenceModel, UNet
-from longwave.tasks.waveform import WaveformConfig
+from longwave.tasks.text.codecs import Words
+from longwave.tasks.waveform.task import WaveformConfig
 from longwave.train.folder import RunFolder
 
 WORDS = 15  # of the text below, <eos> included

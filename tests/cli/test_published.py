@@ -8,7 +8,7 @@ import pytest
 from command import call
 from folder_hub import cached
 
-from longwave.infer import text
+from longwave.tasks.text import generate as text
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from command import call
 from trained import TINY, lines
 
 from longwave import runs
-from longwave.data import sequences
 from longwave.experiments import EXPERIMENTS
-from longwave.infer.regression import regress
 from longwave.layers import S4Config
+from longwave.tasks.regress.predict import regress
+from longwave.tasks.sequences import data as sequences
 
 
 @pytest.fixture

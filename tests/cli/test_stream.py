@@ -14,11 +14,11 @@ from streamed import check_probabilities, expected, rows_of
 from trained import CONTEXT, HORIZON
 
 from longwave import load_model
-from longwave.data.sequences import from_arrays, read_npz
-from longwave.infer.classification import classify
-from longwave.infer.events import short_line, short_number
-from longwave.infer.forecast import forecast
-from longwave.infer.tagging import tag
+from longwave.tasks.classify.predict import classify
+from longwave.tasks.forecast.predict import forecast
+from longwave.tasks.row_writer import short_line, short_number
+from longwave.tasks.sequences.data import from_arrays, read_npz
+from longwave.tasks.tag.predict import tag
 from longwave.train.folder import RunFolder
 
 

@@ -13,10 +13,10 @@ from command import call
 from trained import TINY, switches
 
 from longwave import runs
-from longwave.data import sequences
 from longwave.experiments import EXPERIMENTS
-from longwave.infer.tagging import tag
 from longwave.layers import S4Config
+from longwave.tasks.sequences import data as sequences
+from longwave.tasks.tag.predict import tag
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import soundfile
 from audio_files import sound, write
 from command import call
 
-from longwave.infer import waveform
-from longwave.infer.waveform import continue_sound
+from longwave.tasks.waveform import generate as waveform
+from longwave.tasks.waveform.generate import continue_sound
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tiny_set import CONTENTS, pack_tar, pack_zip
 
-from longwave.data import archive
-from longwave.data.archive import Refused, unpack
+from longwave.io.download import archive
+from longwave.io.download.archive import Refused, unpack
 
 
 def link(name, kind, to):

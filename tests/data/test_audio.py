@@ -8,8 +8,9 @@ import pytest
 import soundfile
 from audio_files import sound, write
 
-from longwave.data import audio, files
-from longwave.data.audio import BadFile, read_header, read_samples, resampled
+from longwave.core import files
+from longwave.io import audio
+from longwave.io.audio import BadFile, read_header, read_samples, resampled
 
 
 def read(folder, **settings):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tiny_set import CONTENTS, sha256
 
-from longwave.data import catalogue
-from longwave.data.catalogue import DATASETS, File, MissingData, Table
+from longwave.io.download import catalogue
+from longwave.io.download.catalogue import DATASETS, File, MissingData, Table
 
 REAL = os.environ.get("LONGWAVE_DATA")
 

@@ -3,7 +3,7 @@
 import pytest
 from audio_files import KINDS, sound, write, write_clips, write_fsdd, write_speech_commands
 
-from longwave.data.clip_lists import from_csv, from_folder, speech_commands, spoken_digits
+from longwave.tasks.audio.clip_lists import from_csv, from_folder, speech_commands, spoken_digits
 
 
 def test_a_sub_folder_is_a_class_and_files_are_in_order(tmp_path):

@@ -9,9 +9,9 @@ import textwrap
 import pytest
 from tiny_set import CHECKS, CONTENTS, leftovers, pack_tar, pack_zip, register, register_archive, sha256
 
-from longwave.data import archive, catalogue, fetch
-from longwave.data.catalogue import MissingData, Source, Table
-from longwave.data.fetch import DownloadError
+from longwave.io.download import archive, catalogue, fetch
+from longwave.io.download.catalogue import MissingData, Source, Table
+from longwave.io.download.fetch import DownloadError
 
 # Good downloads.
 
@@ -244,7 +244,7 @@ def test_a_process_killed_while_it_unpacks_leaves_nothing_that_check_calls_good(
         import os
         from pathlib import Path
         from longwave.data import archive, fetch
-        from longwave.data.catalogue import *
+        from longwave.io.download.catalogue import *
         DATASETS.register("tiny")({dataset!r})
         write = archive._write
         def die_at_the_second(entry, size, target, progress):

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from longwave.data import files
+from longwave.core import files
 
 
 def names(folder):

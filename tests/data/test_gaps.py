@@ -5,8 +5,8 @@ import pytest
 from frame import Frame
 from series_files import HOURLY, with_times
 
-from longwave.data.gaps import carry_forward, fill_gaps
-from longwave.data.series import from_frame, read_csv, write_csv
+from longwave.io.gaps import carry_forward, fill_gaps
+from longwave.tasks.forecast.series import from_frame, read_csv, write_csv
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "n/a", "NaN", " null "])

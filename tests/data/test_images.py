@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from image_files import digits, idx, write_cifar10, write_mnist
 
-from longwave.data.images import grey, read_cifar10, read_cifar10_batch, read_idx, read_mnist
+from longwave.tasks.images.data import grey, read_cifar10, read_cifar10_batch, read_idx, read_mnist
 
 
 @pytest.mark.parametrize("zipped", [True, False])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from streamed import Writers, append, rotate, truncate
 
-from longwave.data import lines
+from longwave.io import tail as lines
 
 
 def follow(monkeypatch, *actions):

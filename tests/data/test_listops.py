@@ -5,9 +5,9 @@ import statistics
 import numpy as np
 import pytest
 
-from longwave.data import listops
-from longwave.data.listops import draw, in_order, make, read, root_keys, sizes, trees, values, written
-from longwave.data.progress import Silent
+from longwave.core.progress import Silent
+from longwave.tasks.tokens import listops
+from longwave.tasks.tokens.listops import draw, in_order, make, read, root_keys, sizes, trees, values, written
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from longwave.data import lock, making
-from longwave.data.catalogue import DATASETS, MissingData
-from longwave.data.making import MAKERS, Made, Maker
+from longwave.core import lock
+from longwave.io.download import making
+from longwave.io.download.catalogue import DATASETS, MissingData
+from longwave.io.download.making import MAKERS, Made, Maker
 
 
 class Counter:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy import fft, signal
 
-from longwave.data.mfcc import dct, frames_of, hann, mel_filters, mfcc
+from longwave.tasks.audio.mfcc import dct, frames_of, hann, mel_filters, mfcc
 
 
 def triangle(mel, frequency):

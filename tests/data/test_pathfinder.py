@@ -8,12 +8,13 @@ import pytest
 from PIL import Image, ImageDraw
 from scipy import ndimage, stats
 
-from longwave import native
-from longwave.data import pathfinder
-from longwave.data.pathfinder import SETTINGS, Paddle, Setting, keys, snakes
-from longwave.data.pathfinder.compiled import draw as draw_compiled
-from longwave.data.pathfinder.tables import DEGREES, FULL, ONE, lanczos, line, tables_of
-from longwave.data.random import GOLDEN, mixed
+from longwave.core import native
+from longwave.core.random import GOLDEN, mixed
+from longwave.tasks.pathfinder import drawing as pathfinder
+from longwave.tasks.pathfinder import snakes
+from longwave.tasks.pathfinder.compiled import draw as draw_compiled
+from longwave.tasks.pathfinder.drawing import SETTINGS, Paddle, Setting, keys
+from longwave.tasks.pathfinder.tables import DEGREES, FULL, ONE, lanczos, line, tables_of
 
 # Of the published sets of 64 x 64 pixels, which are not made here; their figures are known, too.
 SIXTY_FOUR = Setting(64, (1,), 5, 1, 2.5, 12, 1.8, (0.8, 0.8), distractors=11)

@@ -10,10 +10,11 @@ import pytest
 from pathfinder_files import write_pathfinder
 from PIL import Image
 
-from longwave.data import files, making
-from longwave.data.pathfinder import layout
-from longwave.data.pathfinder.layout import HARD, INDEX, PIXELS, read
-from longwave.data.progress import Silent
+from longwave.core import files
+from longwave.core.progress import Silent
+from longwave.io.download import making
+from longwave.tasks.pathfinder import layout
+from longwave.tasks.pathfinder.layout import HARD, INDEX, PIXELS, read
 
 
 class Stopped(Silent):

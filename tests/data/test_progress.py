@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from longwave.data import progress
-from longwave.data.progress import Patient
+from longwave.core import progress
+from longwave.core.progress import Patient
 
 
 class Terminal(io.StringIO):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from longwave.data.audio import wav_bytes
-from longwave.data.quantize import ENCODINGS, SILENCE, scaled
+from longwave.io.audio import wav_bytes
+from longwave.tasks.waveform.quantize import ENCODINGS, SILENCE, scaled
 
 
 @pytest.mark.parametrize("name", ENCODINGS)

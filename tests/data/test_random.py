@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from longwave.data.random import GOLDEN, mixed, shuffled
+from longwave.core.random import GOLDEN, mixed, shuffled
 
 
 def test_shuffled_is_pinned():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from pair_files import TEXTS, line, write_aan
 
-from longwave.data import retrieval
-from longwave.data.catalogue import MissingData
-from longwave.data.progress import Silent
-from longwave.data.tokens import SPECIAL, Vocabulary
+from longwave.core.progress import Silent
+from longwave.io.download.catalogue import MissingData
+from longwave.tasks.pairs import retrieval
+from longwave.tasks.tokens.data import SPECIAL, Vocabulary
 
 GOOD = line(1.0, "one", "two")
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from token_files import write_reviews
 
-from longwave.data import reviews
-from longwave.data.progress import Silent
-from longwave.data.tokens import Vocabulary
+from longwave.core.progress import Silent
+from longwave.tasks.tokens import reviews
+from longwave.tasks.tokens.data import Vocabulary
 
 REAL = os.environ.get("LONGWAVE_DATA")
 

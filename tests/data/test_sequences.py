@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from longwave.data import answers
-from longwave.data.answers import class_names
-from longwave.data.sequences import Sequences, from_arrays, from_frame, read_csv, read_npz, save_npz
+from longwave.tasks.sequences import targets as answers
+from longwave.tasks.sequences.data import Sequences, from_arrays, from_frame, read_csv, read_npz, save_npz
+from longwave.tasks.sequences.targets import class_names
 
 LABELS = ["up", "down", "up", "down"]
 

@@ -8,7 +8,7 @@ import pytest
 from frame import Frame
 from series_files import HOURLY, with_times, write
 
-from longwave.data.series import Series, from_frame, read, read_csv, write_csv
+from longwave.tasks.forecast.series import Series, from_frame, read, read_csv, write_csv
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from longwave.data.statistics import deviation_or_one, digest, mean_and_deviation, standardised
+from longwave.tasks.statistics import deviation_or_one, digest, mean_and_deviation, standardised
 
 
 def test_standardised_columns_have_mean_0_and_deviation_1():

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from longwave.data.steps import read_steps
+from longwave.tasks.tag.data import read_steps
 
 TABLE = """id,x,part,kind,y
 a,1,train,walk,2

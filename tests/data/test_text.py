@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longwave.data.text import CODECS, VOCABULARY, Bytes, Words, read_bytes, read_lines
+from longwave.tasks.text.codecs import CODECS, VOCABULARY, Bytes, Words, read_bytes, read_lines
 
 SAMPLE = "the sea\n\nis wide ."
 

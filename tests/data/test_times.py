@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from series_files import HOURLY, with_times
 
-from longwave.data.series import read_csv
-from longwave.data.times import step_name
+from longwave.io.times import step_name
+from longwave.tasks.forecast.series import read_csv
 
 
 @pytest.mark.parametrize(

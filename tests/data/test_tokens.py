@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from longwave.data.tokens import SPECIAL, Vocabulary
+from longwave.tasks.tokens.data import SPECIAL, Vocabulary
 
 
 def codes(text):

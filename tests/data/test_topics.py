@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from pair_files import write_synthetic
 
-from longwave.data import making, retrieval, topics
-from longwave.data.progress import Silent
+from longwave.core.progress import Silent
+from longwave.io.download import making
+from longwave.tasks.pairs import retrieval, topics
 
 SIZE = len(topics.ALPHABET)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from longwave.data import yearly
+from longwave.tasks.forecast import yearly
 
 HOURS = np.datetime64("2015-03-05T00:00:00") + np.arange(0, 3 * 8766, 6) * np.timedelta64(3600, "s")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from longwave.experiments import EXPERIMENTS
-from longwave.tasks.clips import ClipTaskConfig
+from longwave.tasks.audio.clips import ClipTaskConfig
 
 NAMES = [name for name, e in EXPERIMENTS.items() if isinstance(e.task, ClipTaskConfig) and name != "audio"]
 

@@ -12,20 +12,20 @@ from text_files import write_wikitext2
 
 from longwave import generate
 from longwave.cli import _early
+from longwave.core.settings import dumps
 from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig, OptimConfig
-from longwave.infer.base import GENERATORS, PREDICTORS
 from longwave.layers import MIXERS, S4Config
 from longwave.models import PairConfig, ResNetConfig, SequenceConfig, UNetConfig
-from longwave.report.base import REPORTS
-from longwave.settings import dumps
-from longwave.tasks.audio import AudioConfig
+from longwave.pictures.html import REPORTS
+from longwave.tasks.actions import GENERATORS, PREDICTORS
+from longwave.tasks.audio.task import AudioConfig
 from longwave.tasks.base import TASKS
-from longwave.tasks.classification import ClassifyConfig
-from longwave.tasks.density import DensityConfig
-from longwave.tasks.forecasting import ForecastConfig
-from longwave.tasks.images import ImageConfig
-from longwave.tasks.pairs import PairsConfig
-from longwave.tasks.text import TextConfig
+from longwave.tasks.classify.task import ClassifyConfig
+from longwave.tasks.density.task import DensityConfig
+from longwave.tasks.forecast.task import ForecastConfig
+from longwave.tasks.images.task import ImageConfig
+from longwave.tasks.pairs.task import PairsConfig
+from longwave.tasks.text.task import TextConfig
 
 IMAGES = sorted(name for name, e in EXPERIMENTS.items() if isinstance(e.task, ImageConfig))
 GENERATIVE = [name for name, e in EXPERIMENTS.items() if isinstance(e.task, TextConfig | DensityConfig)]

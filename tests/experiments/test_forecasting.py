@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from longwave.data.series import Series
 from longwave.experiments import EXPERIMENTS
-from longwave.tasks.forecasting import custom
+from longwave.tasks.forecast.series import Series
+from longwave.tasks.forecast.task import custom
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Run
 

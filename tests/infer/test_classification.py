@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from trained import KINDS, slopes
 
-from longwave.data import sequences
 from longwave.experiments import EXPERIMENTS
-from longwave.infer.classification import Labels, classify
-from longwave.infer.sequences import check_finite
 from longwave.models import load_model
+from longwave.tasks.classify.predict import Labels, classify
+from longwave.tasks.sequences import data as sequences
+from longwave.tasks.sequences.predict import check_finite
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from longwave.data.images import read_mnist
-from longwave.infer.density import complete, complete_halves, complete_images, draw_images
 from longwave.layers import S4Config
 from longwave.models import UNet
 from longwave.tasks.autoregressive import Interleaved, shifted
+from longwave.tasks.density.generate import complete, complete_halves, complete_images, draw_images
+from longwave.tasks.images.data import read_mnist
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 import torch
 from trained import CONTEXT, HORIZON, ROWS, START
 
-from longwave.infer.forecast import Continuation, forecast
+from longwave.tasks.forecast.predict import Continuation, forecast
 from longwave.train.folder import RunFolder
 
 

@@ -7,7 +7,7 @@ import pytest
 from command import call
 from trained import CONTEXT, EMPTY_CELLS, RECIPES, ROWS, write_gaps, write_series
 
-from longwave.infer.forecast import forecast
+from longwave.tasks.forecast.predict import forecast
 
 
 @pytest.fixture

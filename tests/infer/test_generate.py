@@ -8,10 +8,10 @@ import torch
 from mixer_settings import sequence_config
 
 import longwave
-from longwave.infer import generate as generation
-from longwave.infer.generate import MOST_LOGITS, draw, generate, probabilities, stream
 from longwave.layers import MIXERS
 from longwave.models import Recurrence, ResNet, ResNetConfig, SequenceModel
+from longwave.models import generate as generation
+from longwave.models.generate import MOST_LOGITS, draw, generate, probabilities, stream
 from longwave.tasks import autoregressive
 
 VOCABULARY = 11

@@ -9,8 +9,8 @@ import pytest
 from command import call
 from pair_files import TEXTS
 
-from longwave.infer.pairs import compare_texts
-from longwave.infer.tokens import probabilities
+from longwave.tasks.pairs.predict import compare_texts
+from longwave.tasks.tokens.predict import probabilities
 from longwave.train.folder import RunFolder
 
 PAIRS = [(TEXTS[k % 4], TEXTS[(k + (k // 4) % 2) % 4]) for k in range(24)]  # of the test set

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from trained import lines
 
-from longwave.data import sequences
-from longwave.infer.classification import classify
-from longwave.infer.regression import Numbers, regress
+from longwave.tasks.classify.predict import classify
+from longwave.tasks.regress.predict import Numbers, regress
+from longwave.tasks.sequences import data as sequences
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from trained import switches
 
-from longwave.data import sequences
-from longwave.infer.regression import regress
-from longwave.infer.tagging import Tags, tag
+from longwave.tasks.regress.predict import regress
+from longwave.tasks.sequences import data as sequences
+from longwave.tasks.tag.predict import Tags, tag
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from longwave.infer import text
-from longwave.infer.text import Sampling, write_text
+from longwave.tasks.text import generate as text
+from longwave.tasks.text.generate import Sampling, write_text
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from command import call
 
-from longwave.infer.tokens import classify_texts, probabilities, read_column, read_lines
+from longwave.tasks.tokens.predict import classify_texts, probabilities, read_column, read_lines
 from longwave.train.folder import RunFolder
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from tiny import assert_resumes_to_the_bit
 
-from longwave.data.sequences import from_arrays
 from longwave.layers import S4Config
 from longwave.models import ClassifierConfig, Spec, load_model
-from longwave.tasks.classification import custom
+from longwave.tasks.classify.task import custom
+from longwave.tasks.sequences.data import from_arrays
 
 CONFIG = ClassifierConfig(
     convolutions=200, d_model=4, n_layers=1, mixer=S4Config(d_state=4, bidirectional=True), dropout=0.0

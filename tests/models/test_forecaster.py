@@ -8,14 +8,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from longwave.data.series import Series
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.layers import S4Config
 from longwave.models import Forecaster, ForecasterConfig, LinearSolution, SequenceConfig, Spec, load_model
 from longwave.models.forecaster import window_shift
-from longwave.tasks.baselines import Forecast, evaluate, fit
-from longwave.tasks.forecast_windows import ForecastData
-from longwave.tasks.forecasting import ForecastConfig, forecast, make_task
+from longwave.tasks.forecast.baselines import Forecast, evaluate, fit
+from longwave.tasks.forecast.series import Series
+from longwave.tasks.forecast.task import ForecastConfig, forecast, make_task
+from longwave.tasks.forecast.windows import ForecastData
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Interrupted, Run
 from longwave.train.optim import param_groups
@@ -176,7 +176,7 @@ def test_independent_columns_are_series_of_their_own(task):
 def test_how_many_columns_are_computed_at_once_does_not_matter(task, rows, monkeypatch):
     model, batch = trained(start(replace(task, independent=True), "mean")), task.valid.batch(range(9))
     expected = forecast(model, batch, True, HORIZON)
-    monkeypatch.setattr("longwave.tasks.forecasting.ROWS_AT_ONCE", rows)
+    monkeypatch.setattr("longwave.tasks.forecast.task.ROWS_AT_ONCE", rows)
     torch.testing.assert_close(forecast(model, batch, True, HORIZON), expected, rtol=1e-5, atol=1e-6)
 
 

@@ -11,7 +11,8 @@ from command import call
 from dense import ROOT, error, random_system, run_python
 
 import longwave
-from longwave import native, ops
+from longwave import ops
+from longwave.core import native
 from longwave.ops import BACKENDS, Backend, Unavailable, reference
 from longwave.ops import backend as choice
 from longwave.ops.cpu import library

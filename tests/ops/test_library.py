@@ -4,7 +4,8 @@ import pytest
 import torch
 from dense import run_python
 
-from longwave import native, ops
+from longwave import ops
+from longwave.core import native
 from longwave.ops import Unavailable
 from longwave.ops.cpu import library, spectrum
 

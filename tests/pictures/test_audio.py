@@ -5,7 +5,7 @@ import pytest
 from audio_files import sound
 from matplotlib.figure import Figure
 
-from longwave.pictures.audio import show_frames, show_spectrogram, show_waveform
+from longwave.tasks.audio.plots import show_frames, show_spectrogram, show_waveform
 
 
 @pytest.mark.parametrize("length", [5, 999, 12_345])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from longwave.pictures.forecast import draw_continuation, draw_windows
+from longwave.tasks.forecast.plots import draw_continuation, draw_windows
 
 
 def test_a_window_shows_the_end_of_what_is_known_and_the_forecast_over_the_truth():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from longwave.pictures.images import GAP, HIDDEN, draw_bits, draw_completions, draw_samples
+from longwave.tasks.density.plots import GAP, HIDDEN, draw_bits, draw_completions, draw_samples
 
 
 def cell(figure, row, column, height=6, width=4):

@@ -4,8 +4,8 @@ import pytest
 from audio_files import write_clips
 from mixer_settings import sequence_config
 
-from longwave.report import audio
-from longwave.tasks.audio import AudioConfig
+from longwave.tasks.audio import report as audio
+from longwave.tasks.audio.task import AudioConfig
 
 
 @pytest.fixture

@@ -6,20 +6,20 @@ import torch
 from image_files import write_mnist
 from mixer_settings import sequence_config
 
-from longwave.data.sequences import from_arrays
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.models import SequenceModel
-from longwave.report import classification
-from longwave.report.classification import (
+from longwave.tasks.classify import report as classification
+from longwave.tasks.classify.confusion import confused_pairs, confusion, recalls
+from longwave.tasks.classify.report import (
     Predictions,
     attribution,
     average_example,
     predict,
     report,
 )
-from longwave.report.confusion import confused_pairs, confusion, recalls
-from longwave.tasks import images
-from longwave.tasks.classification import ClassifyConfig, custom
+from longwave.tasks.classify.task import ClassifyConfig, custom
+from longwave.tasks.images import task as images
+from longwave.tasks.sequences.data import from_arrays
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Run
 

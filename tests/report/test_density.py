@@ -7,8 +7,8 @@ from image_files import write_cifar10
 
 from longwave.layers import S4Config
 from longwave.models import UNetConfig
-from longwave.report.density import bits
-from longwave.tasks import density
+from longwave.tasks.density import task as density
+from longwave.tasks.density.report import bits
 
 
 def test_the_bits_of_a_pixel_are_those_of_its_probability_and_their_mean_is_the_score(tmp_path):

@@ -5,8 +5,8 @@ import pytest
 import torch
 from constant_model import answering
 
-from longwave.report import forecast
-from longwave.tasks.forecasting import ForecastConfig
+from longwave.tasks.forecast import report as forecast
+from longwave.tasks.forecast.task import ForecastConfig
 
 
 @pytest.mark.parametrize("multivariate", [False, True])

@@ -18,23 +18,26 @@ from pathfinder_files import write_pathfinder
 from token_files import write_reviews
 
 from longwave.experiments import EXPERIMENTS
-from longwave.report import classification, density, text, waveform
-from longwave.report.base import REPORTS, table
+from longwave.pictures.html import REPORTS, table
 from longwave.report.page import _curves, _training, write_report
-from longwave.tasks.audio import AudioConfig
+from longwave.tasks.audio.task import AudioConfig
 from longwave.tasks.base import TASKS
-from longwave.tasks.classification import ClassifyConfig
-from longwave.tasks.forecasting import ForecastConfig
-from longwave.tasks.images import ImageConfig
-from longwave.tasks.pairs import PairsConfig
-from longwave.tasks.pathfinder import PathfinderConfig
-from longwave.tasks.regression import RegressConfig
-from longwave.tasks.speech_commands import SpeechCommandsConfig
-from longwave.tasks.spoken_digits import SpokenDigitsConfig
-from longwave.tasks.tagging import TagConfig
-from longwave.tasks.text import TextConfig
-from longwave.tasks.tokens import TokensConfig
-from longwave.tasks.waveform import WaveformConfig
+from longwave.tasks.classify import report as classification
+from longwave.tasks.classify.task import ClassifyConfig
+from longwave.tasks.density import report as density
+from longwave.tasks.forecast.task import ForecastConfig
+from longwave.tasks.images.task import ImageConfig
+from longwave.tasks.pairs.task import PairsConfig
+from longwave.tasks.pathfinder.task import PathfinderConfig
+from longwave.tasks.regress.task import RegressConfig
+from longwave.tasks.speech_commands.task import SpeechCommandsConfig
+from longwave.tasks.spoken_digits.task import SpokenDigitsConfig
+from longwave.tasks.tag.task import TagConfig
+from longwave.tasks.text import report as text
+from longwave.tasks.text.task import TextConfig
+from longwave.tasks.tokens.task import TokensConfig
+from longwave.tasks.waveform import report as waveform
+from longwave.tasks.waveform.task import WaveformConfig
 from longwave.train.folder import RunFolder
 
 SIZES = {"parameters": 12, "steps": 3, "seconds": 6.0}

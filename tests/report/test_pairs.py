@@ -8,10 +8,10 @@ import pytest
 import torch
 from pair_files import pair_config, write_aan
 
-from longwave.report.pairs import report
-from longwave.report.tokens import attribution, average_features, embedding
 from longwave.tasks.base import call
-from longwave.tasks.pairs import PairsConfig
+from longwave.tasks.pairs.report import report
+from longwave.tasks.pairs.task import PairsConfig
+from longwave.tasks.tokens.report import attribution, average_features, embedding
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def test_the_page_shows_both_texts_of_right_and_wrong_pairs_with_their_score(tas
 
 
 def test_a_long_text_is_shown_to_its_first_characters(task, model, monkeypatch):
-    monkeypatch.setattr("longwave.report.pairs.SHOWN", 10)
-    monkeypatch.setattr("longwave.report.pairs.embedding", lambda model: None)
+    monkeypatch.setattr("longwave.tasks.pairs.report.SHOWN", 10)
+    monkeypatch.setattr("longwave.tasks.pairs.report.embedding", lambda model: None)
     texts = re.findall(r"<pre[^>]*>([^<]*)</pre>", report(model, task)[2].content)
     assert {html.unescape(text) for text in texts} <= {
         "b'on parsi\u2026",
@@ -67,5 +67,5 @@ def test_a_long_text_is_shown_to_its_first_characters(task, model, monkeypatch):
 
 
 def test_a_model_without_an_embedding_has_no_colours(task, model, monkeypatch):
-    monkeypatch.setattr("longwave.report.pairs.embedding", lambda model: None)
+    monkeypatch.setattr("longwave.tasks.pairs.report.embedding", lambda model: None)
     assert "<span" not in report(model, task)[2].content

@@ -7,9 +7,9 @@ from mixer_settings import sequence_config
 from token_files import write_reviews
 
 from longwave.models import SequenceModel
-from longwave.report.tokens import attribution, average_features, coloured, embedding, in_words, report
 from longwave.tasks.base import call
-from longwave.tasks.tokens import TokensConfig
+from longwave.tasks.tokens.report import attribution, average_features, coloured, embedding, in_words, report
+from longwave.tasks.tokens.task import TokensConfig
 
 
 @pytest.fixture
@@ -75,5 +75,5 @@ def test_the_page_shows_texts_of_both_kinds(task, model):
 
 
 def test_a_model_without_an_embedding_has_no_attribution(task, model, monkeypatch):
-    monkeypatch.setattr("longwave.report.tokens.embedding", lambda model: None)
+    monkeypatch.setattr("longwave.tasks.tokens.report.embedding", lambda model: None)
     assert [section.title for section in report(model, task)] == ["Confusion matrix"]

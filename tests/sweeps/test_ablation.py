@@ -17,7 +17,7 @@ from longwave.pictures import curves
 from longwave.sweeps import ablation
 from longwave.sweeps.folder import SweepFolder
 from longwave.sweeps.plan import plan
-from longwave.tasks.images import ImageConfig
+from longwave.tasks.images.task import ImageConfig
 
 SPLITS = ("training", "validation")
 SPEC = ImageConfig("scifar").on_random_data(10).spec

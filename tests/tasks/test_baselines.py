@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from longwave.data.series import Series
-from longwave.tasks import baselines
-from longwave.tasks.baselines import BASELINES, evaluate, fit, moments, scores, season, table
-from longwave.tasks.forecast_windows import ForecastData
-from longwave.tasks.forecasting import custom, load, make_task
+from longwave.tasks.forecast import baselines
+from longwave.tasks.forecast.baselines import BASELINES, evaluate, fit, moments, scores, season, table
+from longwave.tasks.forecast.series import Series
+from longwave.tasks.forecast.task import custom, load, make_task
+from longwave.tasks.forecast.windows import ForecastData
 
 CONTEXT, HORIZON = 48, 30
 HOUR = np.timedelta64(3600, "s")

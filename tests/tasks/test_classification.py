@@ -10,8 +10,8 @@ import torch
 from constant_model import mean_loss, scores
 from torch import nn
 
-from longwave.data.sequences import from_arrays
-from longwave.tasks.classification import ClassifierInput, ClassifyConfig, custom
+from longwave.tasks.classify.task import ClassifierInput, ClassifyConfig, custom
+from longwave.tasks.sequences.data import from_arrays
 
 
 def make(counts, lengths=(4,), channels=2, parts=None, seed=0, **options):

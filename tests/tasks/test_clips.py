@@ -10,16 +10,16 @@ import torch
 from audio_files import KINDS, sound, write, write_clips, write_fsdd, write_speech_commands
 from tiny import assert_resumes_to_the_bit
 
-from longwave.data.audio import Clips, read_samples
-from longwave.data.catalogue import MissingData
-from longwave.data.mfcc import mfcc
+from longwave.io.audio import Clips, read_samples
+from longwave.io.download.catalogue import MissingData
 from longwave.models import SequenceConfig, WaveformCNNConfig
-from longwave.tasks import speech_commands
-from longwave.tasks.audio import AudioConfig
+from longwave.tasks.audio.clips import POSITIONS, Scale, one_scale, scale_by_position
+from longwave.tasks.audio.mfcc import mfcc
+from longwave.tasks.audio.task import AudioConfig
 from longwave.tasks.base import call
-from longwave.tasks.clips import POSITIONS, Scale, one_scale, scale_by_position
-from longwave.tasks.speech_commands import SETS, SpeechCommandsConfig, by_speaker, stratified
-from longwave.tasks.spoken_digits import SpokenDigitsConfig
+from longwave.tasks.speech_commands import task as speech_commands
+from longwave.tasks.speech_commands.task import SETS, SpeechCommandsConfig, by_speaker, stratified
+from longwave.tasks.spoken_digits.task import SpokenDigitsConfig
 
 TEN = SETS["sc10"].words
 SPEECH = SpeechCommandsConfig("sc10")
@@ -286,7 +286,7 @@ def test_samples_are_scaled_by_the_published_formula(words):
 
 def test_the_scale_of_positions_does_not_depend_on_how_many_are_read_together(words, monkeypatch):
     task = replace(SPEECH, resplit="speaker").build(words)
-    monkeypatch.setattr("longwave.tasks.clips.TOGETHER", 16_000 * 7)
+    monkeypatch.setattr("longwave.tasks.audio.clips.TOGETHER", 16_000 * 7)
     again = scale_by_position(task.train.clips, task.train.rows, 16_000, 0.32768)
     np.testing.assert_allclose(again.deviation, task.train.scale.deviation, rtol=1e-6)
     np.testing.assert_allclose(again.mean, task.train.scale.mean, atol=1e-8)

@@ -8,9 +8,10 @@ import pytest
 import torch
 from image_files import digits, write_cifar10, write_mnist
 
-from longwave.data import catalogue
-from longwave.tasks import density, images
+from longwave.io.download import catalogue
 from longwave.tasks.autoregressive import Interleaved
+from longwave.tasks.density import task as density
+from longwave.tasks.images import task as images
 
 
 def test_a_window_is_an_image_row_by_row_behind_a_dark_pixel(tmp_path):

@@ -9,12 +9,12 @@ import torch
 from constant_model import answering
 from tiny import assert_resumes_to_the_bit, make_experiment, make_run
 
-from longwave.data.gaps import carry_forward
-from longwave.data.series import Series
+from longwave.io.gaps import carry_forward
 from longwave.tasks.base import add_up, batches
-from longwave.tasks.baselines import BASELINES, evaluate, fit, table
-from longwave.tasks.forecast_windows import ForecastData
-from longwave.tasks.forecasting import ForecastConfig, make_task
+from longwave.tasks.forecast.baselines import BASELINES, evaluate, fit, table
+from longwave.tasks.forecast.series import Series
+from longwave.tasks.forecast.task import ForecastConfig, make_task
+from longwave.tasks.forecast.windows import ForecastData
 
 CONTEXT, HORIZON = 7, 5
 BORDERS = (60, 80, 100)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from longwave.data.series import Series
 from longwave.experiments import EXPERIMENTS
-from longwave.infer.forecast import forecast
-from longwave.tasks import baselines
-from longwave.tasks.forecast_windows import ForecastData, ForecastInput
-from longwave.tasks.forecasting import ForecastConfig, make_task
+from longwave.tasks.forecast import baselines
+from longwave.tasks.forecast.predict import forecast
+from longwave.tasks.forecast.series import Series
+from longwave.tasks.forecast.task import ForecastConfig, make_task
+from longwave.tasks.forecast.windows import ForecastData, ForecastInput
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Run
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from constant_model import mean_loss, scores
 
-from longwave.data.catalogue import DATASETS
-from longwave.data.series import Series, read_csv
-from longwave.tasks.forecast_sets import HORIZONS, PAPER, SETS, share_borders
-from longwave.tasks.forecast_windows import ForecastData, ForecastInput, time_features
-from longwave.tasks.forecasting import ForecastConfig, choose_context, custom, load, make_task, needed_rows
+from longwave.io.download.catalogue import DATASETS
+from longwave.tasks.forecast.benchmarks import HORIZONS, PAPER, SETS, share_borders
+from longwave.tasks.forecast.series import Series, read_csv
+from longwave.tasks.forecast.task import ForecastConfig, choose_context, custom, load, make_task, needed_rows
+from longwave.tasks.forecast.windows import ForecastData, ForecastInput, time_features
 
 CONTEXT, HORIZON = 7, 5
 BORDERS = (60, 80, 97)  # three rows of the series belong to no part

@@ -8,11 +8,11 @@ import pytest
 import torch
 from image_files import digits, write_cifar10, write_mnist
 
-from longwave.data import catalogue
-from longwave.data.images import grey, read_cifar10
-from longwave.data.random import random_bits
-from longwave.tasks import images
-from longwave.tasks.images import AugmentedImages, ImageConfig, mirrored, permutation
+from longwave.core.random import random_bits
+from longwave.io.download import catalogue
+from longwave.tasks.images import task as images
+from longwave.tasks.images.data import grey, read_cifar10
+from longwave.tasks.images.task import AugmentedImages, ImageConfig, mirrored, permutation
 
 
 @pytest.fixture

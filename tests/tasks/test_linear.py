@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longwave.tasks import linear
+from longwave.tasks.sequences import linear
 
 
 @given(rows=st.integers(2, 12), features=st.integers(1, 12), seed=st.integers(0, 1000))

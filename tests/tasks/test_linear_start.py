@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from longwave.data.series import Series
-from longwave.tasks.baselines import Forecast, Problem, evaluate, fit, ridge
-from longwave.tasks.forecast_windows import ForecastData
-from longwave.tasks.forecasting import make_task
-from longwave.tasks.linear_start import FADINGS, FEWEST_BLOCKS, fading, suggested_reversion
+from longwave.tasks.forecast.baselines import Forecast, Problem, evaluate, fit, ridge
+from longwave.tasks.forecast.linear_start import FADINGS, FEWEST_BLOCKS, fading, suggested_reversion
+from longwave.tasks.forecast.series import Series
+from longwave.tasks.forecast.task import make_task
+from longwave.tasks.forecast.windows import ForecastData
 
 
 def drifting(share, rows=3000):

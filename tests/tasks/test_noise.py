@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tiny import assert_resumes_to_the_bit
 
 from longwave.models import SequenceConfig
-from longwave.tasks import noise as noise_module
-from longwave.tasks.noise import LOUDEST, LOWEST_CUTOFF, QUIETEST, Disturbed, band_noise, disturbed, duller
-from longwave.tasks.speech_commands import SpeechCommandsConfig
-from longwave.tasks.spoken_digits import SpokenDigitsConfig
+from longwave.tasks.audio import noise as noise_module
+from longwave.tasks.audio.noise import LOUDEST, LOWEST_CUTOFF, QUIETEST, Disturbed, band_noise, disturbed, duller
+from longwave.tasks.speech_commands.task import SpeechCommandsConfig
+from longwave.tasks.spoken_digits.task import SpokenDigitsConfig
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import torch
 from pair_files import TEXTS, pair_config, write_aan, write_synthetic
 from tiny import assert_resumes_to_the_bit
 
-from longwave.data import making
-from longwave.data.catalogue import MissingData
-from longwave.tasks import pair_baselines
+from longwave.io.download import making
+from longwave.io.download.catalogue import MissingData
 from longwave.tasks.base import batches
-from longwave.tasks.pairs import PairsConfig, PairSplit
-from longwave.tasks.tokens import TokenSplit
+from longwave.tasks.pairs import baselines as pair_baselines
+from longwave.tasks.pairs.task import PairsConfig, PairSplit
+from longwave.tasks.tokens.task import TokenSplit
 
 PAPERS = PairsConfig("aan", length=30)
 SYNTHETIC = PairsConfig("retrieval-synthetic", length=1100)

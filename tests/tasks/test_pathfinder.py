@@ -11,13 +11,13 @@ from pathfinder_files import write_pathfinder
 from PIL import Image
 from tiny import assert_resumes_to_the_bit
 
-from longwave.data import sequences
-from longwave.data.catalogue import MissingData
-from longwave.data.pathfinder import LEVELS, SETTINGS, draw
-from longwave.infer.base import PREDICTORS
+from longwave.io.download.catalogue import MissingData
 from longwave.models import SequenceConfig
-from longwave.tasks import pathfinder as pathfinder_task
-from longwave.tasks.pathfinder import PathfinderConfig
+from longwave.tasks.actions import PREDICTORS
+from longwave.tasks.pathfinder import task as pathfinder_task
+from longwave.tasks.pathfinder.drawing import LEVELS, SETTINGS, draw
+from longwave.tasks.pathfinder.task import PathfinderConfig
+from longwave.tasks.sequences import data as sequences
 
 
 def values(split):

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from image_files import write_mnist
 
 from longwave import runs
-from longwave.data.sequences import from_arrays
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig, SequenceModel
-from longwave.tasks import classification, tagging
 from longwave.tasks.base import call
-from longwave.tasks.images import ImageConfig
+from longwave.tasks.classify import task as classification
+from longwave.tasks.images.task import ImageConfig
 from longwave.tasks.rates import AtDrawnRates, AtRate, ratio, sampled
+from longwave.tasks.sequences.data import from_arrays
+from longwave.tasks.tag import task as tagging
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Interrupted, Run
 

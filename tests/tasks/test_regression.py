@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import assert_resumes_to_the_bit
 
-from longwave.data.sequences import from_arrays, save_npz
 from longwave.tasks.base import add_up, batches
-from longwave.tasks.regression import RegressConfig, RegressionInput, custom, summaries
+from longwave.tasks.regress.task import RegressConfig, RegressionInput, custom, summaries
+from longwave.tasks.sequences.data import from_arrays, save_npz
 
 
 def make(count=40, lengths=(4,), channels=2, targets=1, missing=(), splits=None, seed=0, **options):

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from longwave.data.sequences import from_arrays
-from longwave.tasks import sequence_baselines
-from longwave.tasks.classification import custom
-from longwave.tasks.sequence_baselines import (
+from longwave.tasks.classify import baselines as sequence_baselines
+from longwave.tasks.classify.baselines import (
     BAND,
     ConvolutionClassifier,
     NearestNeighbour,
@@ -17,6 +15,8 @@ from longwave.tasks.sequence_baselines import (
     dtw,
     fitted,
 )
+from longwave.tasks.classify.task import custom
+from longwave.tasks.sequences.data import from_arrays
 
 
 def sequences(n=6, L=20, channels=1, lengths=None, seed=0):

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import assert_resumes_to_the_bit, make_experiment, make_run
 
-from longwave.data.random import shuffled
-from longwave.data.sequences import from_arrays, save_npz
+from longwave.core.random import shuffled
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig
 from longwave.tasks.base import add_up
-from longwave.tasks.sequences import NO_TAG
-from longwave.tasks.tagging import TagConfig, TaggingInput, custom
+from longwave.tasks.sequences.data import from_arrays, save_npz
+from longwave.tasks.sequences.task import NO_TAG
+from longwave.tasks.tag.task import TagConfig, TaggingInput, custom
 
 HELD = int(shuffled(30, seed=0)[0])  # the first of 30 that is drawn, which is for validation
 

@@ -11,15 +11,15 @@ import torch
 from text_files import LINES, write_wikitext2
 
 from longwave import runs
-from longwave.data import catalogue
-from longwave.data.text import Words
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
+from longwave.io.download import catalogue
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig
-from longwave.tasks import text
 from longwave.tasks.autoregressive import PADDING
-from longwave.tasks.text import TextConfig
-from longwave.tasks.token_rows import TokenRows
+from longwave.tasks.text import task as text
+from longwave.tasks.text.codecs import Words
+from longwave.tasks.text.rows import TokenRows
+from longwave.tasks.text.task import TextConfig
 
 # WikiText-2
 

@@ -8,12 +8,13 @@ import torch
 from mixer_settings import sequence_config
 from token_files import write_listops, write_reviews
 
-from longwave.data import listops, making
-from longwave.data.catalogue import MissingData
-from longwave.data.tokens import SPECIAL, Vocabulary
+from longwave.io.download import making
+from longwave.io.download.catalogue import MissingData
 from longwave.models import SequenceModel
 from longwave.tasks.base import batches, call
-from longwave.tasks.tokens import TokensConfig, TokenSplit
+from longwave.tasks.tokens import listops
+from longwave.tasks.tokens.data import SPECIAL, Vocabulary
+from longwave.tasks.tokens.task import TokensConfig, TokenSplit
 
 REVIEWS = TokensConfig("imdb", length=40, least_count=2)
 

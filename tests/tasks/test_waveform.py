@@ -5,10 +5,10 @@ import pytest
 import torch
 from audio_files import sound, write, write_fsdd, write_speech_commands, write_tones
 
-from longwave.data.audio import read_samples
-from longwave.data.quantize import ENCODINGS, SILENCE, scaled
+from longwave.io.audio import read_samples
 from longwave.tasks.autoregressive import PADDING
-from longwave.tasks.waveform import DIGITS, WaveformConfig
+from longwave.tasks.waveform.quantize import ENCODINGS, SILENCE, scaled
+from longwave.tasks.waveform.task import DIGITS, WaveformConfig
 
 
 def test_every_sample_of_every_file_is_a_target_once(tmp_path):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from longwave import runs
-from longwave.data.sequences import read_npz
 from longwave.experiments import EXPERIMENTS, LoopConfig
+from longwave.tasks.sequences.data import read_npz
 
 
 @pytest.fixture

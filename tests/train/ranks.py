@@ -18,7 +18,7 @@ from accelerate.state import AcceleratorState
 from tiny import fit, make_experiment, make_run, make_task
 from torch import Tensor
 
-from longwave.data import lock
+from longwave.core import lock
 from longwave.layers import Block
 from longwave.models import SequenceModel
 from longwave.tasks.autoregressive import PADDING, AutoregressiveTask

@@ -7,7 +7,7 @@ import torch
 from accelerate.state import PartialState
 from torch import nn
 
-from longwave.infer import base
+from longwave.tasks import actions as base
 from longwave.train.device import VARIABLE, find_device, make_accelerator
 
 

@@ -11,7 +11,7 @@ from longwave.experiments import EXPERIMENTS
 from longwave.layers import MIXERS
 from longwave.models import SequenceConfig
 from longwave.models.sequence import MIXER_SETTINGS_OF_FORMAT_1
-from longwave.tasks.classification import ClassifyConfig
+from longwave.tasks.classify.task import ClassifyConfig
 from longwave.train.folder import FORMAT, RunConfig, RunFolder, check_new
 
 

@@ -15,14 +15,14 @@ import tiny
 import torch
 from tiny import LENGTH, fit, lines, make_experiment, make_run, make_task, run_cases, trace
 
-from longwave.data.sequences import from_arrays
-from longwave.data.text import Bytes
 from longwave.experiments import LoopConfig, OptimConfig
 from longwave.layers.lssl import LSSLConfig
 from longwave.models import SequenceModel, load_model
-from longwave.tasks.classification import custom
-from longwave.tasks.text import TextTask
-from longwave.tasks.token_rows import TokenRows
+from longwave.tasks.classify.task import custom
+from longwave.tasks.sequences.data import from_arrays
+from longwave.tasks.text.codecs import Bytes
+from longwave.tasks.text.rows import TokenRows
+from longwave.tasks.text.task import TextTask
 from longwave.train import checkpoint, loop, signals
 from longwave.train.display import Display, time_left
 from longwave.train.loop import Diverged, Interrupted, TrainingError

@@ -6,7 +6,7 @@ import torch
 from tiny import assert_resumes_to_the_bit, make_experiment, make_run, make_task
 from token_files import write_reviews
 
-from longwave.tasks.tokens import TokensConfig
+from longwave.tasks.tokens.task import TokensConfig
 from longwave.train.order import epoch_batches, evaluation_batches
 
 COUNT, SIZE = 1003, 8

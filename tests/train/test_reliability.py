@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny import fit, make_experiment, make_run, make_task, run_cases, trace
 
-from longwave.data import lock
+from longwave.core import lock
 from longwave.models import load_model, weights
 from longwave.train import config_file, replacement
 

@@ -27,7 +27,7 @@ from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.layers import S4Config
 from longwave.models import ModelConfig, SequenceConfig, Spec, load_model
 from longwave.tasks.base import Batch, Outcome, Sums, Task, call
-from longwave.tasks.regression import RegressConfig
+from longwave.tasks.regress.task import RegressConfig
 from longwave.train import checkpoint
 from longwave.train.display import Display
 from longwave.train.folder import RunConfig, RunFolder

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from longwave.native import Unavailable, load
+from longwave.core.native import Unavailable, load
 from longwave.ops.checks import describe, readable
 
 Input = tuple[str, Tensor, torch.dtype, Sequence[int]]  # a tensor that the library reads, with what it has to be

@@ -1,0 +1,1 @@
+"""What every part needs: registries, settings, atomic files, locks, progress, random numbers."""

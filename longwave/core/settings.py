@@ -1,0 +1,231 @@
+"""Settings as frozen dataclasses, to JSON and back: what `longwave show` prints and a run's config.json holds.
+
+Where there are several kinds of something (tasks, models, mixers), their common base has a registry of them; the JSON
+then says which kind it is. Settings of an older version are read through `upgrade`.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from longwave.core.registry import Registry, nearest
+
+T = TypeVar("T")
+LARGEST = 2**63  # whole numbers from here on do not fit an array or a tensor
+
+
+def set_by_task(default: T) -> T:
+    """A setting that the task decides, such as the number of channels: the command line does not offer it."""
+    made: Any = dataclasses.field(default=default, metadata={"set_by_task": True})
+    return made
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The base of all settings."""
+
+    registry: ClassVar[Registry[Any] | None] = None  # of the kinds, by the name that JSON has for them
+
+    @property
+    def kind(self) -> str:
+        """The name of this kind."""
+        assert self.registry is not None
+        return self.registry.name_of(type(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        values = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return values if self.registry is None else {"kind": self.kind, **values}
+
+    @classmethod
+    def from_dict(cls, content: Any, where: str = "settings") -> Self:
+        """The inverse of `to_dict`; what is missing has its default, what is unknown is refused."""
+        if not isinstance(content, dict):
+            raise ValueError(f"{where}: expected settings by name, got {content!r:.200}")
+        values = dict(content)
+        if cls.registry is not None and "kind" in values:
+            kind = values.pop("kind")
+            if not isinstance(kind, str) or kind not in cls.registry:
+                raise ValueError(f"{where}: kind: there is no {kind!r:.80}; {nearest(str(kind), cls.registry)}")
+            chosen: Self = cls.registry[kind]._of(values, where)
+            return chosen
+        return cls._of(values, where)
+
+    @classmethod
+    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Settings as an older version wrote them, in today's form."""
+        return values
+
+    @classmethod
+    def _of(cls, values: dict[str, Any], where: str) -> Self:
+        values = cls.upgrade(values)
+        types = get_type_hints(cls)
+        names = [f.name for f in dataclasses.fields(cls)]
+        if unknown := sorted(set(values) - set(names)):
+            raise ValueError(f"{where}: there is no setting {unknown[0]!r}; {nearest(unknown[0], names)}")
+        try:
+            return cls(**{name: typed(value, types[name], f"{where}: {name}") for name, value in values.items()})
+        except TypeError as error:  # a setting without a default is missing
+            raise ValueError(f"{where}: {error}") from error
+
+    @classmethod
+    def of(cls, settings: Self | None = None, **changes: Any) -> Self:
+        """Settings by keyword, beside their defaults or those of `settings`; a part that has kinds may be named."""
+        if settings is not None and not isinstance(settings, cls):
+            raise ValueError(f"config: expected {cls.__name__}(...), or keywords alone, got {settings!r:.80}")
+        types = get_type_hints(cls)
+        names = [f.name for f in dataclasses.fields(cls)]
+        if unknown := sorted(set(changes) - set(names)):
+            raise ValueError(f"{cls.__name__}: there is no setting {unknown[0]!r}; {nearest(unknown[0], names)}")
+        made = cls(**changes) if settings is None else dataclasses.replace(settings, **changes)
+        for name in names:
+            kinds, value = getattr(types[name], "registry", None), getattr(made, name)
+            if kinds is not None and not isinstance(value, types[name]):
+                if not isinstance(value, str):
+                    raise ValueError(f"{name}: expected {_kind_in_words(kinds, value)}")
+                made = dataclasses.replace(made, **{name: kinds.find(value)()})
+        return made
+
+    def as_kind(self, kind: str) -> Any:
+        """The settings of another kind, with what both of them have."""
+        assert self.registry is not None
+        other = self.registry.find(kind)
+        shared = {f.name for f in dataclasses.fields(self)} & {f.name for f in dataclasses.fields(other)}
+        return other(**{name: getattr(self, name) for name in shared})
+
+    def with_setting(self, name: str, value: Any, where: str | None = None) -> Self:
+        """The settings with another value for one, whose dotted name goes through the parts: model.mixer.d_state.
+
+        The setting `kind` of a part is its kind, which keeps the settings that both kinds have.
+        """
+        where = name if where is None else where
+        first, _, rest = name.partition(".")
+        if first == "kind" and self.registry is not None and not rest:
+            changed: Self = self.as_kind(str(value))
+            return changed
+        offered = [f.name for f in dataclasses.fields(self) if not f.metadata.get("set_by_task")]
+        if first not in offered:
+            raise ValueError(f"{where}: there is no setting {first!r}; {nearest(first, offered)}")
+        part = getattr(self, first)
+        if isinstance(part, Settings) != bool(rest):
+            parts = " with the name of a setting behind it" if isinstance(part, Settings) else " alone: it has no parts"
+            raise ValueError(f"{where}: expected {first}{parts}")
+        if rest:
+            value = part.with_setting(rest, value, where)
+        else:
+            value = typed(value, get_type_hints(type(self))[first], where)
+        return dataclasses.replace(self, **{first: value})
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that settings name."""
+        given = (getattr(self, f.name) for f in dataclasses.fields(self))
+        return [value for value in given if isinstance(value, Path)]
+
+    def with_absolute_paths(self) -> Self:
+        """Files by their absolute path, so that they are found from any folder."""
+        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        paths = {name: path.expanduser().resolve() for name, path in given.items() if isinstance(path, Path)}
+        return dataclasses.replace(self, **paths)
+
+
+def check_least(settings: Any, **least: float) -> None:
+    """Refuse settings below a bound, or that are no numbers."""
+    for name, number in least.items():
+        if not getattr(settings, name) >= number:
+            raise ValueError(f"{name}: expected a number from {number} on, got {getattr(settings, name)}")
+
+
+def check_numbers(settings: Any, prefix: str = "") -> None:
+    """Refuse whole numbers, in settings and their parts, that no array could count."""
+    for one in dataclasses.fields(settings):
+        value, name = getattr(settings, one.name), prefix + one.name
+        if dataclasses.is_dataclass(value):
+            check_numbers(value, f"{name}.")
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int) and abs(number) >= LARGEST:
+                raise ValueError(f"{name}: expected a whole number below 2^63, got {number}")
+
+
+def dumps(settings: Settings) -> str:
+    """Settings as JSON text."""
+    return json.dumps(settings.to_dict(), indent=2)
+
+
+def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Plain settings by their dotted names: {"optim.lr": 0.01, ...}."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def typed(value: Any, annotation: Any, where: str) -> Any:
+    """A value from JSON as the field is annotated: settings, a path, or what it is; another type is refused."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return annotation.from_dict(value, where)
+    if isinstance(value, str) and annotation in (Path, Path | None):
+        return Path(value)
+    value = _tuples(value)
+    if not _fits(value, annotation):
+        raise ValueError(f"{where}: expected {_in_words(annotation)}, got {value!r:.80}")
+    return value
+
+
+def _kind_in_words(kinds: Registry[Any], value: Any) -> str:
+    """The name and the settings that were meant by a class or an instance, as a message has them."""
+    given = value if isinstance(value, type) else type(value)
+    meant = given.__name__.lower().removesuffix("config")
+    got = f"the class {given.__name__}" if given is value else f"{value!r:.80}".partition("\n")[0]
+    if meant in kinds:
+        return f"the name {meant!r}, or its settings, {kinds[meant].__name__}(...), got {got}"
+    return f"a name, one of {', '.join(kinds)}, or the settings of one, got {got}"
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Whether a plain value is of the type of a field; types that JSON does not have are left to the class."""
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_fits(value, option) for option in get_args(annotation))
+    if get_origin(annotation) is Literal:
+        return value in get_args(annotation)
+    if get_origin(annotation) is tuple and get_args(annotation)[1:] == (...,):
+        return isinstance(value, tuple) and all(_fits(one, get_args(annotation)[0]) for one in value)
+    if annotation is float:
+        return isinstance(value, float) or _fits(value, int)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
+    return annotation not in (bool, str, Path, type(None)) or isinstance(value, annotation)
+
+
+def _in_words(annotation: Any) -> str:
+    """What a field takes, as a message has it."""
+    if get_origin(annotation) in (Union, UnionType):
+        return " or ".join(map(_in_words, get_args(annotation)))
+    if get_origin(annotation) is Literal:
+        return " or ".join(map(json.dumps, get_args(annotation)))
+    if get_origin(annotation) is tuple:
+        return f"a list, each {_in_words(get_args(annotation)[0])}"
+    names = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "text",
+        Path: "a path",
+        type(None): "null",
+    }
+    return names.get(annotation, str(annotation))

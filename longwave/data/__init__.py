@@ -1,1 +1,0 @@
-"""What is on disk: files, downloads, archives, readers. Nothing here knows of models."""

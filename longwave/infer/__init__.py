@@ -1,1 +1,0 @@
-"""Trained models at work: predict, forecast, classify, generate."""

@@ -1,0 +1,1 @@
+"""Public data sets: the catalogue, downloads that are verified, and sets that are generated here."""

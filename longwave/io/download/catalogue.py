@@ -1,0 +1,257 @@
+"""The catalogue of public data sets: where they come from, what their files are, and whether they are here.
+
+One call registers a data set, `DATASETS.register(name)(Dataset(...))`; the modules of `longwave.data.sets` do so. In a
+data folder every set has the layout of its public archive, so a folder filled by hand serves as well as one filled by
+`longwave.io.download.fetch`. Nothing here uses the network.
+"""
+
+import gzip
+import hashlib
+import os
+import shlex
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from longwave.core.registry import Registry
+from longwave.terminal import with_command
+
+BLOCK = 1 << 18  # bytes to read at a time
+
+
+class MissingData(FileNotFoundError):
+    """A data set is not in the data folder, or not all of it. The message says what to put where."""
+
+
+class Check(Protocol):
+    """One file or folder of a data set, and how to tell whether it is complete."""
+
+    @property
+    def path(self) -> str:
+        """Where it is, below the data folder."""
+        ...
+
+    def present(self, folder: Path) -> bool:
+        """Whether any of it is in the data folder."""
+        ...
+
+    def problem(self, folder: Path) -> str | None:
+        """How it differs from what was published; None if it does not."""
+        ...
+
+
+@dataclass(frozen=True)
+class File:
+    """A file known by size and digest: of a gzip file, those of its contents, which may also be there uncompressed."""
+
+    path: str
+    size: int | None = None
+    digest: str | None = None  # "algorithm:hexadecimal"
+    gzipped: bool = False
+
+    def found(self, folder: Path) -> Path:
+        """Where the file is, or should be: as it is published, or uncompressed."""
+        path = folder / self.path
+        plain = path.with_suffix("")
+        return plain if self.gzipped and not path.is_file() and plain.is_file() else path
+
+    def present(self, folder: Path) -> bool:
+        """Whether the file is there."""
+        return self.found(folder).is_file()
+
+    def problem(self, folder: Path) -> str | None:
+        """Compare size and digest."""
+        path = self.found(folder)
+        if not path.is_file():
+            return f"{self.path} is missing"
+        algorithm, _, expected = (self.digest or "sha256:").partition(":")
+        digest, size = hashlib.new(algorithm), 0
+        try:
+            zipped = self.gzipped and path == folder / self.path
+            with gzip.open(path) if zipped else open(path, "rb") as file:
+                while (self.size is None or size <= self.size) and (block := file.read(BLOCK)):
+                    digest.update(block)
+                    size += len(block)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            return f"{self.path} is damaged: {error}"
+        if self.size is not None and size != self.size:
+            return f"{self.path} holds {'more' if size > self.size else f'{size:,}'} bytes, expected {self.size:,}"
+        if expected and digest.hexdigest() != expected:
+            return f"{self.path} has {algorithm} {digest.hexdigest()}, expected {expected}"
+        return None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A CSV file known by its columns and its number of rows, where no checksum was published."""
+
+    path: str
+    columns: tuple[str, ...]
+    rows: int
+
+    def present(self, folder: Path) -> bool:
+        """Whether the file is there."""
+        return (folder / self.path).is_file()
+
+    def problem(self, folder: Path) -> str | None:
+        """Compare the header, and the number of rows and cells."""
+        path = folder / self.path
+        if not path.is_file():
+            return f"{self.path} is missing"
+        with open(path, encoding="utf-8-sig", errors="replace") as file:
+            header = tuple(file.readline(1 << 16).strip().split(","))
+            if header != self.columns:
+                first, last = self.columns[0], self.columns[-1]
+                return (
+                    f"{self.path} does not begin with the {len(self.columns)} columns {first}, ..., {last}, "
+                    f"but with {','.join(header)[:60]!r}"
+                )
+            rows = 0
+            for line in file:
+                if line.strip():
+                    rows += 1
+                    if line.count(",") != len(header) - 1:
+                        return f"{self.path}: row {rows:,} has {line.count(',') + 1} cells, expected {len(header)}"
+        return None if rows == self.rows else f"{self.path} has {rows:,} rows, expected {self.rows:,}"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder known by how many files in it match a pattern."""
+
+    path: str
+    pattern: str
+    count: int
+
+    def present(self, folder: Path) -> bool:
+        """Whether there is at least one such file."""
+        return any((folder / self.path).glob(self.pattern))
+
+    def problem(self, folder: Path) -> str | None:
+        """Count the files that are not empty."""
+        if not (folder / self.path).is_dir():
+            return f"{self.path}{os.sep} is missing"
+        found = sum(1 for path in (folder / self.path).glob(self.pattern) if path.stat().st_size > 0)
+        return None if found == self.count else f"{self.path} has {found:,} of {self.count:,} files {self.pattern}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to download, and what becomes of it."""
+
+    urls: tuple[str, ...]  # tried in this order
+    target: str  # below the data folder: the file, or the folder that the archive unpacks to
+    size: int  # bytes to download, about
+    sha256: str | None  # of the downloaded file; None: not known to us, so the download is checked by its contents
+    archive: str | None = None  # the name of the archive; None: the file itself is the target
+    inside: str = "."  # for an archive: its folder that becomes the target
+    limit: int = 0  # for an archive: bytes it may unpack to
+
+    @property
+    def saved(self) -> str:
+        """The name under which the download is kept."""
+        return self.archive or self.target.rsplit("/", 1)[-1]
+
+    def provides(self, check: Check) -> bool:
+        """Whether this download holds what a check looks at."""
+        return check.path == self.target or check.path.startswith(f"{self.target}/")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A public data set."""
+
+    title: str
+    licence: str
+    path: str  # what a loader is given, below the data folder
+    sources: tuple[Source, ...]
+    checks: tuple[Check, ...]
+    embedded: Path | None = None  # a copy that comes with the package
+
+    @property
+    def size(self) -> int:
+        """Bytes to download, about."""
+        return sum(source.size for source in self.sources)
+
+    @property
+    def verified_by(self) -> str:
+        """How a download is verified before it is used."""
+        known = all(source.sha256 is not None for source in self.sources)
+        return "sha256" if known else "contents (no checksum)"
+
+    def problems(self, source: Source, folder: Path) -> list[str]:
+        """How what a source provides differs from what was published."""
+        found = (check.problem(folder) for check in self.checks if source.provides(check))
+        return [problem for problem in found if problem is not None]
+
+
+DATASETS: Registry[Dataset] = Registry("data set", "longwave.data.sets")
+
+
+def data_dir(explicit: str | Path | None = None) -> Path:
+    """The data folder: the argument, else LONGWAVE_DATA, else `longwave` in the user's cache."""
+    if explicit is not None:
+        return Path(explicit).expanduser()
+    if named := os.environ.get("LONGWAVE_DATA"):
+        return Path(named).expanduser()
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))  # by its specification, to be ignored unless absolute
+    return (cache if cache.is_absolute() else Path.home() / ".cache") / "longwave"
+
+
+class Report(NamedTuple):
+    """What `check` found."""
+
+    state: Literal["good", "missing", "wrong"]
+    problems: tuple[str, ...]
+
+
+def check(name: str, folder: str | Path) -> Report:
+    """Compare what is in the data folder with what was published."""
+    dataset, folder = DATASETS.find(name), Path(folder)
+    problems = tuple(problem for check in dataset.checks if (problem := check.problem(folder)) is not None)
+    if not problems:
+        return Report("good", ())
+    return Report("wrong" if any(check.present(folder) for check in dataset.checks) else "missing", problems)
+
+
+def require(name: str, folder: str | Path | None = None) -> Path:
+    """The path to a data set's files, for loaders; MissingData if one is absent. Reads no contents."""
+    dataset, where = DATASETS.find(name), data_dir(folder)
+    missing = [check for check in dataset.checks if not check.present(where)]
+    if not missing:
+        return where / dataset.path
+    names = ", ".join(check.path for check in missing)
+    wanted = [source for source in dataset.sources if any(map(source.provides, missing))]
+    raise MissingData(
+        f"data set {name!r} is not complete: {where} has no {names}\n"
+        f"{with_command('Run', get_command(name, where))}\nor place it by hand:\n{by_hand(name, wanted, where)}\n"
+        "Another data folder can be named with --data-dir or LONGWAVE_DATA."
+    )
+
+
+def by_hand(name: str, sources: list[Source], folder: Path) -> str:
+    """Lines that say how to place the files of some sources without `longwave data get`."""
+    lines = []
+    for source in sources:
+        lines.append(f"  download {source.urls[0]}")
+        lines += [f"        or {url}" for url in source.urls[1:]]
+        if source.archive is None:
+            lines.append(f"        to {folder / source.target}")
+            continue
+        example = next((check.path for check in DATASETS.find(name).checks if source.provides(check)), source.target)
+        lines.append(f"        to {folder / 'downloads' / source.saved}")
+        lines.append(f"  and run `{get_command(name, folder)}`, which unpacks it, or unpack it yourself so that")
+        lines.append(f"           {folder / example} is there")
+    return "\n".join(lines)
+
+
+def get_command(name: str, folder: Path) -> str:
+    """The command that downloads a data set to a folder."""
+    return command("get", name, folder)
+
+
+def command(verb: str, name: str, folder: Path) -> str:
+    """The command of `longwave data` that puts a data set into a folder."""
+    elsewhere = "" if folder.absolute() == data_dir().absolute() else f" --data-dir {shlex.quote(str(folder))}"
+    return f"longwave data {verb} {name}{elsewhere}"

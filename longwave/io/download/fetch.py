@@ -1,0 +1,205 @@
+"""Downloading data sets, and moving them into place once they are verified.
+
+Nothing incomplete is ever used: a download has a temporary name until its checksum is verified, and an archive is
+unpacked in a temporary folder, checked there, and renamed.
+"""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from longwave.core import files
+from longwave.core.progress import Progress, Silent
+from longwave.io.download import catalogue
+from longwave.io.download.archive import BLOCK, Refused, unpack
+from longwave.io.download.catalogue import DATASETS, Dataset, Source
+from longwave.terminal import with_command
+
+PATIENCE, LEAST_SPEED = 60.0, 500  # seconds, and bytes a second over that time
+
+
+class DownloadError(OSError):
+    """No address of a data set served it. The message says what to put where by hand."""
+
+
+def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path:
+    """Download and unpack a data set, unless it is there; the path to its files.
+
+    Files that are there are never overwritten; if they are not what was published, that is an error.
+    """
+    dataset = DATASETS.find(name)
+    folder = Path(folder).absolute()
+    wanted = [source for source in dataset.sources if not _is_there(dataset, source, folder)]
+    for source in dataset.sources:
+        if source not in wanted and (problems := dataset.problems(source, folder)):
+            raise ValueError(
+                f"{folder / source.target} exists, but is not what was published: {'; '.join(problems)}. "
+                + with_command("Move it away, then run", catalogue.get_command(name, folder))
+            )
+    for source in wanted:
+        _obtain(name, source, folder, progress or Silent())
+    return folder / dataset.path
+
+
+def _obtain(name: str, source: Source, folder: Path, progress: Progress) -> None:
+    """Try each address until one serves what was published."""
+    downloads = folder / "downloads"
+    downloads.mkdir(parents=True, exist_ok=True)
+    saved, reasons = downloads / source.saved, []
+    for url in source.urls:
+        try:
+            _fetch(url, source, downloads, progress)
+            _place(DATASETS.find(name), source, saved, folder, progress)
+            return
+        except _Unreachable as error:
+            reasons.append(f"  {url}\n    {error}")
+        except Refused as error:
+            saved.unlink(missing_ok=True)  # or the next attempt would find it in the cache
+            reasons.append(f"  {url}\n    {error}")
+    raise DownloadError(
+        f"data set {name!r} could not be downloaded:\n"
+        + "\n".join(reasons)
+        + "\n"
+        + with_command("Check the connection and run", catalogue.get_command(name, folder))
+        + "\nor place it by hand:\n"
+        + catalogue.by_hand(name, [source], folder)
+    )
+
+
+class _Unreachable(OSError):
+    """An address did not answer, or the connection broke."""
+
+
+class _Pace:
+    """How fast a download comes in, which may be so slow that it would never end."""
+
+    def __init__(self) -> None:
+        self.since, self.received = time.monotonic(), 0
+
+    def check(self, received: int) -> None:
+        """Count some bytes; give up an address that sent too few for too long."""
+        self.received += received
+        seconds = time.monotonic() - self.since
+        if seconds >= PATIENCE:
+            if self.received < LEAST_SPEED * seconds:
+                raise _Unreachable(f"it sent {self.received:,} bytes in {seconds:.0f} seconds; expected more")
+            self.since, self.received = time.monotonic(), 0
+
+
+def _fetch(url: str, source: Source, downloads: Path, progress: Progress) -> None:
+    """Download a file to the folder of downloads, unless it is there already with the right checksum."""
+    import pooch  # type: ignore[import-untyped]
+    import requests
+    import urllib3
+
+    part = downloads / f"{source.saved}.part"
+    resumed = part.exists()
+
+    def download(url: str, output: str | os.PathLike[str], _: Any) -> None:
+        _stream(url, source, part, progress)
+        os.replace(part, output)
+
+    known = None if source.sha256 is None else f"sha256:{source.sha256}"
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # the progress display says the same
+    try:
+        pooch.retrieve(url, known, fname=source.saved, path=downloads, downloader=download)
+    except requests.HTTPError as error:
+        raise _Unreachable(f"the server answered {str(error).partition(' for url')[0]}") from error
+    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        cause: BaseException = error
+        while cause.__context__ is not None:
+            cause = cause.__context__
+        raise _Unreachable(f"{type(error).__name__}: {cause}") from error
+    except Refused:
+        raise
+    except ValueError as error:  # by pooch
+        if resumed:  # perhaps the partial download was of another file; it is gone now
+            return _fetch(url, source, downloads, progress)
+        raise Refused(f"the download does not have sha256 {source.sha256}, so it is not used") from error
+    finally:
+        logger.setLevel(level)
+
+
+def _stream(url: str, source: Source, part: Path, progress: Progress) -> None:
+    """Download to `part`, and resume an interrupted download if the checksum is known, which then finds any mix-up.
+
+    This is not `files.atomic`: the incomplete file has a fixed name and stays, so that the next attempt can resume it.
+    """
+    import requests
+
+    most = 2 * source.size + 1_000_000
+    start = part.stat().st_size if source.sha256 is not None and part.is_file() else 0
+    headers = {"User-Agent": "longwave", "Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+    with requests.get(url, headers=headers, stream=True, timeout=30) as response:
+        continued = response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
+        if start and (response.status_code == 416 or (response.status_code == 206 and not continued)):
+            part.unlink()  # it is not the beginning of this file
+            return _stream(url, source, part, progress)
+        response.raise_for_status()
+        if response.status_code != 206:
+            start = 0
+        length = response.headers.get("Content-Length", "")
+        total = start + int(length) if length.isdecimal() else None
+        progress.start(f"downloading {source.saved}", total)
+        progress.advance(start)
+        received = start
+        with open(part, "ab" if start else "wb") as file:
+            pace = _Pace()
+            while block := response.raw.read1(BLOCK, decode_content=False):  # what there is, without waiting for more
+                pace.check(len(block))
+                file.write(block)
+                received += len(block)
+                progress.advance(len(block))
+                if received > most:
+                    break
+            file.flush()
+            os.fsync(file.fileno())
+    if received > most:
+        part.unlink()
+        raise Refused(f"got more than {most:,} bytes, expected about {source.size:,}")
+    if total is not None and received != total:
+        raise _Unreachable(f"the connection ended after {received:,} of {total:,} bytes")
+
+
+def _place(dataset: Dataset, source: Source, saved: Path, folder: Path, progress: Progress) -> None:
+    """Unpack a download in a temporary folder, check it there, and rename it to its place.
+
+    The unpacked files are not synced one by one, which takes minutes for 100,000 of them: if the power fails, `check`
+    finds what was lost, and the archive is still there.
+    """
+    with tempfile.TemporaryDirectory(prefix="unpacking-", dir=saved.parent) as temporary:
+        ready = Path(temporary) / "ready" / source.target
+        ready.parent.mkdir(parents=True)
+        if source.archive is None:
+            os.replace(saved, ready)
+        else:
+            unpacked = Path(temporary) / "unpacked"
+            unpack(saved, unpacked, source.limit, progress)
+            if not (unpacked / source.inside).is_dir():
+                raise Refused(f"{saved.name} has no folder {source.inside}")
+            os.replace(unpacked / source.inside, ready)
+        try:
+            problems = dataset.problems(source, Path(temporary) / "ready")
+        except (NotADirectoryError, IsADirectoryError) as error:
+            problems = [f"{error.filename}: a file where a folder should be, or the other way round"]
+        if problems:
+            raise Refused(f"the download is not what was published: {'; '.join(problems)}")
+        target = folder / source.target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.replace(ready, target)
+        except OSError:
+            if dataset.problems(source, folder):  # else another process was faster
+                raise
+        files.sync_folder(target.parent)
+
+
+def _is_there(dataset: Dataset, source: Source, folder: Path) -> bool:
+    checks = (check for check in dataset.checks if source.provides(check))
+    return os.path.lexists(folder / source.target) or any(check.present(folder) for check in checks)

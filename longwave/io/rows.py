@@ -1,0 +1,168 @@
+"""Rows of a CSV file as they come: as text, and as numbers, each row a step of a sequence."""
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.core.registry import nearest
+from longwave.io.csv import number
+from longwave.io.tail import PIPE, lines
+from longwave.terminal import say
+
+
+class Rows(NamedTuple):
+    """Rows of a CSV file, as many at a time as there are; none when all that a file has is read for the first time."""
+
+    header: str  # empty if the file has none
+    texts: list[str]
+    lines: list[int]  # of the file, where they stand
+    is_new_file: bool  # whether they are the first of a file: the first one, or another in its place
+    is_past: bool  # whether they stood there before the file was followed, so that no outputs are wanted for them
+
+
+class RowReader:
+    """The rows of a CSV file, or of a pipe; while a file is followed, people are told on stderr what happens.
+
+    With `follow` it goes on as the file grows, until Ctrl-C. Rows that are there already are past, unless `from_start`.
+    `is_header` says of the first line, and where it stands, whether it is a header.
+    """
+
+    def __init__(self, path: Path, follow: bool, from_start: bool, is_header: Callable[[str, str], bool]) -> None:
+        self.path, self.follow, self.from_start = path, follow and path != PIPE, from_start
+        self.is_header = is_header
+        self.source = "stdin" if path == PIPE else str(path)
+        self.header: str | None = None  # of this file, or of the one before
+        self.past, self.new = 0, 0  # rows so far
+
+    def __enter__(self) -> "RowReader":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Ctrl-C may come here, or where an output is printed; then the generators that wait for it are closed.
+        if self.follow and isinstance(error, KeyboardInterrupt | GeneratorExit):
+            say(f"stopped following {self.path}: {_count(self.new, 'new row')}")
+
+    def __iter__(self) -> Iterator[Rows]:
+        if self.follow and self.from_start:
+            say(f"following {self.path} from its first row; Ctrl-C to stop")
+        is_told = self.from_start
+        line, has_begun, is_new = 0, False, False
+        for some in lines(self.path, self.follow, say):
+            if some.is_new_file:
+                line, has_begun, is_new = 0, False, True
+            texts, places = [], []
+            for text in some.texts:
+                line += 1
+                if not text.strip():
+                    continue
+                if not has_begun:
+                    has_begun = True
+                    if self._begin(text, f"{self.source}, line {line}"):
+                        continue
+                texts.append(text)
+                places.append(line)
+            is_past = some.is_past and not self.from_start
+            if is_past:
+                self.past += len(texts)
+            elif self.follow and not is_told:
+                say(f"following {self.path}: {_count(self.past, 'row')} so far; Ctrl-C to stop")
+                is_told = True
+            self.new += 0 if is_past else len(texts)
+            yield Rows(self.header or "", texts, places, is_new and bool(texts), is_past)
+            is_new = is_new and not texts
+
+    def _begin(self, first: str, where: str) -> bool:
+        """Whether the first line of a file is a header; a file in the place of another must have the same."""
+        header = first.strip() if self.is_header(first, where) else ""
+        if self.header not in (None, header):
+            raise ValueError(
+                f"{where}: expected the header of the file before, {self.header or 'none'}, got {header or 'none'}; "
+                "stop and start again to follow a file with other columns"
+            )
+        self.header = header
+        return bool(header)
+
+
+class Numbers(NamedTuple):
+    """Rows as numbers."""
+
+    values: NDArray[np.float64]  # (rows, channels)
+    is_new_file: bool
+    is_past: bool
+
+
+class NumberReader:
+    """The rows of a CSV file as numbers, as many at a time as there are.
+
+    With `columns`, these of the header; else all of them, with a header or without.
+    """
+
+    def __init__(
+        self, path: Path, follow: bool, from_start: bool, columns: Sequence[str] | None, channels: int
+    ) -> None:
+        self.rows = RowReader(path, follow, from_start, self._begin)
+        self.columns, self.channels = columns, channels
+        self._delimiter, self._places = ",", list[int]()
+
+    def __iter__(self) -> Iterator[Numbers]:
+        for some in self.rows:
+            found = [self._numbers(text, line) for text, line in zip(some.texts, some.lines, strict=True)]
+            if found:
+                yield Numbers(np.array(found), some.is_new_file, some.is_past)
+
+    def _begin(self, first: str, where: str) -> bool:
+        """Find the columns in the first line; whether it is a header."""
+        self._delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+        cells = next(csv.reader([first], delimiter=self._delimiter))
+        self._places = _places(cells, self.columns, self.channels, where)
+        return not _are_numbers(cells)
+
+    def _numbers(self, text: str, line: int) -> list[float]:
+        where = f"{self.rows.source}, line {line}"
+        cells = next(csv.reader([text], delimiter=self._delimiter))
+        if len(cells) <= max(self._places):
+            raise ValueError(f"{where}: expected {max(self._places) + 1} cells or more, got {len(cells)}")
+        return [_number(cells[place], where, place) for place in self._places]
+
+
+def _count(rows: int, what: str) -> str:
+    return f"{rows:,} {what}{'s' * (rows != 1)}"
+
+
+def _places(cells: list[str], columns: Sequence[str] | None, channels: int, where: str) -> list[int]:
+    """Which cells of a row are the channels, from the first line."""
+    names = [cell.strip() for cell in cells]
+    if columns is None:
+        if len(cells) != channels:
+            raise ValueError(
+                f"{where}: expected {channels} columns, one for each channel of training, got {len(cells)}"
+            )
+        return list(range(channels))
+    for name in columns:
+        if name not in names:
+            raise ValueError(f"{where}: there is no column {name!r} in the header; {nearest(name, names)}")
+    return [names.index(name) for name in columns]
+
+
+def _are_numbers(cells: list[str]) -> bool:
+    try:
+        return all(np.isfinite(number(cell)) for cell in cells)
+    except ValueError:
+        return False
+
+
+def _number(cell: str, where: str, place: int) -> float:
+    try:
+        value = number(cell)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise ValueError(f"{where}, cell {place + 1}: expected a number such as 1234.5, got {cell[:40]!r}")
+    return value

@@ -1,0 +1,1 @@
+"""Classification of audio clips, raw or as MFCC."""

@@ -1,0 +1,157 @@
+"""Which audio files there are, and what they are of: a folder with one sub-folder a class, a CSV file, public sets."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from longwave.core.registry import nearest
+from longwave.io.audio import ENDINGS
+from longwave.io.csv import open_csv, read_header
+from longwave.tasks.sequences.targets import SPLITS, read_label, read_split
+
+SHOWN = 3  # other files that a note names
+
+
+@dataclass(frozen=True)
+class ClipList:
+    """Audio files, with their labels and splits if they are known."""
+
+    paths: tuple[Path, ...]
+    names: tuple[str, ...]  # what messages and tables call them
+    source: str
+    labels: tuple[str, ...] | None = None
+    splits: tuple[str, ...] | None = None  # train, valid or test
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+def from_folder(folder: Path, labelled: bool = True) -> ClipList:
+    """The files below a folder, by name; the class of a file is the sub-folder that it is in.
+
+    Where all sub-folders are called train, valid and test, the classes are the folders in these. Without `labelled`,
+    all files below the folder.
+    """
+    folder = folder.expanduser()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: there is no such folder; expected one with a sub-folder for each class")
+    notes: list[str] = []
+    files = list(_audio_files(folder, notes))
+    names = [path.relative_to(folder).as_posix() for path in files]
+    if not labelled:
+        return ClipList(tuple(files), tuple(names), str(folder), notes=tuple(notes))
+    parts = [Path(name).parts for name in names]
+    first = {part[0] for part in parts if len(part) > 1}
+    has_splits = first <= set(SPLITS) and {SPLITS.get(name) for name in first} >= {"train", "test"}
+    depth = 1 if has_splits else 0
+    for part, name in zip(parts, names, strict=True):
+        if len(part) < depth + 2:
+            raise ValueError(
+                f"{folder}: expected each file in a sub-folder with the name of its class, and {name} is in none; "
+                "move it, or say what it is in a CSV file (--csv) with the columns file and label"
+            )
+    labels = tuple(read_label(part[depth], f"{folder}/{name}") for part, name in zip(parts, names, strict=True))
+    splits = tuple(SPLITS[part[0]] for part in parts) if has_splits else None
+    return ClipList(tuple(files), tuple(names), str(folder), labels, splits, tuple(notes))
+
+
+def _audio_files(folder: Path, notes: list[str]) -> Iterator[Path]:
+    """Files that end as audio does; others are noted, but for hidden ones."""
+    others: list[str] = []
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if any(part.startswith(".") for part in inside.parts) or not path.is_file():
+            continue
+        if path.suffix.lower() in ENDINGS:
+            yield path
+        else:
+            others.append(inside.as_posix())
+    if others:
+        more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
+        notes.append(
+            f"files that were not looked at, as they do not end in {', '.join(ENDINGS)}: "
+            f"{', '.join(others[:SHOWN])}{more}"
+        )
+
+
+def from_csv(
+    csv: Path, file: str = "file", label: str = "label", split: str | None = None, labelled: bool = True
+) -> ClipList:
+    """The files that a CSV file names, relative to where it is, with their labels."""
+    paths, names, labels, splits = [], [], [], []
+    with open_csv(csv) as (text, source):
+        _, columns, rows = read_header(text, source)
+        wanted = [file, *([label] if labelled else []), *([split] if labelled and split is not None else [])]
+        for name in wanted:
+            if name not in columns:
+                raise ValueError(f"{source}: there is no column {name!r}; {nearest(name, columns)}")
+        places = [columns.index(name) for name in wanted]
+        for line, cells in rows:
+            where = f"{source}: line {line}"
+            if len(cells) <= max(places):
+                raise ValueError(f"{where}: expected {len(columns)} cells, got {len(cells)}")
+            name, *known = (cells[place].strip() for place in places)
+            if not name:
+                raise ValueError(f"{where}: column {file!r}: expected the name of a file, got nothing")
+            names.append(name)
+            paths.append(Path(csv).expanduser().parent / Path(name).expanduser())
+            if labelled:
+                labels.append(read_label(known[0], f"{where}: column {label!r}"))
+                splits += [read_split(known[1], f"{where}: column {split!r}")] if split is not None else []
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"{source}: expected each file once, got {twice[0]} {Counter(names)[twice[0]]} times")
+    return ClipList(
+        tuple(paths),
+        tuple(names),
+        source,
+        tuple(labels) if labelled else None,
+        tuple(splits) if labelled and split is not None else None,
+    )
+
+
+# Public sets
+
+
+def spoken_digits(folder: Path) -> tuple[ClipList, list[int]]:
+    """The Free Spoken Digit Dataset, recordings/DIGIT_SPEAKER_TAKE.wav, by name; and the number of each take."""
+    files = sorted((folder / "recordings").glob("*.wav"))
+    labels, takes = [], []
+    for path in files:
+        match = re.fullmatch(r"([0-9])_\w+_([0-9]+)", path.stem)
+        if match is None:
+            raise ValueError(f"{path}: expected a name such as 7_jackson_32.wav: digit, speaker, take")
+        labels.append(match[1])
+        takes.append(int(match[2]))
+    return ClipList(tuple(files), tuple(path.name for path in files), str(folder), tuple(labels)), takes
+
+
+@dataclass(frozen=True)
+class SpeechCommands:
+    """Clips of Speech Commands, with their speakers, and what the official lists say."""
+
+    clips: ClipList
+    speakers: tuple[str, ...]
+    official: tuple[str, ...] | None  # (n,) split of each clip; None: the lists are not there
+
+
+def speech_commands(folder: Path, words: tuple[str, ...]) -> SpeechCommands:
+    """The clips of some words, WORD/SPEAKER_nohash_K.wav, in the order of the words, and by name."""
+    paths, labels, speakers = [], [], []
+    for word in words:
+        for path in sorted((folder / word).glob("*.wav")):
+            speaker, mark, _ = path.stem.partition("_nohash_")
+            if not mark:
+                raise ValueError(f"{path}: expected a name such as 0a7c2a8d_nohash_0.wav: speaker, then a number")
+            paths.append(path)
+            labels.append(word)
+            speakers.append(speaker)
+    names = tuple(f"{path.parent.name}/{path.name}" for path in paths)
+    clips = ClipList(tuple(paths), names, str(folder), tuple(labels))
+    lists = {split: folder / name for split, name in (("valid", "validation_list.txt"), ("test", "testing_list.txt"))}
+    if not all(path.is_file() for path in lists.values()):
+        return SpeechCommands(clips, tuple(speakers), None)
+    split_of = {name: split for split, path in lists.items() for name in path.read_text().split()}
+    return SpeechCommands(clips, tuple(speakers), tuple(split_of.get(name, "train") for name in names))

@@ -1,0 +1,109 @@
+"""Clips of audio as worse recordings would have them: duller, and with a burst of noise; something to train on.
+
+A model that has heard a digit without its high frequencies, and with noise where there is none, relies less on either.
+So it keeps more of its accuracy where samples are dropped, which folds what is high onto what is low.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from longwave.core.random import mixed, random_bits
+from longwave.tasks.base import Batch, Split
+
+Values = NDArray[np.float64]
+LOWEST_CUTOFF = 0.2  # of half the sampling frequency
+LOUDEST, QUIETEST = 5.0, -25.0  # dB of a burst, over the deviation of its clip
+NARROWEST = 0.1  # band of a burst, of half the sampling frequency
+SOFTNESS = 0.02  # of the edges of a burst, as a share of the band and of the clip
+OWN = np.uint64(0x6E6F697365)  # sets these draws apart from others of the same seed, epoch and example
+
+
+def check_noise(noise: float) -> None:
+    """Refuse what is no share."""
+    if not 0 <= noise <= 1:
+        raise ValueError(f"noise: expected a share of the training clips from 0 to 1, got {noise}")
+
+
+@dataclass(frozen=True, eq=False)
+class Disturbed:
+    """A training set of clips as one epoch hears it; what happens to a clip follows from seed, epoch and its index."""
+
+    split: Split
+    share: float  # of the clips that become duller, and, drawn apart, of those that get a burst of noise
+    epoch: int
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    @property
+    def lengths(self) -> Any:
+        """Those of the split itself, which have the same order; None: all have one."""
+        return getattr(self.split, "lengths", None)
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """As that of the split, with another x; padding stays as it is."""
+        batch = self.split.batch(indices)
+        x = batch["x"].numpy().copy()
+        lengths = batch["lengths"].tolist() if "lengths" in batch else [x.shape[1]] * len(x)
+        bits = mixed(random_bits(self.seed, self.epoch, np.asarray(indices, np.int64)) + OWN)
+        for row, length, own in zip(x, lengths, bits.tolist(), strict=True):
+            row[:length] = disturbed(row[:length].astype(np.float64), self.share, own)
+        return batch | {"x": torch.from_numpy(x)}
+
+
+def disturbed(x: Values, share: float, seed: int) -> Values:
+    """A clip (L, channels), duller with a probability of `share`, and with one of `share` with a burst of noise."""
+    draw = np.random.PCG64(seed)
+    is_duller, is_noisy, *where = _uniform(draw, 7)
+    heard = duller(x, LOWEST_CUTOFF + (1 - LOWEST_CUTOFF) * where[0]) if is_duller < share else x
+    if is_noisy >= share:
+        return heard
+    lowest = (1 - 2 * NARROWEST) * where[1]
+    highest = lowest + NARROWEST + (1 - lowest) * where[2]
+    begins, ends = sorted(
+        1.6 * place - 0.3 for place in where[3:5]
+    )  # some outside the clip, so that its ends have noise
+    loudness = QUIETEST + (LOUDEST - QUIETEST) * float(_uniform(draw, 1)[0])
+    noise = band_noise(draw, x.shape, lowest, highest) * _within(np.linspace(0, 1, len(x)), begins, ends)[:, None]
+    return heard + noise * x.std() * 10 ** (loudness / 20)
+
+
+def duller(x: Values, cutoff: float) -> Values:
+    """x (L, channels) without what is above a cutoff, 1 for half the sampling frequency: 24 dB an octave, no delay."""
+    spectrum = np.fft.rfft(x, axis=0)
+    response = 1 / np.sqrt(1 + (_frequencies(len(x)) / cutoff) ** 8)
+    return np.fft.irfft(spectrum * response[:, None], len(x), axis=0)
+
+
+def band_noise(draw: np.random.PCG64, shape: tuple[int, ...], lowest: float, highest: float) -> Values:
+    """Noise (L, channels) of deviation 1 between two frequencies, 1 for half the sampling frequency.
+
+    All frequencies are equally loud, and their phases random: so it needs uniform numbers alone, which stay the same
+    whatever the version of numpy.
+    """
+    length, channels = shape
+    frequencies = _frequencies(length)
+    phases = _uniform(draw, len(frequencies) * channels).reshape(-1, channels)
+    spectrum = np.exp(2j * np.pi * phases) * _within(frequencies, lowest, highest)[:, None]
+    noise = np.fft.irfft(spectrum, length, axis=0)
+    return np.asarray(noise / max(float(noise.std()), np.finfo(np.float64).tiny))
+
+
+def _frequencies(length: int) -> Values:
+    return np.asarray(2 * np.fft.rfftfreq(length), np.float64)
+
+
+def _within(places: Values, first: float, last: float) -> Values:
+    """About 1 between two places and 0 elsewhere, with soft edges."""
+    return (1 + np.tanh((places - first) / SOFTNESS)) * (1 + np.tanh((last - places) / SOFTNESS)) / 4
+
+
+def _uniform(draw: np.random.PCG64, count: int) -> Values:
+    """Numbers from [0, 1) of 53 random bits each."""
+    return np.asarray((draw.random_raw(count) >> np.uint64(11)) * 2.0**-53, np.float64)

@@ -1,0 +1,167 @@
+"""Labels of new audio files, with probabilities; and scores on files whose labels are known."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.core.progress import Patient
+from longwave.io import audio
+from longwave.io.csv import write_csv
+from longwave.tasks.actions import PREDICTORS, Action, OnDevice, check_distinct
+from longwave.tasks.audio.clip_lists import ClipList, from_csv, from_folder
+from longwave.tasks.audio.clips import ClipInput
+from longwave.tasks.base import Scores
+from longwave.tasks.classify.predict import probabilities
+from longwave.tasks.sequences.predict import check_finite, check_kind, written
+from longwave.train.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class FileLabels:
+    """The prediction for each of some files: a probability for each class, and the label of the likeliest."""
+
+    files: tuple[str, ...]
+    classes: tuple[str, ...]
+    probabilities: NDArray[np.float64]  # (n, classes)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> list[str]:
+        """The likeliest class of each file."""
+        return [self.classes[k] for k in self.probabilities.argmax(axis=1)]
+
+    def write(self, path: str | Path) -> None:
+        """Write file, label and probabilities as CSV, atomically."""
+        rows = zip(self.files, self.labels, self.probabilities, strict=True)
+        head = ["file", "label", *(f"p_{name}" for name in self.classes)]
+        write_csv(path, [head, *([file, label, *(f"{p:.6g}" for p in row)] for file, label, row in rows)])
+
+
+def classify(
+    run: str | Path,
+    folder: str | Path | None = None,
+    csv: str | Path | None = None,
+    *,
+    sampling_rate: int | None = None,
+    device: str = "auto",
+) -> FileLabels:
+    """Classify audio files with the best weights of a run: all below a folder, or those that a CSV file names.
+
+    They are resampled to the rate of training, and mixed down or not as then; with `sampling_rate`, in Hz, to that one,
+    and dt follows.
+    """
+    opened = RunFolder.open(run)
+    check_kind(opened, ACTION, "classifies audio")
+    return _classify(opened, _listed(opened, folder, csv, labelled=False), sampling_rate, device)
+
+
+def score(
+    run: str | Path,
+    folder: str | Path | None = None,
+    csv: str | Path | None = None,
+    *,
+    sampling_rate: int | None = None,
+    device: str = "auto",
+) -> tuple[Scores, tuple[str, ...]]:
+    """Score the best weights of a run on labelled audio files, and notes on these.
+
+    The files are those of a folder with one sub-folder a class, or of a CSV file, read as `classify` reads them. All of
+    them are scored, also where they are marked as training files.
+    """
+    opened = RunFolder.open(run)
+    check_kind(opened, ACTION, "classifies audio")
+    listed = _listed(opened, folder, csv, labelled=True)
+    classes = opened.fact("inputs", ClipInput.from_dict).classes
+    assert listed.labels is not None
+    known = dict(zip(listed.names, listed.labels, strict=True))
+    if strange := sorted(set(listed.labels) - set(classes)):
+        raise ValueError(
+            f"{listed.source}: expected the classes of training, {', '.join(classes)}; got {', '.join(strange[:10])}"
+        )
+    found = _classify(opened, listed, sampling_rate, device)
+    y = np.array([classes.index(known[name]) for name in found.files])
+    right = found.probabilities.argmax(axis=1) == y
+    least = np.finfo(np.float64).tiny  # a class of probability 0 has a finite loss
+    loss = -np.log(np.maximum(found.probabilities[np.arange(len(y)), y], least))
+    scores = {"accuracy": float(right.mean()), "loss": float(loss.mean())}
+    if getattr(opened.config.experiment.task, "balance", False):
+        scores["balanced_accuracy"] = float(np.mean([right[y == k].mean() for k in np.unique(y)]))
+    return scores, found.notes
+
+
+def _listed(run: RunFolder, folder: str | Path | None, csv: str | Path | None, labelled: bool) -> ClipList:
+    if (folder is None) == (csv is None):
+        raise ValueError(f"{run.path} is a run that classifies audio: expected --folder FOLDER or --csv FILE")
+    if folder is not None:
+        return from_folder(Path(folder), labelled=labelled)
+    assert csv is not None
+    task = run.config.experiment.task
+    columns = getattr(task, "column", "file"), getattr(task, "label", "label")
+    return from_csv(Path(csv), *columns, labelled=labelled)
+
+
+def _classify(run: RunFolder, listed: ClipList, sampling_rate: int | None, device: str) -> FileLabels:
+    inputs = run.fact("inputs", ClipInput.from_dict)
+    settings: Any = run.config.experiment.task
+    if sampling_rate is not None:
+        if sampling_rate < 1:
+            raise ValueError(f"sampling_rate: expected a number of Hz above 0, got {sampling_rate}")
+        if sampling_rate != inputs.sampling_rate:
+            run.config.experiment.check_knows_time("sampling_rate")
+    model, size = run.load_best(device), run.config.experiment.loop.eval_batch_size
+    # Mapped from a file that goes when all is done: there may be more than fits into memory.
+    with TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
+        progress = Patient()
+        read = audio.read(
+            listed.paths,
+            listed.names,
+            listed.source,
+            sampling_rate=inputs.sampling_rate if sampling_rate is None else sampling_rate,
+            cache=Path(folder),
+            progress=progress,
+            **settings.reading,
+        )
+        progress.end()
+        if inputs.features == "raw" and read.clips.channels != inputs.channels:
+            raise ValueError(
+                f"{listed.source}: expected {inputs.channels} channels, as in training, got {read.clips.channels}"
+            )
+        split, notes = settings.arrange(read.clips, inputs, run.artifact)
+        found = probabilities(model, split, size)
+    check_finite(found, listed.source)
+    return FileLabels(read.clips.names, inputs.classes, found, (*listed.notes, *read.notes, *notes))
+
+
+@dataclass(frozen=True)
+class Options(OnDevice):
+    """Classify audio files: a label and the probability of each class for each of them.
+
+    Example: longwave predict runs/audio-clips-seed0 --folder new/ --out labels.csv
+    """
+
+    folder: Path | None = None
+    """A folder: all WAV, FLAC and OGG files below it."""
+    csv: Path | None = None
+    """Or a CSV file with a column of file names, relative to where it is."""
+    sampling_rate: int | None = None
+    """Hz at which files are read, with dt to match; none: they are resampled to the rate of training."""
+    out: Path = Path("labels.csv")
+    """Where to write the labels."""
+
+
+def _predict(run: RunFolder, options: Options) -> Iterator[str]:
+    check_distinct(csv=options.csv, out=options.out)
+    listed = _listed(run, options.folder, options.csv, labelled=False)
+    labels = _classify(run, listed, options.sampling_rate, options.device)
+    labels.write(options.out)
+    yield from written(labels.notes, len(labels.labels), options.out)
+
+
+ACTION = Action(Options, _predict)
+for kind in ("audio", "speech-commands", "spoken-digits"):
+    PREDICTORS.register(kind)(ACTION)

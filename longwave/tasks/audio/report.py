@@ -1,0 +1,143 @@
+"""The report of a classifier of audio: the data, confusion matrix, misclassified clips, attribution."""
+
+import html
+import math
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from longwave.pictures.html import REPORTS, Section, image, table
+from longwave.pictures.style import as_drawn
+from longwave.tasks.audio.clips import ClipTask
+from longwave.tasks.audio.plots import show_frames, show_spectrogram, show_waveform
+from longwave.tasks.classify import report as classification
+from longwave.tasks.classify.confusion import confusion
+from longwave.tasks.classify.report import Predictions, attribution_colours, of_test_set
+
+MOST_SAMPLES = 2**19  # of a batch
+SHOWN = 6
+ATTRIBUTED = 4
+LONGEST = 2**17  # samples of a clip whose attribution is computed
+BINS = 200  # stretches that the attribution is added up over
+
+
+@REPORTS.register("audio")
+@REPORTS.register("spoken-digits")
+@REPORTS.register("speech-commands")
+def report(model: Any, task: ClipTask) -> list[Section]:
+    """What the data is, confusion matrix, misclassified clips, attribution."""
+    longest = int(task.test.lengths.max())
+    size = max(1, min(100, MOST_SAMPLES // longest))
+    chances = of_test_set(task, lambda: classification.probabilities(model, task.test, size))
+    found = Predictions(chances, task.test.labels, task.inputs.classes)
+    wrong, count = found.wrong(SHOWN), int((found.predicted != found.labels).sum())
+    mistakes = f"<p>None of {len(task.test):,}.</p>"
+    if wrong:
+        picture = image(lambda: draw_clips(task, found, wrong), "misclassified clips")
+        mistakes = (
+            f"<p>{count:,} of {len(task.test):,}; the most confident mistakes, with their confidence.</p>{picture}"
+        )
+    return [
+        Section("Data", _data(task)),
+        Section("Confusion matrix", confusion(found, task.counts["train"])),
+        Section("Misclassified clips", mistakes),
+        Section("Attribution", _attribution(model, task, found)),
+    ]
+
+
+def _attribution(model: Any, task: ClipTask, found: Predictions) -> str:
+    """Some clips that are short enough, misclassified ones first, with what each stretch of them adds."""
+    lengths = task.test.lengths
+    short = [k for k in found.wrong(len(task.test)) if lengths[k] <= LONGEST][: ATTRIBUTED // 2]
+    short += [k for k in found.right(len(task.test)) if lengths[k] <= LONGEST][: ATTRIBUTED - len(short)]
+    if not short:
+        return f"<p>All clips have more than {LONGEST:,} samples, too many for the memory that it takes.</p>"
+    shares = classification.attribution(model, task.test.batch(short), classification.average_example(task, most=100))
+    text = (
+        "<p>Blue stretches speak for the predicted class against the second likeliest, orange ones for the second: "
+        "integrated gradients of the difference of their logits, from the average training clip."
+        f"{'' if task.inputs.features == 'raw' else ' The line is the first coefficient, the loudness.'}</p>"
+    )
+    return text + image(lambda: draw_attribution(task, found, short, shares), "attribution along each clip")
+
+
+def _data(task: ClipTask) -> str:
+    """Clips of each split, and what is to be known of them."""
+    rows = []
+    for name, split in (("train", task.train), ("valid", task.valid), ("test", task.test)):
+        seconds = task.test.clips.lengths[split.rows] * _step_seconds(task)
+        rows.append(
+            (name, f"{len(split):,}", f"{seconds.sum() / 60:.1f}", f"{seconds.min():.2f} to {seconds.max():.2f}")
+        )
+    notes = "".join(f"<p><strong>Note:</strong> {html.escape(note)}.</p>" for note in task.notes)
+    return table(("split", "clips", "minutes", "seconds of a clip"), rows) + notes
+
+
+def _step_seconds(task: ClipTask) -> float:
+    """Seconds of a step of a clip, a sample or a frame."""
+    return 1 / task.test.clips.sampling_rate
+
+
+def _title(task: ClipTask, found: Predictions, index: int) -> str:
+    name = task.test.clips.names[int(task.test.rows[index])]
+    return f"{found.caption(index)}\n{as_drawn(name if len(name) <= 48 else '…' + name[-47:])}"
+
+
+def draw_clips(task: ClipTask, found: Predictions, indices: list[int]) -> Any:
+    """Clips with their class and the prediction: waveform and spectrogram, or the coefficients of frames."""
+    from matplotlib.figure import Figure
+
+    is_raw = task.inputs.features == "raw"
+    columns, deep = 3, 2 if is_raw else 1
+    rows = math.ceil(len(indices) / columns)
+    figure = Figure(figsize=(10, (2.6 if is_raw else 1.9) * rows), layout="constrained")
+    panels = figure.subplots(rows * deep, columns, squeeze=False, gridspec_kw={"height_ratios": [1, 2][-deep:] * rows})
+    for place in range(rows * columns):
+        row, column = divmod(place, columns)
+        own = [panels[row * deep + k, column] for k in range(deep)]
+        if place >= len(indices):
+            for axes in own:
+                axes.axis("off")
+            continue
+        clip = task.test.clips.clip(int(task.test.rows[indices[place]]))
+        own[0].set_title(_title(task, found, indices[place]), fontsize=8)
+        if is_raw:
+            show_waveform(own[0], clip, len(clip) * _step_seconds(task))
+            own[0].set_xticklabels([])
+            show_spectrogram(own[1], clip, task.test.clips.sampling_rate)
+        else:
+            show_frames(own[0], clip, len(clip) * _step_seconds(task))
+    for axes in panels[-1]:
+        axes.set_xlabel("seconds", fontsize=7)
+    return figure
+
+
+def draw_attribution(task: ClipTask, found: Predictions, indices: list[int], shares: Tensor) -> Any:
+    """Clips and, in colour, the stretches that speak for (blue) and against (orange) the predicted class."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 1.7 * len(indices)), layout="constrained")
+    panels = figure.subplots(len(indices), 1, squeeze=False)[:, 0]
+    for k, (axes, index) in enumerate(zip(panels, indices, strict=True)):
+        clip = task.test.clips.clip(int(task.test.rows[index]))
+        length = min(len(clip), int(task.test.lengths[index]))
+        seconds = length * _step_seconds(task)
+        show_waveform(axes, clip[:length], seconds, "black")
+        edges = np.unique(np.linspace(0, length, min(BINS, length) + 1).astype(int))
+        sums = np.add.reduceat(shares[k, :length].sum(-1).double().numpy(), edges[:-1]) / np.diff(edges)
+        bound = np.abs(sums).max() or 1.0
+        low, high = axes.get_ylim()
+        axes.pcolormesh(
+            edges * _step_seconds(task),
+            [low, high],
+            sums[None],
+            cmap=attribution_colours(),
+            vmin=-bound,
+            vmax=bound,
+            zorder=0,
+            alpha=0.8,
+        )
+        axes.set_title(_title(task, found, index).replace("\n", ": "), fontsize=9)
+    panels[-1].set_xlabel("seconds", fontsize=8)
+    return figure

@@ -1,0 +1,146 @@
+"""Custom clips of audio to classify: a folder with one sub-folder a class, or a CSV file of names and labels."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from longwave.core.progress import Patient
+from longwave.core.settings import check_least
+from longwave.io import audio
+from longwave.tasks.audio.clip_lists import ClipList, from_csv, from_folder
+from longwave.tasks.audio.clips import (
+    FEW_BAD,
+    ClipInput,
+    ClipSplit,
+    ClipTask,
+    ClipTaskConfig,
+    cache_folder,
+    clip_task,
+    one_scale,
+)
+from longwave.tasks.base import TASKS
+from longwave.tasks.sequences.targets import class_names
+from longwave.tasks.sequences.task import check_classes, draw_class_splits, given_splits, note_rare_class
+
+LONG = 30  # seconds; a batch of longer clips takes much memory
+
+
+@TASKS.register("audio")
+@dataclass(frozen=True)
+class AudioConfig(ClipTaskConfig):
+    """A classification task on custom clips of audio."""
+
+    folder: Path | None = None
+    """A folder with one sub-folder of WAV, FLAC or OGG files for each class; docs: audio."""
+    csv: Path | None = None
+    """Or a CSV file with a header, one row a file; names are relative to where it is."""
+    column: str = "file"
+    """The column with the names of the files (with csv)."""
+    label: str = "label"
+    """The column with the labels (with csv)."""
+    split: str | None = None
+    """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10 of each class."""
+    split_seed: int = 0
+    """Seed of the splits, if they are drawn."""
+    sampling_rate: int | None = None
+    """Hz that all clips are resampled to; none: the commonest among them."""
+    channels: Literal["mix", "keep"] = "mix"
+    """Mix all channels down to one, or keep them; then all files must have as many."""
+    seconds: float | None = None
+    """Cut longer clips to their first seconds; none: clips are as long as they are."""
+    most_bad: int = FEW_BAD
+    """Files that cannot be read and may be left out; they are named. More are refused."""
+    balance: bool = False
+    """Have all classes count alike, however many clips they have: in the loss, and when weights are chosen."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, split_seed=0, most_bad=0)
+        if self.sampling_rate is not None:
+            check_least(self, sampling_rate=1)
+        if self.seconds is not None and not self.seconds > 0:
+            raise ValueError(f"seconds: expected a number above 0, got {self.seconds}")
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How files are read."""
+        return {"channels": self.channels, "most_bad": self.most_bad}
+
+    def listed(self) -> ClipList:
+        """The files and their labels."""
+        if (self.folder is None) == (self.csv is None):
+            given = "neither" if self.folder is None else "both"
+            raise ValueError(f"audio: expected --folder FOLDER or --csv FILE, got {given}")
+        if self.folder is not None:
+            return from_folder(self.folder)
+        assert self.csv is not None
+        return from_csv(self.csv, self.column, self.label, self.split)
+
+    def build(self, data_dir: Path | None = None) -> ClipTask:
+        """The task with its clips."""
+        listed, progress = self.listed(), Patient()
+        read = audio.read(
+            listed.paths,
+            listed.names,
+            listed.source,
+            sampling_rate=self.sampling_rate,
+            cache=cache_folder(data_dir),
+            progress=progress,
+            **self.reading,
+        )
+        progress.end()
+        assert listed.labels is not None
+        names = [listed.labels[k] for k in read.rows.tolist()]
+        classes = class_names(names)
+        if len(classes) < 2:
+            raise ValueError(f"{listed.source}: expected two classes or more, got {classes[0]!r} alone")
+        labels = np.array([classes.index(name) for name in names], np.int64)
+        notes = [*listed.notes, *read.notes]
+        rows = self._splits(listed, read.rows, labels, classes, notes)
+        mean, deviation = one_scale(read.clips, rows["train"], listed.source)
+        count = read.clips.channels
+        inputs = ClipInput(
+            classes=classes,
+            mean=(mean,) * count,
+            deviation=(deviation,) * count,
+            length=None,
+            sampling_rate=read.clips.sampling_rate,
+        )
+        longest = self._longest(read.clips, notes)
+        task = clip_task("audio", read.clips, labels, rows, inputs, longest=longest, balance=self.balance)
+        note_rare_class(np.array(task.counts["train"]), classes, "clips", self.balance, notes)
+        return replace(task, origin=listed.source, notes=tuple(notes), rates=self.rates, noise=self.noise)
+
+    def _splits(
+        self, listed: ClipList, kept: Any, labels: Any, classes: tuple[str, ...], notes: list[str]
+    ) -> dict[str, Any]:
+        """The splits that came with the files that can be read, else 80/10/10 of each class."""
+        if listed.splits is None:
+            return draw_class_splits(labels, classes, self.split_seed, listed.source, "clip")
+        given = replace(listed, splits=tuple(listed.splits[k] for k in kept.tolist()))
+        rows = given_splits(given, labels, np.arange(len(labels)), self.split_seed, notes)
+        counts = {name: np.bincount(labels[own], minlength=len(classes)) for name, own in rows.items()}
+        check_classes(counts, classes, listed.source, "", notes)
+        return rows
+
+    def _longest(self, clips: audio.Clips, notes: list[str]) -> int | None:
+        """Samples beyond which clips are cut."""
+        longest = int(clips.lengths.max())
+        if self.seconds is None:
+            if longest > LONG * clips.sampling_rate:
+                notes.append(
+                    f"the longest clip has {longest / clips.sampling_rate:,.0f} seconds: if memory runs out, cut clips "
+                    "with --seconds, or take smaller batches with --loop.batch-size"
+                )
+            return None
+        most = max(1, round(self.seconds * clips.sampling_rate))
+        if cut := int((clips.lengths > most).sum()):
+            notes.append(f"clips that were cut to their first {self.seconds:g} seconds: {cut:,}")
+        return most
+
+    def arrange(self, clips: audio.Clips, inputs: ClipInput, artifact: Any) -> tuple[ClipSplit, list[str]]:
+        """New clips in the form that a trained model sees, and notes."""
+        split, notes = super().arrange(clips, inputs, artifact)
+        return replace(split, longest=None if self.seconds is None else self._longest(clips, notes)), notes

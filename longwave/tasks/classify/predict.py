@@ -1,0 +1,92 @@
+"""Labels of new sequences, with probabilities."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.io.csv import write_csv
+from longwave.tasks.actions import PREDICTORS, Action, OnDevice, predict
+from longwave.tasks.base import Split, batches
+from longwave.tasks.classify.task import ClassifierInput
+from longwave.tasks.sequences.data import Sequences, read_csv, read_npz
+from longwave.tasks.sequences.predict import check_files, check_finite, check_kind, prepare, written
+from longwave.train.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The prediction for each of some sequences: a probability for each class, and the label of the likeliest."""
+
+    classes: tuple[str, ...]
+    probabilities: NDArray[np.float64]  # (n, classes)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> list[str]:
+        """The likeliest class of each sequence."""
+        return [self.classes[k] for k in self.probabilities.argmax(axis=1)]
+
+    def write(self, path: str | Path) -> None:
+        """Write label and probabilities as CSV, a row a sequence, atomically."""
+        rows = zip(self.labels, self.probabilities, strict=True)
+        head = ["label", *(f"p_{name}" for name in self.classes)]
+        write_csv(path, [head, *([label, *(f"{p:.6g}" for p in row)] for label, row in rows)])
+
+
+def probabilities(model: Any, split: Split, batch_size: int) -> NDArray[np.float64]:
+    """The probability of each class for each example of a split, (n, classes)."""
+    return np.concatenate([predict(model, b).double().softmax(-1).numpy() for b in batches(split, batch_size)])
+
+
+def classify(folder: str | Path, sequences: Sequences, *, device: str = "auto") -> Labels:
+    """Classify sequences with the best weights of a run: as they were in training, before standardisation.
+
+    Images come as pixels from 0 to 255, row by row.
+    """
+    return _classify(RunFolder.open(folder), sequences, device)
+
+
+def _classify(folder: RunFolder, sequences: Sequences, device: str) -> Labels:
+    check_kind(folder, ACTION, "classifies")
+    inputs = folder.fact("inputs", ClassifierInput.from_dict)
+    split, notes = prepare(folder, sequences, inputs)
+    found = probabilities(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
+    check_finite(found, sequences.source)
+    return Labels(inputs.classes, found, tuple(notes))
+
+
+@dataclass(frozen=True)
+class Options(OnDevice):
+    """Classify sequences, with or without labels: a label and the probability of each class for each of them.
+
+    Example: longwave predict runs/classify-my-seed0 --npz new.npz --out labels.csv
+    """
+
+    npz: Path | None = None
+    """Sequences (x, and lengths if they differ); images as pixels from 0 to 255, row by row."""
+    csv: Path | None = None
+    """Or a CSV file, one sequence a row."""
+    out: Path = Path("labels.csv")
+    """Where to write the labels."""
+
+
+def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
+    check_files(folder, options.npz, options.csv, options.out, "classifies")
+    if options.npz is not None:
+        new = read_npz(options.npz, labelled=False)
+    else:
+        assert options.csv is not None
+        task = folder.config.experiment.task
+        new = read_csv(options.csv, getattr(task, "label", "label"), getattr(task, "split", None), labelled=False)
+    labels = _classify(folder, new, options.device)
+    labels.write(options.out)
+    yield from written(labels.notes, len(labels.labels), options.out)
+
+
+ACTION = Action(Options, _predict)
+for kind in ("classify", "images", "pathfinder"):
+    PREDICTORS.register(kind)(ACTION)

@@ -1,0 +1,230 @@
+"""The report of a classifier: confusion matrix, misclassified examples, attribution."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longwave.pictures.html import REPORTS, Section, image
+from longwave.pictures.style import BLUE, ORANGE, as_drawn, short
+from longwave.tasks.base import Batch, Split, batches, call
+from longwave.tasks.classify.confusion import confusion
+from longwave.tasks.classify.predict import probabilities
+from longwave.tasks.classify.task import ClassificationTask, LabelTask
+from longwave.tasks.sequences.plots import in_units, show_lines, unpadded
+
+PATH_STEPS = 32  # points on the way from the average example, at which the gradient is taken
+MOST_STEPS = 100 * 1024  # of a batch
+BINS = 200  # stretches that the attribution along a long sequence is added up over
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """A model's predictions for every example of a split."""
+
+    probabilities: NDArray[np.float64]  # (n, classes)
+    labels: NDArray[np.int64]  # (n,)
+    classes: tuple[str, ...]
+
+    @property
+    def predicted(self) -> NDArray[np.int64]:
+        """The likeliest class of each example."""
+        return self.probabilities.argmax(axis=1)
+
+    @property
+    def confidence(self) -> NDArray[np.float64]:
+        """The probability that it was given."""
+        return self.probabilities.max(axis=1)
+
+    @property
+    def confusion(self) -> NDArray[np.int64]:
+        """(classes, classes): how many of the row's class were predicted as the column's."""
+        count = len(self.classes)
+        return np.bincount(self.labels * count + self.predicted, minlength=count**2).reshape(count, count)
+
+    def wrong(self, most: int) -> list[int]:
+        """Misclassified examples, the most confident first."""
+        mistakes = np.flatnonzero(self.predicted != self.labels)
+        return [int(k) for k in mistakes[np.argsort(-self.confidence[mistakes], kind="stable")][:most]]
+
+    def right(self, most: int) -> list[int]:
+        """Correctly classified examples, of as many classes as there are, in the order of the data."""
+        first: dict[int, int] = {}
+        for k in np.flatnonzero(self.predicted == self.labels):
+            first.setdefault(int(self.labels[k]), int(k))
+        return sorted(first.values())[:most]
+
+    def caption(self, index: int, width: int = 80) -> str:
+        """The class, the prediction and its confidence; in two lines if one would be longer than `width`."""
+        truth, found = self.classes[self.labels[index]], self.classes[self.predicted[index]]
+        text = short(truth) if truth == found else f"{short(truth)} predicted as {short(found)}"
+        text = f"{text}, {self.confidence[index]:.0%}"
+        return as_drawn(text if len(text) <= width else text.replace(" predicted as ", "\npredicted as "))
+
+
+def predict(model: Any, task: ClassificationTask, split: Split, size: int | None = None) -> Predictions:
+    """The model's predictions for every example of a split; longer sequences in smaller batches, to save memory."""
+    size = size or max(1, min(100, MOST_STEPS // (task.spec.length or 1)))
+    labels = np.concatenate([batch["y"].numpy() for batch in batches(split, size)])
+    if split is task.test:
+        found = of_test_set(task, lambda: probabilities(model, split, size))
+    else:
+        found = probabilities(model, split, size)
+    return Predictions(found, labels, task.inputs.classes)
+
+
+def of_test_set(task: LabelTask, work_out: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The probability of each class for each test example, (n, classes): as they were scored, if they were."""
+    return work_out() if task.scored is None else np.asarray(task.scored.double().softmax(-1).numpy())
+
+
+def attribution(model: Any, batch: Batch, average: Tensor, steps: int = PATH_STEPS) -> Tensor:
+    """What each number of x adds to the lead of the predicted class over the second likeliest: of the shape of x.
+
+    Integrated gradients (Sundararajan et al., 2017): the gradient of the lead, averaged on the straight way from the
+    average example to x, times x - average. All numbers add up to the lead at x minus the lead at the average example,
+    to the error of `steps` midpoints.
+    """
+    x = batch["x"]
+    with torch.no_grad():
+        first, second = call(model, batch).topk(2, dim=-1).indices.unbind(-1)
+    rows = torch.arange(len(x))
+    total = torch.zeros_like(x)
+    for k in range(steps):
+        point = (average + (k + 0.5) / steps * (x - average)).requires_grad_()
+        output = call(model, {**batch, "x": point})
+        lead = (output[rows, first] - output[rows, second]).sum()
+        total += torch.autograd.grad(lead, point)[0]
+    share = total / steps * (x - average)
+    return share if "lengths" not in batch else share * _valid(batch)
+
+
+def average_example(task: ClassificationTask, most: int = 1000) -> Tensor:
+    """The mean of the first training examples; where lengths differ, of all steps, which is 0."""
+    batch = task.train.batch(range(min(most, len(task.train))))
+    return torch.zeros(1, 1, task.inputs.channels) if "lengths" in batch else batch["x"].mean(0, keepdim=True)
+
+
+# Pictures
+
+
+def draw_examples(task: ClassificationTask, split: Split, predictions: Predictions, indices: list[int]) -> Any:
+    """Examples with their class and the prediction: images as images, other sequences as lines."""
+    from matplotlib.figure import Figure
+
+    batch = split.batch(indices)
+    columns = 6 if _is_image(task) else 2
+    rows = math.ceil(len(indices) / columns)
+    figure = Figure(figsize=(10, (2.1 if _is_image(task) else 1.7) * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in panels[len(indices) :]:
+        axes.axis("off")
+    for k, (axes, index) in enumerate(zip(panels, indices, strict=False)):
+        if _is_image(task):
+            _show_image(axes, task, batch["x"][k])
+            axes.set_title(predictions.caption(index, width=18), fontsize=8)
+        else:
+            show_lines(axes, in_units(task.inputs, unpadded(batch, k)))
+            axes.set_title(predictions.caption(index), fontsize=9)
+    return figure
+
+
+def draw_attribution(task: Any, split: Split, predictions: Predictions, indices: list[int], shares: Tensor) -> Any:
+    """Examples and, in colour, the steps that speak for (blue) and against (orange) the predicted class."""
+    from matplotlib.figure import Figure
+
+    batch = split.batch(indices)
+    if _is_image(task):
+        figure = Figure(figsize=(10, 3.8), layout="constrained")
+        panels = figure.subplots(2, max(len(indices), 6), squeeze=False)
+        for axes in panels[:, len(indices) :].ravel():
+            axes.axis("off")
+        for k, index in enumerate(indices):
+            _show_image(panels[0, k], task, batch["x"][k])
+            panels[0, k].set_title(predictions.caption(index, width=18), fontsize=8)
+            plane = task.picture(shares[k]).sum(-1)
+            bound = np.quantile(np.abs(plane), 0.995) or 1.0  # one pixel should not pale all others
+            panels[1, k].imshow(plane, cmap=attribution_colours(), vmin=-bound, vmax=bound)
+            panels[1, k].set_xticks([])
+            panels[1, k].set_yticks([])
+        return figure
+    figure = Figure(figsize=(10, 1.7 * len(indices)), layout="constrained")
+    panels = figure.subplots(len(indices), 1, squeeze=False)[:, 0]
+    for k, (axes, index) in enumerate(zip(panels, indices, strict=True)):
+        x = unpadded(batch, k)
+        show_lines(axes, in_units(task.inputs, x), ("black", "0.45", "0.65", "0.8"))
+        edges = np.unique(np.linspace(0, len(x), min(BINS, len(x)) + 1).astype(int))
+        sums = np.add.reduceat(shares[k, : len(x)].sum(-1).double().numpy(), edges[:-1]) / np.diff(edges)
+        bound = np.abs(sums).max() or 1.0
+        low, high = axes.get_ylim()
+        axes.pcolormesh(
+            edges - 0.5,
+            [low, high],
+            sums[None],
+            cmap=attribution_colours(),
+            vmin=-bound,
+            vmax=bound,
+            zorder=0,
+            alpha=0.8,
+        )
+        axes.set_title(predictions.caption(index), fontsize=9)
+    return figure
+
+
+def _show_image(axes: Any, task: Any, x: Tensor) -> None:
+    pixels = task.picture(x) * np.array(task.inputs.deviation) + np.array(task.inputs.mean)
+    grey = pixels.shape[-1] == 1
+    axes.imshow((pixels[..., 0] if grey else pixels / 255).clip(0, 255 if grey else 1), cmap="gray", vmin=0, vmax=255)
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def attribution_colours() -> Any:
+    """From orange through white to blue."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("attribution", [ORANGE, "white", BLUE])
+
+
+def _valid(batch: Batch) -> Tensor:
+    return (torch.arange(batch["x"].shape[1]) < batch["lengths"][:, None]).unsqueeze(-1)
+
+
+def _is_image(task: ClassificationTask) -> bool:
+    return task.spec.image_size is not None
+
+
+# The page
+
+
+@REPORTS.register("classify")
+@REPORTS.register("images")
+@REPORTS.register("pathfinder")
+def report(model: Any, task: ClassificationTask) -> list[Section]:
+    """Confusion matrix, misclassified examples, attribution."""
+    predictions = predict(model, task, task.test)
+    wrong = predictions.wrong(12 if _is_image(task) else 6)
+    count, total = int((predictions.predicted != predictions.labels).sum()), len(predictions.labels)
+    mistakes = f"<p>None of {total:,}.</p>"
+    if wrong:
+        picture = image(lambda: draw_examples(task, task.test, predictions, wrong), "misclassified examples")
+        mistakes = f"<p>{count:,} of {total:,}; the most confident mistakes, with their confidence.</p>{picture}"
+    shown = wrong[:3] + predictions.right(6 - len(wrong[:3]))
+    deep = getattr(model, "deep", None)  # the part that has gradients, where another one has none
+    shares = attribution(deep or model, task.test.batch(shown), average_example(task))
+    text = (
+        "<p>Blue steps speak for the predicted class against the second likeliest, orange ones for the second: "
+        "integrated gradients of the difference of their logits, from the average training example"
+        f"{', by the deep model alone' if deep else ''}.</p>"
+    )
+    picture = image(lambda: draw_attribution(task, task.test, predictions, shown, shares), "attribution of each step")
+    return [
+        Section("Confusion matrix", confusion(predictions, task.counts["train"])),
+        Section("Misclassified examples", mistakes),
+        Section("Attribution", text + picture),
+    ]

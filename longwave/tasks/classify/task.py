@@ -1,0 +1,361 @@
+"""Classification: cross-entropy and accuracy, and the splits of custom sequences, drawn class by class."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from longwave.models import Spec
+from longwave.tasks.base import (
+    FEW_EXAMPLES,
+    TASKS,
+    Baselines,
+    Batch,
+    Outcome,
+    Scores,
+    Split,
+    Sums,
+    Task,
+    TaskInput,
+    call,
+)
+from longwave.tasks.classify import baselines as sequence_baselines
+from longwave.tasks.rates import AtRate, check_rates, drawn, ratio
+from longwave.tasks.sequences.data import Sequences, read_csv
+from longwave.tasks.sequences.targets import Answer, class_names
+from longwave.tasks.sequences.task import (
+    Index,
+    SequenceInput,
+    SequenceSplit,
+    SequenceTaskConfig,
+    channel_statistics,
+    check_classes,
+    draw_class_splits,
+    given_splits,
+    held_out,
+    note_rare_class,
+)
+from longwave.tasks.statistics import digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelInput(TaskInput):
+    """What every trained classifier must know of its data."""
+
+    classes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierInput(SequenceInput, LabelInput):
+    """What a trained classifier of sequences of numbers must know of its data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelTask(Task):
+    """Classify anything; an output has a logit for each class. A batch may have a weight for each row, (B,)."""
+
+    inputs: LabelInput
+    counts: dict[str, tuple[int, ...]]  # examples of each class, by split
+    weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
+    smoothing: float = 0.0  # share of the target that the training loss spreads over all classes
+    digest: str = ""  # of the data, as it was read
+    goal: str = "accuracy"
+    higher_is_better: bool = True
+    scored: Tensor | None = field(default=None, compare=False, repr=False)  # logits (n, classes) of the test set
+
+    def outcome(self, model: Any, batch: Batch) -> Outcome:
+        """The cross-entropy of each row, weighted or not; accuracy, the cross-entropy without weights, mean recall.
+
+        In training, an output may be of a model and its judge, (B, 2, classes): the loss is then the mean of theirs.
+        """
+        output = call(model, batch)
+        if output.ndim == 3:
+            output, judge = output.unbind(1)
+            y = self._labels(output, batch)
+            losses = (self._losses(output, y) + self._losses(judge, y) * ~batch["held"]) / 2
+        else:
+            y = self._labels(output, batch)
+            losses = self._losses(output, y)
+        plain = nn.functional.cross_entropy(output.detach(), y, reduction="sum")
+        right = output.argmax(-1) == y
+        scores: Sums = {"accuracy": (right.sum(), len(y)), "loss": (plain, len(y))}
+        if "weight" in batch:
+            scores["balanced_accuracy"] = ((right * batch["weight"]).sum(), len(y))
+        return Outcome(losses.sum(), scores, output=output.detach())
+
+    def with_outputs(self, outputs: Tensor) -> "LabelTask":
+        """The task with the logits of its test set."""
+        return replace(self, scored=outputs)
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The examples of each class, what the model must know of its input, and a digest."""
+        counts = {split: list(counts) for split, counts in self.counts.items()}
+        return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
+
+    def baselines(self) -> Baselines:
+        """The class prior: how common each class is in the training set."""
+        return {"class prior": self._prior()}
+
+    def _prior(self) -> dict[str, Scores]:
+        train = np.array(self.counts["train"], dtype=np.float64)
+        log_share = np.log(train / train.sum())
+        scores = {}
+        for split in ("valid", "test"):
+            counts = np.array(self.counts[split])
+            accuracy = counts[train.argmax()] / counts.sum()
+            scores[split] = {"accuracy": float(accuracy), "loss": float(-(counts @ log_share) / counts.sum())}
+            if self.goal == "balanced_accuracy":
+                scores[split]["balanced_accuracy"] = float(accuracy > 0) / int((counts > 0).sum())
+        return scores
+
+    def _losses(self, output: Tensor, y: Tensor) -> Tensor:
+        """The cross-entropy of each row as training has it: smoothed and weighted, if it is to be."""
+        losses = nn.functional.cross_entropy(output, y, reduction="none", label_smoothing=self.smoothing)
+        if self.weights is None:
+            return losses
+        return losses * torch.tensor(self.weights, device=output.device, dtype=output.dtype)[y]
+
+    def _labels(self, output: Tensor, batch: Batch) -> Tensor:
+        expected = (len(batch["y"]), len(self.inputs.classes))
+        if output.shape != expected:
+            raise ValueError(f"output: expected {expected}, a logit for each class, got {tuple(output.shape)}")
+        return batch["y"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationTask(LabelTask):
+    """Classify sequences of numbers."""
+
+    inputs: ClassifierInput
+    rates: tuple[float, ...] = ()  # sampling rates of training, one for each batch; none: as the sequences are
+
+    @property
+    def spec(self) -> Spec:
+        """Channels in, a logit for each class out."""
+        return Spec(
+            input_size=self.inputs.channels,
+            output_size=len(self.inputs.classes),
+            length=None if self.rates else self.inputs.length,
+            decoders=("mean", "last"),
+            changes_rate=bool(self.rates),
+        )
+
+    def train_at(self, epoch: int, seed: int) -> Split:
+        """The training set, each batch at one of the rates if there are any."""
+        return drawn(self.train, self.rates, epoch, seed)
+
+    def at_rate(self, split: Split, rate: float, antialias: bool = False) -> Split:
+        """The split as if sampled at 1/rate of its frequency; see `rates.sampled`."""
+        check_rates([rate])
+        return AtRate(split, ratio(rate), antialias)
+
+
+# Custom sequences
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceTask(ClassificationTask):
+    """Custom sequences: few enough for baselines, and a start of the model, that look at each of them."""
+
+    train: SequenceSplit
+    valid: SequenceSplit
+    test: SequenceSplit
+    valid_was_given: bool = False  # not drawn from the training set
+
+    @property
+    def spec(self) -> Spec:
+        """Channels in, a logit for each class out; training examples to start from."""
+        longest = int(self.train.lengths.max())
+        rows = sum(map(len, (self.train, self.valid, self.test)))
+        examples = self._examples if sequence_baselines.are_few(rows, longest * self.inputs.channels) else None
+        return replace(super().spec, longest=longest, examples=examples, needs_judge=self.is_judged)
+
+    def _examples(self) -> Batch:
+        """Those that the random convolutions of a model start from."""
+        return self.train.batch(sequence_baselines.some(self.train))
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the validation set is a part of the training set."""
+        return "held" in self.train.rows
+
+    @property
+    def choosing(self) -> int:
+        """None, if those of a judge would choose the weights of the model."""
+        return 0 if self.is_judged else len(self.valid)
+
+    def judged(self) -> "SequenceTask":
+        """With all sequences to train on, if the validation set was drawn and is too small to judge by.
+
+        A third of each class is then held from the judge, up to about a hundred sequences, and validates it.
+        """
+        if self.valid_was_given or len(self.valid) >= FEW_EXAMPLES:
+            return self
+        both = self.train.joined(self.valid)
+        labels = both.rows["y"]
+        held = held_out(labels, FEW_EXAMPLES)
+        if not held.any():
+            return self
+        valid = both.chosen(held)
+        counts = {"train": self._counts(labels), "valid": self._counts(labels[held]), "test": self.counts["test"]}
+        note = (
+            f"{len(self.valid)} validation sequences are too few to judge by: the model is trained on all "
+            f"{len(both)}, and what is validated is a second one, trained without {len(valid)} of them"
+        )
+        return replace(
+            self,
+            train=self._weighed(both, {"held": held}),
+            valid=self._weighed(valid, {"held": held[held]}),
+            counts=counts,
+            weights=None if self.weights is None else class_weights(np.array(counts["train"])),
+            notes=(*self.notes, note),
+        )
+
+    def _counts(self, labels: Index) -> tuple[int, ...]:
+        return tuple(np.bincount(labels, minlength=len(self.inputs.classes)).tolist())
+
+    def _weighed(self, split: SequenceSplit, more: dict[str, NDArray[Any]]) -> SequenceSplit:
+        """The split with more in each row, and with the weights of its own classes, if there are weights."""
+        rows = {**split.rows, **more}
+        if self.weights is not None:
+            rows["weight"] = row_weights(rows["y"])
+        return replace(split, rows=rows)
+
+    def baselines(self) -> Baselines:
+        """The class prior, the nearest neighbour, and ridge regression on random convolutions."""
+        found = super().baselines()
+        splits = {"valid": self.valid, "test": self.test}
+        rows = sum(map(len, splits.values()))
+        for classifier in sequence_baselines.fitted(self.train, rows, len(self.inputs.classes)):
+            labels = {name: sequence_baselines.predicted(classifier, split) for name, split in splits.items()}
+            if self.is_judged:  # the classifier was fitted to the validation sequences, too
+                held = torch.from_numpy(self.train.rows["held"])
+                labels["valid"] = classifier.labels[held], classifier.left_out()[held]
+            found[classifier.name] = {name: self._accuracies(*pair) for name, pair in labels.items()}
+        return found
+
+    def _accuracies(self, true: Tensor, predicted: Tensor) -> Scores:
+        right = (true == predicted).double()
+        scores = {"accuracy": float(right.mean())}
+        if self.goal == "balanced_accuracy":
+            scores["balanced_accuracy"] = float(torch.stack([right[true == k].mean() for k in true.unique()]).mean())
+        return scores
+
+
+def custom(
+    sequences: Sequences,
+    balance: bool = False,
+    split_seed: int = 0,
+    name: str = "classify",
+    smoothing: float = 0.0,
+    rates: tuple[float, ...] = (),
+) -> SequenceTask:
+    """Custom labelled sequences as a task.
+
+    Splits that come with the sequences are kept; else 80 % of each class are drawn to train, 10 % to validate and 10 %
+    to test. Channels are standardised by the training set. `balance` weighs each class in the training loss by the
+    inverse of its share, so that all count alike, and has the mean recall of the classes choose the weights.
+    `smoothing` is the share of the target that the training loss spreads over all classes. `rates` are those that the
+    training sequences are sampled at, one for each batch.
+    """
+    if sequences.labels is None:
+        raise ValueError(f"{sequences.source}: y: expected a label for each sequence, got none")
+    classes = class_names(sequences.labels)
+    if len(classes) < 2:
+        raise ValueError(f"{sequences.source}: y: expected two classes or more, got {classes[0]!r} alone")
+    code = {name: k for k, name in enumerate(classes)}
+    labels = np.array([code[name] for name in sequences.labels], np.int64)
+    notes: list[str] = []
+    if sequences.splits is None:
+        splits = draw_class_splits(labels, classes, split_seed, f"{sequences.source}: y")
+    else:
+        splits = given_splits(sequences, labels, np.arange(len(labels)), split_seed, notes)
+    counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
+    if sequences.splits is not None:
+        check_classes(counts, classes, sequences.source, "", notes)
+    note_rare_class(counts["train"], classes, "examples", balance, notes)
+    mean, deviation = channel_statistics(sequences, splits["train"], notes)
+    inputs = ClassifierInput(classes=classes, mean=mean, deviation=deviation, length=sequences.length)
+    values, starts, lengths = inputs.standardise(sequences.values), sequences.starts, sequences.lengths
+
+    def examples(index: Index) -> SequenceSplit:
+        own = labels[index]
+        rows: dict[str, NDArray[Any]] = {"y": own}
+        if balance:
+            rows["weight"] = row_weights(own)
+        return SequenceSplit(values, starts[index], lengths[index], sequences.length is not None, rows)
+
+    return SequenceTask(
+        name=name,
+        train=examples(splits["train"]),
+        valid=examples(splits["valid"]),
+        test=examples(splits["test"]),
+        inputs=inputs,
+        counts={split: tuple(count.tolist()) for split, count in counts.items()},
+        weights=class_weights(counts["train"]) if balance else None,
+        smoothing=smoothing,
+        rates=rates,
+        origin=sequences.source,
+        notes=tuple(notes),
+        digest=digest(sequences.values, sequences.lengths, labels),
+        goal="balanced_accuracy" if balance else "accuracy",
+        valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
+    )
+
+
+def row_weights(labels: Index) -> NDArray[np.float64]:
+    """A weight for each label, of mean 1 and with the same sum for each class."""
+    counts = np.bincount(labels)
+    return np.asarray(len(labels) / ((counts > 0).sum() * counts[labels]), np.float64)
+
+
+def class_weights(counts: Index) -> tuple[float, ...]:
+    """The inverse of each class' share, in units of that of equal shares."""
+    return tuple((counts.sum() / (len(counts) * counts)).tolist())
+
+
+@TASKS.register("classify")
+@dataclass(frozen=True)
+class ClassifyConfig(SequenceTaskConfig):
+    """A classification task on custom labelled sequences."""
+
+    answer: ClassVar[Answer] = "labels"
+
+    npz: Path | None = None
+    """An .npz file with x (n, length, channels) or (n, length), and y (n,) labels; docs: classification."""
+    csv: Path | None = None
+    """Or a CSV file with a header, one row a sequence."""
+    label: str = "label"
+    """The column with the labels (with csv)."""
+    split: str | None = None
+    """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10 of each class."""
+    balance: bool = False
+    """Have all classes count alike, however many examples they have: in the loss, and when weights are chosen."""
+    smoothing: float = 0.0
+    """Share of the target that the training loss spreads over all classes, against overconfidence."""
+    rates: tuple[float, ...] = ()
+    """Sampling rates to train at, one for each batch: 2 has every second step, and twice the dt; none: as they are."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_rates(self.rates, "rates")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing: expected a share from 0 on and below 1, got {self.smoothing}")
+
+    @classmethod
+    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The column of splits was once called `part`."""
+        return {"split" if name == "part" else name: value for name, value in values.items()}
+
+    def read_csv(self, path: Path, labelled: bool = True) -> Sequences:
+        """The sequences in a CSV file."""
+        return read_csv(path, self.label, self.split, labelled)
+
+    def on(self, sequences: Sequences) -> SequenceTask:
+        """The task on these sequences."""
+        return custom(sequences, self.balance, self.split_seed, smoothing=self.smoothing, rates=self.rates)

@@ -1,0 +1,1 @@
+"""Density of images: the next value of a pixel, to draw more."""

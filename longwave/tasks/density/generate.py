@@ -1,0 +1,139 @@
+"""Images drawn value by value: from nothing, or from the upper half of a test image."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from longwave.core.progress import Patient
+from longwave.core.settings import typed
+from longwave.models.generate import stream
+from longwave.pictures.style import check_path, save
+from longwave.tasks.actions import GENERATORS, Action
+from longwave.tasks.autoregressive import START
+from longwave.tasks.density.plots import draw_completions, draw_samples
+from longwave.tasks.density.task import reads_of
+from longwave.tasks.text.generate import Sampling
+from longwave.train.folder import RunFolder
+
+SAMPLES, COMPLETIONS, COPIES = 32, 6, 4
+Images = NDArray[np.uint8]  # (n, height, width), or (n, height, width, 3) in colour
+
+# `choice` is what `longwave.generate` takes of temperature, top_k, top_p and seed.
+
+
+def draw_images(folder: str | Path, count: int, *, device: str = "auto", **choice: Any) -> Images:
+    """So many images from nothing, with the best weights of a run."""
+    return _draw(RunFolder.open(folder), count, device, **choice)
+
+
+def _draw(folder: RunFolder, count: int, device: str, **choice: Any) -> Images:
+    size = _size(folder)
+    return complete(folder.load_best(device), np.empty((count, 0), np.uint8), size, 1, **choice)
+
+
+def complete_images(
+    folder: str | Path,
+    indices: Sequence[int],
+    copies: int,
+    data_dir: str | Path | None = None,
+    *,
+    device: str = "auto",
+    **choice: Any,
+) -> tuple[Images, Images]:
+    """Test images (n, height, width), and each upper half completed `copies` times: (n, copies, height, width)."""
+    return _complete(RunFolder.open(folder), indices, copies, data_dir, device, **choice)
+
+
+def _complete(
+    folder: RunFolder, indices: Sequence[int], copies: int, data_dir: str | Path | None, device: str, **choice: Any
+) -> tuple[Images, Images]:
+    _size(folder)
+    task: Any = folder.build_task(data_dir)
+    wrong = [k for k in indices if not 0 <= k < len(task.test)]
+    if wrong:
+        raise ValueError(f"images: expected numbers from 0 to {len(task.test) - 1} of test images, got {wrong[0]}")
+    images = task.test_images(indices)
+    return images, complete_halves(folder.load_best(device), images, copies, **choice)
+
+
+def _size(folder: RunFolder) -> tuple[int, ...]:
+    """Height and width of the images of a run, and 3 if they are in colour."""
+    if folder.config.experiment.task.kind != "density":
+        kind = folder.config.experiment.task.kind
+        raise ValueError(f"{folder.path}: expected a run on images to generate, got one of the kind {kind}")
+    return folder.fact("size", lambda size: typed(size, tuple[int, ...], "height and width"))
+
+
+def complete_halves(model: nn.Module, images: Images, copies: int, **choice: Any) -> Images:
+    """Of each image the upper half, with lower halves drawn: (n, copies, height, width) or (..., 3)."""
+    count, height, *_ = images.shape
+    upper = images[:, : height // 2].reshape(count, -1)
+    return complete(model, upper, images.shape[1:], copies, **choice).reshape(count, copies, *images.shape[1:])
+
+
+def complete(model: nn.Module, known: Images, size: tuple[int, ...], copies: int, **choice: Any) -> Images:
+    """Images (n * copies, *size) whose values begin as those of `known` (n, k) do."""
+    begin = torch.from_numpy(np.repeat(known, copies, axis=0)).long()
+    reads = reads_of(size)
+    given = begin if reads is None else reads(begin, 0)
+    prompt = torch.cat((torch.full((len(begin), 1), START), given), dim=1)
+    length, progress, rest = int(np.prod(size)) - begin.shape[1], Patient(), []
+    progress.start(f"drawing {len(begin)} images", length)
+    for values, _ in stream(model, prompt, length, **choice, reads=reads):
+        rest.append(values.cpu())
+        progress.advance(1)
+    progress.end()
+    return torch.cat((begin, torch.stack(rest, dim=1)), dim=1).numpy().astype(np.uint8).reshape(-1, *size)
+
+
+@dataclass(frozen=True)
+class Options(Sampling):
+    """Generate images, or complete the lower half of test images, as one picture.
+
+    Example: longwave generate runs/mnist-density-small-seed0 --count 32 --out digits.png
+
+    Example: longwave generate runs/mnist-density-small-seed0 --complete --images 0 1 2 3 --out halves.png
+    """
+
+    count: int | None = None
+    """How many images, by default 32; with --complete, how many test images, by default 6."""
+    complete: bool = False
+    """Of test images, show the upper half and draw the lower."""
+    images: tuple[int, ...] = ()
+    """Which test images to complete, from 0 on."""
+    out: Path | None = None
+    """The picture to write; by default samples.png or completions.png."""
+    data_dir: Path | None = None
+    """Folder with the data sets, if it is not where it was in training (for --complete)."""
+
+
+def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
+    if options.count is not None and options.count < 1:
+        raise ValueError(f"count: expected at least 1, got {options.count}")
+    is_completion = options.complete or bool(options.images)
+    out = options.out or Path("completions.png" if is_completion else "samples.png")
+    check_path(out, "out")
+    choice, began = options.choice(), time.perf_counter()
+    if is_completion:
+        indices = options.images or tuple(range(options.count or COMPLETIONS))
+        originals, made = _complete(folder, indices, COPIES, options.data_dir, options.device, **choice)
+        figure, count = draw_completions(originals, made), made.shape[0] * made.shape[1]
+    else:
+        images = _draw(folder, options.count or SAMPLES, options.device, **choice)
+        figure, count = draw_samples(images), len(images)
+    seconds = time.perf_counter() - began
+    options.print_seed(choice)
+    save(figure, out, dpi=120)
+    print(f"{count} images in {seconds:.1f} s, {count / seconds:.3g} a second", file=sys.stderr)
+    yield f"picture: {out}\n"
+
+
+GENERATORS.register("density")(Action(Options, _generate))

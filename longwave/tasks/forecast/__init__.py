@@ -1,0 +1,1 @@
+"""Forecasting: the rows that follow a time series."""

@@ -1,0 +1,238 @@
+"""Forecasts to compare a model with: repeat-last, seasonal-naive, NLinear and DLinear.
+
+Each is an affine map of the context, forecast = weight context + bias, the same for every column. The two linear models
+are those of Zeng et al., "Are Transformers Effective for Time Series Forecasting?" (2023), with weights shared by the
+columns. They were published as trained by stochastic gradient descent. Here they are solved: ridge regression over all
+windows of the training set, with the penalty that does best on the validation set. So they have no seed, and their
+scores are close to the published ones, not equal to them. They are solved and scored on the values themselves, also
+where a task subtracts the usual course of the year for its model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longwave.core.registry import nearest
+from longwave.io.times import season
+from longwave.models import Shift
+from longwave.tasks.base import Baselines, Scores, Sums, add_up, batches
+from longwave.tasks.forecast.task import ForecastTask
+from longwave.tasks.forecast.windows import ForecastWindows
+
+Matrix = NDArray[np.float64]
+PENALTIES = np.logspace(-8, 2, 41)  # relative to the mean variance of a feature
+TREND_ROWS = 25  # DLinear's moving average
+LONGEST = 4096  # context and horizon of a linear model that is solved within some minutes
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """forecast = weight context + bias, for each column by itself."""
+
+    weight: Matrix  # (horizon, context)
+    bias: Matrix  # (horizon,)
+    penalty: float | None = None  # what the validation set chose, if fitted
+    error: float | None = None  # the mean squared error there
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x (B, context or more, columns) -> (B, horizon, columns) in float64; what follows the context is not used."""
+        context = x[:, : self.weight.shape[1]].double()
+        return (
+            torch.einsum("hc,bcn->bhn", torch.from_numpy(self.weight), context) + torch.from_numpy(self.bias)[:, None]
+        )
+
+
+def repeat_last(task: ForecastTask) -> Forecast:
+    """The last value, again and again."""
+    return Forecast(_last_value(task), np.zeros(task.horizon))
+
+
+def seasonal_naive(task: ForecastTask) -> Forecast:
+    """The last season, again and again."""
+    period = season(task.data.series.step)
+    if period > task.context:
+        raise ValueError(
+            f"seasonal-naive: a season has {period} rows, and the context {task.context}; lengthen the context"
+        )
+    weight = np.zeros((task.horizon, task.context))
+    ahead = np.arange(task.horizon)
+    weight[ahead, task.context - period + ahead % period] = 1
+    return Forecast(weight, np.zeros(task.horizon))
+
+
+def nlinear(task: ForecastTask) -> Forecast:
+    """A linear map of the context, after the last value is subtracted from it; the value is then added again."""
+    return ridge(Problem.of(task), "last", np.eye(task.context))
+
+
+def dlinear(task: ForecastTask) -> Forecast:
+    """One linear map of the trend (a moving average, the ends repeated) and one of what remains."""
+    return ridge(Problem.of(task), "none", trend_and_rest(task.context))
+
+
+def trend_and_rest(context: int) -> Matrix:
+    """DLinear's features of a context.
+
+    For a ridge, features S x are all one to those R x with R^T R = S^T S; so S = [trend; rest], of twice the context's
+    size, can be replaced by a triangle of the context's size.
+    """
+    around = np.arange(context)[:, None] + np.arange(TREND_ROWS) - TREND_ROWS // 2
+    trend = np.zeros((context, context))
+    np.add.at(trend, (np.arange(context)[:, None], around.clip(0, context - 1)), 1 / TREND_ROWS)
+    rest = np.eye(context) - trend
+    return np.asarray(np.linalg.cholesky(trend.T @ trend + rest.T @ rest).T, dtype=np.float64)
+
+
+BASELINES: dict[str, Callable[[ForecastTask], Forecast]] = {
+    "repeat-last": repeat_last,
+    "seasonal-naive": seasonal_naive,
+    "nlinear": nlinear,
+    "dlinear": dlinear,
+}
+
+
+def fit(name: str, task: ForecastTask) -> Forecast:
+    """The named baseline, ready to forecast."""
+    if name not in BASELINES:
+        raise ValueError(f"name: there is no baseline {name!r}; {nearest(name, BASELINES)}")
+    return BASELINES[name](task.plain)
+
+
+def scores(name: str, task: ForecastTask) -> dict[str, Scores]:
+    """{"valid": {"mse": ..., "mae": ...}, "test": {...}} of the named baseline, over every window of the split."""
+    forecast, task = fit(name, task), task.plain
+    return {part: evaluate(forecast, task, windows) for part, windows in (("valid", task.valid), ("test", task.test))}
+
+
+def table(task: ForecastTask) -> Baselines:
+    """The scores of every baseline that is not left out, by name."""
+    absent = left_out(task)
+    return {name: scores(name, task) for name in BASELINES if name not in absent}
+
+
+def left_out(task: ForecastTask) -> dict[str, str]:
+    """The baselines that a task does without, with the reason."""
+    absent = {}
+    if task.context < season(task.data.series.step):
+        absent["seasonal-naive"] = "the context is shorter than a season"
+    if not solvable(task):
+        # Their time grows as the third power of the length of a window.
+        absent |= dict.fromkeys(("nlinear", "dlinear"), f"windows of more than {LONGEST:,} rows would take too long")
+    return absent
+
+
+def solvable(task: ForecastTask) -> bool:
+    """Whether the windows are short enough for linear models to be solved."""
+    return task.context + task.horizon <= LONGEST
+
+
+def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: ForecastWindows) -> Scores:
+    """The task's scores of a forecast, over every window."""
+    size = max(1, 2**22 // (windows.values.shape[1] * (task.context + task.horizon)))  # 32 MB of float64
+    sums: Sums = {}
+    for batch in batches(windows, size):
+        sums = add_up(sums, task.outcome(lambda x, **_: (forecast(x), None), batch).scores)
+    return {score: float(total) / count for score, (total, count) in sums.items()}
+
+
+def moments(windows: ForecastWindows) -> tuple[Matrix, Matrix]:
+    """Mean (L,) and covariance (L, L) of the windows w of all columns, L = context + horizon.
+
+    Shifting a window by one row changes the sum over windows in its first and last term only:
+    sum w[i+1] w[j+1] = sum w[i] w[j] - v[i] v[j] + v[n+i] v[n+j]. So the sums cost O(L^2 + n L), not O(n L^2).
+    """
+    n, length = len(windows), windows.context + windows.horizon
+    values = windows.values[windows.first - windows.context : windows.end].double().numpy()
+    count = n * values.shape[1]
+    sums = np.concatenate([[0.0], values.sum(axis=1).cumsum()])
+    mean = (sums[n:] - sums[:length]) / count
+    heads, tails = values[: length - 1], values[n:]
+    change = tails @ tails.T - heads @ heads.T
+    products = np.empty((length, length))
+    products[0] = sum(np.correlate(column, column[:n], "valid") for column in values.T)
+    products[1:, 0] = products[0, 1:]
+    for row in range(1, length):
+        products[row, 1:] = products[row - 1, :-1] + change[row - 1]
+    return mean, products / count - np.outer(mean, mean)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is known of windows when a linear map of them is solved: sizes, and the moments of two splits."""
+
+    context: int
+    horizon: int
+    train: tuple[Matrix, Matrix]
+    valid: tuple[Matrix, Matrix]
+
+    @classmethod
+    def of(cls, task: ForecastTask) -> "Problem":
+        """The problem of a task: fitted to the training set, the penalty chosen on the validation set."""
+        return cls(task.context, task.horizon, moments(task.every_train_window), moments(task.valid))
+
+
+def ridge(problem: Problem, shift: Shift, features: Matrix) -> Forecast:
+    """The least squares fit of horizon - s to features (context - s), s the shift, over the training set.
+
+    The validation error of every penalty follows from the moments of the validation set and one eigenbasis: with
+    W = Q diag(d) G, d = 1 / (eigenvalues + penalty), it is a quadratic form in d.
+    """
+    level = _level(problem.context, shift)
+    unshifted = features - features.sum(axis=1, keepdims=True) * level  # features (I - 1 level^T)
+    shifts = np.tile(level, (problem.horizon, 1))
+    mean_x, mean_z, A, B, _ = _regression(problem.train, unshifted, shifts)
+    valid_x, valid_z, A_valid, B_valid, variance = _regression(problem.valid, unshifted, shifts)
+    eigenvalues, Q = np.linalg.eigh(A)
+    eigenvalues = eigenvalues.clip(0)
+    unit = eigenvalues.mean() or 1.0  # a constant series has no variance at all
+    G = Q.T @ B
+    quadratic = (Q.T @ A_valid @ Q) * (G @ G.T)
+    linear = ((Q.T @ B_valid) * G).sum(axis=1)
+    moved_x, moved_z = Q.T @ (valid_x - mean_x), valid_z - mean_z
+    best, W, penalty = np.inf, np.zeros_like(B), 0.0
+    for candidate in PENALTIES.tolist():
+        d = 1 / (eigenvalues + candidate * unit)
+        error = d @ quadratic @ d - 2 * d @ linear + np.square(moved_z - (d * moved_x) @ G).sum()
+        if error < best:
+            best, W, penalty = error, Q @ (d[:, None] * G), candidate
+    return Forecast(
+        W.T @ unshifted + shifts,
+        mean_z - W.T @ mean_x,
+        penalty,
+        max(0.0, float(best + variance)) / problem.horizon,
+    )
+
+
+def _regression(
+    windows: tuple[Matrix, Matrix], features: Matrix, shift: Matrix
+) -> tuple[Matrix, Matrix, Matrix, Matrix, float]:
+    """Moments of x = features context and z = horizon - shift context: x, z, (x, x), (x, z), trace (z, z)."""
+    mean, covariance = windows
+    context = features.shape[1]
+    past, future = slice(0, context), slice(context, None)
+    mixed = covariance[past, future] - covariance[past, past] @ shift.T
+    variance = np.trace(covariance[future, future]) - np.sum(shift.T * (covariance[past, future] + mixed))
+    return (
+        features @ mean[past],
+        mean[future] - shift @ mean[past],
+        features @ covariance[past, past] @ features.T,
+        features @ mixed,
+        float(variance),
+    )
+
+
+def _level(context: int, shift: Shift) -> Matrix:
+    """The weights of the context that give the shift of a window."""
+    if shift == "mean":
+        return np.full(context, 1 / context)
+    level = np.zeros(context)
+    level[-1] = shift == "last"
+    return level
+
+
+def _last_value(task: ForecastTask) -> Matrix:
+    return np.tile(_level(task.context, "last"), (task.horizon, 1))

@@ -1,0 +1,99 @@
+"""The linear forecast that a `Forecaster` starts from: a mean of ridge regressions.
+
+Two things make a single one uncertain. Which shift of a window to subtract, its last value or its mean, depends on how
+noisy the last value is. And how far back a window says something depends on how many windows there were to learn it
+from. Both solutions, each with four beliefs about older rows, are averaged: the mean of maps that err in different ways
+errs less than most of them, and no choice by a short validation set can go wrong. In the share `reversion`, the
+solution of windows as they are is mixed in, whose forecasts return to the level of the training set.
+"""
+
+import numpy as np
+import torch
+
+from longwave.models import LinearSolution
+from longwave.models.base import StartShift
+from longwave.tasks.forecast.baselines import Forecast, Matrix, Problem, ridge, trend_and_rest
+from longwave.tasks.forecast.task import ForecastTask
+
+FADINGS = (0.0, 0.5, 1.0, 2.0)  # powers: a row k back is believed to matter as (1 + 14 k / context)^-power
+USUAL_REVERSION = 0.0  # what is believed of a series before it is seen: that it goes on from where it is,
+USUAL_YEARLY_REVERSION = 0.5  # but half that it returns to the usual course of the year, where that is known
+DOUBT = 0.2  # the standard deviation of these beliefs
+FEWEST_BLOCKS = 12  # of a validation set that is asked: fewer show one season, and the next may be the opposite
+MOST_WINDOWS = 2000  # of it, that are looked at
+
+
+def linear_solution(task: ForecastTask, shift: StartShift, reversion: float | None = 0.0) -> LinearSolution:
+    """The start for a shift of the windows, and in the share `reversion` the solution of windows as they are.
+
+    auto: the mean over the two shifts and all beliefs. None: the share that the validation set suggests. Where the task
+    subtracts the usual course of the year, all of this is about what is left.
+    """
+    task = task.anomalies
+    problem = Problem.of(task)
+    if shift == "auto":
+        one = mean([ridge(problem, s, fading(task.context, power)) for s in ("last", "mean") for power in FADINGS])
+    else:
+        one = unshifted(problem) if shift == "none" else ridge(problem, shift, np.eye(task.context))
+    if reversion != 0 and shift != "none":
+        free = unshifted(problem)
+        if reversion is None:
+            usual = USUAL_YEARLY_REVERSION if task.inputs.yearly else USUAL_REVERSION
+            reversion = suggested_reversion(task, one, free, usual)
+        one = mean([one, free], [1 - reversion, reversion])
+    return LinearSolution(torch.from_numpy(one.weight), torch.from_numpy(one.bias), reversion or 0.0)
+
+
+def fading(context: int, power: float) -> Matrix:
+    """Features that are the rows of a context, older ones smaller: a ridge then believes that they matter less."""
+    back = np.arange(context)[::-1]
+    return np.diag((1 + 14 * back / context) ** -power)
+
+
+def mean(forecasts: list[Forecast], shares: list[float] | None = None) -> Forecast:
+    """The weighted mean of linear forecasts, which is one itself."""
+    given = shares or [1 / len(forecasts)] * len(forecasts)
+    pairs = list(zip(given, forecasts, strict=True))
+    weight, bias = (np.asarray(sum(s * getattr(f, name) for s, f in pairs)) for name in ("weight", "bias"))
+    return Forecast(weight, bias)
+
+
+def unshifted(problem: Problem) -> Forecast:
+    """The better on the validation set of the solution of the values and of DLinear's."""
+    found = (
+        ridge(problem, "none", features) for features in (np.eye(problem.context), trend_and_rest(problem.context))
+    )
+    return min(found, key=lambda forecast: forecast.error or 0.0)
+
+
+def suggested_reversion(task: ForecastTask, shifted: Forecast, free: Forecast, usual: float) -> float:
+    """The share of the second forecast in a mean of the two: what the validation set has best, as far as it can tell.
+
+    A forecast from shifted windows follows the level of a series, one from windows as they are returns to the level of
+    the training set. Which is better can turn with the season, and the mean of both is safer than either. The best
+    share on the validation set is a slope, that of the first one's error on the difference of the two; its standard
+    error is over blocks as long as the horizon, since neighbouring windows share nearly all of their rows. It is
+    averaged with the usual share, each weighted by its certainty; if there are few blocks, the usual one is taken.
+    """
+    windows = len(task.valid)
+    blocks = windows // task.horizon
+    if blocks < FEWEST_BLOCKS:
+        return usual
+    stride = -(-windows // MOST_WINDOWS)
+    products, squares = [], []
+    for some in torch.arange(0, windows, stride).split(64):
+        batch = task.valid.batch(some.tolist())
+        first = shifted(batch["x"])
+        change = (free(batch["x"]) - first) * batch.get("known", torch.ones(()))  # nothing where nothing is known
+        products.append(((batch["y"] - first) * change).sum((1, 2)))
+        squares.append(change.square().sum((1, 2)))
+    xy, xx = (
+        np.array([block.sum() for block in np.array_split(torch.cat(parts).numpy(), blocks)])
+        for parts in (products, squares)
+    )
+    if not xx.sum() > 0:
+        return usual  # the two are the same
+    best = xy.sum() / xx.sum()
+    variance = np.square(xy - best * xx).sum() * blocks / (blocks - 1) / xx.sum() ** 2
+    trust = DOUBT**2 / (DOUBT**2 + variance)
+    return float(np.clip(usual + trust * (best - usual), 0, 1))

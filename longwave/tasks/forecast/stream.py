@@ -1,0 +1,117 @@
+"""Forecasts of a series as its rows come: after each of them, once there are as many as a forecast looks back on."""
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from longwave.io.rows import RowReader
+from longwave.io.table import read_table
+from longwave.io.tail import PIPE
+from longwave.tasks.actions import STREAMERS, Action, check_distinct
+from longwave.tasks.forecast.predict import Continuation, Forecasts
+from longwave.tasks.forecast.series import parse
+from longwave.tasks.row_writer import Row, Writing, check_follow, note, written
+from longwave.train.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Options(Writing):
+    """Forecast a series as its rows come: after each row, the rows that follow it.
+
+    Examples:
+        tail -f prices.csv | longwave stream runs/forecast-my-seed0 --csv -
+        longwave stream runs/forecast-my-seed0 --csv prices.csv --follow
+        longwave stream runs/forecast-my-seed0 --csv prices.csv --every 24 --jsonl
+    """
+
+    csv: Path
+    """The series, with its header, from a CSV file; - reads it from a pipe."""
+    every: int = 1
+    """Rows from one forecast to the next."""
+
+
+class Context:
+    """The last rows of a series that comes row by row: as many as a forecast looks back on."""
+
+    def __init__(self, model: Forecasts, source: str) -> None:
+        self.model, self.source = model, source
+        # Rows that repeat a time may be dropped, and a gap is filled from what stood before it: both want more rows.
+        is_plain = model.reading.duplicates == "error" and model.reading.fill is None
+        self.texts: deque[str] = deque(maxlen=model.inputs.context * (1 if is_plain else 2))
+        self.header, self.line, self.count = "", 0, 0  # the last line of the file, and all its rows so far
+
+    def add(self, header: str, text: str, line: int) -> None:
+        """The next row."""
+        self.texts.append(text)
+        self.header, self.line, self.count = header, line, self.count + 1
+
+    def check(self) -> None:
+        """Refuse a file without the columns of the run, or with cells too many or too few."""
+        if self.texts:
+            how = self.model.reading
+            read_table(self._lines(), self.source, how.target, how.time, how.multivariate, how.columns, self._skipped())
+
+    def forecast(self) -> Continuation | None:
+        """The rows that follow; none while there are too few to look back on."""
+        if len(self.texts) < self.model.inputs.context:
+            return None
+        series = parse(self._lines(), self.source, self.model.reading, self._skipped())
+        return None if len(series) < self.model.inputs.context else self.model(series)
+
+    def _lines(self) -> list[str]:
+        return [f"{text}\n" for text in (self.header, *self.texts)]
+
+    def _skipped(self) -> int:
+        """Lines of the file between the header and the first row that is kept."""
+        return self.line - len(self.texts) - 1
+
+
+def forecasts(run: RunFolder, options: Options) -> Iterator[Row]:
+    """A row for each forecast: the time or the number of the last row that it knows, and what follows."""
+    if options.every < 1:
+        raise ValueError(f"--every: expected a number of rows, at least 1, got {options.every}")
+    check_follow(options, options.csv)
+    check_distinct(csv=None if options.csv == PIPE else options.csv, out=options.out)
+    model, said = Forecasts(run, options.device), set[str]()
+    reader = RowReader(options.csv, options.follow, options.from_start, lambda first, where: True)
+    context = Context(model, reader.source)
+    with reader:
+        for rows in reader:
+            if rows.is_new_file:
+                context = Context(model, reader.source)
+            for text, line in zip(rows.texts, rows.lines, strict=True):
+                context.add(rows.header, text, line)
+                if rows.is_past or context.count % options.every:
+                    continue
+                found = context.forecast()
+                if found is not None:
+                    _note_news(found, said)
+                    yield _row(found, context.count)
+            if not rows.texts:  # all that was there has been read: what is wrong with it should be said now
+                context.check()
+                if context.count < model.inputs.context:
+                    note(f"forecasts begin at row {model.inputs.context}, when there is a full context")
+
+
+def _note_news(found: Continuation, said: set[str]) -> None:
+    """Give the notes on a forecast that were not given before; the same in other numbers is not news."""
+    for text in found.notes:
+        kind = re.sub(r"[\d.]+", "", text)
+        if kind not in said:
+            said.add(kind)
+            note(text)
+
+
+def _row(found: Continuation, count: int) -> Row:
+    known = found.known_times
+    place: Row = {"row": count} if known is None else {"time": str(known[-1]).replace("T", " ")}
+    return place | {"forecast": dict(zip(found.columns, found.values.T.tolist(), strict=True))}
+
+
+def _run(run: RunFolder, options: Options) -> Iterator[str]:
+    return written(forecasts(run, options), options)
+
+
+STREAMERS.register("forecast")(Action(Options, _run))

@@ -1,0 +1,433 @@
+"""Forecasting by Informer's protocol: standardised columns, every window at stride 1, MSE and MAE over all of them.
+
+A window has `context` rows that are given and `horizon` rows to forecast. As in the paper (fig:s4-architecture), the
+model sees both as one sequence, in which the rows to forecast are masked by zeros, and answers in their place.
+
+A split (train, valid, test) owns the rows that its windows forecast; a window of valid or test takes its context from
+the rows before, even if they belong to the split before.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longwave.core.registry import nearest
+from longwave.io.download import catalogue
+from longwave.io.gaps import Fill
+from longwave.io.times import season
+from longwave.models import LinearSolution, Spec
+from longwave.models.base import StartShift
+from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Task, TaskConfig, call
+from longwave.tasks.forecast import yearly
+from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features, share_borders
+from longwave.tasks.forecast.series import Duplicates, Series, from_frame, read_csv, write_csv
+from longwave.tasks.forecast.windows import ForecastData, ForecastInput, ForecastWindows
+from longwave.tasks.statistics import digest
+
+CONTEXT = 384  # the authors' default
+SHORT_CONTEXT, LONG_CONTEXT = 336, 720  # where a context that is chosen from the data lies, if there are enough rows
+ROWS_AT_ONCE = 2048  # that a model is given in one call, where each column is a row of its own
+FEWEST_YEARS = 2.0  # of a training set that are believed to show what is usual in a year
+
+
+def load(
+    name: str,
+    features: Features = "S",
+    horizon: int = 720,
+    context: int | None = CONTEXT,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> "ForecastTask":
+    """A public data set as a task; its file is looked for in `data_dir`, else $LONGWAVE_DATA, else the user's cache.
+
+    ETTh1 comes with the package, for when the folder does not have it.
+    """
+    if name not in SETS:
+        raise ValueError(f"name: there is no forecasting set {name!r}; {nearest(name, SETS)}")
+    if features not in ("S", "M"):
+        raise ValueError(f"features: expected 'S' (univariate) or 'M' (multivariate), got {features!r}")
+    chosen = SETS[name]
+    path, origin = _find(name, data_dir)
+    series = read_csv(path, chosen.target, chosen.time, multivariate=features == "M")
+    data = ForecastData(name, series, chosen.borders(len(series)), origin)
+    label = f"{name}-{horizon}" + ("" if features == "S" else "-m")
+    return make_task(data, context, horizon, name=label, paper=PAPER.get((name, features, horizon)))
+
+
+def custom(series: Series, horizon: int, context: int | None = CONTEXT, name: str = "forecast") -> "ForecastTask":
+    """A custom series as a task: 70 % of the rows to train, 10 % to validate, 20 % to test."""
+    data = ForecastData(name, series, share_borders(len(series)), series.source)
+    is_chosen = context is None
+    if context is None:
+        check_sizes(1, horizon)
+        context = choose_context(data.borders[0], horizon, season(series.step))
+    check_sizes(context, horizon)
+    rows, needed = len(series), needed_rows(context, horizon)
+    if rows < needed:
+        sizes = f"a horizon of {horizon}" if is_chosen else f"a context of {context} and a horizon of {horizon}"
+        longest = min(rows // 10, 7 * rows // 10 - (1 if is_chosen else context))
+        raise ValueError(
+            f"{series.source}: {rows} rows are too few to split 70/10/20 for {sizes}: expected at least {needed} rows"
+            f"{_or_horizon(longest)}"
+        )
+    return make_task(data, context, horizon)
+
+
+def choose_context(rows: int, horizon: int, period: int) -> int:
+    """A context for a training set of so many rows and a season of `period` rows.
+
+    Whole seasons: up to 336 rows or up to seven seasons, whichever is more, but at most 720 rows, and at most a third
+    of what the horizon leaves of the training set, so that there are windows enough to learn from.
+    """
+    longest = min(max(SHORT_CONTEXT, 7 * period), LONG_CONTEXT, max(1, (rows - horizon) // 3))
+    return longest - longest % period if longest >= period else longest
+
+
+def needed_rows(context: int, horizon: int) -> int:
+    """The rows from which on training, validation and test set have a window each at 70/10/20."""
+    return max(-(-10 * (context + horizon) // 7), 10 * horizon)
+
+
+def _or_horizon(longest: int) -> str:
+    """The end of a message: the longest horizon that would do, if one would."""
+    return f", or a horizon of at most {longest}" if longest > 0 else ""
+
+
+def check_sizes(context: int, horizon: int) -> None:
+    """Refuse a context or horizon that is no positive whole number."""
+    for name, value in (("context", context), ("horizon", horizon)):
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}: expected a whole number of rows, 1 or more, got {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastTask(Task):
+    """Forecast `horizon` rows from `context` rows. An output may cover the horizon, or the window that ends with it."""
+
+    train: ForecastWindows
+    valid: ForecastWindows
+    test: ForecastWindows
+    context: int
+    horizon: int
+    data: ForecastData
+    inputs: ForecastInput
+    time_features: bool = True  # whether models see them
+    independent: bool = False  # whether each column is a series of its own to the model, which sees no other
+    goal: str = "mse"
+
+    @property
+    def spec(self) -> Spec:
+        """All columns in and out, or one if they are independent, and the steps to forecast."""
+        from longwave.tasks.forecast.baselines import solvable
+
+        columns = 1 if self.independent else len(self.inputs.columns)
+        return Spec(
+            input_size=columns,
+            output_size=columns,
+            time_size=self.inputs.time_size if self.time_features else 0,
+            horizon=self.horizon,
+            length=self.context + self.horizon,
+            decoders=("forecast", "sequence"),
+            linear=self.linear if solvable(self) else None,
+        )
+
+    def linear(self, shift: StartShift, reversion: float | None = 0.0) -> LinearSolution:
+        """The linear forecast of a shift of the windows, mixed with the one without a shift.
+
+        The reversion is the latter's share; None: what the validation set suggests.
+        """
+        from longwave.tasks.forecast.linear_start import linear_solution
+
+        return linear_solution(self, shift, reversion)
+
+    @property
+    def plain(self) -> Self:
+        """The same without the course of the year: windows of the values themselves, for baselines."""
+        return self._with(usual=None)
+
+    @property
+    def anomalies(self) -> Self:
+        """The same of what is left of the values when the usual course of the year is subtracted."""
+        usual = self.train.usual
+        return self if usual is None else self._with(values=self.train.values - usual, usual=None)
+
+    def _with(self, **changes: Any) -> Self:
+        """The same with other windows."""
+        train, valid, test = (replace(windows, **changes) for windows in (self.train, self.valid, self.test))
+        return replace(self, train=train, valid=valid, test=test)
+
+    def with_year(self) -> Self:
+        """The same with the usual course of the year, as the training set has it, subtracted for the model."""
+        series, (rows, _, end) = self.data.series, self.data.borders
+        assert series.times is not None
+        known = None if series.known is None else series.known[:rows]
+        course = yearly.fit(self.train.values[:rows].numpy(), series.times[:rows], known)
+        inputs = replace(self.inputs, yearly=tuple(course.ravel().tolist()))
+        usual = torch.from_numpy(np.asarray(inputs.usual(series.times[:end]), np.float32))
+        seen = yearly.years(series.times[:rows])
+        note = f"the usual course of the year, from {seen:.1f} years of training, is subtracted before forecasting"
+        return replace(self._with(usual=usual), inputs=inputs, notes=(*self.notes, note))
+
+    @property
+    def every_train_window(self) -> ForecastWindows:
+        """The training set at stride 1, all columns together."""
+        return replace(self.train, stride=1, offset=0, single=False)
+
+    def train_at(self, epoch: int, seed: int) -> ForecastWindows:
+        """The training set of an epoch; with a stride, each epoch begins at another row, and so sees other windows."""
+        return replace(self.train, offset=epoch % self.train.stride)
+
+    def outcome(self, model: Any, batch: Batch) -> Outcome:
+        """Squared errors; MSE and MAE on the standardised values, over all horizons and columns, as far as known."""
+        error = self._error(forecast(model, batch, self.independent, self.horizon), batch)
+        squares, count = error.square().sum(), self.count(batch)
+        return Outcome(squares, {"mse": (squares.detach(), count), "mae": (error.detach().abs().sum(), count)})
+
+    def count(self, batch: Batch) -> int:
+        """Known values to forecast."""
+        return int(batch["known"].sum()) if "known" in batch else batch["y"].numel()
+
+    def baselines(self) -> Baselines:
+        """Repeat-last, seasonal-naive, NLinear and DLinear, as far as context and horizon allow."""
+        from longwave.tasks.forecast import baselines
+
+        return baselines.table(self)
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What the model must know of its input, and a digest of the rows."""
+        series, rows = self.data.series, self.data.borders[2]
+        gaps = () if series.known is None else (series.known[:rows],)
+        return {"inputs": self.inputs.to_dict(), "digest": digest(series.values[:rows], *gaps)}
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the run's config and report."""
+        series, train = self.data.series, self.data.series.values[: self.data.borders[0]]
+        return super().describe() | {
+            "rows": len(series),
+            "borders": list(self.data.borders),
+            "time_column": series.time,
+            "range": [train.min(axis=0).tolist(), train.max(axis=0).tolist()],
+        }
+
+    def _error(self, output: Tensor, batch: Batch) -> Tensor:
+        y = batch["y"]
+        if output.shape != y.shape:
+            raise ValueError(
+                f"output: expected {tuple(y.shape)}, or longer with the forecast last, got {tuple(output.shape)}"
+            )
+        error = output - y
+        return torch.where(batch["known"], error, 0) if "known" in batch else error
+
+
+def forecast(model: Any, batch: Batch, independent: bool, horizon: int) -> Tensor:
+    """The forecast (B, horizon, columns) of a model for the windows of a batch.
+
+    If `independent`, each column is a row of its own to the model. What is usual at that time of the year is added.
+    """
+    x = batch["x"]
+    y = _column_by_column(model, batch) if independent and x.shape[2] > 1 else call(model, batch)
+    y = y[:, -horizon:]
+    return y + batch["usual"] if "usual" in batch else y
+
+
+def _column_by_column(model: Any, batch: Batch) -> Tensor:
+    """The output of a model to which each column is a row.
+
+    Many columns are given to it some at a time, since they take as much memory as so many windows.
+    """
+    x = batch["x"]
+    count, length, _ = x.shape
+    size, outputs = max(1, ROWS_AT_ONCE // max(1, count)), []
+    for some in x.split(size, dim=2):
+        rows = {"x": some.transpose(1, 2).reshape(-1, length, 1)}
+        if "time" in batch:
+            rows["time"] = batch["time"].repeat_interleave(some.shape[2], dim=0)
+        y = call(model, rows)
+        outputs.append(y.reshape(count, some.shape[2], -1).transpose(1, 2))
+    return torch.cat(outputs, dim=2)
+
+
+def make_task(
+    data: ForecastData,
+    context: int | None,
+    horizon: int,
+    name: str | None = None,
+    paper: dict[str, float] | None = None,
+) -> ForecastTask:
+    """The task of forecasting `horizon` rows of the data from `context` rows."""
+    from longwave.tasks.forecast.baselines import left_out
+
+    series = data.series
+    train, valid, test = data.borders
+    if context is None:
+        context = choose_context(train, horizon, season(series.step))
+    check_sizes(context, horizon)
+    if len(series) < test:
+        raise ValueError(f"{series.source}: expected at least {test} rows, got {len(series)}; the file may be cut off")
+    inputs = ForecastInput.of(data, context, horizon)
+    values = torch.from_numpy(inputs.standardise(series.values[:test]).astype(np.float32))
+    times = None if series.times is None else series.times[:test]
+    time = torch.from_numpy(inputs.time(times, test))
+    known = None if series.known is None else torch.from_numpy(series.known[:test])
+    splits: dict[str, Any] = {}
+    for split, first, end in (("train", context, train), ("valid", train, valid), ("test", valid, test)):
+        splits[split] = ForecastWindows(values, time, first, end, context, horizon, known=known)
+        if len(splits[split]) < 1:
+            rows = f"{end} rows, and a context of {context}" if split == "train" else f"{end - first} rows"
+            raise ValueError(
+                f"{data.name}: the {split} split has {rows}: too few for a horizon of {horizon}; expected a shorter "
+                f"context{_or_horizon(min(train - context, valid - train, test - valid))}"
+            )
+        if not splits[split].has_targets():
+            raise ValueError(
+                f"{series.source}: the {split} split, rows {first} to {end - 1}, has nothing to forecast: expected a "
+                f"known value, and another of its column in the {context} rows of context; give rows with smaller gaps"
+            )
+    task = ForecastTask(
+        name=name or f"{data.name}-{horizon}",
+        paper=paper or {},
+        origin=data.origin,
+        notes=series.notes,
+        context=context,
+        horizon=horizon,
+        data=data,
+        inputs=inputs,
+        **splits,
+    )
+    absent = [f"no {name} among the baselines: {reason}" for name, reason in left_out(task).items()]
+    return replace(task, notes=(*task.notes, *_unscored(task), *absent))
+
+
+def _unscored(task: ForecastTask) -> Iterator[str]:
+    """A note for each column of which nothing is known where a model is judged."""
+    for k, name in enumerate(task.inputs.columns):
+        parts = {"valid": task.valid, "test": task.test}
+        empty = [part for part, w in parts.items() if w.known is not None and not w.known[w.first : w.end, k].any()]
+        if empty:
+            yield f"column {name!r} has no known value in {' and '.join(empty)}, and is not scored there"
+
+
+FRAME = "data.csv"  # in the folder of a run on a data frame: what it was trained on
+
+
+@TASKS.register("forecast")
+@dataclass(frozen=True)
+class ForecastConfig(TaskConfig):
+    """A forecasting task: a named data set, or a custom series."""
+
+    data: str = "etth1"
+    """etth1, etth2, ettm1, weather or ecl; own if `csv` is given."""
+    multivariate: bool = False
+    """All columns in, all columns out; else the target column alone."""
+    horizon: int = 720
+    """Steps to forecast."""
+    context: int | None = 336
+    """Known steps before the forecast; None: chosen from the number of rows and the season."""
+    independent: bool = False
+    """Each column is a series of its own to the model, which is one for all; else it sees all columns together."""
+    epoch_windows: int | None = None
+    """At most so many training windows an epoch, a column of independent ones counting as one; None: all of them."""
+    time_features: bool = True
+    """Add features of the time (hour, day of the week ...) to the input."""
+    yearly: Literal["auto", "on", "off"] = "off"
+    """Forecast what differs from the usual course of the year; auto: if the training set has two years or more."""
+    csv: Path | None = None
+    """A custom series: a CSV file with a header, one row a step."""
+    target: str | None = None
+    """The column to forecast (with csv)."""
+    time: str | None = None
+    """The column with the time stamps (with csv): by default the one that holds rising times; none: there is none."""
+    fill: Fill = None
+    """Missing values of a custom series: linear interpolates them; mask keeps them as gaps; without it, refused."""
+    duplicates: Duplicates = "error"
+    """Of rows of a custom series with the same time, keep the first or last, or average them; else they are refused."""
+
+    @classmethod
+    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """A time column was once used only if it was named."""
+        unnamed = values.get("csv") is not None and values.get("time") is None and "duplicates" not in values
+        return {**values, "time": "none"} if unnamed else values
+
+    def build(self, data_dir: Path | None = None) -> ForecastTask:
+        """The task with its series."""
+        if self.epoch_windows is not None and self.epoch_windows < 1:
+            raise ValueError(f"epoch_windows: expected a number from 1 on, or None, got {self.epoch_windows}")
+        if self.csv is not None:
+            series = read_csv(
+                self.csv, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates
+            )
+            task = custom(series, self.horizon, self.context)
+        else:
+            asked = {"target": self.target, "time": self.time, "fill": self.fill}
+            asked["duplicates"] = None if self.duplicates == "error" else self.duplicates
+            given = [f"--{name}" for name, value in asked.items() if value is not None]
+            if self.data == "own" or given:
+                raise ValueError(f"forecast: expected --csv FILE{f' with {given[0]}' if given else ''}, got none")
+            features: Features = "M" if self.multivariate else "S"
+            task = load(self.data, features, self.horizon, self.context, data_dir)
+        train = replace(task.train, single=self.independent)
+        if self.epoch_windows is not None:
+            windows = len(task.train)
+            stride = -(-len(train) // self.epoch_windows)
+            train = replace(train, stride=min(stride, windows))
+        notes = task.notes
+        if self.context is None:
+            notes = (*notes, f"a context of {task.context} rows was chosen from the rows and the season there are")
+        task = replace(task, train=train, notes=notes, time_features=self.time_features, independent=self.independent)
+        return task.with_year() if self._has_year(task) else task
+
+    def _has_year(self, task: ForecastTask) -> bool:
+        """Whether the usual course of the year is to be subtracted; refuses a series that cannot show one."""
+        times = task.data.series.times
+        seen = 0.0 if times is None else yearly.years(times[: task.data.borders[0]])
+        if self.yearly == "on" and seen < 1:
+            what = "no times" if times is None else f"{seen:.1f} years of them in the training set"
+            raise ValueError(
+                f"yearly: expected times, and a year of them at least to train on, got {what}; leave yearly off"
+            )
+        in_context = times is not None and yearly.years(times[: task.context]) >= 1  # the model sees a year by itself
+        return self.yearly == "on" or (self.yearly == "auto" and seen >= FEWEST_YEARS and not in_context)
+
+    def on_frame(self, frame: Any, folder: Path) -> tuple["ForecastConfig", tuple[str, ...]]:
+        """The settings for a data frame or array, or for the path of a CSV file, and notes on how it was read.
+
+        What is no file is written into the folder of the run, so that it can be used again.
+        """
+        if isinstance(frame, (str, os.PathLike)):
+            return replace(self, data="own", csv=Path(frame)), ()
+        series = from_frame(frame, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates)
+        custom(series, self.horizon, self.context)  # which refuses what cannot be trained on before anything is written
+        time = None if series.times is None else (self.time or _free_name("time", series.columns))
+        folder.mkdir(parents=True, exist_ok=True)
+        write_csv(folder / FRAME, series, time or "")
+        target = series.columns[series.target]
+        return replace(self, data="own", csv=folder / FRAME, target=target, time=time), series.notes
+
+    def in_folder(self, folder: Path) -> "ForecastConfig":
+        """With the data frame beside the run, wherever its folder is by now."""
+        is_stored = self.csv is not None and self.csv.name == FRAME and (folder / FRAME).exists()
+        return replace(self, csv=folder / FRAME) if is_stored else self
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    """The name, or a longer one if there is such a column already."""
+    return _free_name(f"{name}_", taken) if name in taken else name
+
+
+def _find(name: str, data_dir: str | os.PathLike[str] | None) -> tuple[Path, str]:
+    """The file of a data set, and what a report should call it."""
+    folder = None if data_dir is None else Path(data_dir)
+    try:
+        path = catalogue.require(name, folder)
+    except catalogue.MissingData:
+        embedded = catalogue.DATASETS[name].embedded
+        if embedded is None:
+            raise
+        return embedded, f"the copy in the package, since it is not in {catalogue.data_dir(folder)}"
+    return path, str(path)

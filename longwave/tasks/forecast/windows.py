@@ -1,0 +1,239 @@
+"""Windows of a series: what is standardised and how, features of time, and the examples of a split."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longwave.core.settings import typed
+from longwave.io.times import Times, in_months, step_name
+from longwave.tasks.base import Batch, TaskInput
+from longwave.tasks.forecast import yearly
+from longwave.tasks.forecast.series import Series
+from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
+
+
+def time_features(times: Times, minutes: bool | None = None) -> NDArray[np.float32]:
+    """Where each time lies in its hour, day, week, month and year, each in [-0.5, 0.5]: (rows, 4 or 5).
+
+    Hour of the day, day of the week (from Monday), day of the month, day of the year; before them the minute of the
+    hour, if `minutes`, by default if the times are less than an hour apart.
+    """
+    times = times.astype("datetime64[s]")
+    if minutes is None:
+        minutes = len(times) > 1 and bool(times[1] - times[0] < np.timedelta64(1, "h"))
+    days = times.astype("datetime64[D]")
+    seconds = (times - days).astype(np.int64)
+    columns = [
+        seconds // 3600 / 23,
+        (days.astype(np.int64) + 3) % 7 / 6,  # day 0, 1 January 1970, was a Thursday
+        (days - days.astype("datetime64[M]")).astype(np.int64) / 30,
+        (days - days.astype("datetime64[Y]")).astype(np.int64) / 365,
+    ]
+    if minutes:
+        columns.insert(0, seconds // 60 % 60 / 59)
+    return (np.stack(columns, axis=1) - 0.5).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastData:
+    """A series and its split: the rows after the last of train, of valid and of test."""
+
+    name: str
+    series: Series
+    borders: tuple[int, int, int]
+    origin: str  # where the series was read from, for the report
+
+
+@dataclass(frozen=True)
+class ForecastInput(TaskInput):
+    """What a trained forecaster must know to be used on new rows."""
+
+    columns: tuple[str, ...]
+    target: str
+    mean: tuple[float, ...]  # of the training set, by column
+    deviation: tuple[float, ...]  # the same; 1 for a column that does not change
+    context: int
+    horizon: int
+    time_size: int
+    step: str | None  # in words; None without times
+    yearly: tuple[float, ...] = ()  # the usual course of the year, as `yearly.fit` has it, row by row; none if empty
+
+    def __post_init__(self) -> None:
+        if self.target not in self.columns or min(self.context, self.horizon) < 1 or self.time_size < 0:
+            raise ValueError(
+                f"expected a target among the columns, and steps of context and horizon, got {self.target!r:.40}, "
+                f"{self.context} and {self.horizon}"
+            )
+        self.per_column((self.mean, self.deviation))
+
+    def per_column(self, values: Any) -> NDArray[np.float64]:
+        """(rows, columns) of numbers that have one for each column; others are refused."""
+        rows = np.array(typed(values, tuple[tuple[float, ...], ...], "numbers"), np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.columns):
+            raise ValueError(f"expected numbers for each of {len(self.columns)} columns, got {values!r:.80}")
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; as it once was, if there is no course of the year."""
+        values = super().to_dict()
+        return values if self.yearly else {name: value for name, value in values.items() if name != "yearly"}
+
+    @classmethod
+    def of(cls, data: ForecastData, context: int, horizon: int) -> Self:
+        """The mean and deviation of the training set, and what else there is to know."""
+        series, rows = data.series, data.borders[0]
+        known = None if series.known is None else series.known[:rows]
+        if known is not None and not known.any(axis=0).all():
+            raise ValueError(
+                f"{series.source}: column {series.columns[int(np.argmin(known.any(axis=0)))]!r}: none of its values in "
+                f"the training set, the first {rows} rows, is known, so that it cannot be learnt; leave the column "
+                "out, or give rows where it is known"
+            )
+        mean, deviation = mean_and_deviation(series.values[:rows], series.source, known)
+        return cls(
+            columns=series.columns,
+            target=series.columns[series.target],
+            mean=tuple(mean.tolist()),
+            deviation=deviation_or_one(deviation),
+            context=context,
+            horizon=horizon,
+            time_size=0 if series.step is None else 4 + under_an_hour(series.step),
+            step=step_name(series.step),
+        )
+
+    def standardise(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(..., columns) as the model sees them."""
+        return standardised(values, self.mean, self.deviation)
+
+    def restore(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """(..., columns) of a forecast, in the units of the series."""
+        return values * np.array(self.deviation) + np.array(self.mean)
+
+    def time(self, times: Times | None, rows: int) -> NDArray[np.float32]:
+        """The time features that go with the rows: (rows, time_size)."""
+        if times is None or self.time_size == 0:
+            return np.zeros((rows, 0), np.float32)
+        return time_features(times, minutes=self.time_size == 5)
+
+    def usual(self, times: Times) -> NDArray[np.float64] | None:
+        """What the columns usually have at these times of the year, standardised: (rows, columns); None: not known."""
+        if not self.yearly:
+            return None
+        return np.asarray(yearly.harmonics(times) @ np.array(self.yearly).reshape(-1, len(self.columns)))
+
+    def continuation(self, series: Series) -> tuple[Batch, Times | None]:
+        """A batch of one window whose horizon follows the last row of `series`, and the times of that horizon."""
+        if absent := [name for name in self.columns if name not in series.columns]:
+            raise ValueError(
+                f"{series.source}: the column {absent[0]!r}, which the model was trained on, is not among the columns "
+                f"of numbers: {', '.join(series.columns)}"
+            )
+        if len(series) < self.context:
+            raise ValueError(f"{series.source}: expected at least {self.context} rows of context, got {len(series)}")
+        if self.time_size and series.times is None:
+            raise ValueError(
+                f"{series.source}: the model was trained with times, and there are none: name the time column"
+            )
+        if self.step is not None and series.step is not None and step_name(series.step) != self.step:
+            raise ValueError(
+                f"{series.source}: the rows are {step_name(series.step)} apart, and the model was trained on rows "
+                f"{self.step} apart; sample the series as in training"
+            )
+        order = [series.columns.index(name) for name in self.columns]
+        x = np.zeros((self.context + self.horizon, len(order)), np.float32)
+        x[: self.context] = self.standardise(series.values[-self.context :, order])
+        batch = {"x": torch.from_numpy(x)[None]}
+        future = series.future(self.horizon)
+        if self.time_size and series.times is not None and future is not None:
+            times = np.concatenate([series.times[-self.context :], future])
+            batch["time"] = torch.from_numpy(self.time(times, len(times)))[None]
+            usual = self.usual(times)
+            if usual is not None:
+                course = torch.from_numpy(usual.astype(np.float32))
+                batch["x"][:, : self.context] -= course[: self.context]
+                batch["usual"] = course[None, self.context :]
+        return batch, future
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastWindows:
+    """The windows of one split: window i forecasts the rows from first + offset + i stride on.
+
+    If `single`, example i is one column of window i // columns: a series of its own.
+    """
+
+    values: Tensor  # (rows, columns) of the whole series, standardised
+    time: Tensor  # (rows, time_size)
+    first: int  # the first row to forecast; the context of window 0 ends before it
+    end: int  # the row after the last to forecast
+    context: int
+    horizon: int
+    stride: int = 1
+    offset: int = 0  # below the stride; the number of windows does not depend on it
+    single: bool = False
+    known: Tensor | None = None  # (rows, columns): where values are known; None: everywhere
+    usual: Tensor | None = (
+        None  # (rows, columns): what the time of the year has, which models do not see; None: nothing
+    )
+
+    def __len__(self) -> int:
+        windows = max(0, self.end - self.first - self.horizon + 1)
+        return windows // self.stride * (self.values.shape[1] if self.single else 1)
+
+    def rows(self, indices: Sequence[int]) -> Tensor:
+        """The rows of the series that the windows of examples have: (B, context + horizon)."""
+        index = torch.as_tensor(indices, dtype=torch.long)
+        if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(self):
+            raise IndexError(f"indices: expected 0 to {len(self) - 1}, got {int(index.min())} to {int(index.max())}")
+        steps = torch.arange(-self.context, self.horizon)
+        columns = self.values.shape[1] if self.single else 1
+        return (index // columns * self.stride + self.first + self.offset)[:, None] + steps
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """x (B, context + horizon, columns), zero in the horizon; y (B, horizon, columns); time, if there are times.
+
+        If the usual course of the year is known, it is subtracted from x, and usual (B, horizon, columns) is what has
+        to be added to a forecast; y is the value itself.
+        If the series has gaps, known (B, horizon, columns): which values of y count. A value does if it is known, and
+        one of its column in the context too: without, there is nothing to forecast it from.
+        """
+        rows = self.rows(indices)
+        column = torch.as_tensor(indices, dtype=torch.long)[:, None] % self.values.shape[1]
+
+        def of(values: Tensor) -> Tensor:
+            return values[rows, column].unsqueeze(-1) if self.single else values[rows]
+
+        x = of(self.values)
+        y = x[:, self.context :].clone()
+        x[:, self.context :] = 0
+        batch = {"x": x, "y": y, "time": self.time[rows]} if self.time.shape[1] else {"x": x, "y": y}
+        if self.usual is not None:
+            usual = of(self.usual)
+            x[:, : self.context] -= usual[:, : self.context]
+            batch["usual"] = usual[:, self.context :]
+        if self.known is not None:
+            known = of(self.known)
+            batch["known"] = known[:, self.context :] & known[:, : self.context].any(1, keepdim=True)
+        return batch
+
+    def has_targets(self) -> bool:
+        """Whether any value of any window counts."""
+        if self.known is None:
+            return True
+        counts = self.known[self.first - self.context : self.end].long().cumsum(0)
+        counts = torch.cat((torch.zeros_like(counts[:1]), counts))  # known values before each row
+        start, now, end = (
+            counts[shift : len(counts) - self.context - self.horizon + shift]
+            for shift in (0, self.context, self.context + self.horizon)
+        )
+        return bool(((now > start) & (end > now)).any())
+
+
+def under_an_hour(step: np.timedelta64) -> bool:
+    """Whether rows are so close that the minute of an hour is a feature."""
+    return not in_months(step) and bool(step < np.timedelta64(1, "h"))

@@ -1,0 +1,1 @@
+"""Classification of images, pixel by pixel."""

@@ -1,0 +1,335 @@
+"""Images read pixel by pixel, row by row: sMNIST, pMNIST (in one fixed random order), sCIFAR and CIFAR-10 in grey.
+
+The files are those that are published: MNIST's IDX files, compressed or not, and the binary version of CIFAR-10. Pixels
+stay in memory as bytes; a batch is a lookup and a scaling, far below the time of a training step.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longwave.core.random import random_bits, shuffled
+from longwave.core.registry import nearest
+from longwave.core.settings import check_least
+from longwave.io.download import catalogue
+from longwave.models import Spec
+from longwave.tasks.base import TASKS, Batch, Split, TaskConfig
+from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
+from longwave.tasks.images.data import grey, read_cifar10, read_mnist
+from longwave.tasks.rates import check_rates, drawn
+from longwave.tasks.sequences.data import Sequences
+from longwave.tasks.statistics import deviation_or_one
+
+Bytes = NDArray[np.uint8]
+VALID_SHARE = 10  # one in so many training images is for validation
+PERMUTATION_SEED = 784  # of pMNIST
+PADDING = 4  # pixels that a random crop may shift by, as is usual for CIFAR
+DIGITS = tuple("0123456789")
+OBJECTS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """An image task of the paper."""
+
+    data: str  # its name in the catalogue
+    classes: tuple[str, ...]
+    paper: float  # accuracy of S4 in tab:image, or in tab:lra with the updated settings
+    paper_augmented: float | None = None  # the same with augmentation, where the paper has it
+    permuted: bool = False
+    flips: bool = False  # a mirrored image shows the same thing; a mirrored digit does not
+    grey: bool = False  # one channel, although the files have three
+    scale: tuple[float, float] | None = None  # mean and deviation, where they were published; None: as measured
+    published_split: bool = False  # of the Long Range Arena: torch's order, the last tenth to validate
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of an image."""
+        return (28, 28, 1) if self.data == "mnist" else (32, 32, 1 if self.grey else 3)
+
+
+SETS = {
+    "smnist": ImageSet("mnist", DIGITS, 0.9963),
+    "pmnist": ImageSet("mnist", DIGITS, 0.9870, permuted=True),
+    "scifar": ImageSet("cifar10", OBJECTS, 0.9113, 0.9316, flips=True),
+    "grey-cifar": ImageSet(
+        "cifar10", OBJECTS, 0.8865, flips=True, grey=True, scale=(122.6, 61.0), published_split=True
+    ),
+}
+
+
+def load(
+    name: str,
+    augment: bool = False,
+    split_seed: int = 0,
+    data_dir: str | os.PathLike[str] | None = None,
+    train_size: int | None = None,
+) -> "ImageTask":
+    """An image task; its files are looked for in `data_dir`, else $LONGWAVE_DATA, else the user's cache.
+
+    One in ten training images, drawn by `split_seed`, is for validation. Pixels are standardised, each channel by the
+    mean and deviation of the images that are left, or by those that were published. If not all of these are to be
+    trained on, `train_size` of them are drawn by the same seed.
+    """
+    if name not in SETS:
+        raise ValueError(f"data: there is no image task {name!r}; {nearest(name, SETS)}")
+    chosen = SETS[name]
+    path = catalogue.require(chosen.data, None if data_dir is None else Path(data_dir))
+    read = read_mnist if chosen.data == "mnist" else read_cifar10
+    (pixels, labels), (test_pixels, test_labels) = read(path)
+    if chosen.grey:
+        pixels, test_pixels = grey(pixels), grey(test_pixels)
+    train, valid = (_published_split if chosen.published_split else _split)(len(pixels), split_seed)
+    if train_size is not None:
+        if not 1 <= train_size <= len(train):
+            raise ValueError(f"train_size: expected from 1 to {len(train)}, the images to train on, got {train_size}")
+        train = np.sort(train[shuffled(len(train), split_seed)[:train_size]])
+    mean, deviation = _statistics(pixels[train])
+    if chosen.scale is not None:
+        mean, deviation = (chosen.scale[0],), (chosen.scale[1],)
+    pixel_order = permutation(pixels[0, ..., 0].size) if chosen.permuted else None
+
+    def images(pixels: Bytes, labels: Bytes) -> Images:
+        scale = np.array(mean, np.float32), np.array(deviation, np.float32)
+        return Images(pixels, labels.astype(np.int64), pixel_order, *scale)
+
+    splits = {
+        "train": images(pixels[train], labels[train]),
+        "valid": images(pixels[valid], labels[valid]),
+        "test": images(test_pixels, test_labels),
+    }
+    height, width = pixels.shape[1:3]
+    paper = chosen.paper_augmented if augment else chosen.paper
+    return ImageTask(
+        name=name,
+        train=splits["train"],
+        valid=splits["valid"],
+        test=splits["test"],
+        paper={} if paper is None else {"accuracy": paper},
+        inputs=ClassifierInput(classes=chosen.classes, mean=mean, deviation=deviation, length=height * width),
+        counts={split: tuple(np.bincount(own.labels, minlength=10).tolist()) for split, own in splits.items()},
+        origin=str(path),
+        size=(height, width),
+        order=pixel_order,
+        crops=PADDING if augment else 0,
+        flips=augment and chosen.flips,
+    )
+
+
+def _split(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of the published training images are to train, and which to validate."""
+    order, n_valid = shuffled(count, seed), count // VALID_SHARE
+    return np.sort(order[n_valid:]), np.sort(order[:n_valid])
+
+
+def _published_split(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same as the authors' code has it, with seed 42: of an order of torch's, the last tenth is to validate."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).numpy()
+    n_train = count - count // VALID_SHARE
+    return np.sort(order[:n_train]), np.sort(order[n_train:])
+
+
+def permutation(steps: int = 784) -> NDArray[np.int64]:
+    """pMNIST's order: step k shows the pixel permutation()[k]. One for ever; every publication drew its own."""
+    return shuffled(steps, PERMUTATION_SEED)
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images in memory, and their labels; a batch has them as sequences of standardised pixels.
+
+    All of it is numpy's, on one thread: what torch would save by sharing so little work, its threads lose by waiting.
+    """
+
+    pixels: Bytes  # (n, height, width, channels)
+    labels: NDArray[np.int64]  # (n,)
+    order: NDArray[np.int64] | None  # (height * width,): which pixel each step shows; None: row by row
+    mean: NDArray[np.float32]  # (channels,)
+    deviation: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """x (B, height * width, channels), y (B,)."""
+        index = np.asarray(indices, dtype=np.int64)
+        return self.sequences(self.pixels[index], index)
+
+    def sequences(self, pixels: Bytes, index: NDArray[np.int64]) -> Batch:
+        """The batch of the images at `index`, that shows these pixels (B, height, width, channels)."""
+        steps = pixels.reshape(len(pixels), -1, len(self.mean))
+        x = (steps if self.order is None else steps[:, self.order]).astype(np.float32)
+        flat = x.reshape(len(x), -1)  # long rows: three channels at a time are slow
+        flat -= np.tile(self.mean, x.shape[1])
+        flat /= np.tile(self.deviation, x.shape[1])
+        return {"x": torch.from_numpy(x), "y": torch.from_numpy(self.labels[index])}
+
+
+@dataclass(frozen=True, eq=False)
+class AugmentedImages:
+    """Images as one epoch sees them: shifted, the border mirrored into what is uncovered, and perhaps flipped.
+
+    What is drawn for an image follows from seed, epoch and index alone, whatever the batches and processes.
+    """
+
+    images: Images
+    epoch: int
+    seed: int
+    crops: int  # pixels that an image may be shifted by, each way
+    flips: bool
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """As that of `Images`."""
+        index = np.asarray(indices, dtype=np.int64)
+        height, width = self.images.pixels.shape[1:3]
+        draw = random_bits(self.seed, self.epoch, index)
+        shifts = 2 * self.crops + 1
+        down = (draw >> np.uint64(1)) % np.uint64(shifts)
+        right = (draw >> np.uint64(33)) % np.uint64(shifts)
+        rows = mirrored(np.arange(height) + down[:, None].astype(np.int64) - self.crops, height)
+        columns = mirrored(np.arange(width) + right[:, None].astype(np.int64) - self.crops, width)
+        if self.flips:
+            flip = (draw & np.uint64(1)).astype(bool)
+            columns[flip] = columns[flip, ::-1]
+        pixels = self.images.pixels[index[:, None, None], rows[:, :, None], columns[:, None, :]]
+        return self.images.sequences(pixels, index)
+
+
+def mirrored(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Places beyond 0 ... size - 1 mirrored at the border, which is repeated: -1 is 0, -2 is 1 (symmetric padding)."""
+    places = np.where(places < 0, -1 - places, places)
+    return np.where(places >= size, 2 * size - 1 - places, places)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageTask(ClassificationTask):
+    """Classify images from their pixels, one after the other."""
+
+    train: Images
+    valid: Images
+    test: Images
+    size: tuple[int, int]  # height and width
+    order: NDArray[np.int64] | None = None  # which pixel each step shows; None: row by row
+    crops: int = 0
+    flips: bool = False
+
+    @property
+    def spec(self) -> Spec:
+        """As for other sequences, with the size of the image for those models that see it whole."""
+        return replace(super().spec, image_size=self.size)
+
+    def train_at(self, epoch: int, seed: int) -> Split:
+        """The training set, with other crops, flips and sampling rates in each epoch if they are asked for."""
+        split: Split = self.train
+        if self.crops or self.flips:
+            split = AugmentedImages(self.train, epoch, seed, self.crops, self.flips)
+        return drawn(split, self.rates, epoch, seed)
+
+    def at_rate(self, split: Split, rate: float, antialias: bool = False) -> Split:
+        """As for other sequences, if pixels follow one another as in the image."""
+        if self.order is not None:
+            raise ValueError(f"rate: the pixels of {self.name} are in a random order, so that there are none between")
+        return super().at_rate(split, rate, antialias)
+
+    def picture(self, x: Tensor) -> NDArray[np.float64]:
+        """A sequence (length, channels) of anything, put back into the plane: (height, width, channels)."""
+        values = x.detach().cpu().double().numpy()
+        if self.order is not None:
+            unordered = np.empty_like(values)
+            unordered[self.order] = values
+            values = unordered
+        return values.reshape(*self.size, -1)
+
+
+@TASKS.register("images")
+@dataclass(frozen=True)
+class ImageConfig(TaskConfig):
+    """A task of images read pixel by pixel."""
+
+    data: Literal["smnist", "pmnist", "scifar", "grey-cifar"] = "smnist"
+    """Digits, digits in one fixed random order of their pixels, colour images, or the same in grey."""
+    augment: bool = False
+    """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
+    split_seed: int = 0
+    """Seed of the choice of one training image in ten for validation."""
+    train_size: int | None = None
+    """Images to train on, if not all that are left."""
+    rates: tuple[float, ...] = ()
+    """Sampling rates to train at, one for each batch: 2 has every second pixel, and twice the dt; none: as they are."""
+
+    def __post_init__(self) -> None:
+        check_least(self, split_seed=0)
+        check_rates(self.rates, "rates")
+        if self.rates and SETS[self.data].permuted:
+            raise ValueError(f"rates: the pixels of {self.data} are in a random order, so that there are none between")
+
+    def build(self, data_dir: Path | None = None) -> ImageTask:
+        """The task with its images."""
+        return replace(load(self.data, self.augment, self.split_seed, data_dir, self.train_size), rates=self.rates)
+
+    def on_random_data(self, rows: int, seed: int = 0) -> ImageTask:
+        """The task on random pixels."""
+        chosen, draw = SETS[self.data], np.random.default_rng(seed)
+        height, width, channels = chosen.shape
+        pixels = draw.integers(256, size=(rows, height, width, channels), dtype=np.uint8)
+        mean, deviation = _statistics(pixels)
+        order = permutation(height * width) if chosen.permuted else None
+        scale = np.array(mean, np.float32), np.array(deviation, np.float32)
+        images = Images(pixels, draw.integers(len(chosen.classes), size=rows), order, *scale)
+        counts = tuple(np.bincount(images.labels, minlength=len(chosen.classes)).tolist())
+        return ImageTask(
+            name=self.data,
+            train=images,
+            valid=images,
+            test=images,
+            inputs=ClassifierInput(classes=chosen.classes, mean=mean, deviation=deviation, length=height * width),
+            counts=dict.fromkeys(("train", "valid", "test"), counts),
+            size=(height, width),
+            order=order,
+            crops=PADDING if self.augment else 0,
+            flips=self.augment and chosen.flips,
+        )
+
+    def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
+        """New images, as pixels from 0 to 255, row by row, in the form that a trained model sees; and notes."""
+        values, notes = arranged(sequences, inputs)
+        if SETS[self.data].permuted:
+            order = permutation(inputs.length or 0)
+            values = values.reshape(len(sequences), -1, inputs.channels)[:, order].reshape(values.shape)
+        return values, notes
+
+
+def arranged(sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
+    """New images, as pixels from 0 to 255, row by row, scaled as in training; and notes."""
+    if sequences.length != inputs.length:
+        lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
+        raise ValueError(f"{sequences.source}: expected images of {inputs.length} pixels, got {lengths}")
+    low, high, notes = sequences.values.min(), sequences.values.max(), []
+    if low < 0 or high > 255:
+        raise ValueError(f"{sequences.source}: expected pixels from 0 to 255, got {low:g} to {high:g}")
+    if high <= 1:
+        notes.append(f"pixels are expected from 0 to 255, and these are from {low:g} to {high:g}")
+    return inputs.standardise(sequences.values), notes
+
+
+def _statistics(pixels: Bytes) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of each channel, exactly, from how often each of the 256 values occurs."""
+    values = np.arange(256.0)
+    means, deviations = [], []
+    for channel in range(pixels.shape[-1]):
+        share = np.bincount(pixels[..., channel].ravel(), minlength=256) / pixels[..., channel].size
+        mean = share @ values
+        means.append(float(mean))
+        deviations.append(math.sqrt(share @ (values - mean) ** 2))
+    return tuple(means), deviation_or_one(np.array(deviations))

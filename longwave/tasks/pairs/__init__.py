@@ -1,0 +1,1 @@
+"""Pairs of documents: do they belong together?"""

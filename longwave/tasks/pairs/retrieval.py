@@ -1,0 +1,181 @@
+"""Pairs of documents with a label, in the files of the Long Range Arena's Retrieval (papers of the ACL anthology, AAN).
+
+A line has five columns with tabs between them and no quotes: a label (0.0 or 1.0), two identifiers, two texts. The
+texts are Python bytes literals, b'...', in which line ends and all that is not ASCII are escapes. The published models
+read a literal as it stands, character by character.
+
+A paper is in many pairs. So a document is kept once, and pairs are pairs of their numbers.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.core.progress import Progress
+from longwave.io.download.catalogue import MissingData, data_dir
+
+FOLDER = "tsv_data"  # in the published archive
+FILES = {
+    split: f"new_aan_pairs.{name}.tsv" for split, name in (("train", "train"), ("valid", "eval"), ("test", "test"))
+}
+LABELS = {b"0.0": 0, b"1.0": 1, b"0": 0, b"1": 1}
+OPENED = (b"b'", b'b"')  # how a bytes literal begins
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Documents, one after the other, as Unicode's numbers; and pairs of them with their labels."""
+
+    codes: NDArray[Any]  # (total,)
+    lengths: NDArray[np.int64]  # (documents,)
+    pairs: NDArray[np.int64]  # (n, 2): which documents
+    labels: NDArray[np.int64]  # (n,)
+    repaired: int = 0  # documents that were no UTF-8 where they were decoded
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def counts(self) -> NDArray[np.int64]:
+        """How often each code occurs in the texts of all pairs, where a document may be in many."""
+        times = np.bincount(self.pairs.ravel(), minlength=len(self.lengths))
+        total = np.zeros(int(self.codes.max(initial=0)) + 1, np.int64)
+        start = 0
+        for length, count in zip(self.lengths.tolist(), times.tolist(), strict=True):
+            total += count * np.bincount(self.codes[start : start + length], minlength=len(total))
+            start += length
+        return total
+
+
+def require(folder: Path | None = None) -> Path:
+    """The folder with the published files; MissingData if they are absent."""
+    path = data_dir(folder) / FOLDER
+    missing = [name for name in FILES.values() if not (path / name).exists()]
+    if missing:
+        raise MissingData(
+            f"data set 'aan' is not there: {path} has no {', '.join(missing)}\n"
+            "longwave does not download it. Unpack lra_release.gz of the Long Range Arena, and name its inner folder: "
+            "--data-dir lra_release/lra_release\n"
+            "Without it, `longwave train lra-retrieval-synthetic-small` trains on a synthetic stand-in."
+        )
+    return path
+
+
+def read(path: Path, most: int, decode: bool, progress: Progress) -> Pairs:
+    """The pairs of a file, each text cut to `most` characters: of the literal, or of what it stands for."""
+    documents = _Documents(most, decode)
+    pairs, labels = [], []
+    progress.start(f"reading {path.name}", path.stat().st_size)
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                label, first, second = _columns(line.rstrip(b"\r\n"))
+                pairs.append((documents.add(first), documents.add(second)))
+            except ValueError as error:
+                raise ValueError(f"{path}: line {number}: {error}") from error
+            labels.append(label)
+            progress.advance(len(line))
+    if not labels:
+        raise ValueError(f"{path}: expected lines of a label, two identifiers and two texts, got none")
+    return Pairs(
+        documents.codes(),
+        np.array(documents.lengths, np.int64),
+        np.array(pairs, np.int64),
+        np.array(labels, np.int64),
+        documents.repaired,
+    )
+
+
+def _columns(line: bytes) -> tuple[int, bytes, bytes]:
+    columns = line.split(b"\t")
+    if len(columns) != 5:
+        raise ValueError(
+            f"expected 5 columns with tabs between them (label, two identifiers, two texts), got {len(columns)}: "
+            f"{line!r:.80}"
+        )
+    label, _, _, first, second = columns
+    if label not in LABELS:
+        raise ValueError(f"expected a label 0.0 or 1.0, got {label!r:.80}")
+    if not first or not second:
+        raise ValueError("expected two texts, got an empty one")
+    return LABELS[label], first, second
+
+
+@dataclass
+class _Documents:
+    """Documents as they are found, each of them once; their characters in as few bytes as the widest one takes."""
+
+    most: int
+    decode: bool
+    lengths: list[int] = field(default_factory=list)
+    repaired: int = 0
+    found: dict[bytes, int] = field(default_factory=dict)  # by digest
+    text: bytearray = field(default_factory=bytearray)
+    encoding: str = "latin-1"  # one byte a character, whose value is Unicode's number
+
+    def add(self, column: bytes) -> int:
+        """The number of a document, which may be a new one."""
+        digest = hashlib.blake2b(column, digest_size=16).digest()
+        if digest not in self.found:
+            self.found[digest] = len(self.lengths)
+            text = self._read(column)
+            self.lengths.append(len(text))
+            if self.encoding == "latin-1" and not text.isascii() and max(text) > "\xff":
+                self.text = bytearray(self.text.decode("latin-1").encode("utf-32-le"))
+                self.encoding = "utf-32-le"
+            self.text += text.encode(self.encoding)
+        return self.found[digest]
+
+    def _read(self, column: bytes) -> str:
+        if self.decode:
+            content = evaluated(column)
+            text = content.decode(errors="replace")
+            self.repaired += "\ufffd" in text and "\ufffd".encode() not in content
+            return text[: self.most]
+        try:
+            return column.decode()[: self.most]
+        except UnicodeDecodeError as error:
+            raise ValueError(f"expected text in UTF-8, got {error}") from error
+
+    def codes(self) -> NDArray[Any]:
+        return np.frombuffer(self.text, np.uint8 if self.encoding == "latin-1" else np.uint32)
+
+
+# Texts and literals
+
+
+def is_literal(text: bytes) -> bool:
+    """Whether a text looks like a bytes literal: b'...' or b"..."."""
+    return len(text) >= 3 and text.startswith(OPENED) and text[-1] == text[1]
+
+
+def evaluated(literal: bytes) -> bytes:
+    """The bytes that a bytes literal stands for; it is parsed, and nothing is run."""
+    if not is_literal(literal):
+        raise ValueError(f"expected a bytes literal, b'...', got {literal!r:.80}")
+    try:
+        found = ast.literal_eval(literal.decode("ascii"))
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError(f"expected a bytes literal, b'...', got {literal!r:.80} ({error})") from error
+    if not isinstance(found, bytes):
+        raise ValueError(f"expected a bytes literal, b'...', got {literal!r:.80}")
+    return found
+
+
+def in_form(text: str, decode: bool) -> str:
+    """A new text as the documents of training are read; it may be plain, or a bytes literal already."""
+    if is_literal(text.encode()):
+        return evaluated(text.encode()).decode(errors="replace") if decode else text
+    return text if decode else repr(text.encode())
+
+
+def lines(labels: NDArray[np.int64], names: list[tuple[str, str]], texts: list[tuple[str, str]]) -> Iterator[bytes]:
+    """Pairs as lines of a file."""
+    for label, pair, both in zip(labels.tolist(), names, texts, strict=True):
+        columns = [f"{float(label)}", *pair, *(repr(text.encode()) for text in both)]
+        yield ("\t".join(columns) + "\n").encode()

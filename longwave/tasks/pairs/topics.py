@@ -1,0 +1,109 @@
+"""A synthetic stand-in for Retrieval: two documents, and whether they are about the same topic. These are no papers.
+
+A topic is an order of 27 characters, in which each has one that follows it. A document of a topic is a Markov chain:
+with probability 1/2 the next character is the one that follows, else it is any. Every character is equally frequent in
+every topic, so that counting characters tells nothing; pairs of neighbours differ.
+
+Each character follows from the seed, the number of the document and its place alone, by whole numbers: the same seed
+makes the same files on every machine.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.core import files
+from longwave.core.progress import Progress
+from longwave.core.random import GOLDEN, mixed
+from longwave.tasks.pairs import retrieval
+
+Keys = NDArray[np.uint64]
+Index = NDArray[np.int64]
+
+FILES = {
+    split: f"synthetic_pairs.{name}.tsv" for split, name in (("train", "train"), ("valid", "eval"), ("test", "test"))
+}
+ALPHABET = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz ", np.uint8)
+TOPICS = 8
+SHORTEST, LONGEST = 200, 1000  # characters of a document
+FOLLOWS = 2  # one character in so many follows from the one before
+SHARE = 10  # one pair in so many is for validation, and one for the test
+DRAWN = 1000  # pairs at a time
+
+
+def _keys(seed: int, role: int, numbers: Index) -> Keys:
+    """Random bits for numbered things in one role."""
+    state = mixed(np.array([seed % 2**64], np.uint64) + GOLDEN)
+    state = mixed(state + np.uint64(role) + GOLDEN)
+    return mixed(state + GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)))
+
+
+def _scaled(bits: Keys, count: int) -> Index:
+    """0 to count - 1, from the upper 32 of 64 random bits."""
+    return ((bits >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
+
+
+def followers(seed: int) -> Index:
+    """(topics, characters): the character that follows each one, in each topic; all of them form one cycle."""
+    size = len(ALPHABET)
+    bits = _keys(seed, 0, np.arange(TOPICS * size)).reshape(TOPICS, size)
+    order = np.argsort(bits, axis=1, kind="stable")
+    found = np.empty_like(order)
+    np.put_along_axis(found, order, np.roll(order, -1, axis=1), axis=1)
+    return found
+
+
+def documents(seed: int, numbers: Index, topics: Index) -> list[str]:
+    """The documents with these numbers, which are about these topics."""
+    follower, keys = followers(seed), _keys(seed, 1, numbers)
+    lengths = SHORTEST + _scaled(keys, LONGEST - SHORTEST + 1)
+    codes = np.empty((len(numbers), LONGEST), np.int64)
+    places = GOLDEN * np.arange(1, LONGEST + 1, dtype=np.uint64)
+    for k in range(LONGEST):
+        bits = mixed(keys + places[k])
+        codes[:, k] = _scaled(bits, len(ALPHABET))
+        if k:
+            follow = bits % np.uint64(FOLLOWS) == 0
+            codes[follow, k] = follower[topics[follow], codes[follow, k - 1]]
+    letters = ALPHABET[codes]
+    return [row[:length].tobytes().decode() for row, length in zip(letters, lengths.tolist(), strict=True)]
+
+
+def pairs(seed: int, count: int) -> Iterator[tuple[Index, list[tuple[str, str]]]]:
+    """Labels and texts of the first pairs, DRAWN at a time: every second pair is of one topic."""
+    for start in range(0, count, DRAWN):
+        number = np.arange(start, min(start + DRAWN, count))
+        labels = number % 2
+        bits = _keys(seed, 2, number)
+        first = _scaled(bits, TOPICS)
+        other = (first + 1 + _scaled(bits << np.uint64(32), TOPICS - 1)) % TOPICS
+        second = np.where(labels == 1, first, other)
+        texts = documents(seed, 2 * number, first), documents(seed, 2 * number + 1, second)
+        yield labels, list(zip(*texts, strict=True))
+
+
+def make(folder: Path, count: int, seed: int, progress: Progress) -> None:
+    """Write `count` pairs in the format of Retrieval: 80 % to train, 10 % to validate, 10 % to test."""
+    if count < 2 * SHARE:
+        raise ValueError(f"count: expected at least {2 * SHARE} pairs, two in each file, got {count}")
+    held = count // SHARE
+    ends = {"train": count - 2 * held, "valid": count - held, "test": count}
+    progress.start("retrieval-synthetic", count)
+    source = _lines(seed, count)
+    done = 0
+    for split, name in FILES.items():
+        with files.atomic(folder / name) as file:
+            for _ in range(ends[split] - done):
+                file.write(next(source))
+                progress.advance(1)
+        done = ends[split]
+
+
+def _lines(seed: int, count: int) -> Iterator[bytes]:
+    start = 0
+    for labels, texts in pairs(seed, count):
+        names = [(f"S{2 * k:06d}", f"S{2 * k + 1:06d}") for k in range(start, start + len(texts))]
+        yield from retrieval.lines(labels, names, texts)
+        start += len(texts)

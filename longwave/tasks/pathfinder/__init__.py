@@ -1,0 +1,1 @@
+"""Pathfinder and Path-X: do two marked ends belong to one snake of dashes?"""

@@ -1,0 +1,80 @@
+"""Pathfinder: images drawn by the compiled library."""
+
+import ctypes
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.core import native
+from longwave.tasks.pathfinder.settings import LEVELS, Setting
+from longwave.tasks.pathfinder.snakes import Drawn, Paddle
+from longwave.tasks.pathfinder.tables import Bytes, Ints, Tables, tables_of
+
+ROW_BYTES = 32  # of the masks, as native_pathfinder.inc has them
+HEAD = 7  # numbers before the paddles in what is recorded of an image: label, margin, markers, how many paddles
+
+SIZES = (
+    *("size", "margin", "side", "wide_side", "window", "marker_side"),
+    *("candidates", "openings", "long_paddles", "short_paddles", "distractors"),
+)
+ARRAYS = (
+    *("pictures", "masks", "wide_masks", "heads", "pivots", "seconds", "advances", "offsets", "weights"),
+    *("stencils", "works", "boxes", "opening", "marker"),
+)
+
+
+class _Tables(ctypes.Structure):
+    """The struct Tables of native_pathfinder.inc."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in SIZES] + [(name, ctypes.c_void_p) for name in ARRAYS]
+
+
+def draw(setting: Setting, keys: NDArray[np.uint64], threads: int = 0) -> list[Drawn]:
+    """The images of some keys; with as many threads as OpenMP takes, if not said otherwise."""
+    function = native.load().longwave_pathfinder
+    function.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 2 + [ctypes.c_int] + [ctypes.c_void_p] * 2
+    found, _ = _handed(setting)
+    keys = np.ascontiguousarray(keys, np.uint64)
+    pixels = np.empty((len(keys), setting.size, setting.size), np.uint8)
+    records = np.empty((len(keys), HEAD + 4 * setting.most_paddles), np.int32)
+    memory = found, keys.ctypes.data, threads, pixels.ctypes.data, records.ctypes.data
+    if function(len(found), len(keys), records.shape[1], *memory):
+        raise MemoryError(f"longwave's compiled generator of Pathfinder ran out of memory at {len(keys)} images")
+    return [_drawn(*pair) for pair in zip(pixels, records, strict=True)]
+
+
+def _drawn(pixels: Bytes, record: Ints) -> Drawn:
+    label, margin, *_, count = record[:HEAD].tolist()
+    paddles = record[HEAD : HEAD + 4 * count].reshape(-1, 4).tolist()
+    return Drawn(pixels, label, margin, record[2:6].reshape(2, 2), [Paddle(*paddle) for paddle in paddles])
+
+
+@functools.lru_cache(4 * LEVELS)
+def _handed(setting: Setting) -> tuple[Any, list[Any]]:
+    """The tables of a setting as the library takes them, and the arrays that must live as long."""
+    kept = [_arrays(own) for own in tables_of(setting)]
+    found = (_Tables * len(kept))()
+    for struct, own, arrays in zip(found, tables_of(setting), kept, strict=True):
+        sizes = (
+            *(setting.size, own.margin, own.masks.shape[1], own.wide_masks.shape[1]),
+            *(own.stencils.shape[1], len(own.marker), len(own.candidates), len(own.openings)),
+            *(*setting.paddles, setting.distractors),
+        )
+        for name, size in zip(SIZES, sizes, strict=True):
+            setattr(struct, name, size)
+        for name, array in zip(ARRAYS, arrays, strict=True):
+            setattr(struct, name, array.ctypes.data)
+    return found, kept
+
+
+def _arrays(own: Tables) -> list[NDArray[Any]]:
+    masks, wide_masks = (
+        np.pad(mask, ((0, 0), (0, 0), (0, ROW_BYTES - mask.shape[2]))) for mask in (own.masks, own.wide_masks)
+    )
+    arrays = (
+        *(own.pictures, masks, wide_masks, own.heads, own.pivots, own.seconds, own.advances, own.candidates),
+        *(own.weights, own.stencils, own.works, own.boxes, own.openings, own.marker),
+    )
+    return [np.ascontiguousarray(array) for array in arrays]

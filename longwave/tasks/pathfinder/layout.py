@@ -1,0 +1,230 @@
+"""Pathfinder: the files of the Long Range Arena, written as they were published and read from either source.
+
+    <set>/curv_contour_length_14/imgs/<batch>/sample_<i>.png    grey images
+    <set>/curv_contour_length_14/metadata/<batch>.npy           text, a line an image, in spite of the ending
+
+Hundreds of thousands of small files are slow to open: once read, the pixels are kept beside them in one array, which is
+mapped into memory. It is known by a digest of the metadata, and made again if they change.
+"""
+
+import errno
+import hashlib
+import io
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.core import files
+from longwave.core.progress import Progress
+from longwave.tasks.pathfinder.drawing import SETTINGS, Drawn, Setting, draw, keys
+
+HARD = "curv_contour_length_14"  # of the three difficulties, the one that the benchmark uses
+BATCH = 1000  # images of a folder
+FIELDS = 11  # folder, file, number, label, then continuity, lengths, thickness, margin, contrasts
+PIXELS, INDEX = "longwave-pixels.npy", "longwave-pixels.json"  # what was read, and of which metadata
+
+
+# Making
+
+
+def maker(name: str) -> Callable[..., None]:
+    """What makes a set, as `longwave.io.download.making.Maker` has it."""
+
+    def make(
+        folder: Path,
+        count: int,
+        seed: int,
+        progress: Progress,
+        equal_contrast: bool = False,
+        all_orientations: bool = False,
+    ) -> None:
+        """Write the images in batches; a batch whose metadata are there is complete."""
+        setting = SETTINGS[name].with_options(equal_contrast, all_orientations)
+        for part in ("imgs", "metadata"):
+            (folder / HARD / part).mkdir(parents=True, exist_ok=True)
+        progress.start(name, count)
+        for batch, start in enumerate(range(0, count, BATCH)):
+            numbers = range(start, min(count, start + BATCH))
+            metadata = folder / HARD / "metadata" / f"{batch}.npy"
+            if metadata.exists():
+                progress.advance(len(numbers))
+                continue
+            (folder / HARD / "imgs" / str(batch)).mkdir(exist_ok=True)
+            lines = []
+            for k, drawn in enumerate(draw(setting, keys(seed, numbers))):
+                # Not one by one atomically: the metadata, which come last, say that all of them are there.
+                (folder / HARD / "imgs" / str(batch) / f"sample_{k}.png").write_bytes(_png(drawn.pixels))
+                lines.append(_line(setting, batch, k, drawn))
+                progress.advance(1)
+            files.write_text(metadata, "".join(lines))
+
+    return make
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _line(setting: Setting, batch: int, number: int, drawn: Drawn) -> str:
+    numbers = setting.continuity, *setting.paddles, setting.length, setting.thickness, drawn.margin, 1
+    return " ".join(map(str, (f"imgs/{batch}", f"sample_{number}.png", number, drawn.label, *numbers))) + "\n"
+
+
+# Reading
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """The images of a set and their labels, in the order of the metadata."""
+
+    pixels: NDArray[np.uint8]  # (images, size, size), mapped from the disk, or in memory if they cannot be kept there
+    rows: NDArray[np.int64]  # (n,) those that can be read
+    labels: NDArray[np.int64]  # (n,)
+    empty: int  # images left out because their files are empty
+    digest: str  # of the metadata
+
+
+def read(folder: Path, size: int, progress: Progress) -> Labelled:
+    """The images of a set in a folder such as pathfinder32; files without content are left out."""
+    place = folder / HARD
+    names, labels, digest = _metadata(place)
+    found = _kept(place, digest, (len(names), size, size))
+    if found is None:
+        found = _read_images(place, names, size, digest, progress)
+    pixels, empty = found
+    rows = np.setdiff1d(np.arange(len(names)), empty)
+    if not len(rows):
+        raise ValueError(f"{place}: expected images, got {len(names):,} files without content")
+    return Labelled(pixels, rows, labels[rows], len(empty), digest)
+
+
+def _metadata(place: Path) -> tuple[list[str], NDArray[np.int64], str]:
+    """The name of each image below the folder, its label, and a digest of all metadata."""
+    paths = list((place / "metadata").glob("*.npy"))
+    if not paths or not all(path.stem.isdecimal() for path in paths):
+        odd = next((path.name for path in paths if not path.stem.isdecimal()), "none")
+        raise ValueError(f"{place / 'metadata'}: expected files called NUMBER.npy, got {odd}")
+    names, labels, digest = [], [], hashlib.sha256()
+    for path in sorted(paths, key=lambda path: int(path.stem)):
+        content = path.read_bytes()
+        digest.update(b"%d %d\n" % (int(path.stem), len(content)) + content)
+        for number, fields in enumerate(_fields(path, content), 1):
+            if not _is_known(fields):
+                raise ValueError(
+                    f"{path}: image {number}: expected {FIELDS} fields, of which the first four are imgs/BATCH, a file "
+                    f"called *.png, a number, and 0 or 1, got {' '.join(fields)!r:.100}"
+                )
+            names.append(f"{fields[0]}/{fields[1]}")
+            labels.append(int(fields[3]))
+    if not names:
+        raise ValueError(f"{place / 'metadata'}: expected a line for each image, got none")
+    return names, np.array(labels, np.int64), digest.hexdigest()
+
+
+def _fields(path: Path, content: bytes) -> list[list[str]]:
+    """What the metadata say of each image: lines of text, or an array of strings, as the generator itself writes."""
+    if not content.startswith(b"\x93NUMPY"):
+        try:
+            return [line.split() for line in content.decode("ascii").splitlines() if line.strip()]
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: expected lines of text, or an array of strings, got {error}") from error
+    try:
+        array = np.load(io.BytesIO(content), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path}: expected an array of strings, got {error}") from error
+    if array.ndim != 2 or array.dtype.kind not in "US":
+        raise ValueError(f"{path}: expected a table of strings, got an array {array.shape} of {array.dtype}")
+    rows: list[list[str]] = array.astype(str).tolist()
+    return rows
+
+
+def _is_known(fields: list[str]) -> bool:
+    """Whether the fields are those of an image; a name must not lead out of the folder."""
+    return (
+        len(fields) == FIELDS
+        and re.fullmatch(r"imgs/[0-9]+", fields[0]) is not None
+        and re.fullmatch(r"\w+\.png", fields[1]) is not None
+        and fields[3] in ("0", "1")
+    )
+
+
+def _kept(place: Path, digest: str, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], list[int]] | None:
+    """The pixels that an earlier call has kept, and which images were empty; None if they are not of these metadata."""
+    try:
+        index = files.read_json(place / INDEX)
+        pixels = np.load(place / PIXELS, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):  # not there, or not complete: it is made again
+        return None
+    fits = isinstance(pixels, np.ndarray) and pixels.shape == shape and pixels.dtype == np.uint8
+    if not fits or not isinstance(index, dict) or index.get("digest") != digest:
+        return None
+    empty = index.get("empty")
+    if not isinstance(empty, list) or not all(type(k) is int and 0 <= k < shape[0] for k in empty):
+        return None
+    return pixels, empty
+
+
+def _read_images(
+    place: Path, names: list[str], size: int, digest: str, progress: Progress
+) -> tuple[NDArray[np.uint8], list[int]]:
+    """The pixels of all images, kept on the disk if the folder can be written to; and which images were empty."""
+    empty: list[int] = []
+    progress.start(f"reading the images of {place.parent.name}", len(names))
+
+    def image(k: int) -> NDArray[np.uint8]:
+        pixels = read_png(place / names[k], size)
+        progress.advance(1)
+        if pixels is None:
+            empty.append(k)
+            return np.zeros((size, size), np.uint8)
+        return pixels
+
+    try:
+        (place / INDEX).unlink(missing_ok=True)
+        with files.atomic(place / PIXELS) as file:
+            shape = len(names), size, size
+            np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+            for k in range(len(names)):
+                file.write(image(k).tobytes())
+        files.write_json(place / INDEX, {"digest": digest, "empty": empty})
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        empty.clear()
+        return np.stack([image(k) for k in range(len(names))]), empty
+    return np.load(place / PIXELS, mmap_mode="r", allow_pickle=False), empty
+
+
+def read_png(path: Path, size: int) -> NDArray[np.uint8] | None:
+    """A grey image (size, size); None if the file is empty."""
+    from PIL import Image
+
+    # What Pillow raises where a PNG file is damaged; it decodes nothing of one that declares too many pixels.
+    damage = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, Image.DecompressionBombError)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ValueError(f"{path}: expected this image, which the metadata name, got no such file") from error
+    if not content:
+        return None
+    try:
+        with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
+            (width, height), mode = image.size, image.mode
+            if (width, height, mode) == (size, size, "L"):
+                return np.asarray(image)
+    except damage as error:
+        raise ValueError(f"{path}: expected a PNG image, and the file is damaged ({error}); get it again") from error
+    raise ValueError(
+        f"{path}: expected a grey image of {size} x {size} pixels, 8 bits each, got one of {height} x {width}, mode "
+        f"{mode}"
+    )

@@ -1,0 +1,1 @@
+"""Regression: one number or several per sequence."""

@@ -1,0 +1,1 @@
+"""What the tasks on custom sequences share: arrays and files, splits, predictions, plots."""

@@ -1,0 +1,447 @@
+"""Reading sequences and what is known of them: an .npz file, a CSV file with a row per sequence, arrays, a data frame.
+
+In an .npz file, which holds plain arrays only (nothing is unpickled):
+
+    x        (n, length, channels) or (n, length) numbers
+    y        what is known of them, one of:
+                 labels   (n,) names or whole numbers
+                 targets  (n,) or (n, targets) numbers, NaN where one is missing
+                 tags     (n, length), or (total,) beside lengths: names or whole numbers, one for each step; "", NaN
+                          or, among numbers, -1 where one is missing
+    names    (targets,) optional: what targets are called
+    split    (n,) optional: "train", "valid" or "test"
+    lengths  (n,) if the sequences differ in length; x is then (total, channels) or (total,), one after the other
+
+What is accepted, and what is refused:
+
+    labels            kept as names; 3, 3.0 and "3.0" are the class "3"; a missing one is refused, and so is 0.5
+    values            real and finite; NaN and infinities are refused, by example, step and channel
+    end of a CSV row  empty cells are not steps, so rows may differ in length; "nan" there, and an empty cell before
+                      a number, are refused
+    no steps          refused
+
+Messages count examples and steps from 0, and lines of a file from 1.
+"""
+
+import lzma
+import math
+import os
+import struct
+import tokenize
+import zipfile
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.core import files
+from longwave.core.registry import nearest
+from longwave.io.csv import MISSING, number, open_csv, read_header
+from longwave.tasks.sequences.targets import (
+    Answer,
+    as_array,
+    default_names,
+    read_label,
+    read_labels,
+    read_split,
+    read_splits,
+    read_tags,
+    read_target,
+    read_targets,
+)
+
+KEYS = ("x", "y", "names", "split", "part", "lengths")  # part: as split was once called
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Sequences one after the other, with their splits and what is known of them: labels, targets or tags."""
+
+    values: NDArray[Any]  # (total, channels) real and finite
+    lengths: NDArray[np.int64]  # (n,)
+    labels: tuple[str, ...] | None = None  # (n,)
+    splits: tuple[str, ...] | None = None  # (n,): train, valid or test
+    source: str = "arrays"
+    targets: NDArray[np.float64] | None = None  # (n, targets), NaN where one is missing
+    target_names: tuple[str, ...] = ()  # (targets,)
+    tags: NDArray[np.str_] | None = None  # (total,), "" where one is missing
+    names: tuple[str, ...] | None = None  # (n,) of the sequences, if the file has some
+    columns: tuple[str, ...] | None = None  # (channels,) names, if the file has some
+
+    def __post_init__(self) -> None:
+        _check_values(self)
+        for name, given in (("y", self.labels), ("y", self.targets), ("split", self.splits)):
+            if given is not None and len(given) != len(self):
+                raise ValueError(
+                    f"{self.source}: {name}: expected one for each of {len(self)} sequences, got {len(given)}"
+                )
+        if self.tags is not None and len(self.tags) != len(self.values):
+            raise ValueError(
+                f"{self.source}: y: expected one for each of {len(self.values):,} steps, got {len(self.tags):,}"
+            )
+        if self.targets is not None and len(self.target_names) != self.targets.shape[1]:
+            raise ValueError(
+                f"{self.source}: names: expected one for each of {self.targets.shape[1]} targets, got "
+                f"{len(self.target_names)}"
+            )
+        if len(set(self.target_names)) < len(self.target_names):
+            raise ValueError(f"{self.source}: names: expected each target once, got {', '.join(self.target_names)}")
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a step."""
+        return int(self.values.shape[1])
+
+    @property
+    def length(self) -> int | None:
+        """The length of all sequences; None if they differ."""
+        return int(self.lengths[0]) if (self.lengths == self.lengths[0]).all() else None
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each sequence begins in `values`."""
+        return np.cumsum(self.lengths) - self.lengths
+
+
+def read_npz(path: str | os.PathLike[str], labelled: bool = True, answer: Answer = "labels") -> Sequences:
+    """The sequences in an .npz file; `answer` says what y is, and without `labelled`, y and splits are ignored."""
+    path = Path(path).expanduser()
+    try:
+        with path.open("rb") as binary:  # numpy, given a path, would leave a damaged file open
+            file = np.load(binary, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise ValueError(f"{path}: expected an .npz file with x and y, got a single array; use numpy.savez")
+            names = file.files
+            wanted = KEYS if labelled else ("x", "lengths")
+            arrays = {name: _plain_array(file, name, path) for name in wanted if name in names}
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: there is no such file; expected an .npz file with x and y") from error
+    except IsADirectoryError as error:
+        raise ValueError(f"{path}: expected an .npz file with x and y, got a folder") from error
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise ValueError(f"{path}: the file is damaged ({error}); write it again with numpy.savez") from error
+    except (
+        RuntimeError,
+        NotImplementedError,
+    ) as error:  # encrypted, or an unknown method
+        raise ValueError(f"{path}: cannot be read ({error}); write it again with numpy.savez") from error
+    except (MemoryError, OverflowError) as error:
+        raise ValueError(
+            f"{path}: an array in it claims to be larger than the memory ({error}); write smaller files"
+        ) from error
+    except ValueError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise ValueError(
+            f"{path}: expected an .npz file with x and y, as numpy.savez writes it, got another format"
+        ) from error
+    for name in ("x", "y") if labelled else ("x",):
+        if name not in arrays:
+            raise ValueError(
+                f"{path}: {name}: is not in the file; expected x and y, got {', '.join(names) or 'nothing'}"
+            )
+    split = arrays.get("split", arrays.get("part"))
+    return _sequences(
+        arrays["x"], arrays.get("lengths"), arrays.get("y"), split, str(path), answer, arrays.get("names")
+    )
+
+
+def read_csv(
+    path: str | os.PathLike[str],
+    label: str = "label",
+    split: str | None = None,
+    labelled: bool = True,
+    targets: Sequence[str] = (),
+) -> Sequences:
+    """The sequences in a CSV file (or its gzip) with a header: a column of labels, and the steps in all others.
+
+    `targets` are columns of numbers to be read instead of the labels. `split` names a column that says train, valid or
+    test. Columns without a name are not read. Without `labelled`, labels, targets and splits are ignored, and their
+    columns may be absent.
+    """
+    with open_csv(path) as (text, source):
+        _, names, numbered = read_header(text, source)
+        rows = ((f"{source}, line {line}", cells) for line, cells in numbered)
+        return _from_rows(names, rows, label, targets, split, labelled, source)
+
+
+def from_frame(
+    frame: Any, label: str = "label", split: str | None = None, labelled: bool = True, targets: Sequence[str] = ()
+) -> Sequences:
+    """The sequences in a data frame of pandas or polars, one row each, by the rules of `read_csv`."""
+    names = [str(name) for name in frame.columns]
+    # By place where that can be: pandas lets several columns have one name.
+    series = [frame.iloc[:, k] if hasattr(frame, "iloc") else frame[name] for k, name in enumerate(frame.columns)]
+    columns = [_cells(np.asarray(column.to_numpy())) for column in series]
+    rows = ((f"data frame, row {k}", list(cells)) for k, cells in enumerate(zip(*columns, strict=True)))
+    return _from_rows(names, rows, label, targets, split, labelled, "data frame")
+
+
+def from_arrays(
+    x: Any, y: Any = None, split: Any = None, answer: Answer = "labels", names: Sequence[str] | None = None
+) -> Sequences:
+    """The sequences in x: (n, length, channels), (n, length), or a list of arrays (length, channels) or (length,).
+
+    `answer` says what y is: labels (n,), targets (n,) or (n, targets), of which `names` are the names, or tags, a label
+    at each step: (n, length), or a list of arrays (length,).
+    """
+    if not isinstance(x, list | tuple):
+        x = as_array(x, "x")
+        if x.dtype.kind != "O":
+            return _sequences(x, None, y, split, "arrays", answer, names)
+    arrays = [as_array(sequence, f"x[{k}]") for k, sequence in enumerate(x)]
+    if not arrays:
+        raise ValueError("x: expected sequences, got none")
+    shapes = {array.shape[1:] if array.ndim else None for array in arrays}
+    if len(shapes) > 1 or arrays[0].ndim not in (1, 2):
+        shown = ", ".join(sorted({str(array.shape) for array in arrays})[:3])
+        raise ValueError(f"x: expected arrays (length, channels), all with the same channels, got {shown} ...")
+    lengths = np.array([len(array) for array in arrays], np.int64)
+    if answer == "tags" and y is not None:
+        y = _joined_tags(y, lengths)
+    return _sequences(np.concatenate(arrays), lengths, y, split, "arrays", answer, names)
+
+
+def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
+    """Write sequences atomically, as `read_npz` reads them."""
+    path = Path(path)
+    arrays: dict[str, Any] = {"x": sequences.values}
+    if sequences.length is None:
+        arrays["lengths"] = sequences.lengths
+    else:
+        arrays["x"] = sequences.values.reshape(len(sequences), sequences.length, sequences.channels)
+    if sequences.labels is not None:
+        arrays["y"] = np.array(sequences.labels)
+    if sequences.targets is not None:
+        arrays |= {"y": sequences.targets, "names": np.array(sequences.target_names)}
+    if sequences.tags is not None:
+        shape = (len(sequences), -1) if sequences.length is not None else (-1,)
+        arrays["y"] = sequences.tags.reshape(shape)
+    if sequences.splits is not None:
+        arrays["split"] = np.array(sequences.splits)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with files.atomic(path) as file:
+        np.savez(file, **arrays)
+
+
+# From arrays
+
+
+def _plain_array(file: Any, name: str, path: Path) -> NDArray[Any]:
+    try:
+        values = file[name]
+    except (ValueError, SyntaxError, tokenize.TokenError, TypeError, KeyError, IndexError, struct.error) as error:
+        if "allow_pickle" not in str(error):  # numpy reads the header of an array as Python source
+            raise ValueError(f"{path}: {name}: is damaged ({error}); write it again with numpy.savez") from error
+        hint = (
+            "Sequences of unequal length go one after the other, with an array `lengths` "
+            "(longwave.tasks.sequences.data.save_npz)"
+            if name == "x"
+            else f"Text is plain as {name}.astype(str)"
+        )
+        raise ValueError(
+            f"{path}: {name}: holds Python objects, which are not loaded; expected plain numbers or text. {hint}"
+        ) from error
+    if not isinstance(values, np.ndarray):
+        raise ValueError(f"{path}: {name}: is not an array; expected a file as numpy.savez writes it")
+    return values
+
+
+def _sequences(
+    x: NDArray[Any],
+    lengths: Any,
+    y: Any,
+    split: Any,
+    source: str,
+    answer: Answer,
+    names: Any,
+) -> Sequences:
+    if x.dtype.kind not in "buif":
+        raise ValueError(f"{source}: x: expected real numbers, got {x.dtype}")
+    if lengths is None:
+        if x.ndim not in (2, 3) or 0 in x.shape:
+            raise ValueError(
+                f"{source}: x: expected (n, length, channels) or (n, length), none of them 0, got {x.shape}; sequences "
+                "of unequal length go one after the other, with an array `lengths`"
+            )
+        steps: tuple[int, ...] = x.shape[:2]
+        lengths = np.full(x.shape[0], x.shape[1])
+        values = x.reshape(x.shape[0] * x.shape[1], -1)
+    else:
+        lengths = np.asarray(lengths)
+        values = x[:, None] if x.ndim == 1 else x
+        if values.ndim != 2:
+            raise ValueError(
+                f"{source}: x: beside lengths, expected the steps of all sequences one after the other, (total, "
+                f"channels) without padding, got {x.shape}"
+            )
+        if lengths.ndim != 1 or lengths.dtype.kind not in "ui":
+            raise ValueError(
+                f"{source}: lengths: expected whole numbers, one per sequence, got {lengths.dtype} {lengths.shape}"
+            )
+        if lengths.sum() != len(values):
+            raise ValueError(
+                f"{source}: lengths: expected numbers that add up to the {len(values):,} steps of x, got a sum of "
+                f"{lengths.sum():,}"
+            )
+        steps = (len(values),)
+    known: dict[str, Any] = {}
+    if y is not None and answer == "labels":
+        known["labels"] = read_labels(y, source)
+    elif y is not None and answer == "targets":
+        targets = read_targets(y, source)
+        known["targets"] = targets
+        known["target_names"] = (
+            default_names(targets.shape[1]) if names is None else tuple(str(name).strip() for name in names)
+        )
+    elif y is not None:
+        known["tags"] = _flat_tags(y, steps, source)
+    splits = None if split is None else read_splits(split, source)
+    return Sequences(values, lengths.astype(np.int64), splits=splits, source=source, **known)
+
+
+def _flat_tags(y: Any, steps: tuple[int, ...], source: str) -> NDArray[np.str_]:
+    """(total,) of y, which is to have the shape `steps`."""
+    tags = read_tags(y, source)
+    if tags.shape != steps:
+        shape = "(n, length)" if len(steps) == 2 else "(total,)"
+        raise ValueError(f"{source}: y: expected a label for each step of x, {shape} = {steps}, got shape {tags.shape}")
+    return tags.ravel()
+
+
+def _joined_tags(y: Any, lengths: NDArray[np.int64]) -> NDArray[np.str_]:
+    """(total,) of a list of tags for each sequence."""
+    if len(y) != len(lengths):
+        raise ValueError(f"y: expected labels for each of {len(lengths)} sequences, got {len(y)}")
+    rows = [_flat_tags(row, (int(length),), f"y[{k}]") for k, (row, length) in enumerate(zip(y, lengths, strict=True))]
+    return np.concatenate(rows)
+
+
+def _check_values(sequences: Sequences) -> None:
+    values, lengths, source = sequences.values, sequences.lengths, sequences.source
+    if not len(lengths) or (lengths < 1).any():
+        which = f"sequence {int(np.argmax(lengths < 1))} has none" if len(lengths) else "there are no sequences"
+        raise ValueError(f"{source}: expected sequences of one step or more; {which}")
+    if not values.shape[1]:
+        raise ValueError(f"{source}: x: expected one channel or more, got none")
+    finite = np.isfinite(values).all(axis=1) if values.dtype.kind == "f" else np.ones(1, bool)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        example = int(np.searchsorted(np.cumsum(lengths), row, side="right"))
+        step, channel = row - int(sequences.starts[example]), int(np.argmin(np.isfinite(values[row])))
+        count = int((~finite).sum())
+        raise ValueError(
+            f"{source}: sequence {example}, step {step}, channel {channel}: expected a finite number, got "
+            f"{values[row, channel]}{f', and {count - 1} more steps have such' if count > 1 else ''}; fill them in or "
+            "leave the sequences out"
+        )
+
+
+# From rows
+
+
+def _from_rows(
+    names: list[str],
+    rows: Iterable[tuple[str, Sequence[Any]]],
+    label: str,
+    targets: Sequence[str],
+    split: str | None,
+    labelled: bool,
+    source: str,
+) -> Sequences:
+    role, wanted = ("target", tuple(targets)) if targets else ("label", (label,))
+    read_cell: Callable[[Any, str], Any] = read_target if targets else read_label
+    for column in wanted if labelled else ():
+        check_column(names, column, role, source)
+    if labelled and split is not None:
+        check_column(names, split, "split", source)
+    steps = [k for k, name in enumerate(names) if name and name not in (*wanted, split)]
+    if not steps:
+        beside = ", ".join(map(repr, wanted))
+        raise ValueError(f"{source}: expected columns of numbers beside {beside}, one per step, got none")
+    values = array("d")
+    lengths: list[int] = []
+    answers: list[list[Any]] = []
+    splits: list[str] = []
+    for where, row in rows:
+        if len(row) == 1 and len(names) > 1 and isinstance(row[0], str) and not row[0].strip():
+            continue  # a line of blanks
+        if len(row) > len(names):
+            raise ValueError(f"{where}: expected at most {len(names)} cells, as in the header, got {len(row)}")
+        cells = [*row, *[None] * (len(names) - len(row))]
+        numbers = [cells[k] for k in steps]
+        while numbers and _is_missing(numbers[-1]) and not (isinstance(numbers[-1], str) and numbers[-1].strip()):
+            numbers.pop()
+        if not numbers:
+            raise ValueError(f"{where}: expected numbers, one per step, got none")
+        try:
+            floats = [number(cell) for cell in numbers]
+        except (TypeError, ValueError):
+            floats = [math.nan]
+        if not all(map(math.isfinite, floats)):
+            raise ValueError(_bad_cell(numbers, [names[k] for k in steps], where))
+        values.extend(floats)
+        lengths.append(len(floats))
+        if labelled:
+            answers.append([read_cell(cells[names.index(name)], f"{where}, column {name!r}") for name in wanted])
+            if split is not None:
+                splits.append(read_split(cells[names.index(split)], f"{where}, column {split!r}"))
+    if not lengths:
+        raise ValueError(f"{source}: expected rows below the header, one per sequence, got none")
+    known: dict[str, Any] = {}
+    if labelled and targets:
+        known = {"targets": np.array(answers, np.float64), "target_names": wanted}
+    elif labelled:
+        known = {"labels": tuple(name for (name,) in answers)}
+    return Sequences(
+        np.array(values, np.float64)[:, None],
+        np.array(lengths, np.int64),
+        splits=tuple(splits) if labelled and split is not None else None,
+        source=source,
+        **known,
+    )
+
+
+def check_column(names: list[str], name: str, role: str, source: str) -> None:
+    """Refuse a column that is not there, or more than once."""
+    if name not in names:
+        raise ValueError(f"{source}: {role}: there is no column {name!r}; {nearest(name, filter(None, names))}")
+    if names.count(name) > 1:
+        raise ValueError(f"{source}: {role}: {names.count(name)} columns are named {name!r}; expected one")
+
+
+def _cells(column: NDArray[Any]) -> list[Any]:
+    """Plain values; times as text, which is never read as a number."""
+    cells: list[Any] = (column.astype(str) if column.dtype.kind in "mM" else column).tolist()
+    return cells
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return cell.strip().lower() in MISSING
+    return cell is None or (isinstance(cell, float) and math.isnan(cell)) or str(cell) == "<NA>"
+
+
+def _bad_cell(cells: Sequence[Any], names: list[str], where: str) -> str:
+    for cell, name in zip(cells, names, strict=False):
+        if _is_missing(cell):
+            state = f"is missing ({cell.strip()!r})" if isinstance(cell, str) and cell.strip() else "is missing"
+            return f"{where}, column {name!r}: the value {state}; only the end of a row may be empty"
+        try:
+            finite = math.isfinite(number(cell))
+        except (TypeError, ValueError):
+            finite = False
+        if not finite:
+            return (
+                f"{where}, column {name!r}: expected a number such as 1234.5, got {str(cell)[:40]!r}; a column that is "
+                "not a step must be named as a label, a target or the split, or be removed from the file"
+            )
+    raise AssertionError("all cells are numbers")

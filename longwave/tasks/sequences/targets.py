@@ -1,0 +1,174 @@
+"""What is known of sequences: a label for each, numbers for each, or a label at each step; and which split they are in.
+
+Whole numbers as labels are the same in all their forms: 3, 3.0 and "3.0" are the class "3". Missing numbers are NaN,
+and missing labels of steps are "".
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.io.csv import MISSING, number
+
+Answer = Literal["labels", "targets", "tags"]  # a name for each sequence, numbers for each, a name at each step
+SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
+NO_LABEL = ("", "nan", "<na>", "nat")
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """An array, a tensor, a series or a list as a numpy array."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name}: expected numbers, got a masked array; fill in what is masked")
+    try:
+        return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{name}: expected an array of numbers ({error})") from error
+
+
+# One label for each sequence
+
+
+def read_labels(y: Any, source: str) -> tuple[str, ...]:
+    """(n,) names."""
+    cells = np.asarray(y)
+    if cells.ndim != 1:
+        raise ValueError(f"{source}: y: expected one label per sequence, (n,), got shape {cells.shape}")
+    if cells.dtype.kind == "c":
+        raise ValueError(f"{source}: y: expected names or whole numbers, got {cells.dtype}")
+    return tuple(read_label(cell, f"{source}: y[{k}]") for k, cell in enumerate(cells.tolist()))
+
+
+def read_label(cell: Any, where: str) -> str:
+    """A label as a name; a missing one is refused."""
+    name = _name(cell, where)
+    if not name:
+        raise ValueError(f"{where}: the label is missing; expected a name or a whole number, or leave the sequence out")
+    return name
+
+
+def _name(cell: Any, where: str) -> str:
+    """A label as a name, "" if it is missing; whole numbers are the same in all their forms."""
+    if isinstance(cell, bytes):
+        cell = cell.decode("utf-8", "replace")
+    if isinstance(cell, str) and re.fullmatch(r"[-+]?\d+\.\d*", cell.strip()):
+        cell = float(cell)  # as a column of whole numbers is written that was read as one of floats
+    if isinstance(cell, float) and math.isfinite(cell):
+        if not cell.is_integer():
+            raise ValueError(
+                f"{where}: expected a class, a name or a whole number, got {cell}; a quantity is not a class: "
+                "longwave train regress predicts such numbers"
+            )
+        cell = int(cell)
+    name = "" if cell is None else str(cell).strip()
+    if not is_text(name):
+        raise ValueError(f"{where}: expected a name that UTF-8 can encode, got {name[:40]!r}, with half a character")
+    return "" if name.lower() in NO_LABEL else name
+
+
+def is_text(name: str) -> bool:
+    """Whether a name can be written to a file: half of a pair of surrogates cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def class_names(labels: Iterable[str]) -> tuple[str, ...]:
+    """The different labels: by size if all are whole numbers, else by the alphabet."""
+    names = sorted(set(labels))
+    return tuple(sorted(names, key=int) if all(_is_whole(name) for name in names) else names)
+
+
+def _is_whole(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()
+
+
+# Numbers for each sequence
+
+
+def read_targets(y: Any, source: str) -> NDArray[np.float64]:
+    """(n, targets) numbers, NaN where one is missing."""
+    cells = as_array(y, f"{source}: y")
+    if cells.dtype.kind not in "buif":
+        raise ValueError(
+            f"{source}: y: expected numbers, one or several per sequence, got {cells.dtype}; names are classes, for "
+            "longwave train classify"
+        )
+    if cells.ndim not in (1, 2) or 0 in cells.shape:
+        raise ValueError(
+            f"{source}: y: expected one number per sequence, (n,), or several, (n, targets), got shape {cells.shape}"
+        )
+    values = cells.reshape(len(cells), -1).astype(np.float64)
+    if np.isinf(values).any():
+        row, column = (int(index[0]) for index in np.nonzero(np.isinf(values)))
+        raise ValueError(
+            f"{source}: y: sequence {row}, target {column}: expected a number, or NaN where it is not known, got "
+            f"{values[row, column]}"
+        )
+    return values
+
+
+def read_target(cell: Any, where: str) -> float:
+    """The number in a cell of a table, NaN if it is missing."""
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING) or str(cell) == "<NA>":
+        return math.nan
+    try:
+        value = number(cell)
+    except (TypeError, ValueError):
+        value = math.inf
+    if math.isinf(value):
+        raise ValueError(
+            f"{where}: expected a number such as 1234.5, or nothing where it is not known, got {str(cell)[:40]!r}"
+        )
+    return value
+
+
+def default_names(count: int) -> tuple[str, ...]:
+    """What targets are called that have no names."""
+    return ("y",) if count == 1 else tuple(f"y{k}" for k in range(count))
+
+
+# A label at each step
+
+
+def read_tags(y: Any, source: str) -> NDArray[np.str_]:
+    """Names of the shape of y, "" where one is missing: an empty text, NaN, or -1 in an array of numbers."""
+    cells = as_array(y, f"{source}: y")
+    if cells.dtype.kind == "c":
+        raise ValueError(f"{source}: y: expected names or whole numbers, got {cells.dtype}")
+    where = f"{source}: y"
+    if cells.dtype.kind == "O":  # None among names, which cannot be sorted
+        flat = cells.ravel().tolist()
+        names = {cell: _tag(cell, where) for cell in set(flat)}
+        return np.array([names[cell] for cell in flat], dtype=np.str_).reshape(cells.shape)
+    different, places = np.unique(cells, return_inverse=True)
+    return np.array([_tag(cell, where) for cell in different.tolist()], dtype=np.str_)[places].reshape(cells.shape)
+
+
+def _tag(cell: Any, where: str) -> str:
+    return "" if isinstance(cell, int | float) and cell == -1 else _name(cell, where)
+
+
+def read_tag(cell: Any, where: str) -> str:
+    """The label in a cell of a table, "" if it is missing."""
+    return _name(cell, where)
+
+
+# Splits
+
+
+def read_splits(split: Any, source: str) -> tuple[str, ...]:
+    """(n,) of train, valid and test."""
+    cells = np.asarray(split)
+    if cells.ndim != 1:
+        raise ValueError(f"{source}: split: expected one per sequence, (n,), got shape {cells.shape}")
+    return tuple(read_split(cell, f"{source}: split[{k}]") for k, cell in enumerate(cells.tolist()))
+
+
+def read_split(cell: Any, where: str) -> str:
+    """Train, valid or test."""
+    name = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip().lower()
+    if name not in SPLITS:
+        raise ValueError(f"{where}: expected train, valid or test, got {name[:40]!r}")
+    return SPLITS[name]

@@ -1,0 +1,283 @@
+"""What the tasks on custom sequences have in common: settings, splits, batches, and what new sequences must be like."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from longwave.core.random import shuffled
+from longwave.core.settings import check_least
+from longwave.tasks.base import Batch, Task, TaskConfig, TaskInput
+from longwave.tasks.sequences.data import Sequences, from_arrays, read_npz, save_npz
+from longwave.tasks.sequences.targets import Answer
+from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
+
+Index = NDArray[np.int64]
+SHARE = 10  # one in so many sequences is for validation, and one for the test
+RARE = 10  # a class this many times rarer than the commonest is worth a note
+NO_TAG = -100  # what a batch has for a step without a label, and behind the end of a row
+ARRAYS = "data.npz"  # in the folder of a run on arrays: what it was trained on
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceInput(TaskInput):
+    """What a trained model must know of its sequences."""
+
+    mean: tuple[float, ...]  # of the training set, by channel
+    deviation: tuple[float, ...]  # the same; 1 for a channel that does not change
+    length: int | None  # None: sequences differ in length
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a step."""
+        return len(self.mean)
+
+    def standardise(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """(..., channels) as the model sees them."""
+        return standardised(values, self.mean, self.deviation).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceSplit:
+    """Some of the sequences, in memory and standardised."""
+
+    values: NDArray[np.float32]  # (total, channels) of all sequences, one after the other
+    starts: Index  # (n,) of those that belong to the split
+    lengths: Index  # (n,)
+    same_length: bool  # of the whole data set, so that batches of a model are all alike
+    rows: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # (n, ...) by their name in a batch
+    tags: Index | None = None  # (total,) of all sequences: the class of each step, NO_TAG where it is not known
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def joined(self, other: "SequenceSplit") -> "SequenceSplit":
+        """The sequences of both; tags are of all sequences anyway."""
+        return replace(
+            self,
+            starts=np.concatenate([self.starts, other.starts]),
+            lengths=np.concatenate([self.lengths, other.lengths]),
+            rows={name: np.concatenate([values, other.rows[name]]) for name, values in self.rows.items()},
+        )
+
+    def chosen(self, index: Any) -> "SequenceSplit":
+        """Some of the sequences."""
+        rows = {name: values[index] for name, values in self.rows.items()}
+        return replace(self, starts=self.starts[index], lengths=self.lengths[index], rows=rows)
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """x (B, longest of the batch, channels), zero behind the end of a row; lengths (B,), if they differ; what there
+        is of each sequence under its name, and tags as y (B, longest of the batch).
+        """
+        index = np.asarray(indices, dtype=np.int64)
+        lengths = self.lengths[index]
+        x = np.zeros((len(index), int(lengths.max(initial=0)), self.values.shape[1]), np.float32)
+        for row, start, length in zip(x, self.starts[index], lengths, strict=True):
+            row[:length] = self.values[start : start + length]
+        batch = {"x": torch.from_numpy(x)}
+        batch |= {name: torch.from_numpy(values[index]) for name, values in self.rows.items()}
+        if self.tags is not None:
+            y = np.full(x.shape[:2], NO_TAG, np.int64)
+            for row, start, length in zip(y, self.starts[index], lengths, strict=True):
+                row[:length] = self.tags[start : start + length]
+            batch["y"] = torch.from_numpy(y)
+        return batch if self.same_length else batch | {"lengths": torch.from_numpy(lengths)}
+
+
+# Splits
+
+
+def draw_splits(groups: Index, members: Index, seed: int) -> dict[str, Index]:
+    """80/10/10 of each group of the sequences `members`, at least one of each in each; `groups` (n,) are of all."""
+    order = members[shuffled(len(members), seed)]
+    splits: dict[str, list[Index]] = {"train": [], "valid": [], "test": []}
+    for group in np.unique(groups[members]):
+        own = order[groups[order] == group]
+        held = max(1, round(len(own) / SHARE))
+        splits["valid"].append(own[:held])
+        splits["test"].append(own[held : 2 * held])
+        splits["train"].append(own[2 * held :])
+    return {split: np.sort(np.concatenate(chosen)) for split, chosen in splits.items()}
+
+
+def draw_class_splits(
+    labels: Index, classes: Sequence[str], seed: int, source: str, what: str = "sequence"
+) -> dict[str, Index]:
+    """80/10/10 of each class, and at least one of each in each."""
+    for count, name in zip(np.bincount(labels), classes, strict=True):
+        if count < 3:
+            raise ValueError(
+                f"{source}: class {name!r} has {count} {what}{'s' * int(count > 1)}, too few for one in each split; "
+                "expected 3 or more of each class: leave it out, join it with another, or say yourself what is "
+                "train, valid and test (split)"
+            )
+    return draw_splits(labels, np.arange(len(labels)), seed)
+
+
+def held_out(groups: Index, most: int) -> NDArray[np.bool_]:
+    """(n,): a third of each group of some sequences, but about `most` in all; of each group at least one is not held.
+
+    The same for the same groups.
+    """
+    order = shuffled(len(groups), 0)
+    share = min(1 / 3, most / len(groups))
+    held = np.zeros(len(groups), bool)
+    for group in np.unique(groups):
+        own = order[groups[order] == group]
+        held[own[: min(len(own) - 1, max(1, round(share * len(own))))]] = True
+    return held
+
+
+class Divided(Protocol):
+    """Examples that may have come with their splits."""
+
+    @property
+    def splits(self) -> tuple[str, ...] | None:
+        """(n,) of train, valid and test."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """What messages call them."""
+        ...
+
+
+def given_splits(sequences: Divided, groups: Index, members: Index, seed: int, notes: list[str]) -> dict[str, Index]:
+    """The splits that came with the sequences `members`; without a validation set, a tenth of each group of train."""
+    given, source = np.array(sequences.splits), sequences.source
+    splits = {split: members[given[members] == split] for split in ("train", "valid", "test")}
+    for split in ("train", "test"):
+        if not len(splits[split]):
+            raise ValueError(f"{source}: split: expected sequences in train and test, got none in {split}")
+    if not len(splits["valid"]):
+        order = splits["train"][shuffled(len(splits["train"]), seed)]
+        own = [order[groups[order] == group] for group in np.unique(groups[order])]
+        # A group of one keeps its only example to train on.
+        held = [m[: min(len(m) - 1, max(1, round(len(m) / SHARE)))] for m in own]
+        splits["valid"] = np.sort(np.concatenate(held))
+        splits["train"] = np.setdiff1d(splits["train"], splits["valid"])
+        if not len(splits["valid"]):
+            raise ValueError(f"{source}: split: no sequence is for validation, and train is too small to take some")
+        notes.append(f"no sequence was marked valid: {len(splits['valid'])} of the training set were taken for it")
+    return splits
+
+
+def plain_splits(sequences: Sequences, members: Index, seed: int, notes: list[str]) -> dict[str, Index]:
+    """The splits that came with the sequences `members`, else 80/10/10 of them."""
+    alike = np.zeros(len(sequences), np.int64)
+    if sequences.splits is not None:
+        return given_splits(sequences, alike, members, seed, notes)
+    if len(members) < 3:
+        raise ValueError(
+            f"{sequences.source}: expected 3 sequences or more whose y is known, for train, valid and test, "
+            f"got {len(members)}"
+        )
+    return draw_splits(alike, members, seed)
+
+
+def check_classes(
+    counts: Mapping[str, Index], classes: Sequence[str], source: str, cure: str, notes: list[str]
+) -> None:
+    """Refuse a class that the training set has none of; note one that the validation or the test set has none of."""
+    for k, name in enumerate(classes):
+        here = [split for split, count in counts.items() if count[k]]
+        if "train" not in here:
+            raise ValueError(
+                f"{source}: split: class {name!r} is in {' and '.join(here)}, and not in train; it cannot be learnt: "
+                f"move some of it to train, or leave it out{cure}"
+            )
+        if missing := [split for split in ("valid", "test") if split not in here]:
+            notes.append(f"class {name!r} is not in {' and '.join(missing)}")
+
+
+def note_rare_class(counts: Index, classes: Sequence[str], what: str, balance: bool, notes: list[str]) -> None:
+    """Note a class of the training set that is much rarer than the commonest."""
+    largest, smallest = int(counts.max()), int(counts.min())
+    if largest >= RARE * smallest:
+        rare, common = classes[int(counts.argmin())], classes[int(counts.argmax())]
+        treatment = "they count alike" if balance else "--balance makes them count alike"
+        notes.append(
+            f"class {rare!r} has {smallest:,} {what} to train on and {common!r} has {largest:,}: look at the recall of "
+            f"each class, not at the accuracy alone; {treatment}"
+        )
+
+
+def channel_statistics(
+    sequences: Sequences, index: Index, notes: list[str]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of each channel over all steps of the sequences at `index`; a constant channel is noted."""
+    chosen = np.zeros(len(sequences), bool)
+    chosen[index] = True
+    values = sequences.values[np.repeat(chosen, sequences.lengths)]
+    mean, deviation = mean_and_deviation(values, f"{sequences.source}: x")
+    notes += [f"channel {k} does not change in the training set" for k in np.flatnonzero(deviation == 0)]
+    return tuple(mean.tolist()), deviation_or_one(deviation)
+
+
+# Settings
+
+
+@dataclass(frozen=True)
+class SequenceTaskConfig(TaskConfig):
+    """The settings of a task on custom sequences: a file, and how it is split."""
+
+    answer: ClassVar[Answer]  # what y is
+
+    npz: Path | None = None
+    """An .npz file with x and y."""
+    csv: Path | None = None
+    """Or a CSV file with a header."""
+    split: str | None = None
+    """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10."""
+    split_seed: int = 0
+    """Seed of the splits, if they are drawn."""
+
+    def __post_init__(self) -> None:
+        check_least(self, split_seed=0)
+
+    @abstractmethod
+    def read_csv(self, path: Path, labelled: bool = True) -> Sequences:
+        """The sequences in a CSV file; without `labelled`, what is known of them is ignored."""
+
+    @abstractmethod
+    def on(self, sequences: Sequences) -> Task:
+        """The task on these sequences."""
+
+    def read(self, labelled: bool = True) -> Sequences:
+        """The sequences in the file; without `labelled`, what is known of them is ignored."""
+        if (self.npz is None) == (self.csv is None):
+            given = "neither" if self.npz is None else "both"
+            raise ValueError(f"{self.kind}: expected --npz FILE or --csv FILE, got {given}")
+        if self.npz is not None:
+            return read_npz(self.npz, labelled, self.answer)
+        assert self.csv is not None
+        return self.read_csv(self.csv, labelled)
+
+    def build(self, data_dir: Path | None = None) -> Task:
+        """The task with its sequences."""
+        return self.on(self.read())
+
+    def arrange(self, sequences: Sequences, inputs: SequenceInput) -> tuple[NDArray[np.float32], list[str]]:
+        """New sequences in the form that a trained model sees, and notes."""
+        notes = []
+        if inputs.length is not None and sequences.length != inputs.length:
+            lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
+            notes.append(f"the model was trained on sequences of {inputs.length} steps, and these have {lengths}")
+        return inputs.standardise(sequences.values), notes
+
+    def on_arrays(self, x: Any, y: Any, split: Any, folder: Path, names: Sequence[str] | None = None) -> Self:
+        """The settings for arrays, which are written into the folder of the run, so that it can be used again."""
+        sequences = from_arrays(x, y, split, self.answer, names)
+        self.on(sequences)  # which refuses what cannot be trained on before anything is written
+        save_npz(folder / ARRAYS, sequences)
+        return replace(self, npz=folder / ARRAYS, csv=None)
+
+    def in_folder(self, folder: Path) -> Self:
+        """With the arrays beside the run, wherever its folder is by now."""
+        is_stored = self.npz is not None and self.npz.name == ARRAYS and (folder / ARRAYS).exists()
+        return replace(self, npz=folder / ARRAYS) if is_stored else self

@@ -1,0 +1,1 @@
+"""Speech Commands: one spoken word per clip."""

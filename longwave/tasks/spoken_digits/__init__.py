@@ -1,0 +1,1 @@
+"""The Free Spoken Digit Dataset."""

@@ -1,0 +1,1 @@
+"""Tagging: one label per step of a sequence."""

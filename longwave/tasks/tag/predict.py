@@ -1,0 +1,104 @@
+"""Labels at each step of new sequences, with probabilities."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.io.csv import write_csv
+from longwave.tasks.actions import PREDICTORS, Action, OnDevice, predict
+from longwave.tasks.base import batches
+from longwave.tasks.sequences.data import Sequences, read_npz
+from longwave.tasks.sequences.predict import check_files, check_finite, check_kind, prepare, written
+from longwave.tasks.sequences.task import SequenceSplit
+from longwave.tasks.tag.data import read_steps
+from longwave.tasks.tag.task import TaggingInput
+from longwave.train.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The prediction for each step of some sequences: a probability for each class, and the label of the likeliest."""
+
+    classes: tuple[str, ...]
+    probabilities: list[NDArray[np.float64]]  # (length, classes) for each sequence
+    names: tuple[str, ...]  # of the sequences
+    notes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> list[list[str]]:
+        """The likeliest class at each step of each sequence."""
+        return [[self.classes[k] for k in chances.argmax(axis=1)] for chances in self.probabilities]
+
+    def write(self, path: Path) -> None:
+        """Write sequence, step, label and probabilities as CSV, a row a step, atomically."""
+        write_csv(path, self._rows())
+
+    def _rows(self) -> Iterator[list[str]]:
+        yield ["sequence", "step", "label", *(f"p_{name}" for name in self.classes)]
+        for name, labels, chances in zip(self.names, self.labels, self.probabilities, strict=True):
+            for step, (label, row) in enumerate(zip(labels, chances, strict=True)):
+                yield [name, str(step), label, *(f"{p:.6g}" for p in row)]
+
+
+def probabilities(model: Any, split: SequenceSplit, batch_size: int) -> list[NDArray[np.float64]]:
+    """The probability of each class at each step of each sequence of a split, (length, classes)."""
+    found = []
+    for batch in batches(split, batch_size):
+        found += list(predict(model, batch).double().softmax(-1).numpy())
+    return [chances[:length] for chances, length in zip(found, split.lengths, strict=True)]
+
+
+def tag(folder: str | Path, sequences: Sequences, *, device: str = "auto") -> Tags:
+    """Label each step of sequences with the best weights of a run."""
+    return _tag(RunFolder.open(folder), sequences, device)
+
+
+def _tag(folder: RunFolder, sequences: Sequences, device: str) -> Tags:
+    check_kind(folder, ACTION, "tags")
+    inputs = _inputs(folder)
+    split, notes = prepare(folder, sequences, inputs)
+    found = probabilities(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
+    check_finite(np.array([chances.sum() for chances in found]), sequences.source)
+    names = sequences.names or tuple(map(str, range(len(sequences))))
+    return Tags(inputs.classes, found, names, tuple(notes))
+
+
+def _inputs(folder: RunFolder) -> TaggingInput:
+    return folder.fact("inputs", TaggingInput.from_dict)
+
+
+@dataclass(frozen=True)
+class Options(OnDevice):
+    """Label each step of sequences: a label and the probability of each class, a row for each step.
+
+    Example: longwave predict runs/tag-my-seed0 --npz new.npz --out tags.csv
+    """
+
+    npz: Path | None = None
+    """Sequences (x, and lengths if they differ)."""
+    csv: Path | None = None
+    """Or a CSV file, one step a row, with the column that names the sequence and the channels of training."""
+    out: Path = Path("tags.csv")
+    """Where to write the labels."""
+
+
+def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
+    check_files(folder, options.npz, options.csv, options.out, "tags")
+    if options.npz is not None:
+        new = read_npz(options.npz, labelled=False)
+    else:
+        assert options.csv is not None
+        task: Any = folder.config.experiment.task
+        columns = _inputs(folder).columns  # by their names, whatever their order
+        new = read_steps(options.csv, task.sequence, task.label, task.split, labelled=False, columns=columns)
+    tags = _tag(folder, new, options.device)
+    tags.write(options.out)
+    yield from written(tags.notes, sum(map(len, tags.probabilities)), options.out)
+
+
+ACTION = Action(Options, _predict)
+PREDICTORS.register("tag")(ACTION)

@@ -1,0 +1,1 @@
+"""Language modelling: text byte by byte or word by word."""

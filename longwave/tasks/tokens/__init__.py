@@ -1,0 +1,1 @@
+"""Classification of token sequences: ListOps and film reviews."""

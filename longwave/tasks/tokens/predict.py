@@ -1,0 +1,119 @@
+"""Labels of new texts, with probabilities."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.tasks.actions import PREDICTORS, Action, OnDevice, check_distinct, predict
+from longwave.tasks.base import Split
+from longwave.tasks.classify.predict import Labels
+from longwave.tasks.sequences.predict import check_finite, check_kind, written
+from longwave.tasks.tokens.data import Vocabulary
+from longwave.tasks.tokens.task import TokenInput
+from longwave.train.folder import RunFolder
+
+
+class Texts(Split, Protocol):
+    """Examples whose lengths are known without reading them."""
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(n,)."""
+        ...
+
+
+def probabilities(model: Any, split: Texts, batch_size: int) -> NDArray[np.float64]:
+    """The probability of each class for each example, (n, classes); those of similar length are computed together."""
+    order = np.argsort(split.lengths, kind="stable")
+    parts = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    found = np.concatenate([predict(model, split.batch(part.tolist())).double().softmax(-1).numpy() for part in parts])
+    unordered = np.empty_like(found)
+    unordered[order] = found
+    return unordered
+
+
+def classify_texts(folder: str | Path, texts: Sequence[str], *, device: str = "auto") -> Labels:
+    """Classify texts with the best weights of a run on tokens."""
+    return _classify(RunFolder.open(folder), texts, "texts", device)
+
+
+def _classify(folder: RunFolder, texts: Sequence[str], source: str, device: str) -> Labels:
+    check_kind(folder, ACTION, "classifies texts")
+    return labelled(folder, texts, source, device)
+
+
+def labelled(folder: RunFolder, texts: Sequence[Any], source: str, device: str) -> Labels:
+    """Labels of new texts, or of pairs of them, as the run's kind has them."""
+    if not texts:
+        raise ValueError(f"{source}: expected at least one text, got none")
+    settings: Any = folder.config.experiment.task
+    inputs = folder.fact("inputs", TokenInput.from_dict)
+    try:
+        split, notes = settings.arrange(texts, Vocabulary.from_folder(folder.path))
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+    found = probabilities(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
+    check_finite(found, source)
+    return Labels(inputs.classes, found, tuple(notes))
+
+
+@dataclass(frozen=True)
+class Options(OnDevice):
+    """Classify texts: a label and the probability of each class for each of them.
+
+    Example: longwave predict runs/lra-text-small-seed0 --txt new.txt --out labels.csv
+    """
+
+    txt: Path | None = None
+    """Texts in UTF-8, one a line."""
+    csv: Path | None = None
+    """Or a CSV file with a header, one text a row."""
+    column: str = "text"
+    """The column with the texts (with csv)."""
+    out: Path = Path("labels.csv")
+    """Where to write the labels."""
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file; only a line feed ends one, as a text may hold other characters that do elsewhere."""
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected text in UTF-8, got {error}") from error
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def read_column(path: Path, column: str, option: str = "--column") -> list[str]:
+    """The texts in a column of a CSV file, which `option` names."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, strict=True)
+            if column not in (rows.fieldnames or ()):
+                names = ", ".join(rows.fieldnames or ()) or "no header"
+                raise ValueError(f"{path}: expected a column {column!r} ({option}), got {names}")
+            return [row[column] or "" for row in rows]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: expected a CSV file in UTF-8, got {error}") from error
+
+
+def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
+    if (options.txt is None) == (options.csv is None):
+        raise ValueError(f"{folder.path} is a run that classifies texts: expected --txt FILE or --csv FILE")
+    check_distinct(txt=options.txt, csv=options.csv, out=options.out)
+    if options.txt is not None:
+        source, texts = options.txt, read_lines(options.txt)
+    else:
+        assert options.csv is not None
+        source, texts = options.csv, read_column(options.csv, options.column)
+    labels = _classify(folder, texts, str(source), options.device)
+    labels.write(options.out)
+    yield from written(labels.notes, len(labels.labels), options.out)
+
+
+ACTION = Action(Options, _predict)
+PREDICTORS.register("tokens")(ACTION)

@@ -1,0 +1,1 @@
+"""Waveforms: audio sample by sample, to generate more."""
