@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from longwave.models.generate import generate
     from longwave.models.stream import stream
     from longwave.publish import push_to_hub
-    from longwave.runs import train_classifier, train_forecaster, train_regressor, train_tagger
+    from longwave.runs import load_run, train_classifier, train_forecaster, train_regressor, train_tagger
     from longwave.train.optim import param_groups
 
 __version__ = "0.1.0"
@@ -31,6 +31,7 @@ __all__ = [
     "from_authors",
     "generate",
     "load_model",
+    "load_run",
     "param_groups",
     "push_to_hub",
     "stream",
@@ -50,6 +51,7 @@ _HOME = {  # the module of a name
     "SequenceModel": "longwave.models",
     "from_authors": "longwave.models.authors",
     "load_model": "longwave.models",
+    "load_run": "longwave.runs",
     "generate": "longwave.models.generate",
     "param_groups": "longwave.train.optim",
     "push_to_hub": "longwave.publish",

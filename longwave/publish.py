@@ -5,9 +5,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from longwave.core.terminal import with_command
 from longwave.models import hub
 from longwave.report.card import model_card
-from longwave.terminal import with_command
 from longwave.train.folder import RunFolder, resume_command
 
 

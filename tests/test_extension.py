@@ -22,13 +22,11 @@ from longwave.io.download.making import MAKERS, Maker
 from longwave.layers import MIXERS, MixerConfig, S4Config
 from longwave.models import MODELS, ModelConfig, Pretrained, SequenceConfig, Spec
 from longwave.ops import BACKENDS, Backend
-from longwave.pictures.html import REPORTS, Section
+from longwave.pictures.html import Section
 from longwave.ssm import INITS, NPLR, hippo
-from longwave.tasks.actions import PREDICTORS, Action
-from longwave.tasks.base import TASKS, Batch, Outcome, Task, TaskConfig
+from longwave.tasks.base import TASKS, Action, Batch, Outcome, Task, TaskConfig, TrainedRun
 from longwave.tasks.base import call as call_model
 from longwave.tasks.statistics import digest
-from longwave.train.folder import RunFolder
 
 LENGTH = 6
 
@@ -79,6 +77,9 @@ class SumTask(Task):
         scores = {name: float(split.batch(range(len(split)))["y"].abs().mean()) for name, split in self._splits()}
         return {"zero": {name: {"error": score} for name, score in scores.items()}}
 
+    def report(self, model: Any) -> list[Section]:
+        return [Section("Sums", f"<p>{len(self.test)} sums by {type(model).__name__}</p>")]
+
     def artifacts(self) -> dict[str, bytes]:
         return {"length.txt": str(LENGTH).encode()}
 
@@ -99,6 +100,10 @@ class SumConfig(TaskConfig):
         values = torch.from_numpy(np.loadtxt(require("toy-set", data_dir), dtype=np.float32))
         x = values[: self.rows, :, None]
         return SumTask("toy-sum", Rows(x[:-8]), Rows(x[-8:-4]), Rows(x[-4:]))
+
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        return Action(SumOptions, toy_predict) if command == "predict" else None
 
 
 # A mixer, an initialisation and a model
@@ -165,10 +170,6 @@ class LinearConfig(ModelConfig):
 # What the commands do with it
 
 
-def toy_report(model: Any, task: SumTask) -> list[Section]:
-    return [Section("Sums", f"<p>{len(task.test)} sums by {type(model).__name__}</p>")]
-
-
 @dataclass(frozen=True)
 class SumOptions:
     """Sum a sequence.
@@ -180,9 +181,9 @@ class SumOptions:
     """The sequence."""
 
 
-def toy_predict(folder: RunFolder, options: SumOptions) -> Iterator[str]:
-    assert len(options.values) == int(folder.artifact("length.txt"))
-    y, _ = folder.load_best()(torch.tensor(options.values).view(1, -1, 1))
+def toy_predict(run: TrainedRun, options: SumOptions) -> Iterator[str]:
+    assert len(options.values) == int(run.artifact("length.txt"))
+    y, _ = run.load_best()(torch.tensor(options.values).view(1, -1, 1))
     yield f"sum {y.item():.4f}\n"
 
 
@@ -202,8 +203,6 @@ def toy(tmp_path, monkeypatch, _pages_are_not_rendered):
         (TASKS, "toy-sum", SumConfig),
         (MIXERS, "toy-shift", ShiftConfig),
         (MODELS, "ToyLinear", LinearConfig),
-        (REPORTS, "toy-sum", toy_report),
-        (PREDICTORS, "toy-sum", Action(SumOptions, toy_predict)),
         (EXPERIMENTS, "toy", Experiment("toy", SumConfig(), LinearConfig(), optim, loop)),
         (
             EXPERIMENTS,

@@ -14,43 +14,27 @@ import longwave
 PACKAGE = ROOT / "longwave"
 # A part of longwave -> the parts that it may import, besides itself. What a part may import stands above it.
 ALLOWED: dict[str, set[str]] = {
-    "registry": set(),
-    "settings": {"registry"},
-    "native": set(),
-    "terminal": set(),
+    "core": set(),
     "ssm": set(),
-    "ops": {"native", "registry", "ssm"},
-    "layers": {"native", "ops", "registry", "settings", "ssm"},
-    "data": {"native", "registry", "terminal"},
-    "models": {"data", "layers", "ops", "registry", "settings"},
-    "tasks": {"data", "models", "registry", "settings"},
-    "experiments": {"layers", "models", "registry", "settings", "tasks"},
-    "train": {"data", "experiments", "layers", "models", "ops", "registry", "settings", "tasks", "terminal"},
-    "pictures": {"data", "layers", "ssm"},
-    "infer": {"data", "models", "pictures", "registry", "settings", "tasks", "terminal", "train"},
-    "report": {"data", "infer", "layers", "models", "pictures", "registry", "tasks", "train"},
-    "runs": {"data", "experiments", "report", "tasks", "train"},
-    "publish": {"models", "report", "terminal", "train"},
-    "importing": {"data", "experiments", "layers", "models", "tasks", "train"},
-    "sweeps": {
-        "data",
-        "experiments",
-        "layers",
-        "models",
-        "pictures",
-        "registry",
-        "runs",
-        "settings",
-        "tasks",
-        "terminal",
-        "train",
-    },
+    "ops": {"core", "ssm"},
+    "layers": {"core", "ops", "ssm"},
+    "io": {"core"},
+    "pictures": {"core", "layers", "ssm"},
+    "models": {"core", "layers", "ops"},
+    "tasks": {"core", "io", "models", "pictures"},
+    "experiments": {"core", "layers", "models", "tasks"},
+    "train": {"core", "experiments", "layers", "models", "ops", "tasks"},
+    "report": {"core", "layers", "models", "pictures", "tasks", "train"},
+    "runs": {"core", "experiments", "report", "tasks", "train"},
+    "publish": {"core", "models", "report", "train"},
+    "importing": {"core", "experiments", "layers", "models", "tasks", "train"},
+    "sweeps": {"core", "experiments", "layers", "models", "pictures", "runs", "tasks", "train"},
 }
 ALLOWED["bench"] = set(ALLOWED)
 ALLOWED["cli"] = set(ALLOWED)
 # What ssm needs of the world: the maths stay readable on their own.
 OUTSIDE_OF_SSM = {"torch", "jaxtyping"}
-OUTSIDE_OF_DATA = {"PIL", "numpy", "pooch", "requests", "scipy", "soundfile", "urllib3"}
+OUTSIDE_OF_IO = {"PIL", "rich", "numpy", "pooch", "requests", "scipy", "soundfile", "urllib3"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -95,7 +79,7 @@ def test_the_reader_of_imports_sees_every_form():
     assert {"a.b", "longwave.ssm.c", "longwave.d", "longwave.d.e", "longwave.cli", "longwave.cli.g"} <= found
     assert "longwave.ssm.c" in imports("from . import c", "longwave.ssm", is_package=True)
     assert parts(imports("from longwave import ops", "longwave.ssm.kernel", is_package=False)) == {"ops"}
-    assert parts(imports_of(PACKAGE / "layers" / "s4.py")) == {"layers", "ops", "settings", "ssm"}
+    assert parts(imports_of(PACKAGE / "layers" / "s4.py")) == {"core", "layers", "ops", "ssm"}
 
 
 def test_every_part_has_its_place_and_imports_only_those_above_it():
@@ -133,20 +117,18 @@ def test_the_ops_need_torch_only(path):
     assert roots <= {"torch", "longwave"}
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "data").rglob("*.py")), ids=module_name)
-def test_data_is_read_without_torch(path):
+@pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) in ("core", "io")], ids=module_name)
+def test_files_are_read_without_torch(path):
     roots = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
-    assert roots <= OUTSIDE_OF_DATA | {"longwave"}
+    assert roots <= OUTSIDE_OF_IO | {"longwave"}
 
 
-def test_no_module_of_data_loads_torch_or_the_network_when_imported():
-    modules = [module_name(path) for path in MODULES if part_of(path) == "data"]
+def test_neither_files_nor_the_catalogue_of_data_sets_load_torch_or_the_network():
+    modules = [module_name(path) for path in MODULES if part_of(path) in ("core", "io") or path.name == "datasets.py"]
     code = f"import sys, importlib; [importlib.import_module(name) for name in {modules}]; "
-    code += "print(sorted({'torch', 'requests', 'pooch'} & set(sys.modules))); "
-    result = run_python(code + "print([m for m in sys.modules if m.startswith('longwave.')])")
-    heavy, loaded = map(ast.literal_eval, result.stdout.splitlines())
-    assert heavy == [], result.stderr
-    assert parts(set(loaded)) <= ALLOWED["data"] | {"data"}
+    code += "from longwave.io.download import catalogue, making; print(bool(catalogue.DATASETS), bool(making.MAKERS))"
+    result = run_python(code + "; print(sorted({'torch', 'requests', 'pooch', 'matplotlib'} & set(sys.modules)))")
+    assert result.stdout.splitlines() == ["True True", "[]"], result.stderr
 
 
 def test_the_package_does_not_wait_for_torch():

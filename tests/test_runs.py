@@ -15,7 +15,7 @@ import longwave
 from longwave import runs
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
-from longwave.runs import FEW_STEPS, notes_on
+from longwave.runs import FEW_STEPS, load_run, notes_on
 from longwave.tasks.forecast.predict import forecast
 from longwave.tasks.forecast.series import read
 from longwave.train.folder import RunFolder
@@ -46,11 +46,11 @@ def test_a_data_frame_is_kept_with_the_run_so_that_it_can_be_used_after_it_was_m
     assert "note: column 'mood' was dropped" in capsys.readouterr().err
     assert "column &#x27;mood&#x27; was dropped" in (finished.folder / "report.html").read_text()
     assert runs.evaluate("run") == finished.result["test"]
-    found = forecast("run", frame)
+    found = forecast(load_run("run"), frame)
     assert found.columns == ("price",)
     assert found.times[0] == HOURS[-1] + np.timedelta64(3600, "s")
     np.testing.assert_array_equal(found.known, PRICES[-10:, None])
-    np.testing.assert_array_equal(forecast("run", "run/data.csv").values, found.values)
+    np.testing.assert_array_equal(forecast(load_run("run"), "run/data.csv").values, found.values)
     with pytest.raises(ValueError, match=r"^folder: run already has a run; .* longwave\.runs\.resume\('run'\)$"):
         longwave.train_forecaster(frame, "run", **SIZES)
     Path("elsewhere").mkdir()
@@ -68,7 +68,7 @@ def test_a_file_stays_where_it_is_and_trains_as_the_frame_of_its_rows():
     assert of_file.result["test"] == of_frame.result["test"]
     assert not Path("file/data.csv").exists()
     assert Path("frame/data.csv").exists()
-    assert forecast("frame", "my.csv").time == "date"
+    assert forecast(load_run("frame"), "my.csv").time == "date"
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_an_array_is_kept_with_the_run_and_its_columns_are_named_by_their_number
     sizes = {"horizon": 3, "context": 10, "experiment": small(), "quiet": True}
     finished = longwave.train_forecaster(data, "run", target=1, **sizes)
     assert runs.evaluate("run") == finished.result["test"]
-    found = forecast("run", data)
+    found = forecast(load_run("run"), data)
     assert found.columns == ("1",)
     np.testing.assert_array_equal(found.known[:, 0], -PRICES[-10:])
-    np.testing.assert_array_equal(forecast("run", "run/data.csv").values, found.values)
+    np.testing.assert_array_equal(forecast(load_run("run"), "run/data.csv").values, found.values)
     with pytest.raises(ValueError, match=r"^array: target: not given; expected one of 0, 1$"):
         longwave.train_forecaster(data, "other", **sizes)
 
@@ -128,9 +128,9 @@ def test_a_frame_with_gaps_is_kept_with_the_run_gaps_and_all(capsys):
     assert runs.evaluate("run") == finished.result["test"]
     prices[[40, 41]] = np.nan
     np.testing.assert_array_equal(RunFolder.open("run").build_task().data.series.given[:, 0], prices)
-    found = forecast("run", frame)
+    found = forecast(load_run("run"), frame)
     np.testing.assert_array_equal(found.known[:, 0], prices[-10:])
-    np.testing.assert_array_equal(forecast("run", "run/data.csv").values, found.values)
+    np.testing.assert_array_equal(forecast(load_run("run"), "run/data.csv").values, found.values)
     assert runs.resume("run", quiet=True).result["test"] == finished.result["test"]
 
 
@@ -186,7 +186,7 @@ def test_a_run_of_few_steps_is_said_to_be_too_short_to_be_judged():
 def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them():
     experiment = small()
     loop = dataclasses.replace(experiment.loop, epochs=50, batch_size=16, minutes=1e-6)
-    finished = runs.forecast(
+    finished = runs.train_forecaster(
         Frame(index=HOURS, price=PRICES), "run", **SIZES, experiment=dataclasses.replace(experiment, loop=loop)
     )
     expected = "the run took 10 steps, too few to judge the model by: give it more --loop.minutes"

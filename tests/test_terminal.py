@@ -11,7 +11,7 @@ from command import call
 
 import longwave
 from longwave.cli import doctor
-from longwave.terminal import command_line, say, with_command, wrapped
+from longwave.core.terminal import command_line, say, with_command, wrapped
 from longwave.train.display import Display
 
 TEXT = "some words of a note about the data, which go on and on until any terminal is too narrow for them, " * 2

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from longwave.cli import _early
 
 if TYPE_CHECKING:
-    from longwave.core.registry import Registry
     from longwave.tasks.actions import Action
+    from longwave.tasks.base import TaskConfig
 
 
 def run_action(command: str, arguments: list[str]) -> None:
-    """Do with a run what its kind of task has registered for the command, and print what comes of it."""
+    """Do with a run what its kind of task can do for the command, and print what comes of it."""
     if not arguments or arguments[0].startswith("-"):
         is_help = arguments[:1] in (["-h"], ["--help"])
         print(_usage(command, _actions(command)), file=sys.stdout if is_help else sys.stderr)
@@ -28,11 +28,11 @@ def run_action(command: str, arguments: list[str]) -> None:
     from longwave.train.folder import RunFolder
 
     folder = RunFolder.open(found)
-    kind, actions = folder.config.experiment.task.kind, _actions(command)
-    if kind not in actions:
-        raise ValueError(f"{folder.path}: a run of the kind {kind} cannot {command}; {_other(kind, folder.path)}")
-    action = actions[kind]
-    _check_inputs_of(action, kind, arguments)
+    action = folder.settings.action(command)
+    if action is None:
+        kind = folder.settings.kind
+        raise ValueError(f"{folder.path}: a run of the kind {kind} cannot {command}; {_other(folder.settings, found)}")
+    _check_inputs_of(action, folder.settings.kind, arguments)
     options: Any = tyro.cli(
         action.options,
         prog=f"longwave {command} {arguments[0]}",
@@ -57,22 +57,22 @@ def _check_inputs_of(action: "Action", kind: str, arguments: list[str]) -> None:
             raise ValueError(f"{option}: {arguments[0]} is a run of the kind {kind}; {instead}")
 
 
-def _actions(command: str) -> "Registry[Action]":
-    """What a command can do, by the kind of the run."""
-    from longwave.tasks.actions import GENERATORS, PREDICTORS, STREAMERS
+def _actions(command: str) -> "list[Action]":
+    """What a command can do with runs of all kinds."""
+    from longwave.tasks.base import TASKS
 
-    return {"predict": PREDICTORS, "generate": GENERATORS, "stream": STREAMERS}[command]
+    return [action for settings in TASKS.values() if (action := settings.action(command))]
 
 
-def _other(kind: str, path: Path) -> str:
+def _other(settings: "TaskConfig", path: Path) -> str:
     """What can be done with a run of that kind instead."""
     for command in ("predict", "generate"):
-        if kind in _actions(command):
+        if settings.action(command):
             return f"use longwave {command} {path}"
     return "longwave evaluate scores it"
 
 
-def _usage(command: str, actions: "Registry[Action]") -> str:
+def _usage(command: str, actions: "list[Action]") -> str:
     """What the command does for each kind of run."""
     lines = [
         f"usage: longwave {command} RUN [options]",
@@ -81,7 +81,7 @@ def _usage(command: str, actions: "Registry[Action]") -> str:
         "or USER/NAME@REVISION on the Hugging Face hub.",
         "",
     ]
-    for options in dict.fromkeys(action.options for action in actions.values()):
+    for options in dict.fromkeys(action.options for action in actions):
         lines += [inspect.getdoc(options) or "", ""]
     lines.append(f"longwave {command} RUN --help shows the options for that run.")
     return "\n".join(lines)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from longwave.terminal import say, wrapped
+from longwave.core.terminal import say, wrapped
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longwave.terminal import say
+from longwave.core.terminal import say
 
 if TYPE_CHECKING:
     from longwave.bench.base import Bench

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import tyro
 
 from longwave.cli import _early
-from longwave.terminal import say
+from longwave.core.terminal import say
 
 
 def main(arguments: list[str]) -> None:
@@ -112,12 +112,13 @@ def _trained_rate(run: Path) -> int:
 def _score_files(run: Path, folder: Path | None, csv: Path | None, sampling_rate: int | None, device: str) -> None:
     """A table of the scores on labelled files, at the sampling rate of training and at another if one is given."""
     from longwave.tasks.audio import predict as audio
+    from longwave.train.folder import RunFolder
 
-    trained = _trained_rate(run)
+    trained, opened = _trained_rate(run), RunFolder.open(run)
     found: dict[int, dict[str, float]] = {}
     notes: list[str] = []
     for hertz in dict.fromkeys((trained, sampling_rate or trained)):
-        found[hertz], more = audio.score(run, folder, csv, sampling_rate=hertz, device=device)
+        found[hertz], more = audio.score(opened, folder, csv, sampling_rate=hertz, device=device)
         notes += more
     rows = [(f"{hertz:,} Hz", _dt(trained / hertz), scores) for hertz, scores in found.items()]
     _print_scores(f"{run}: {folder or csv}, no weight retrained", ("read at", "dt"), rows)

@@ -7,7 +7,7 @@ from typing import Literal
 import tyro
 
 from longwave.cli._experiment import read_experiment
-from longwave.terminal import say
+from longwave.core.terminal import say
 
 
 def main(arguments: list[str]) -> None:

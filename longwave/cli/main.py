@@ -11,7 +11,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from longwave.terminal import say
+from longwave.core.terminal import say
 from longwave.train import signals
 
 FIRST = (

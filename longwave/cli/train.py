@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from longwave.cli import _early
 from longwave.cli._experiment import ResumeOptions, RunOptions, parse_experiment
-from longwave.terminal import say
+from longwave.core.terminal import say
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment

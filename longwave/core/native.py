@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 ABI = 10  # of native.cpp
-FOLDER = Path(__file__).parent / "ops" / "cpu"
+FOLDER = Path(__file__).parents[1] / "ops" / "cpu"
 LIBRARY = "_native.so"  # as setup.py names it, on every platform
 VECTOR_BITS = (128, 256, 512)
 

@@ -1,6 +1,7 @@
 """Registries: a new kind of something is a file that registers itself under a name.
 
-A registry imports the modules of its package when it is first read, except those whose name begins with an underscore.
+A registry imports the modules of its package when it is first read, except those whose name begins with an underscore;
+or, of each package inside it, the module that registers, if there is one.
 Installed packages register more through entry points of the group `longwave.plugins`, each of which names a module.
 """
 
@@ -8,6 +9,7 @@ import difflib
 import functools
 import importlib
 import importlib.metadata
+import importlib.util
 import pkgutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,10 +23,11 @@ class Registry(Mapping[str, T]):
 
     what      what messages call an item
     package   the package whose modules register items, if there is one
+    module    the module of each package inside it that does so, if it is not each of its own modules
     """
 
-    def __init__(self, what: str, package: str | None = None) -> None:
-        self.what, self.package = what, package
+    def __init__(self, what: str, package: str | None = None, module: str | None = None) -> None:
+        self.what, self.package, self.module = what, package, module
         self._items: dict[str, T] = {}
         self._is_filled = False
         self._here = threading.local()  # whether this thread is at the imports, which may read the registry
@@ -76,14 +79,25 @@ class Registry(Mapping[str, T]):
         # A second thread imports as well, and so waits for what the first has begun.
         self._here.is_filling = True
         try:
-            if self.package is not None:
-                for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
-                    if not module.name.startswith("_"):
-                        importlib.import_module(f"{self.package}.{module.name}")
+            for module in self._modules():
+                importlib.import_module(module)
             load_plugins()
             self._is_filled = True  # only now: else a reader would find some names missing, without a reason
         finally:
             self._here.is_filling = False
+
+    def _modules(self) -> Iterator[str]:
+        """The names of the modules that register items."""
+        if self.package is None:
+            return
+        for found in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
+            name = f"{self.package}.{found.name}"
+            if found.name.startswith("_"):
+                continue
+            if self.module is None:
+                yield name
+            elif found.ispkg and importlib.util.find_spec(f"{name}.{self.module}"):
+                yield f"{name}.{self.module}"
 
 
 @functools.cache

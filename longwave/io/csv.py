@@ -1,4 +1,4 @@
-"""CSV files cell by cell: opening them, their header, and the number in a cell. Used by all readers of custom data."""
+"""CSV files cell by cell: opening them, their header, the number in a cell; and writing them."""
 
 import csv
 import gzip
@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from longwave.core import files
 
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
 
@@ -60,14 +62,6 @@ def number(cell: Any) -> float:
     if isinstance(cell, str) and ("_" in cell or not cell.strip().isascii()):
         raise ValueError(f"expected a number such as 1234.5, got {cell!r}")
     return float(cell)
-
-
-# MERGED from infer.table
-"""Predictions as CSV files."""
-
-from collections.abc import Iterable
-
-from longwave.core import files
 
 
 def write_csv(path: str | Path, rows: Iterable[list[str]]) -> None:

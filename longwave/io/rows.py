@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core.registry import nearest
+from longwave.core.terminal import say
 from longwave.io.csv import number
 from longwave.io.tail import PIPE, lines
-from longwave.terminal import say
 
 
 class Rows(NamedTuple):

@@ -1,7 +1,4 @@
-"""What the reports of all kinds of task have in common: a registry of them, sections, tables, images.
-
-A kind of task registers a function that gives the sections of its own; the page adds what all runs have.
-"""
+"""Parts of a page in HTML: sections, tables, images."""
 
 import base64
 import html
@@ -9,17 +6,12 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from longwave.core.registry import Registry
-
 
 class Section(NamedTuple):
     """A part of the page."""
 
     title: str
     content: str  # HTML
-
-
-REPORTS: Registry[Callable[[Any, Any], list[Section]]] = Registry("report", "longwave.report")  # of (model, task)
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -4,21 +4,7 @@ from typing import Any
 
 from longwave.models import hub
 from longwave.pictures.html import score_text
-from longwave.tasks.actions import GENERATORS, PREDICTORS
 from longwave.train.folder import RunFolder
-
-# What the hub calls such a task, by kind.
-PIPELINES = {
-    "forecast": "time-series-forecasting",
-    "audio": "audio-classification",
-    "speech-commands": "audio-classification",
-    "spoken-digits": "audio-classification",
-    "images": "image-classification",
-    "pathfinder": "image-classification",
-    "tokens": "text-classification",
-    "text": "text-generation",
-    "density": "unconditional-image-generation",
-}
 
 
 def model_card(run: RunFolder, result: dict[str, Any], name: str, licence: str | None) -> str:
@@ -26,8 +12,8 @@ def model_card(run: RunFolder, result: dict[str, Any], name: str, licence: str |
     experiment, task = run.config.experiment, run.config.task
     scores = {score: value for score, value in result["test"].items() if isinstance(value, int | float)}
     facts: dict[str, Any] = {}
-    if experiment.task.kind in PIPELINES:
-        facts["pipeline_tag"] = PIPELINES[experiment.task.kind]
+    if experiment.task.pipeline is not None:
+        facts["pipeline_tag"] = experiment.task.pipeline
     facts["model-index"] = [
         {
             "name": name.rpartition("/")[2],
@@ -51,8 +37,7 @@ def model_card(run: RunFolder, result: dict[str, Any], name: str, licence: str |
         + ". All settings are in run.json.",
     }
     title = f"{experiment.name}: {result.get('model', experiment.model.label)}"
-    actions = {"generate": GENERATORS, "predict": PREDICTORS}
-    commands = [command for command, kinds in actions.items() if experiment.task.kind in kinds]
+    commands = [command for command in ("generate", "predict") if experiment.task.action(command)]
     return hub.card(title, sections, name, licence, facts, commands)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from longwave.core import files
 from longwave.layers.state_space import StateSpaces
-from longwave.pictures.html import REPORTS, Section, duration, image, score_text
+from longwave.pictures.html import Section, duration, image, score_text
 from longwave.pictures.kernels import draw_kernels, draw_planes
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one
 from longwave.tasks.base import Task
@@ -37,10 +37,10 @@ feature, the more slowly its kernel changes, and the longer it remembers: dt fal
 def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, Any]) -> None:
     """Write report.html into the folder of a run, whose best weights `model` has."""
     config, metrics = folder.config, folder.metrics()
-    title, kind = html.escape(config.experiment.title), config.experiment.task.kind
+    title = html.escape(config.experiment.title)
     sections = [
         Section("Scores on the test set", _scores(result)),
-        *(REPORTS[kind](model, task) if kind in REPORTS else ()),
+        *task.report(model),
         Section("Training", _training(metrics, task, result)),
         *_kernels(model, task),
         Section("Settings", _settings(config, result)),

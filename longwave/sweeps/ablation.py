@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from longwave import terminal
-from longwave.core import files
+from longwave.core import files, terminal
 from longwave.core.settings import typed
 from longwave.experiments import Experiment
 from longwave.layers.lssl import GAUSSIAN

@@ -16,9 +16,9 @@ from typing import Any, Literal, NamedTuple
 
 from longwave.core import files
 from longwave.core.settings import flat, typed
+from longwave.core.terminal import command_line, with_command
 from longwave.experiments import Experiment
 from longwave.sweeps.plan import Member
-from longwave.terminal import command_line, with_command
 from longwave.train.folder import RunFolder
 
 FORMAT = 1

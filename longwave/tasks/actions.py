@@ -1,31 +1,20 @@
-"""What can be done with a trained run, by the kind of its task: `longwave predict`, `generate` and `stream`.
+"""What the actions of all kinds share: a check of the run, the device, a batch through the model, distinct files."""
 
-A kind registers an action: the options that the command line has for it, and a function that does it.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from longwave.core.registry import Registry
-from longwave.tasks.base import Batch, call
-from longwave.train.folder import RunFolder
+from longwave.tasks.base import Action, Batch, TrainedRun, call
 
 
-class Action(NamedTuple):
-    """One way to use a run."""
-
-    options: type  # a dataclass; its docstring and those of its fields are the help of the command
-    run: Callable[[RunFolder, Any], Iterator[str]]  # what it gives is printed as it comes
-
-
-PREDICTORS: Registry[Action] = Registry("predictor", "longwave.infer")
-GENERATORS: Registry[Action] = Registry("generator", "longwave.infer")
-STREAMERS: Registry[Action] = Registry("streamer", "longwave.infer")
+def check_kind(run: TrainedRun, command: str, action: Action, does: str) -> None:
+    """Refuse a run of another kind of task, for which a command does something else."""
+    if run.settings.action(command) is not action:
+        raise ValueError(f"{run.path}: expected a run that {does}, got one of the kind {run.settings.kind}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, get_type_hints
 
 import torch
 from torch import Tensor
@@ -24,10 +24,12 @@ from torch import Tensor
 from longwave.core.registry import Registry
 from longwave.core.settings import Settings, typed
 from longwave.models import Spec
+from longwave.pictures.html import Section
 
 Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, int]]  # scores by name, each as a sum and a count, so that batches add up exactly
 Scores = dict[str, float]
+T = TypeVar("T")
 FEW_EXAMPLES = 100  # a score of so few moves by chance more than from one validation to the next
 Baselines = dict[str, dict[str, Scores]]  # by name, then by split ("valid", "test")
 
@@ -64,11 +66,63 @@ class Outcome(NamedTuple):
     output: Tensor | None = None  # of each row, if the report of the task shows more of the test set than its scores
 
 
+class TrainedRun(Protocol):
+    """A run with weights, as those who use it see it."""
+
+    @property
+    def path(self) -> Path:
+        """Its folder."""
+        ...
+
+    @property
+    def settings(self) -> "TaskConfig":
+        """The settings of its task."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What training found out about its data, as plain values."""
+        ...
+
+    @property
+    def batch_size(self) -> int:
+        """Examples that are evaluated at a time."""
+        ...
+
+    def fact(self, name: str, read: Callable[[Any], T]) -> T:
+        """One of the facts, as `read` makes it of plain values; one that is missing or damaged is refused."""
+        ...
+
+    def artifact(self, name: str) -> bytes:
+        """A file that the task left beside the run."""
+        ...
+
+    def load_best(self, device: str = "cpu") -> Any:
+        """The model with the best weights, on a device."""
+        ...
+
+    def build_task(self, data_dir: str | Path | None = None) -> "Task":
+        """The task with the data of training."""
+        ...
+
+    def check_knows_time(self, option: str) -> None:
+        """Refuse a model that cannot follow another sampling rate."""
+        ...
+
+
+class Action(NamedTuple):
+    """One way to use a run."""
+
+    options: type  # a dataclass; its docstring and those of its fields are the help of the command
+    run: Callable[[TrainedRun, Any], Iterator[str]]  # what it gives is printed as it comes
+
+
 @dataclass(frozen=True)
 class TaskConfig(Settings):
     """The settings of a task."""
 
-    registry: ClassVar[Registry[Any]] = Registry("task", "longwave.tasks")
+    pipeline: ClassVar[str | None] = None  # what the Hugging Face hub calls such a task
+    registry: ClassVar[Registry[Any]] = Registry("task", "longwave.tasks", "task")
 
     @abstractmethod
     def build(self, data_dir: Path | None = None) -> "Task":
@@ -83,6 +137,11 @@ class TaskConfig(Settings):
     def says_facts(self) -> bool:
         """Whether the settings say all that a model must know to be used, such as a sampling rate, without the data."""
         return False
+
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What `longwave predict`, `generate` or `stream` does with a run of this kind; None if it cannot."""
+        return None
 
     def in_folder(self, folder: Path) -> Self:
         """The settings for a run in `folder`, where data that came as arrays was stored beside it."""
@@ -173,6 +232,10 @@ class Task(ABC):
     def with_outputs(self, outputs: Tensor) -> "Task":
         """The task with the outputs (n, ...) for its test set, so that its report need not work them out again."""
         return self
+
+    def report(self, model: Any) -> list[Section]:
+        """The sections that a run of this kind adds to its report; the model has the best weights."""
+        return []
 
     def judged(self) -> "Task":
         """The task for a model that brings a judge, a second model that is validated in its place.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longwave.core.terminal import say
 from longwave.tasks.actions import OnDevice
-from longwave.terminal import say
 
 Row = dict[str, Any]
 

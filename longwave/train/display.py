@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from longwave.terminal import say, wrapped
+from longwave.core.terminal import say, wrapped
 
 FIRST_LINE, NEXT_LINES = 10.0, 60.0  # seconds, where there is no terminal
 

@@ -18,11 +18,11 @@ import torch
 import longwave
 from longwave.core import files, lock
 from longwave.core.settings import typed
+from longwave.core.terminal import command_line, with_command
 from longwave.experiments import Experiment
 from longwave.models import hub, load_model
 from longwave.models.pretrained import BEST
-from longwave.tasks.base import Task
-from longwave.terminal import command_line, with_command
+from longwave.tasks.base import Task, TaskConfig
 from longwave.train import config_file, replacement
 from longwave.train.config_file import FORMAT
 from longwave.train.device import find_device
@@ -102,6 +102,25 @@ class RunFolder:
     def place(self) -> Path:
         """Where the files of the run are now."""
         return self.path / replacement.NEW if self.is_replacing else self.path
+
+    @property
+    def settings(self) -> TaskConfig:
+        """The settings of the task."""
+        return self.config.experiment.task
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What training found out about its data, as plain values."""
+        return self.config.task
+
+    @property
+    def batch_size(self) -> int:
+        """Examples that are evaluated at a time."""
+        return self.config.experiment.loop.eval_batch_size
+
+    def check_knows_time(self, option: str) -> None:
+        """Refuse a model that cannot follow another sampling rate."""
+        self.config.experiment.check_knows_time(option)
 
     @property
     def is_published(self) -> bool:

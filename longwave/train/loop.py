@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from longwave import ops
 from longwave.core import lock
 from longwave.core.settings import typed
+from longwave.core.terminal import with_command
 from longwave.models.pretrained import build
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task, map_tensors
-from longwave.terminal import with_command
 from longwave.train import checkpoint, signals, trackers
 from longwave.train.average import Average
 from longwave.train.device import find_device, make_accelerator

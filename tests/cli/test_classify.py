@@ -16,6 +16,7 @@ from trained import KINDS, TINY, slopes
 from longwave import runs
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
+from longwave.runs import load_run
 from longwave.tasks.classify.predict import classify
 from longwave.tasks.sequences import data as sequences
 
@@ -84,7 +85,7 @@ def test_custom_sequences_go_from_csv_to_labels(capsys):
     assert "BALANCED ACCURACY" in capsys.readouterr().out
     assert call("predict", "run", "--csv", "my.csv") == 0
     assert len(read_labels("labels.csv")) == 40
-    by_hand = classify(Path("run"), sequences.from_arrays(x))
+    by_hand = classify(load_run(Path("run")), sequences.from_arrays(x))
     assert [row["label"] for row in read_labels("labels.csv")] == by_hand.labels
 
 
@@ -94,7 +95,7 @@ def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_i
     assert (finished.folder / "report.html").exists()
     assert runs.evaluate("run", "test") == finished.result["test"]
     assert runs.evaluate(Path("run"), device="cpu") == finished.result["test"]
-    assert len(classify("run", sequences.from_arrays(x)).labels) == 30
+    assert len(classify(load_run("run"), sequences.from_arrays(x)).labels) == 30
     with pytest.raises(ValueError, match=r"^folder: run already has a run; .* longwave\.runs\.resume\('run'\)$"):
         runs.train_classifier(x, labels, Path("run"))
     Path("elsewhere").mkdir()
@@ -117,7 +118,7 @@ def test_names_of_classes_may_be_anything():
     x, _ = slopes(30)
     finished = runs.train_classifier(x, names * 6, Path("run"), experiment=small_classifier(), quiet=True)
     assert "<b>" not in (finished.folder / "report.html").read_text()
-    classify(Path("run"), sequences.from_arrays(x)).write(Path("labels.csv"))
+    classify(load_run(Path("run")), sequences.from_arrays(x)).write(Path("labels.csv"))
     assert {row["label"] for row in read_labels("labels.csv")} <= set(names)
 
 

@@ -12,6 +12,7 @@ from image_files import write_cifar10
 from trained import FAST, TINY
 
 from longwave.models import UNet
+from longwave.runs import load_run
 from longwave.tasks.density import task as density
 from longwave.tasks.density.generate import complete_images
 from longwave.tasks.images.data import read_cifar10
@@ -78,7 +79,7 @@ def test_colour_images_are_trained_resumed_scored_reported_drawn_and_completed(m
         assert capsys.readouterr().out == f"picture: {out}\n"
         assert Path(out).read_bytes().startswith(b"\x89PNG")
 
-    originals, made = complete_images("run", [3, 1], 2, seed=0)
+    originals, made = complete_images(load_run("run"), [3, 1], 2, seed=0)
     rows, columns = np.mgrid[:HEIGHT, :WIDTH]
     for image, label in zip(originals, (8, 6), strict=True):  # the sixth file: red is the row, green the column
         np.testing.assert_array_equal(image, np.stack([rows, columns, np.full_like(rows, 10 * label)], axis=-1))

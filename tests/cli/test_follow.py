@@ -16,6 +16,7 @@ from trained import CONTEXT, HORIZON
 
 from longwave.cli import _action
 from longwave.io import tail as lines
+from longwave.runs import load_run
 from longwave.tasks.forecast.predict import forecast
 
 LIMIT = 120  # seconds that a busy machine may take for what takes one
@@ -74,7 +75,7 @@ def test_a_followed_series_has_a_short_line_for_each_new_row_and_full_precision_
     assert f"following grow.csv: {CONTEXT + 2} rows so far; Ctrl-C to stop\n" in err
     assert err.endswith("stopped following grow.csv: 2 new rows\n")
     rows = rows_of(Path("out.csv").read_text())
-    truth = forecast("run", "grow.csv")
+    truth = forecast(load_run("run"), "grow.csv")
     assert [float(rows[1][f"price+{k}"]) for k in range(1, HORIZON + 1)] == pytest.approx(truth.values[:, 0], rel=1e-9)
     *shown, last = out.splitlines()
     assert last == "2 rows: out.csv"
@@ -131,7 +132,7 @@ def test_the_context_of_a_forecast_fills_anew_from_a_file_that_was_replaced(trai
     assert f"reading it from its beginning\nnote: forecasts begin at row {CONTEXT}, when" in err
     rows = rows_of(out)
     assert [row["time"] for row in rows] == [body[50 + CONTEXT + k].split(",")[0] for k in (-1, 0)]
-    truth = forecast("run", "grow.csv").values[:, 0]
+    truth = forecast(load_run("run"), "grow.csv").values[:, 0]
     assert [float(rows[1][f"price+{k}"]) for k in range(1, HORIZON + 1)] == pytest.approx(truth, rel=1e-9)
 
 

@@ -14,6 +14,7 @@ from trained import TINY, lines
 from longwave import runs
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
+from longwave.runs import load_run
 from longwave.tasks.regress.predict import regress
 from longwave.tasks.sequences import data as sequences
 
@@ -52,7 +53,7 @@ def test_new_sequences_get_a_row_each(printed, capsys):
     assert "20 rows: some/predictions.csv" in capsys.readouterr().out
     with open("some/predictions.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    by_hand = regress(Path("run"), sequences.from_arrays(new)).values
+    by_hand = regress(load_run(Path("run")), sequences.from_arrays(new)).values
     np.testing.assert_allclose([[float(row[name]) for name in ("level", "end")] for row in rows], by_hand, rtol=1e-6)
     assert call("predict", "run") == 2
     assert "run is a run that predicts numbers: expected --npz FILE or --csv FILE" in capsys.readouterr().err
@@ -81,7 +82,7 @@ def test_several_columns_of_a_csv_file_are_predicted(capsys):
 def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
     x, y = lines(30)
     finished = runs.train_regressor(x, y, Path("run"), experiment=small_regression(), names=["a", "b"], quiet=True)
-    assert regress(Path("run"), sequences.from_arrays(x)).targets == ("a", "b")
+    assert regress(load_run(Path("run")), sequences.from_arrays(x)).targets == ("a", "b")
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")

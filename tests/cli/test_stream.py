@@ -14,6 +14,7 @@ from streamed import check_probabilities, expected, rows_of
 from trained import CONTEXT, HORIZON
 
 from longwave import load_model
+from longwave.runs import load_run
 from longwave.tasks.classify.predict import classify
 from longwave.tasks.forecast.predict import forecast
 from longwave.tasks.row_writer import short_line, short_number
@@ -146,7 +147,7 @@ def test_rows_give_a_line_each_and_the_last_is_what_predict_says(run, capsys):
     assert [row["row"] for row in rows] == [str(k) for k in range(1, 13)]
     check_probabilities(rows, expected(run, values[:, None], range(1, 13)))
     np.savez("new.npz", x=values[None, :, None])
-    last = classify(run, read_npz("new.npz", labelled=False)).probabilities[0]
+    last = classify(load_run(run), read_npz("new.npz", labelled=False)).probabilities[0]
     assert [float(rows[-1]["p_falling"]), float(rows[-1]["p_rising"])] == pytest.approx(last, abs=1e-5)
 
 
@@ -181,7 +182,7 @@ def test_a_window_over_the_default_classifier_gives_what_predict_gives_for_its_r
     ends = range(every, 22, every)
     assert [row["row"] for row in rows] == [str(end) for end in ends]
     windows = from_arrays([values[max(0, end - 8) : end] for end in ends])
-    check_probabilities(rows, classify("run", windows).probabilities.tolist())
+    check_probabilities(rows, classify(load_run("run"), windows).probabilities.tolist())
 
 
 def test_a_window_over_tags_that_see_both_ways_gives_what_predict_gives_for_its_last_row(trained_runs, capsys):
@@ -194,7 +195,7 @@ def test_a_window_over_tags_that_see_both_ways_gives_what_predict_gives_for_its_
     assert call("stream", "run", "--csv", "rows.csv", "--window", "4") == 0
     rows = rows_of(capsys.readouterr().out)
     windows = from_arrays([values[max(0, end - 4) : end] for end in range(1, 11)], answer="tags")
-    truth = [chances[-1, 1] for chances in tag("run", windows).probabilities]
+    truth = [chances[-1, 1] for chances in tag(load_run("run"), windows).probabilities]
     assert [float(row["p_up"]) for row in rows] == pytest.approx(truth, abs=1e-5)
 
 
@@ -213,7 +214,7 @@ def test_forecasts_follow_every_row_once_the_context_is_full(name, trained_runs,
     assert list(rows[0]) == ["time", *(f"price+{k}" for k in range(1, HORIZON + 1))]
     for count, row in zip(range(CONTEXT, CONTEXT + 6), rows, strict=True):
         Path("so-far.csv").write_text("\n".join([head, *body[:count]]) + "\n")
-        truth = forecast("run", "so-far.csv")
+        truth = forecast(load_run("run"), "so-far.csv")
         assert row["time"] == str(truth.known_times[-1]).replace("T", " ")
         found = [float(row[f"price+{k}"]) for k in range(1, HORIZON + 1)]
         assert found == pytest.approx(truth.values[:, 0].tolist(), rel=1e-9)

@@ -15,6 +15,7 @@ from trained import TINY, switches
 from longwave import runs
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
+from longwave.runs import load_run
 from longwave.tasks.sequences import data as sequences
 from longwave.tasks.tag.predict import tag
 
@@ -61,7 +62,7 @@ def test_new_sequences_get_a_row_for_each_step(printed, capsys):
     assert call("predict", "run", "--npz", "new.npz", "--out", "some/tags.csv") == 0
     assert f"{sum(map(len, new))} rows: some/tags.csv" in capsys.readouterr().out
     rows = read_rows("some/tags.csv")
-    labels = tag(Path("run"), sequences.from_arrays(new)).labels
+    labels = tag(load_run(Path("run")), sequences.from_arrays(new)).labels
     assert [row["label"] for row in rows] == list(itertools.chain(*labels))
     assert [(row["sequence"], row["step"]) for row in rows[:2]] == [("0", "0"), ("0", "1")]
     assert call("predict", "run") == 2
@@ -94,7 +95,7 @@ def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
     )
     x, y = switches(30)
     finished = runs.train_tagger(x, y, Path("run"), experiment=small, quiet=True)
-    assert len(tag(Path("run"), sequences.from_arrays(x)).labels) == 30
+    assert len(tag(load_run(Path("run")), sequences.from_arrays(x)).labels) == 30
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")

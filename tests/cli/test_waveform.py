@@ -10,6 +10,7 @@ import soundfile
 from audio_files import sound, write
 from command import call
 
+from longwave.runs import load_run
 from longwave.tasks.waveform import generate as waveform
 from longwave.tasks.waveform.generate import continue_sound
 
@@ -39,7 +40,7 @@ def test_sound_is_generated_as_a_wav_file_and_follows_from_the_seed(run, capsys)
     assert written.out == "sound: some/a.wav\n"
     samples, rate = soundfile.read("some/a.wav")
     assert (len(samples), rate) == (40, 8000)
-    again, _ = continue_sound("run", 0.005, seed=3)
+    again, _ = continue_sound(load_run("run"), 0.005, seed=3)
     np.testing.assert_allclose(again[0], samples, atol=1 / 32767)
     assert call(*arguments, "c.wav", "--count", "2") == 0
     assert capsys.readouterr().out.endswith("sound: c-1.wav\nsound: c-2.wav\n")
@@ -47,7 +48,7 @@ def test_sound_is_generated_as_a_wav_file_and_follows_from_the_seed(run, capsys)
 
 def test_sound_goes_on_from_a_recording_of_another_rate_and_loudness(run):
     write(Path("begin.wav"), 0.2 * np.stack([sound("tone", 240, 16_000)] * 2, axis=1), 16_000)
-    samples, _ = continue_sound("run", 0.005, "begin.wav", seed=0)
+    samples, _ = continue_sound(load_run("run"), 0.005, "begin.wav", seed=0)
     assert samples.shape == (1, 120 + 40)
     assert np.abs(samples[0, :120]).max() > 0.95  # scaled as clips were in training
     assert call("generate", "run", "--seconds", "0.005", "--prompt-wav", "begin.wav", "--seed", "0") == 0
@@ -93,4 +94,4 @@ def test_a_mistake_is_refused(run, capsys):
 def test_a_run_on_other_than_waveforms_is_refused(trained_runs):
     trained_runs.fetch("text")
     with pytest.raises(ValueError, match="run: expected a run on waveforms, got one of the kind text"):
-        continue_sound("run", 1.0)
+        continue_sound(load_run("run"), 1.0)

@@ -9,6 +9,7 @@ from trained import KINDS, slopes
 
 from longwave.experiments import EXPERIMENTS
 from longwave.models import load_model
+from longwave.runs import load_run
 from longwave.tasks.classify.predict import Labels, classify
 from longwave.tasks.sequences import data as sequences
 from longwave.tasks.sequences.predict import check_finite
@@ -22,7 +23,7 @@ def run(trained_runs):
 
 def test_new_sequences_are_classified_as_those_of_training(run):
     x, truth = slopes(20, seed=9)
-    found = classify(run, sequences.from_arrays(x))
+    found = classify(load_run(run), sequences.from_arrays(x))
     assert found.classes == KINDS
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1, atol=1e-12)
     assert np.mean([label == name for label, name in zip(found.labels, truth, strict=True)]) > 0.8
@@ -31,10 +32,10 @@ def test_new_sequences_are_classified_as_those_of_training(run):
 
 def test_sequences_unlike_those_of_training_are_refused(run):
     with pytest.raises(ValueError, match="expected 1 channels, as in training, got 2"):
-        classify(run, sequences.from_arrays(np.zeros((3, 8, 2))))
+        classify(load_run(run), sequences.from_arrays(np.zeros((3, 8, 2))))
     x, _ = slopes(10)
     x[7][3] = 1e4
-    (note,) = classify(run, sequences.from_arrays(x)).notes
+    (note,) = classify(load_run(run), sequences.from_arrays(x)).notes
     assert note.startswith("sequence 7 has values of more than 50 standard deviations from the mean of the training")
     with pytest.raises(ValueError, match="new: sequence 1: the model has no finite answer; its values are too far"):
         check_finite(np.array([[0.5, 0.5], [np.nan, np.nan]]), "new")
@@ -43,23 +44,23 @@ def test_sequences_unlike_those_of_training_are_refused(run):
 def test_a_run_of_another_kind_is_refused(trained_runs):
     trained_runs.fetch("text")
     with pytest.raises(ValueError, match="run: expected a run that classifies, got one of the kind text"):
-        classify(Path("run"), sequences.from_arrays(np.zeros((2, 3))))
+        classify(load_run(Path("run")), sequences.from_arrays(np.zeros((2, 3))))
 
 
 def test_images_are_read_as_in_training_whatever_the_order_of_their_pixels(trained_runs):
     trained_runs.fetch("images")
     task = EXPERIMENTS["pmnist-small"].task.build()
     pixels = task.test.pixels.reshape(10, 784)
-    found = classify(Path("run"), sequences.from_arrays(pixels))
+    found = classify(load_run(Path("run")), sequences.from_arrays(pixels))
     expected = load_model("run/best").eval()(task.test.batch(range(10))["x"])[0].softmax(-1)
     np.testing.assert_allclose(found.probabilities, expected.detach(), atol=1e-5)
-    assert classify(Path("run"), sequences.from_arrays(pixels / 255)).notes == (
+    assert classify(load_run(Path("run")), sequences.from_arrays(pixels / 255)).notes == (
         "pixels are expected from 0 to 255, and these are from 0 to 1",
     )
     with pytest.raises(ValueError, match="expected pixels from 0 to 255, got -300 to -45"):
-        classify(Path("run"), sequences.from_arrays(pixels - 300.0))
+        classify(load_run(Path("run")), sequences.from_arrays(pixels - 300.0))
     with pytest.raises(ValueError, match="expected images of 784 pixels, got 783 to 783"):
-        classify(Path("run"), sequences.from_arrays(np.zeros((2, 783))))
+        classify(load_run(Path("run")), sequences.from_arrays(np.zeros((2, 783))))
 
 
 def test_labels_are_written_with_their_probabilities():

@@ -11,6 +11,7 @@ import pytest
 import torch
 from trained import CONTEXT, HORIZON, ROWS, START
 
+from longwave.runs import load_run
 from longwave.tasks.forecast.predict import Continuation, forecast
 from longwave.train.folder import RunFolder
 
@@ -22,7 +23,7 @@ def run(trained_runs):
 
 
 def test_a_forecast_follows_the_last_row_and_is_that_of_the_model(run):
-    found = forecast(run, Path("series.csv"))
+    found = forecast(load_run(run), Path("series.csv"))
     assert (found.columns, found.target) == (("price",), "price")
     assert [str(time) for time in found.times] == [
         (START + timedelta(hours=ROWS + k)).isoformat() for k in range(HORIZON)
@@ -40,7 +41,7 @@ def test_a_forecast_follows_the_last_row_and_is_that_of_the_model(run):
 def test_a_series_that_ends_before_a_test_window_has_the_forecast_that_was_scored(run):
     lines = Path("series.csv").read_text().splitlines()
     Path("cut.csv").write_text("\n".join(lines[:-HORIZON]) + "\n")
-    found = forecast("run", "cut.csv", device="cpu")
+    found = forecast(load_run("run"), "cut.csv", device="cpu")
     folder = RunFolder.open(run)
     task = folder.build_task()
     batch = task.test.batch([len(task.test) - 1])
@@ -57,7 +58,7 @@ def test_values_too_far_from_those_of_training_are_refused(run):
     ):
         Path("new.csv").write_text("\n".join([*lines[:-1], f"{lines[-1].split(',')[0]},{value}"]) + "\n")
         with pytest.raises(ValueError, match=message):
-            forecast(run, Path("new.csv"))
+            forecast(load_run(run), Path("new.csv"))
 
 
 def test_data_far_from_that_of_training_is_forecast_with_a_note(run):
@@ -67,7 +68,7 @@ def test_data_far_from_that_of_training_is_forecast_with_a_note(run):
     for factor, is_noted in ((1, False), (1000, True)):
         lines = [f"{stamp},{factor * float(price) + (factor > 1) * 5000}" for stamp, price in cells]
         Path("new.csv").write_text("\n".join([head, *lines]) + "\n")
-        notes = forecast(run, Path("new.csv")).notes
+        notes = forecast(load_run(run), Path("new.csv")).notes
         assert len(notes) == is_noted
         if is_noted:
             assert re.match(
@@ -82,19 +83,19 @@ def test_a_run_that_stored_no_range_goes_by_five_deviations(run):
     config = json.loads(path.read_text())
     del config["task"]["range"]
     path.write_text(json.dumps(config))
-    assert forecast(run, Path("series.csv")).notes == ()
+    assert forecast(load_run(run), Path("series.csv")).notes == ()
     mean, deviation = config["task"]["inputs"]["mean"][0], config["task"]["inputs"]["deviation"][0]
     rows = Path("series.csv").read_text().splitlines()
     for away, is_noted in ((4.9, False), (5.1, True)):
         lines = [f"{row.split(',')[0]},{mean + away * deviation}" for row in rows[1:]]
         Path("new.csv").write_text("\n".join([rows[0], *lines]) + "\n")
-        assert len(forecast(run, Path("new.csv")).notes) == is_noted
+        assert len(forecast(load_run(run), Path("new.csv")).notes) == is_noted
 
 
 def test_a_run_of_another_kind_is_refused(trained_runs):
     trained_runs.fetch("text")
-    with pytest.raises(ValueError, match="run: expected a run of a forecast, got one of the kind text"):
-        forecast(Path("run"), Path("my.txt"))
+    with pytest.raises(ValueError, match="run: expected a run that forecasts, got one of the kind text"):
+        forecast(load_run(Path("run")), Path("my.txt"))
 
 
 @pytest.mark.parametrize("with_times", [True, False])

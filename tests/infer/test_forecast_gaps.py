@@ -7,6 +7,7 @@ import pytest
 from command import call
 from trained import CONTEXT, EMPTY_CELLS, RECIPES, ROWS, write_gaps, write_series
 
+from longwave.runs import load_run
 from longwave.tasks.forecast.predict import forecast
 
 
@@ -21,7 +22,7 @@ def write(name, head, rows):
 
 
 def test_what_is_missing_from_the_context_is_missing_from_what_is_shown_and_said(run):
-    found = forecast(run, "series.csv")
+    found = forecast(load_run(run), "series.csv")
     np.testing.assert_array_equal(np.isnan(found.known[:, 0]), np.isin(range(ROWS - CONTEXT, ROWS), EMPTY_CELLS))
     assert np.isfinite(found.values).all()
     assert f"2 of the {CONTEXT} values of the context are missing" in found.notes
@@ -33,16 +34,17 @@ def test_a_gap_in_the_context_is_to_the_model_as_the_value_before_it(run):
     assert rows[-2][1] == ""
     rows[-2][1] = rows[-3][1]
     write("repeated.csv", head, rows)
-    np.testing.assert_array_equal(forecast(run, "repeated.csv").values, forecast(run, "series.csv").values)
+    opened = load_run(run)
+    np.testing.assert_array_equal(forecast(opened, "repeated.csv").values, forecast(opened, "series.csv").values)
 
 
 def test_a_target_of_which_nothing_is_known_in_the_context_is_refused(run):
     write_gaps(cells=range(ROWS - CONTEXT, ROWS), rows=())
     message = f"series.csv: column 'price': none of its last {CONTEXT} values, .* give rows that end where it is known"
     with pytest.raises(ValueError, match=message):
-        forecast(run, "series.csv")
+        forecast(load_run(run), "series.csv")
     write_gaps(cells=range(ROWS - CONTEXT + 1, ROWS), rows=())
-    assert np.isfinite(forecast(run, "series.csv").values).all()
+    assert np.isfinite(forecast(load_run(run), "series.csv").values).all()
 
 
 @pytest.mark.usefixtures("_pages_are_not_rendered")
@@ -54,7 +56,7 @@ def test_another_column_of_which_nothing_is_known_in_the_context_is_said():
     is_known = [k < ROWS - CONTEXT for k in range(ROWS)]
     rows = [(line, str(k % 24) if is_known[k] else "") for k, line in enumerate(lines)]
     write("new.csv", "date,price,other", rows)
-    notes = forecast("run", "new.csv").notes
+    notes = forecast(load_run("run"), "new.csv").notes
     assert f"{CONTEXT} of the {2 * CONTEXT} values of the context are missing" in notes
     assert "column 'other' has no known value in the context; its forecast is not to be trusted" in notes
 
@@ -64,6 +66,6 @@ def test_values_outside_of_those_of_training_are_counted_among_the_known(run, fa
     head, *lines = Path("series.csv").read_text().splitlines()
     cells = ["1", *[""] * (len(lines) - 7), *["1"] * (6 - far), *["99"] * far]
     write("new.csv", head, [(line.split(",")[0], cell) for line, cell in zip(lines, cells, strict=True)])
-    notes = [note for note in forecast(run, "new.csv").notes if "lie outside" in note]
+    notes = [note for note in forecast(load_run(run), "new.csv").notes if "lie outside" in note]
     assert len(notes) == is_noted
     assert all(note.startswith("column 'price': 4 of the 6 values of the context lie outside") for note in notes)

@@ -9,6 +9,7 @@ import pytest
 from command import call
 from pair_files import TEXTS
 
+from longwave.runs import load_run
 from longwave.tasks.pairs.predict import compare_texts
 from longwave.tasks.tokens.predict import probabilities
 from longwave.train.folder import RunFolder
@@ -29,7 +30,7 @@ def write_pairs(path, first="text1", second="text2", pairs=PAIRS):
 def test_pairs_of_the_test_set_get_the_probabilities_of_the_test_set():
     folder = RunFolder.open("run")
     task = folder.build_task()
-    found = compare_texts("run", PAIRS)
+    found = compare_texts(load_run("run"), PAIRS)
     assert found.classes == ("unrelated", "related")
     np.testing.assert_allclose(found.probabilities, probabilities(folder.load_best(), task.test, 5), atol=1e-5)
 
@@ -84,4 +85,4 @@ def test_mistakes_are_refused(arguments, message, capsys):
 def test_a_run_of_another_kind_is_refused(trained_runs):
     trained_runs.fetch("classify")
     with pytest.raises(ValueError, match="expected a run that compares texts, got one of the kind classify"):
-        compare_texts("run", PAIRS)
+        compare_texts(load_run("run"), PAIRS)

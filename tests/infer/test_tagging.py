@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from trained import switches
 
+from longwave.runs import load_run
 from longwave.tasks.regress.predict import regress
 from longwave.tasks.sequences import data as sequences
 from longwave.tasks.tag.predict import Tags, tag
@@ -20,7 +21,7 @@ def run(trained_runs):
 
 def test_each_step_of_new_sequences_gets_a_label_and_probabilities(run):
     x, truth = switches(20, seed=9)
-    found = tag(run, sequences.from_arrays(x))
+    found = tag(load_run(run), sequences.from_arrays(x))
     assert (found.classes, found.notes) == (("down", "up"), ())
     assert [len(labels) for labels in found.labels] == [len(row) for row in x]
     chances, labels = np.concatenate(found.probabilities), np.concatenate(found.labels)
@@ -31,20 +32,22 @@ def test_each_step_of_new_sequences_gets_a_label_and_probabilities(run):
 
 def test_the_labels_of_a_sequence_do_not_depend_on_those_beside_it(run):
     x, _ = switches(6, seed=3)
-    together = tag(run, sequences.from_arrays(x)).probabilities
+    together = tag(load_run(run), sequences.from_arrays(x)).probabilities
     for row, chances in zip(x[:3], together, strict=False):
-        np.testing.assert_allclose(tag(run, sequences.from_arrays([row])).probabilities[0], chances, atol=1e-5)
+        np.testing.assert_allclose(
+            tag(load_run(run), sequences.from_arrays([row])).probabilities[0], chances, atol=1e-5
+        )
 
 
 def test_sequences_unlike_those_of_training_are_refused(run):
     with pytest.raises(ValueError, match="expected 1 channels, as in training, got 2"):
-        tag(run, sequences.from_arrays(np.zeros((3, 8, 2))))
+        tag(load_run(run), sequences.from_arrays(np.zeros((3, 8, 2))))
     x, _ = switches(4)
     x[2][3] = 1e30
     with pytest.raises(ValueError, match="sequence 2: the model has no finite answer"):
-        tag(run, sequences.from_arrays(x))
+        tag(load_run(run), sequences.from_arrays(x))
     with pytest.raises(ValueError, match="run: expected a run that predicts numbers, got one of the kind tag"):
-        regress(run, sequences.from_arrays(x))
+        regress(load_run(run), sequences.from_arrays(x))
 
 
 def test_tags_are_written_with_sequence_and_step():

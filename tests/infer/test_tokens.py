@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from command import call
 
+from longwave.runs import load_run
 from longwave.tasks.tokens.predict import classify_texts, probabilities, read_column, read_lines
 from longwave.train.folder import RunFolder
 
@@ -25,7 +26,7 @@ def test_texts_of_the_test_set_get_the_probabilities_of_the_test_set():
     folder = RunFolder.open("run")
     task = folder.build_task()
     paths = [Path("data/aclImdb/test") / name / f"{k}_{k % 5}.txt" for name in ("neg", "pos") for k in range(12)]
-    found = classify_texts("run", [path.read_bytes().decode() for path in paths])
+    found = classify_texts(load_run("run"), [path.read_bytes().decode() for path in paths])
     assert found.classes == ("negative", "positive")
     np.testing.assert_allclose(found.probabilities, probabilities(folder.load_best(), task.test, 5), atol=1e-5)
 
@@ -79,4 +80,4 @@ def test_a_file_that_is_no_csv_is_refused(tmp_path):
 def test_a_run_of_another_kind_is_refused(trained_runs):
     trained_runs.fetch("classify")
     with pytest.raises(ValueError, match="expected a run that classifies texts, got one of the kind classify"):
-        classify_texts("run", ["good"])
+        classify_texts(load_run("run"), ["good"])

@@ -15,13 +15,13 @@ from command import call
 from trained import write_slopes
 
 from longwave import runs
+from longwave.core.terminal import command_line
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig
 from longwave.sweeps import run
 from longwave.sweeps.folder import SweepFolder
 from longwave.sweeps.plan import plan
-from longwave.terminal import command_line
 from longwave.train.loop import Diverged, Interrupted, TrainingError
 
 TINY = (

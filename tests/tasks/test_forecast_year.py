@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from longwave.experiments import EXPERIMENTS
+from longwave.runs import load_run
 from longwave.tasks.forecast import baselines
 from longwave.tasks.forecast.predict import forecast
 from longwave.tasks.forecast.series import Series
@@ -120,6 +121,6 @@ def test_a_run_forecasts_new_rows_with_the_course_of_their_year(tmp_path):
     usual = built.inputs.restore(built.inputs.usual(times))
     new = tmp_path / "new.csv"
     new.write_text("date,a\n" + "".join(f"{t},{v[0]}\n" for t, v in zip(times, usual[:CONTEXT], strict=False)))
-    found = forecast(folder.path, new)
+    found = forecast(load_run(folder.path), new)
     np.testing.assert_allclose(found.values, usual[CONTEXT:], rtol=0, atol=0.6)
     assert np.ptp(usual[CONTEXT:]) > 1

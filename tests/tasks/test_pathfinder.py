@@ -13,7 +13,7 @@ from tiny import assert_resumes_to_the_bit
 
 from longwave.io.download.catalogue import MissingData
 from longwave.models import SequenceConfig
-from longwave.tasks.actions import PREDICTORS
+from longwave.tasks.images.task import ImageConfig
 from longwave.tasks.pathfinder import task as pathfinder_task
 from longwave.tasks.pathfinder.drawing import LEVELS, SETTINGS, draw
 from longwave.tasks.pathfinder.task import PathfinderConfig
@@ -96,7 +96,7 @@ def test_new_images_are_seen_as_those_of_the_set(tmp_path):
     assert notes == []
     with pytest.raises(ValueError, match="expected images of 1024 pixels, got 1000 to 1000"):
         PathfinderConfig().arrange(sequences.from_arrays(pixels[:, :1000]), task.inputs)
-    assert PREDICTORS["pathfinder"] is PREDICTORS["images"]
+    assert PathfinderConfig.action("predict") is ImageConfig.action("predict")
 
 
 def test_random_data_has_the_shapes_of_the_real_task():

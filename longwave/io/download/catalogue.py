@@ -1,8 +1,8 @@
 """The catalogue of public data sets: where they come from, what their files are, and whether they are here.
 
-One call registers a data set, `DATASETS.register(name)(Dataset(...))`; the modules of `longwave.data.sets` do so. In a
-data folder every set has the layout of its public archive, so a folder filled by hand serves as well as one filled by
-`longwave.io.download.fetch`. Nothing here uses the network.
+One call registers a data set, `DATASETS.register(name)(Dataset(...))`; the file datasets.py of a kind of task does so.
+In a data folder every set has the layout of its public archive, so a folder filled by hand serves as well as one filled
+by `longwave.io.download.fetch`. Nothing here uses the network.
 """
 
 import gzip
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from longwave.core.registry import Registry
-from longwave.terminal import with_command
+from longwave.core.terminal import with_command
 
 BLOCK = 1 << 18  # bytes to read at a time
 
@@ -186,7 +186,7 @@ class Dataset:
         return [problem for problem in found if problem is not None]
 
 
-DATASETS: Registry[Dataset] = Registry("data set", "longwave.data.sets")
+DATASETS: Registry[Dataset] = Registry("data set", "longwave.tasks", "datasets")
 
 
 def data_dir(explicit: str | Path | None = None) -> Path:

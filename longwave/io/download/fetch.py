@@ -12,10 +12,10 @@ from typing import Any
 
 from longwave.core import files
 from longwave.core.progress import Progress, Silent
+from longwave.core.terminal import with_command
 from longwave.io.download import catalogue
 from longwave.io.download.archive import BLOCK, Refused, unpack
 from longwave.io.download.catalogue import DATASETS, Dataset, Source
-from longwave.terminal import with_command
 
 PATIENCE, LEAST_SPEED = 60.0, 500  # seconds, and bytes a second over that time
 

@@ -1,6 +1,6 @@
 """Data sets that are generated on this machine: what can be made, whether it is here, and making it.
 
-One call registers a set, `MAKERS.register(name)(Maker(...))`; the modules of `longwave.data.makers` do so. A set is
+One call registers a set, `MAKERS.register(name)(Maker(...))`; the file datasets.py of a kind of task does so. A set is
 made in a folder of another name, which is renamed at the end: what has its name is complete. A file beside its files
 says how many examples it has and by which seed, so that a small set is not mistaken for the whole one. Files that were
 published, and were put there by hand, serve as well.
@@ -15,8 +15,8 @@ from typing import Any
 from longwave.core import files, lock
 from longwave.core.progress import Progress, Silent
 from longwave.core.registry import Registry
+from longwave.core.terminal import with_command
 from longwave.io.download.catalogue import MissingData, command, data_dir
-from longwave.terminal import with_command
 
 MADE = "made.json"  # beside the files of a set that was made
 
@@ -39,7 +39,7 @@ class Maker:
     options: tuple[str, ...] = ()  # that make another set
 
 
-MAKERS: Registry[Maker] = Registry("data set to make", "longwave.data.makers")
+MAKERS: Registry[Maker] = Registry("data set to make", "longwave.tasks", "datasets")
 
 
 @dataclass(frozen=True)

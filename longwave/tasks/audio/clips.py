@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -19,9 +19,10 @@ from longwave.core.random import shuffled
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
 from longwave.models import Spec
+from longwave.pictures.html import Section
 from longwave.tasks.audio.mfcc import mfcc
 from longwave.tasks.audio.noise import Disturbed, check_noise
-from longwave.tasks.base import Baselines, Batch, Scores, Split, TaskConfig
+from longwave.tasks.base import Action, Baselines, Batch, Scores, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput, class_weights, row_weights
 from longwave.tasks.rates import MOST, check_rates, drawn
 from longwave.tasks.sequences import linear
@@ -188,6 +189,12 @@ class ClipTask(ClassificationTask):
     inputs: ClipInput
     noise: float = 0.0  # share of the training clips that are made worse
 
+    def report(self, model: Any) -> list[Section]:
+        """The sections of this kind in the report of a run."""
+        from longwave.tasks.audio.report import report
+
+        return report(model, self)
+
     @property
     def spec(self) -> Spec:
         """Channels in, a logit for each class out."""
@@ -300,6 +307,8 @@ def scale_of(inputs: ClipInput) -> Scale:
 class ClipTaskConfig(TaskConfig):
     """The settings of a task on audio."""
 
+    pipeline: ClassVar[str | None] = "audio-classification"
+
     rates: tuple[float, ...] = field(default=(), kw_only=True)
     """Sampling rates to train at, one for each batch: 2 has every second step, and twice the dt; none: as they are."""
     noise: float = field(default=0.0, kw_only=True)
@@ -308,6 +317,14 @@ class ClipTaskConfig(TaskConfig):
     def __post_init__(self) -> None:
         check_rates(self.rates, "rates")
         check_noise(self.noise)
+
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What a command does with a run of this kind."""
+        from longwave.tasks.audio import predict
+        from longwave.tasks.classify import stream
+
+        return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from longwave.core.progress import Patient
 from longwave.io import audio
 from longwave.io.csv import write_csv
-from longwave.tasks.actions import PREDICTORS, Action, OnDevice, check_distinct
+from longwave.tasks.actions import OnDevice, check_distinct, check_kind
 from longwave.tasks.audio.clip_lists import ClipList, from_csv, from_folder
 from longwave.tasks.audio.clips import ClipInput
-from longwave.tasks.base import Scores
+from longwave.tasks.base import Action, Scores, TrainedRun
 from longwave.tasks.classify.predict import probabilities
-from longwave.tasks.sequences.predict import check_finite, check_kind, written
-from longwave.train.folder import RunFolder
+from longwave.tasks.sequences.predict import check_finite, written
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class FileLabels:
 
 
 def classify(
-    run: str | Path,
+    run: TrainedRun,
     folder: str | Path | None = None,
     csv: str | Path | None = None,
     *,
@@ -55,13 +54,12 @@ def classify(
     They are resampled to the rate of training, and mixed down or not as then; with `sampling_rate`, in Hz, to that one,
     and dt follows.
     """
-    opened = RunFolder.open(run)
-    check_kind(opened, ACTION, "classifies audio")
-    return _classify(opened, _listed(opened, folder, csv, labelled=False), sampling_rate, device)
+    check_kind(run, "predict", ACTION, "classifies audio")
+    return _classify(run, _listed(run, folder, csv, labelled=False), sampling_rate, device)
 
 
 def score(
-    run: str | Path,
+    run: TrainedRun,
     folder: str | Path | None = None,
     csv: str | Path | None = None,
     *,
@@ -73,47 +71,46 @@ def score(
     The files are those of a folder with one sub-folder a class, or of a CSV file, read as `classify` reads them. All of
     them are scored, also where they are marked as training files.
     """
-    opened = RunFolder.open(run)
-    check_kind(opened, ACTION, "classifies audio")
-    listed = _listed(opened, folder, csv, labelled=True)
-    classes = opened.fact("inputs", ClipInput.from_dict).classes
+    check_kind(run, "predict", ACTION, "classifies audio")
+    listed = _listed(run, folder, csv, labelled=True)
+    classes = run.fact("inputs", ClipInput.from_dict).classes
     assert listed.labels is not None
     known = dict(zip(listed.names, listed.labels, strict=True))
     if strange := sorted(set(listed.labels) - set(classes)):
         raise ValueError(
             f"{listed.source}: expected the classes of training, {', '.join(classes)}; got {', '.join(strange[:10])}"
         )
-    found = _classify(opened, listed, sampling_rate, device)
+    found = _classify(run, listed, sampling_rate, device)
     y = np.array([classes.index(known[name]) for name in found.files])
     right = found.probabilities.argmax(axis=1) == y
     least = np.finfo(np.float64).tiny  # a class of probability 0 has a finite loss
     loss = -np.log(np.maximum(found.probabilities[np.arange(len(y)), y], least))
     scores = {"accuracy": float(right.mean()), "loss": float(loss.mean())}
-    if getattr(opened.config.experiment.task, "balance", False):
+    if getattr(run.settings, "balance", False):
         scores["balanced_accuracy"] = float(np.mean([right[y == k].mean() for k in np.unique(y)]))
     return scores, found.notes
 
 
-def _listed(run: RunFolder, folder: str | Path | None, csv: str | Path | None, labelled: bool) -> ClipList:
+def _listed(run: TrainedRun, folder: str | Path | None, csv: str | Path | None, labelled: bool) -> ClipList:
     if (folder is None) == (csv is None):
         raise ValueError(f"{run.path} is a run that classifies audio: expected --folder FOLDER or --csv FILE")
     if folder is not None:
         return from_folder(Path(folder), labelled=labelled)
     assert csv is not None
-    task = run.config.experiment.task
+    task = run.settings
     columns = getattr(task, "column", "file"), getattr(task, "label", "label")
     return from_csv(Path(csv), *columns, labelled=labelled)
 
 
-def _classify(run: RunFolder, listed: ClipList, sampling_rate: int | None, device: str) -> FileLabels:
+def _classify(run: TrainedRun, listed: ClipList, sampling_rate: int | None, device: str) -> FileLabels:
     inputs = run.fact("inputs", ClipInput.from_dict)
-    settings: Any = run.config.experiment.task
+    settings: Any = run.settings
     if sampling_rate is not None:
         if sampling_rate < 1:
             raise ValueError(f"sampling_rate: expected a number of Hz above 0, got {sampling_rate}")
         if sampling_rate != inputs.sampling_rate:
-            run.config.experiment.check_knows_time("sampling_rate")
-    model, size = run.load_best(device), run.config.experiment.loop.eval_batch_size
+            run.check_knows_time("sampling_rate")
+    model, size = run.load_best(device), run.batch_size
     # Mapped from a file that goes when all is done: there may be more than fits into memory.
     with TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
         progress = Patient()
@@ -154,7 +151,7 @@ class Options(OnDevice):
     """Where to write the labels."""
 
 
-def _predict(run: RunFolder, options: Options) -> Iterator[str]:
+def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     check_distinct(csv=options.csv, out=options.out)
     listed = _listed(run, options.folder, options.csv, labelled=False)
     labels = _classify(run, listed, options.sampling_rate, options.device)
@@ -163,5 +160,3 @@ def _predict(run: RunFolder, options: Options) -> Iterator[str]:
 
 
 ACTION = Action(Options, _predict)
-for kind in ("audio", "speech-commands", "spoken-digits"):
-    PREDICTORS.register(kind)(ACTION)

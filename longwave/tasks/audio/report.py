@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from longwave.pictures.html import REPORTS, Section, image, table
+from longwave.pictures.html import Section, image, table
 from longwave.pictures.style import as_drawn
 from longwave.tasks.audio.clips import ClipTask
 from longwave.tasks.audio.plots import show_frames, show_spectrogram, show_waveform
@@ -22,9 +22,6 @@ LONGEST = 2**17  # samples of a clip whose attribution is computed
 BINS = 200  # stretches that the attribution is added up over
 
 
-@REPORTS.register("audio")
-@REPORTS.register("spoken-digits")
-@REPORTS.register("speech-commands")
 def report(model: Any, task: ClipTask) -> list[Section]:
     """What the data is, confusion matrix, misclassified clips, attribution."""
     longest = int(task.test.lengths.max())

@@ -1,12 +1,13 @@
 """Which classes were predicted as which: a matrix, recalls, the commonest mistakes."""
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longwave.pictures.html import image, table
-from longwave.tasks.classify.confusion import draw_confusion
+from longwave.pictures.style import as_drawn, short
 
 SHOWN_CLASSES = 20  # a matrix of more is no picture
 
@@ -62,18 +63,6 @@ def confusion(predictions: Classified, trained: tuple[int, ...], what: str = "")
     pairs = [(a, b, f"{n:,}", f"{share:.1%}") for a, b, n, share in confused_pairs(predictions)]
     pair_table = table(("class", "predicted", "times", "of its class"), pairs) if pairs else "<p>No mistakes.</p>"
     return f'<div class="pair"><div>{pair_table}</div><div>{text}{recall_table}</div></div>'
-
-
-# MERGED from pictures.confusion
-"""The confusion matrix as a picture."""
-
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from longwave.pictures.style import as_drawn, short
 
 
 def draw_confusion(matrix: NDArray[np.int64], classes: Sequence[str]) -> Any:

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.csv import write_csv
-from longwave.tasks.actions import PREDICTORS, Action, OnDevice, predict
-from longwave.tasks.base import Split, batches
+from longwave.tasks.actions import OnDevice, check_kind, predict
+from longwave.tasks.base import Action, Split, TrainedRun, batches
 from longwave.tasks.classify.task import ClassifierInput
-from longwave.tasks.sequences.data import Sequences, read_csv, read_npz
-from longwave.tasks.sequences.predict import check_files, check_finite, check_kind, prepare, written
-from longwave.train.folder import RunFolder
+from longwave.tasks.sequences.data import Sequences
+from longwave.tasks.sequences.predict import check_finite, prepare, read_new, written
 
 
 @dataclass(frozen=True)
@@ -42,19 +41,15 @@ def probabilities(model: Any, split: Split, batch_size: int) -> NDArray[np.float
     return np.concatenate([predict(model, b).double().softmax(-1).numpy() for b in batches(split, batch_size)])
 
 
-def classify(folder: str | Path, sequences: Sequences, *, device: str = "auto") -> Labels:
+def classify(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> Labels:
     """Classify sequences with the best weights of a run: as they were in training, before standardisation.
 
     Images come as pixels from 0 to 255, row by row.
     """
-    return _classify(RunFolder.open(folder), sequences, device)
-
-
-def _classify(folder: RunFolder, sequences: Sequences, device: str) -> Labels:
-    check_kind(folder, ACTION, "classifies")
-    inputs = folder.fact("inputs", ClassifierInput.from_dict)
-    split, notes = prepare(folder, sequences, inputs)
-    found = probabilities(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
+    check_kind(run, "predict", ACTION, "classifies")
+    inputs = run.fact("inputs", ClassifierInput.from_dict)
+    split, notes = prepare(run, sequences, inputs)
+    found = probabilities(run.load_best(device), split, run.batch_size)
     check_finite(found, sequences.source)
     return Labels(inputs.classes, found, tuple(notes))
 
@@ -74,19 +69,11 @@ class Options(OnDevice):
     """Where to write the labels."""
 
 
-def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
-    check_files(folder, options.npz, options.csv, options.out, "classifies")
-    if options.npz is not None:
-        new = read_npz(options.npz, labelled=False)
-    else:
-        assert options.csv is not None
-        task = folder.config.experiment.task
-        new = read_csv(options.csv, getattr(task, "label", "label"), getattr(task, "split", None), labelled=False)
-    labels = _classify(folder, new, options.device)
+def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
+    new = read_new(run, options.npz, options.csv, options.out, "classifies")
+    labels = classify(run, new, device=options.device)
     labels.write(options.out)
     yield from written(labels.notes, len(labels.labels), options.out)
 
 
 ACTION = Action(Options, _predict)
-for kind in ("classify", "images", "pathfinder"):
-    PREDICTORS.register(kind)(ACTION)

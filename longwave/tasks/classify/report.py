@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.pictures.html import REPORTS, Section, image
+from longwave.pictures.html import Section, image
 from longwave.pictures.style import BLUE, ORANGE, as_drawn, short
 from longwave.tasks.base import Batch, Split, batches, call
 from longwave.tasks.classify.confusion import confusion
@@ -202,9 +202,6 @@ def _is_image(task: ClassificationTask) -> bool:
 # The page
 
 
-@REPORTS.register("classify")
-@REPORTS.register("images")
-@REPORTS.register("pathfinder")
 def report(model: Any, task: ClassificationTask) -> list[Section]:
     """Confusion matrix, misclassified examples, attribution."""
     predictions = predict(model, task, task.test)

@@ -15,9 +15,9 @@ from longwave.io.rows import NumberReader
 from longwave.io.sound import file_blocks, open_sound, raw_blocks, steps
 from longwave.io.tail import PIPE
 from longwave.models.stream import Stream, stream
-from longwave.tasks.actions import STREAMERS, Action, check_distinct
+from longwave.tasks.actions import check_distinct
+from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.row_writer import Row, Writing, check_follow, note, written
-from longwave.train.folder import RunFolder
 
 BLOCK_SECONDS = 1.0  # of a file, that are read at a time
 TOGETHER = 1024  # rows at a time: what comes of them should not keep people waiting
@@ -54,7 +54,7 @@ class Options(Writing):
     """Seconds of sound that are waited for before computing; by default a hop, of a file 1. Less costs more time."""
 
 
-def labels(run: RunFolder, options: Options) -> Iterator[Row]:
+def labels(run: TrainedRun, options: Options) -> Iterator[Row]:
     """A row for each output: when, the likeliest class, and the probability of each."""
     given = [name for name in ("wav", "stdin", "csv") if getattr(options, name)]
     if len(given) != 1:
@@ -68,7 +68,7 @@ def labels(run: RunFolder, options: Options) -> Iterator[Row]:
     return _of_rows(run, model, inputs, options) if options.csv is not None else _of_sound(run, model, inputs, options)
 
 
-def _of_sound(run: RunFolder, model: Any, inputs: dict[str, Any], options: Options) -> Iterator[Row]:
+def _of_sound(run: TrainedRun, model: Any, inputs: dict[str, Any], options: Options) -> Iterator[Row]:
     trained = inputs.get("sampling_rate")
     channels = model.config.input_size
     if options.stdin:
@@ -90,7 +90,7 @@ def _of_sound(run: RunFolder, model: Any, inputs: dict[str, Any], options: Optio
 
 
 def _opened(
-    run: RunFolder, model: Any, trained: float | None, rate: float, options: Options, latency: float
+    run: TrainedRun, model: Any, trained: float | None, rate: float, options: Options, latency: float
 ) -> tuple[Stream, int]:
     """A stream of sound of so many samples per second, and those of a block."""
     if not rate > 0:
@@ -103,7 +103,7 @@ def _opened(
     return _stream(run, model, hop, window, 1.0 if trained is None else trained / rate), size
 
 
-def _of_rows(run: RunFolder, model: Any, inputs: dict[str, Any], options: Options) -> Iterator[Row]:
+def _of_rows(run: TrainedRun, model: Any, inputs: dict[str, Any], options: Options) -> Iterator[Row]:
     assert options.csv is not None
     if options.every < 1:
         raise ValueError(f"--every: expected a number of rows, at least 1, got {options.every}")
@@ -126,7 +126,7 @@ def _of_rows(run: RunFolder, model: Any, inputs: dict[str, Any], options: Option
                     yield from _outputs(live, block, inputs, "row", 1)
 
 
-def _stream(run: RunFolder, model: Any, hop: int, window: int | None, rate: float) -> Stream:
+def _stream(run: TrainedRun, model: Any, hop: int, window: int | None, rate: float) -> Stream:
     try:
         return stream(model, hop=hop, window=window, rate=rate)
     except ValueError as error:
@@ -157,7 +157,7 @@ def _probabilities(outputs: Tensor) -> NDArray[np.float64]:
     return chances
 
 
-def _check_inputs(run: RunFolder, inputs: dict[str, Any]) -> None:
+def _check_inputs(run: TrainedRun, inputs: dict[str, Any]) -> None:
     """Refuse a run whose steps cannot be scaled one by one."""
     if inputs.get("by_position") or inputs.get("positions") or not inputs.get("mean"):
         raise ValueError(
@@ -170,10 +170,8 @@ def _check_inputs(run: RunFolder, inputs: dict[str, Any]) -> None:
         )
 
 
-def _run(run: RunFolder, options: Options) -> Iterator[str]:
+def _run(run: TrainedRun, options: Options) -> Iterator[str]:
     return written(labels(run, options), options)
 
 
 ACTION = Action(Options, _run)
-for kind in ("classify", "tag", "audio", "speech-commands", "spoken-digits"):
-    STREAMERS.register(kind)(ACTION)

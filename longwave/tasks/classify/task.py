@@ -1,5 +1,6 @@
 """Classification: cross-entropy and accuracy, and the splits of custom sequences, drawn class by class."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from longwave.models import Spec
+from longwave.pictures.html import Section
 from longwave.tasks.base import (
     FEW_EXAMPLES,
     TASKS,
+    Action,
     Baselines,
     Batch,
     Outcome,
@@ -133,6 +136,12 @@ class ClassificationTask(LabelTask):
 
     inputs: ClassifierInput
     rates: tuple[float, ...] = ()  # sampling rates of training, one for each batch; none: as the sequences are
+
+    def report(self, model: Any) -> list[Section]:
+        """The sections of this kind in the report of a run."""
+        from longwave.tasks.classify.report import report
+
+        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -348,11 +357,18 @@ class ClassifyConfig(SequenceTaskConfig):
             raise ValueError(f"smoothing: expected a share from 0 on and below 1, got {self.smoothing}")
 
     @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What a command does with a run of this kind."""
+        from longwave.tasks.classify import predict, stream
+
+        return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
+
+    @classmethod
     def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
         """The column of splits was once called `part`."""
         return {"split" if name == "part" else name: value for name, value in values.items()}
 
-    def read_csv(self, path: Path, labelled: bool = True) -> Sequences:
+    def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""
         return read_csv(path, self.label, self.split, labelled)
 

@@ -16,12 +16,12 @@ from longwave.core.progress import Patient
 from longwave.core.settings import typed
 from longwave.models.generate import stream
 from longwave.pictures.style import check_path, save
-from longwave.tasks.actions import GENERATORS, Action
+from longwave.tasks.actions import check_kind
 from longwave.tasks.autoregressive import START
+from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.density.plots import draw_completions, draw_samples
 from longwave.tasks.density.task import reads_of
 from longwave.tasks.text.generate import Sampling
-from longwave.train.folder import RunFolder
 
 SAMPLES, COMPLETIONS, COPIES = 32, 6, 4
 Images = NDArray[np.uint8]  # (n, height, width), or (n, height, width, 3) in colour
@@ -29,18 +29,14 @@ Images = NDArray[np.uint8]  # (n, height, width), or (n, height, width, 3) in co
 # `choice` is what `longwave.generate` takes of temperature, top_k, top_p and seed.
 
 
-def draw_images(folder: str | Path, count: int, *, device: str = "auto", **choice: Any) -> Images:
+def draw_images(run: TrainedRun, count: int, *, device: str = "auto", **choice: Any) -> Images:
     """So many images from nothing, with the best weights of a run."""
-    return _draw(RunFolder.open(folder), count, device, **choice)
-
-
-def _draw(folder: RunFolder, count: int, device: str, **choice: Any) -> Images:
-    size = _size(folder)
-    return complete(folder.load_best(device), np.empty((count, 0), np.uint8), size, 1, **choice)
+    size = _size(run)
+    return complete(run.load_best(device), np.empty((count, 0), np.uint8), size, 1, **choice)
 
 
 def complete_images(
-    folder: str | Path,
+    run: TrainedRun,
     indices: Sequence[int],
     copies: int,
     data_dir: str | Path | None = None,
@@ -49,27 +45,19 @@ def complete_images(
     **choice: Any,
 ) -> tuple[Images, Images]:
     """Test images (n, height, width), and each upper half completed `copies` times: (n, copies, height, width)."""
-    return _complete(RunFolder.open(folder), indices, copies, data_dir, device, **choice)
-
-
-def _complete(
-    folder: RunFolder, indices: Sequence[int], copies: int, data_dir: str | Path | None, device: str, **choice: Any
-) -> tuple[Images, Images]:
-    _size(folder)
-    task: Any = folder.build_task(data_dir)
+    _size(run)
+    task: Any = run.build_task(data_dir)
     wrong = [k for k in indices if not 0 <= k < len(task.test)]
     if wrong:
         raise ValueError(f"images: expected numbers from 0 to {len(task.test) - 1} of test images, got {wrong[0]}")
     images = task.test_images(indices)
-    return images, complete_halves(folder.load_best(device), images, copies, **choice)
+    return images, complete_halves(run.load_best(device), images, copies, **choice)
 
 
-def _size(folder: RunFolder) -> tuple[int, ...]:
+def _size(run: TrainedRun) -> tuple[int, ...]:
     """Height and width of the images of a run, and 3 if they are in colour."""
-    if folder.config.experiment.task.kind != "density":
-        kind = folder.config.experiment.task.kind
-        raise ValueError(f"{folder.path}: expected a run on images to generate, got one of the kind {kind}")
-    return folder.fact("size", lambda size: typed(size, tuple[int, ...], "height and width"))
+    check_kind(run, "generate", ACTION, "generates images")
+    return run.fact("size", lambda size: typed(size, tuple[int, ...], "height and width"))
 
 
 def complete_halves(model: nn.Module, images: Images, copies: int, **choice: Any) -> Images:
@@ -115,7 +103,7 @@ class Options(Sampling):
     """Folder with the data sets, if it is not where it was in training (for --complete)."""
 
 
-def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
+def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
     if options.count is not None and options.count < 1:
         raise ValueError(f"count: expected at least 1, got {options.count}")
     is_completion = options.complete or bool(options.images)
@@ -124,10 +112,10 @@ def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
     choice, began = options.choice(), time.perf_counter()
     if is_completion:
         indices = options.images or tuple(range(options.count or COMPLETIONS))
-        originals, made = _complete(folder, indices, COPIES, options.data_dir, options.device, **choice)
+        originals, made = complete_images(run, indices, COPIES, options.data_dir, device=options.device, **choice)
         figure, count = draw_completions(originals, made), made.shape[0] * made.shape[1]
     else:
-        images = _draw(folder, options.count or SAMPLES, options.device, **choice)
+        images = draw_images(run, options.count or SAMPLES, device=options.device, **choice)
         figure, count = draw_samples(images), len(images)
     seconds = time.perf_counter() - began
     options.print_seed(choice)
@@ -136,4 +124,4 @@ def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
     yield f"picture: {out}\n"
 
 
-GENERATORS.register("density")(Action(Options, _generate))
+ACTION = Action(Options, _generate)

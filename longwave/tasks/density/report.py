@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.pictures.html import REPORTS, Section, image
+from longwave.pictures.html import Section, image
 from longwave.tasks.actions import predict
 from longwave.tasks.base import Batch
 from longwave.tasks.density.generate import complete, complete_halves
@@ -16,7 +16,6 @@ from longwave.tasks.density.task import DensityTask
 MEASURED = 8  # test images whose bits are shown
 
 
-@REPORTS.register("density")
 def report(model: Any, task: DensityTask) -> list[Section]:
     """Images from nothing, test images whose lower half was generated, and how likely the pixels of some are."""
     images = complete(model, np.empty((24, 0), np.uint8), task.size, 1, seed=0)

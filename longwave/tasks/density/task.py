@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,9 @@ from longwave.core.random import shuffled
 from longwave.core.registry import nearest
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
+from longwave.pictures.html import Section
 from longwave.tasks.autoregressive import AutoregressiveTask, Interleaved, TokenWindows
-from longwave.tasks.base import TASKS, Baselines, Scores, TaskConfig
+from longwave.tasks.base import TASKS, Action, Baselines, Scores, TaskConfig
 from longwave.tasks.images.data import read_cifar10, read_mnist
 from longwave.tasks.images.task import VALID_SHARE, Bytes
 
@@ -45,6 +46,12 @@ class DensityTask(AutoregressiveTask):
 
     size: tuple[int, ...]  # height and width, and 3 if there are colours
 
+    def report(self, model: Any) -> list[Section]:
+        """The sections of this kind in the report of a run."""
+        from longwave.tasks.density.report import report
+
+        return report(model, self)
+
     def test_images(self, indices: Sequence[int]) -> NDArray[np.uint8]:
         """Images of the test set, (n, height, width) or (n, height, width, 3)."""
         images: NDArray[np.uint8] = self.test.tokens.reshape(-1, *self.size)[list(indices)]
@@ -65,6 +72,8 @@ class DensityTask(AutoregressiveTask):
 class DensityConfig(TaskConfig):
     """Images, predicted value by value."""
 
+    pipeline: ClassVar[str | None] = "unconditional-image-generation"
+
     data: Literal["mnist", "cifar"] = "mnist"
     """Which images."""
     split_seed: int = 0
@@ -72,6 +81,13 @@ class DensityConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
+
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What a command does with a run of this kind."""
+        from longwave.tasks.density import generate
+
+        return {"generate": generate.ACTION}.get(command)
 
     @property
     def says_facts(self) -> bool:

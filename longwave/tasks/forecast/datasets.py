@@ -4,7 +4,7 @@ from pathlib import Path
 
 from longwave.io.download.catalogue import DATASETS, Dataset, File, Source, Table
 
-EMBEDDED = Path(__file__).parents[1] / "embedded"  # copies that come with the package
+EMBEDDED = Path(__file__).parent / "embedded"  # copies that come with the package
 
 
 def _ett(name: str, title: str, size: int, sha256: str, embedded: Path | None = None) -> Dataset:

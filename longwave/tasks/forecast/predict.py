@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from longwave.core.settings import typed
+from longwave.core.terminal import say
 from longwave.io.csv import write_csv
 from longwave.pictures.style import check_path
-from longwave.tasks.actions import PREDICTORS, Action, OnDevice, check_distinct, predict
+from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict
+from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.forecast.benchmarks import SETS
 from longwave.tasks.forecast.plots import draw_continuation
 from longwave.tasks.forecast.series import Reading, Series, read
 from longwave.tasks.forecast.task import forecast as call_model
 from longwave.tasks.forecast.windows import ForecastInput
-from longwave.terminal import say
-from longwave.train.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -44,31 +44,26 @@ class Continuation:
         write_csv(path, [head, *rows])
 
 
-def forecast(folder: str | Path, new: Any, *, device: str = "auto") -> Continuation:
+def forecast(run: TrainedRun, new: Any, *, device: str = "auto") -> Continuation:
     """Forecast the rows after the last of a CSV file, data frame or array, with the best weights of a run."""
-    return _forecast(RunFolder.open(folder), new, device)
-
-
-def _forecast(folder: RunFolder, new: Any, device: str) -> Continuation:
-    forecasts = Forecasts(folder, device)
+    forecasts = Forecasts(run, device)
     return forecasts(read(new, **vars(forecasts.reading)))
 
 
 class Forecasts:
     """The best weights of a run, ready to forecast what follows one series after the other."""
 
-    def __init__(self, folder: RunFolder, device: str) -> None:
-        settings: Any = folder.config.experiment.task
-        if settings.kind != "forecast":
-            raise ValueError(f"{folder.path}: expected a run of a forecast, got one of the kind {settings.kind}")
+    def __init__(self, run: TrainedRun, device: str) -> None:
+        settings: Any = run.settings
+        check_kind(run, "predict", ACTION, "forecasts")
         self.settings = settings
-        self.inputs = inputs = folder.fact("inputs", ForecastInput.from_dict)
-        self.range = folder.fact("range", inputs.per_column) if "range" in folder.config.task else None
+        self.inputs = inputs = run.fact("inputs", ForecastInput.from_dict)
+        self.range = run.fact("range", inputs.per_column) if "range" in run.facts else None
         time = settings.time if settings.csv is not None else SETS[settings.data].time
         if time is None:
             # The one that was found in training.
-            found = "time_column" in folder.config.task
-            time = folder.fact("time_column", lambda name: typed(name, str | None, "a name")) if found else None
+            found = "time_column" in run.facts
+            time = run.fact("time_column", lambda name: typed(name, str | None, "a name")) if found else None
         self.reading = Reading(
             target=inputs.target,
             time=time,
@@ -77,7 +72,7 @@ class Forecasts:
             columns=inputs.columns,
             duplicates=settings.duplicates,
         )
-        self._folder, self._device = folder, device
+        self._run, self._device = run, device
         self._model: Any = None
 
     def __call__(self, series: Series) -> Continuation:
@@ -86,7 +81,7 @@ class Forecasts:
         batch, future = inputs.continuation(series)
         gaps = tuple(_gaps_in_context(series, inputs))
         if self._model is None:  # only now: what is wrong with the data is said without waiting for the weights
-            self._model = self._folder.load_best(self._device)
+            self._model = self._run.load_best(self._device)
         call = functools.partial(call_model, independent=self.settings.independent, horizon=inputs.horizon)
         y = predict(self._model, batch, call)
         if not y.isfinite().all():
@@ -159,11 +154,11 @@ class Options(OnDevice):
     """Where to draw it; by default beside `out`, as a PNG."""
 
 
-def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
+def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     picture = options.picture or options.out.with_suffix(".png")
     check_distinct(csv=options.csv, out=options.out, picture=picture)
     check_path(picture)
-    found = _forecast(folder, options.csv, options.device)
+    found = forecast(run, options.csv, device=options.device)
     draw_continuation(found, picture)
     found.write(options.out)
     for note in found.notes:
@@ -172,4 +167,4 @@ def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
     yield f"{rows} row{'s' * (rows > 1)}: {options.out}\npicture: {picture}\n"
 
 
-PREDICTORS.register("forecast")(Action(Options, _predict))
+ACTION = Action(Options, _predict)

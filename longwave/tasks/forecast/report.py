@@ -4,12 +4,11 @@ from typing import Any
 
 import torch
 
-from longwave.pictures.html import REPORTS, Section, image
+from longwave.pictures.html import Section, image
 from longwave.tasks.forecast.plots import draw_windows, drawable
 from longwave.tasks.forecast.task import ForecastTask, forecast
 
 
-@REPORTS.register("forecast")
 def report(model: Any, task: ForecastTask) -> list[Section]:
     """Some windows of the test set, from its beginning to its end, in the units of the data."""
     count = min(4, len(task.test))

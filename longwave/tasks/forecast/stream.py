@@ -9,11 +9,11 @@ from pathlib import Path
 from longwave.io.rows import RowReader
 from longwave.io.table import read_table
 from longwave.io.tail import PIPE
-from longwave.tasks.actions import STREAMERS, Action, check_distinct
+from longwave.tasks.actions import check_distinct
+from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.forecast.predict import Continuation, Forecasts
 from longwave.tasks.forecast.series import parse
 from longwave.tasks.row_writer import Row, Writing, check_follow, note, written
-from longwave.train.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Context:
         return self.line - len(self.texts) - 1
 
 
-def forecasts(run: RunFolder, options: Options) -> Iterator[Row]:
+def forecasts(run: TrainedRun, options: Options) -> Iterator[Row]:
     """A row for each forecast: the time or the number of the last row that it knows, and what follows."""
     if options.every < 1:
         raise ValueError(f"--every: expected a number of rows, at least 1, got {options.every}")
@@ -110,8 +110,8 @@ def _row(found: Continuation, count: int) -> Row:
     return place | {"forecast": dict(zip(found.columns, found.values.T.tolist(), strict=True))}
 
 
-def _run(run: RunFolder, options: Options) -> Iterator[str]:
+def _run(run: TrainedRun, options: Options) -> Iterator[str]:
     return written(forecasts(run, options), options)
 
 
-STREAMERS.register("forecast")(Action(Options, _run))
+ACTION = Action(Options, _run)

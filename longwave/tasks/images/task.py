@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -21,11 +21,11 @@ from longwave.core.registry import nearest
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Batch, Split, TaskConfig
+from longwave.tasks.base import TASKS, Action, Batch, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.images.data import grey, read_cifar10, read_mnist
 from longwave.tasks.rates import check_rates, drawn
-from longwave.tasks.sequences.data import Sequences
+from longwave.tasks.sequences.data import Sequences, read_csv, read_npz
 from longwave.tasks.statistics import deviation_or_one
 
 Bytes = NDArray[np.uint8]
@@ -252,9 +252,27 @@ class ImageTask(ClassificationTask):
         return values.reshape(*self.size, -1)
 
 
+@dataclass(frozen=True)
+class ImageTaskConfig(TaskConfig):
+    """The settings of a task on images that are classified."""
+
+    pipeline: ClassVar[str | None] = "image-classification"
+
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What a command does with a run of this kind."""
+        from longwave.tasks.classify import predict
+
+        return predict.ACTION if command == "predict" else None
+
+    def read_new(self, npz: Path | None, csv: Path | None, columns: Sequence[str] | None) -> Sequences:
+        """New images in one of two files, as pixels from 0 to 255, row by row."""
+        return read_npz(npz, labelled=False) if npz is not None else read_csv(csv or "", labelled=False)
+
+
 @TASKS.register("images")
 @dataclass(frozen=True)
-class ImageConfig(TaskConfig):
+class ImageConfig(ImageTaskConfig):
     """A task of images read pixel by pixel."""
 
     data: Literal["smnist", "pmnist", "scifar", "grey-cifar"] = "smnist"

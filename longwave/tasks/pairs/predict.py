@@ -4,21 +4,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from longwave.tasks.actions import PREDICTORS, Action, OnDevice, check_distinct
+from longwave.tasks.actions import OnDevice, check_distinct, check_kind
+from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.classify.predict import Labels
-from longwave.tasks.sequences.predict import check_kind, written
+from longwave.tasks.sequences.predict import written
 from longwave.tasks.tokens.predict import labelled, read_column
-from longwave.train.folder import RunFolder
 
 
-def compare_texts(folder: str | Path, pairs: Sequence[tuple[str, str]], *, device: str = "auto") -> Labels:
+def compare_texts(
+    run: TrainedRun, pairs: Sequence[tuple[str, str]], source: str = "pairs", *, device: str = "auto"
+) -> Labels:
     """Classify pairs of texts with the best weights of a run on pairs; a text is plain, or a bytes literal."""
-    return _compare(RunFolder.open(folder), pairs, "pairs", device)
-
-
-def _compare(folder: RunFolder, pairs: Sequence[tuple[str, str]], source: str, device: str) -> Labels:
-    check_kind(folder, ACTION, "compares texts")
-    return labelled(folder, pairs, source, device)
+    check_kind(run, "predict", ACTION, "compares texts")
+    return labelled(run, pairs, source, device)
 
 
 @dataclass(frozen=True)
@@ -38,16 +36,15 @@ class Options(OnDevice):
     """Where to write the labels."""
 
 
-def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
+def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     if options.csv is None:
-        raise ValueError(f"{folder.path} is a run that compares texts: expected --csv FILE")
+        raise ValueError(f"{run.path} is a run that compares texts: expected --csv FILE")
     check_distinct(csv=options.csv, out=options.out)
     first = read_column(options.csv, options.first, "--first")
     second = read_column(options.csv, options.second, "--second")
-    labels = _compare(folder, list(zip(first, second, strict=True)), str(options.csv), options.device)
+    labels = compare_texts(run, list(zip(first, second, strict=True)), str(options.csv), device=options.device)
     labels.write(options.out)
     yield from written(labels.notes, len(labels.labels), options.out)
 
 
 ACTION = Action(Options, _predict)
-PREDICTORS.register("pairs")(ACTION)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.pictures.html import REPORTS, Section, image
+from longwave.pictures.html import Section, image
 from longwave.pictures.style import BLUE, ORANGE
 from longwave.tasks.classify.confusion import confusion
 from longwave.tasks.classify.report import Predictions, of_test_set
@@ -20,7 +20,6 @@ SHOWN = 600  # characters of each text
 EXAMPLES = 3  # pairs of each kind
 
 
-@REPORTS.register("pairs")
 def report(model: Any, task: PairTask) -> list[Section]:
     """Confusion matrix, the scores, and pairs that were and were not classified correctly."""
     chances = of_test_set(task, lambda: probabilities(model, task.test, BATCH))

@@ -17,7 +17,8 @@ from longwave.core.progress import Patient
 from longwave.core.settings import check_least
 from longwave.io.download import making
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
+from longwave.pictures.html import Section
+from longwave.tasks.base import TASKS, Action, Baselines, Batch, TaskConfig
 from longwave.tasks.classify.task import LabelTask
 from longwave.tasks.pairs import baselines as pair_baselines
 from longwave.tasks.pairs import retrieval, topics
@@ -93,6 +94,12 @@ class PairTask(LabelTask):
     inputs: TokenInput
     vocabulary: Vocabulary
 
+    def report(self, model: Any) -> list[Section]:
+        """The sections of this kind in the report of a run."""
+        from longwave.tasks.pairs.report import report
+
+        return report(model, self)
+
     @property
     def spec(self) -> Spec:
         """Pairs of sequences of tokens in, a logit for each class out."""
@@ -132,6 +139,13 @@ class PairsConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         check_least(self, length=2, least_count=1)
+
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What a command does with a run of this kind."""
+        from longwave.tasks.pairs import predict
+
+        return {"predict": predict.ACTION}.get(command)
 
     def build(self, data_dir: Path | None = None) -> PairTask:
         """The task with its pairs."""

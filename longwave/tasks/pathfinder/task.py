@@ -18,9 +18,9 @@ from longwave.core.random import mixed, random_bits
 from longwave.core.settings import check_least
 from longwave.io.download import making
 from longwave.io.download.catalogue import data_dir as data_folder
-from longwave.tasks.base import TASKS, Batch, Split, TaskConfig
+from longwave.tasks.base import TASKS, Batch, Split
 from longwave.tasks.classify.task import ClassifierInput
-from longwave.tasks.images.task import Bytes, Images, ImageTask, arranged
+from longwave.tasks.images.task import Bytes, Images, ImageTask, ImageTaskConfig, arranged
 from longwave.tasks.pathfinder.drawing import LEVELS, SETTINGS, Setting, draw
 from longwave.tasks.pathfinder.layout import read
 from longwave.tasks.rates import check_rates, drawn
@@ -106,7 +106,7 @@ class PathfinderTask(ImageTask):
 
 @TASKS.register("pathfinder")
 @dataclass(frozen=True)
-class PathfinderConfig(TaskConfig):
+class PathfinderConfig(ImageTaskConfig):
     """Whether two marked ends in an image belong to one snake of dashes."""
 
     data: Literal["pathfinder", "pathx"] = "pathfinder"

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.csv import write_csv
-from longwave.tasks.actions import PREDICTORS, Action, OnDevice, predict
-from longwave.tasks.base import Split, batches
+from longwave.tasks.actions import OnDevice, check_kind, predict
+from longwave.tasks.base import Action, Split, TrainedRun, batches
 from longwave.tasks.regress.task import RegressionInput
 from longwave.tasks.sequences.data import Sequences
-from longwave.tasks.sequences.predict import check_finite, check_kind, prepare, read_new, written
-from longwave.train.folder import RunFolder
+from longwave.tasks.sequences.predict import check_finite, prepare, read_new, written
 
 
 @dataclass(frozen=True)
@@ -35,16 +34,12 @@ def outputs(model: Any, split: Split, batch_size: int) -> NDArray[np.float64]:
     return np.concatenate([predict(model, batch).double().numpy() for batch in batches(split, batch_size)])
 
 
-def regress(folder: str | Path, sequences: Sequences, *, device: str = "auto") -> Numbers:
+def regress(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> Numbers:
     """Predict the targets of sequences with the best weights of a run, in the units of the data."""
-    return _regress(RunFolder.open(folder), sequences, device)
-
-
-def _regress(folder: RunFolder, sequences: Sequences, device: str) -> Numbers:
-    check_kind(folder, ACTION, "predicts numbers")
-    inputs = folder.fact("inputs", RegressionInput.from_dict)
-    split, notes = prepare(folder, sequences, inputs)
-    found = outputs(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
+    check_kind(run, "predict", ACTION, "predicts numbers")
+    inputs = run.fact("inputs", RegressionInput.from_dict)
+    split, notes = prepare(run, sequences, inputs)
+    found = outputs(run.load_best(device), split, run.batch_size)
     check_finite(found, sequences.source)
     return Numbers(inputs.targets, inputs.restore(found), tuple(notes))
 
@@ -64,12 +59,11 @@ class Options(OnDevice):
     """Where to write the predictions."""
 
 
-def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
-    new = read_new(folder, options.npz, options.csv, options.out, "predicts numbers")
-    numbers = _regress(folder, new, options.device)
+def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
+    new = read_new(run, options.npz, options.csv, options.out, "predicts numbers")
+    numbers = regress(run, new, device=options.device)
     numbers.write(options.out)
     yield from written(numbers.notes, len(numbers.values), options.out)
 
 
 ACTION = Action(Options, _predict)
-PREDICTORS.register("regress")(ACTION)

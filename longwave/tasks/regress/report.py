@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.pictures.html import REPORTS, Section, image, table
+from longwave.pictures.html import Section, image, table
 from longwave.pictures.style import short
 from longwave.tasks.regress.plots import draw_predictions, draw_residuals, draw_sequences
 from longwave.tasks.regress.predict import outputs
@@ -61,7 +61,6 @@ def predict(model: Any, task: RegressionTask, size: int = 100) -> Predictions:
     return Predictions(truth, predicted, np.array(inputs.target_deviation), inputs.targets)
 
 
-@REPORTS.register("regress")
 def report(model: Any, task: RegressionTask) -> list[Section]:
     """Predicted against true, residuals, worst examples."""
     found = predict(model, task)

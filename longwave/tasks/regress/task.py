@@ -1,7 +1,7 @@
 """Regression: one number or several for each sequence, some of which may be missing."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
+from longwave.pictures.html import Section
+from longwave.tasks.base import TASKS, Action, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
 from longwave.tasks.sequences import linear
 from longwave.tasks.sequences.data import Sequences, read_csv
 from longwave.tasks.sequences.targets import Answer
@@ -59,6 +60,12 @@ class RegressionTask(Task):
     counts: dict[str, tuple[int, ...]]  # how many values of each target are known, by split
     digest: str = ""  # of the data, as it was read
     goal: str = "mse"
+
+    def report(self, model: Any) -> list[Section]:
+        """The sections of this kind in the report of a run."""
+        from longwave.tasks.regress.report import report
+
+        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -268,7 +275,14 @@ class RegressConfig(SequenceTaskConfig):
     target: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """A column of numbers to predict (with csv), by default the one named target; give it again for several."""
 
-    def read_csv(self, path: Path, labelled: bool = True) -> Sequences:
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What a command does with a run of this kind."""
+        from longwave.tasks.regress import predict
+
+        return {"predict": predict.ACTION}.get(command)
+
+    def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""
         return read_csv(path, split=self.split, labelled=labelled, targets=self.target or ("target",))
 

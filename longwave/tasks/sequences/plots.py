@@ -1,4 +1,4 @@
-"""Sequences of a batch as reports show them."""
+"""Sequences as reports show them: without padding, in the units of the data, as lines."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from longwave.pictures.style import BLUE, GREY, ORANGE, lone_points
 from longwave.tasks.base import Batch
+
+LINES = (BLUE, ORANGE, GREY, "#38a169")
 
 
 def unpadded(batch: Batch, k: int) -> Tensor:
@@ -17,19 +20,6 @@ def unpadded(batch: Batch, k: int) -> Tensor:
 def in_units(inputs: Any, x: Tensor) -> NDArray[np.float64]:
     """A sequence (length, channels) in the units of the data."""
     return x.double().numpy() * np.array(inputs.deviation) + np.array(inputs.mean)
-
-
-# MERGED from pictures.lines
-"""Sequences as lines."""
-
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from longwave.pictures.style import BLUE, GREY, ORANGE, lone_points
-
-LINES = (BLUE, ORANGE, GREY, "#38a169")
 
 
 def show_lines(axes: Any, values: NDArray[np.float64], colours: tuple[str, ...] = LINES) -> None:

@@ -1,6 +1,5 @@
 """What predictions of new sequences have in common, whatever the kind of task."""
 
-import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,27 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.tasks.actions import PREDICTORS, Action, check_distinct
+from longwave.core.terminal import say
+from longwave.tasks.actions import check_distinct
+from longwave.tasks.base import TrainedRun
 from longwave.tasks.sequences.data import Sequences
 from longwave.tasks.sequences.task import SequenceInput, SequenceSplit
-from longwave.terminal import say
-from longwave.train.folder import RunFolder
 
 FAR = 50  # standard deviations from the mean of the training set
-
-
-def check_kind(folder: RunFolder, action: Action, does: str) -> None:
-    """Refuse a run whose kind of task has registered another way to predict."""
-    kind = folder.config.experiment.task.kind
-    if PREDICTORS.get(kind) is not action:
-        raise ValueError(f"{folder.path}: expected a run that {does}, got one of the kind {kind}")
-
-
-def check_files(folder: RunFolder, npz: Path | None, csv: Path | None, out: Path, does: str) -> None:
-    """Refuse both files or neither, and one that would be written over."""
-    if (csv is None) == (npz is None):
-        raise ValueError(f"{folder.path} is a run that {does}: expected --npz FILE or --csv FILE")
-    check_distinct(csv=csv, npz=npz, out=out)
 
 
 def written(notes: Sequence[str], rows: int, out: Path) -> Iterator[str]:
@@ -39,21 +24,23 @@ def written(notes: Sequence[str], rows: int, out: Path) -> Iterator[str]:
     yield f"{rows} rows: {out}\n"
 
 
-def read_new(folder: RunFolder, npz: Path | None, csv: Path | None, out: Path, does: str) -> Sequences:
-    """The sequences in one of two files, read by the settings of the run."""
-    check_files(folder, npz, csv, out, does)
-    settings: Any = dataclasses.replace(folder.config.experiment.task, npz=npz, csv=csv)  # type: ignore[call-arg]
-    sequences: Sequences = settings.read(labelled=False)
+def read_new(run: TrainedRun, npz: Path | None, csv: Path | None, out: Path, does: str) -> Sequences:
+    """The sequences in one of two files, read by the settings of the run; `out` must be another file."""
+    if (csv is None) == (npz is None):
+        raise ValueError(f"{run.path} is a run that {does}: expected --npz FILE or --csv FILE")
+    check_distinct(csv=csv, npz=npz, out=out)
+    settings: Any = run.settings
+    sequences: Sequences = settings.read_new(npz, csv, run.facts.get("inputs", {}).get("columns"))
     return sequences
 
 
-def prepare(folder: RunFolder, sequences: Sequences, inputs: SequenceInput) -> tuple[SequenceSplit, list[str]]:
+def prepare(run: TrainedRun, sequences: Sequences, inputs: SequenceInput) -> tuple[SequenceSplit, list[str]]:
     """New sequences as the model sees them, and notes; other channels than in training are refused."""
     if sequences.channels != inputs.channels:
         raise ValueError(
             f"{sequences.source}: expected {inputs.channels} channels, as in training, got {sequences.channels}"
         )
-    settings: Any = folder.config.experiment.task
+    settings: Any = run.settings
     values, notes = settings.arrange(sequences, inputs)
     outside = np.abs(values).max(axis=1) > FAR
     if outside.any():

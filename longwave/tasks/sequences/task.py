@@ -241,22 +241,29 @@ class SequenceTaskConfig(TaskConfig):
         check_least(self, split_seed=0)
 
     @abstractmethod
-    def read_csv(self, path: Path, labelled: bool = True) -> Sequences:
-        """The sequences in a CSV file; without `labelled`, what is known of them is ignored."""
+    def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
+        """The sequences in a CSV file; without `labelled`, what is known of them is ignored.
+
+        `columns` are the channels of training, where they have names.
+        """
 
     @abstractmethod
     def on(self, sequences: Sequences) -> Task:
         """The task on these sequences."""
 
-    def read(self, labelled: bool = True) -> Sequences:
-        """The sequences in the file; without `labelled`, what is known of them is ignored."""
+    def read(self) -> Sequences:
+        """The sequences in the file."""
         if (self.npz is None) == (self.csv is None):
             given = "neither" if self.npz is None else "both"
             raise ValueError(f"{self.kind}: expected --npz FILE or --csv FILE, got {given}")
         if self.npz is not None:
-            return read_npz(self.npz, labelled, self.answer)
+            return read_npz(self.npz, answer=self.answer)
         assert self.csv is not None
-        return self.read_csv(self.csv, labelled)
+        return self.read_csv(self.csv)
+
+    def read_new(self, npz: Path | None, csv: Path | None, columns: Sequence[str] | None) -> Sequences:
+        """New sequences to predict for, in one of two files; what is known of them is ignored."""
+        return read_npz(npz, labelled=False) if npz is not None else self.read_csv(Path(csv or ""), False, columns)
 
     def build(self, data_dir: Path | None = None) -> Task:
         """The task with its sequences."""

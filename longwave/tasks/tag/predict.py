@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.csv import write_csv
-from longwave.tasks.actions import PREDICTORS, Action, OnDevice, predict
-from longwave.tasks.base import batches
-from longwave.tasks.sequences.data import Sequences, read_npz
-from longwave.tasks.sequences.predict import check_files, check_finite, check_kind, prepare, written
+from longwave.tasks.actions import OnDevice, check_kind, predict
+from longwave.tasks.base import Action, TrainedRun, batches
+from longwave.tasks.sequences.data import Sequences
+from longwave.tasks.sequences.predict import check_finite, prepare, read_new, written
 from longwave.tasks.sequences.task import SequenceSplit
-from longwave.tasks.tag.data import read_steps
 from longwave.tasks.tag.task import TaggingInput
-from longwave.train.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -52,23 +50,15 @@ def probabilities(model: Any, split: SequenceSplit, batch_size: int) -> list[NDA
     return [chances[:length] for chances, length in zip(found, split.lengths, strict=True)]
 
 
-def tag(folder: str | Path, sequences: Sequences, *, device: str = "auto") -> Tags:
+def tag(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> Tags:
     """Label each step of sequences with the best weights of a run."""
-    return _tag(RunFolder.open(folder), sequences, device)
-
-
-def _tag(folder: RunFolder, sequences: Sequences, device: str) -> Tags:
-    check_kind(folder, ACTION, "tags")
-    inputs = _inputs(folder)
-    split, notes = prepare(folder, sequences, inputs)
-    found = probabilities(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
+    check_kind(run, "predict", ACTION, "tags")
+    inputs = run.fact("inputs", TaggingInput.from_dict)
+    split, notes = prepare(run, sequences, inputs)
+    found = probabilities(run.load_best(device), split, run.batch_size)
     check_finite(np.array([chances.sum() for chances in found]), sequences.source)
     names = sequences.names or tuple(map(str, range(len(sequences))))
     return Tags(inputs.classes, found, names, tuple(notes))
-
-
-def _inputs(folder: RunFolder) -> TaggingInput:
-    return folder.fact("inputs", TaggingInput.from_dict)
 
 
 @dataclass(frozen=True)
@@ -86,19 +76,11 @@ class Options(OnDevice):
     """Where to write the labels."""
 
 
-def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
-    check_files(folder, options.npz, options.csv, options.out, "tags")
-    if options.npz is not None:
-        new = read_npz(options.npz, labelled=False)
-    else:
-        assert options.csv is not None
-        task: Any = folder.config.experiment.task
-        columns = _inputs(folder).columns  # by their names, whatever their order
-        new = read_steps(options.csv, task.sequence, task.label, task.split, labelled=False, columns=columns)
-    tags = _tag(folder, new, options.device)
+def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
+    new = read_new(run, options.npz, options.csv, options.out, "tags")
+    tags = tag(run, new, device=options.device)
     tags.write(options.out)
     yield from written(tags.notes, sum(map(len, tags.probabilities)), options.out)
 
 
 ACTION = Action(Options, _predict)
-PREDICTORS.register("tag")(ACTION)

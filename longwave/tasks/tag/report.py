@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.pictures.html import REPORTS, Section, image, table
+from longwave.pictures.html import Section, image, table
 from longwave.tasks.classify.confusion import SHOWN_CLASSES, confusion
 from longwave.tasks.sequences.plots import in_units, unpadded
 from longwave.tasks.sequences.task import NO_TAG
@@ -65,7 +65,6 @@ def predict(model: Any, task: TaggingTask, size: int = 32) -> Predictions:
     return Predictions(truth, predicted, task.inputs.classes)
 
 
-@REPORTS.register("tag")
 def report(model: Any, task: TaggingTask) -> list[Section]:
     """Confusion matrix, precision and recall of each class, some sequences."""
     found = predict(model, task)

@@ -1,5 +1,6 @@
 """Tagging: a label at each step of a sequence, some of which may be missing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,7 +12,8 @@ from torch import Tensor, nn
 
 from longwave.core.random import shuffled
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
+from longwave.pictures.html import Section
+from longwave.tasks.base import TASKS, Action, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
 from longwave.tasks.sequences import linear
 from longwave.tasks.sequences.data import Sequences
 from longwave.tasks.sequences.targets import Answer, class_names
@@ -57,6 +59,12 @@ class TaggingTask(Task):
     digest: str = ""  # of the data, as it was read
     goal: str = "accuracy"
     higher_is_better: bool = True
+
+    def report(self, model: Any) -> list[Section]:
+        """The sections of this kind in the report of a run."""
+        from longwave.tasks.tag.report import report
+
+        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -253,9 +261,17 @@ class TagConfig(SequenceTaskConfig):
     balance: bool = False
     """Have all classes count alike, however many steps they have: in the loss, and when weights are chosen."""
 
-    def read_csv(self, path: Path, labelled: bool = True) -> Sequences:
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What a command does with a run of this kind."""
+        from longwave.tasks.classify import stream
+        from longwave.tasks.tag import predict
+
+        return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
+
+    def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""
-        return read_steps(path, self.sequence, self.label, self.split, labelled)
+        return read_steps(path, self.sequence, self.label, self.split, labelled, columns)
 
     def on(self, sequences: Sequences) -> TaggingTask:
         """The task on these sequences."""

@@ -5,17 +5,16 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from longwave.core.terminal import say
 from longwave.models.generate import stream
-from longwave.tasks.actions import GENERATORS, Action, OnDevice
+from longwave.tasks.actions import OnDevice, check_kind
 from longwave.tasks.autoregressive import START
+from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.text.codecs import Codec
-from longwave.terminal import say
-from longwave.train.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -61,20 +60,18 @@ def continue_text(
     return codec.decode(tokens()) if tokenised else codec.prose(tokens())
 
 
-def write_text(folder: str | Path, prompt: str, length: int, *, device: str = "auto", **choice: Any) -> Iterator[str]:
+def write_text(run: TrainedRun, prompt: str, length: int, *, device: str = "auto", **choice: Any) -> Iterator[str]:
     """As `continue_text`, with the best weights of a run on text."""
-    run = RunFolder.open(folder)
     return continue_text(run.load_best(device), _codec(run), prompt, length, **choice)
 
 
-def _codec(folder: RunFolder) -> Codec:
-    settings: Any = folder.config.experiment.task
-    if settings.kind != "text":
-        raise ValueError(f"{folder.path}: expected a run on text, got one of the kind {settings.kind}")
-    codec: Codec = settings.codec(folder.path)
-    trained = folder.fact("vocabulary", int)
+def _codec(run: TrainedRun) -> Codec:
+    check_kind(run, "generate", ACTION, "generates text")
+    settings: Any = run.settings
+    codec: Codec = settings.codec(run.path)
+    trained = run.fact("vocabulary", int)
     if codec.size != trained:
-        raise ValueError(f"{folder.path}: expected the vocabulary of training, of {trained} tokens, got {codec.size}")
+        raise ValueError(f"{run.path}: expected the vocabulary of training, of {trained} tokens, got {codec.size}")
     return codec
 
 
@@ -95,11 +92,11 @@ class Options(Sampling):
     """Words as they are in the data, with a space before each: no punctuation is joined to the word before it."""
 
 
-def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
+def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
     if options.count < 1:
         raise ValueError(f"count: expected at least 1, got {options.count}")
-    codec, choice = _codec(folder), options.choice()
-    model = folder.load_best(options.device)
+    codec, choice = _codec(run), options.choice()
+    model = run.load_best(options.device)
     for k in range(options.count):
         seeded = choice | {"seed": choice["seed"] + k}
         text = continue_text(model, codec, options.prompt, options.length, tokenised=options.tokenised, **seeded)
@@ -119,4 +116,4 @@ def _printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
 
 
-GENERATORS.register("text")(Action(Options, _generate))
+ACTION = Action(Options, _generate)

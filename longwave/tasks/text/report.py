@@ -6,12 +6,11 @@ from typing import Any
 import torch
 
 from longwave.models.generate import generate
-from longwave.pictures.html import REPORTS, Section
+from longwave.pictures.html import Section
 from longwave.tasks.autoregressive import START
 from longwave.tasks.text.task import TextTask
 
 
-@REPORTS.register("text")
 def report(model: Any, task: TextTask) -> list[Section]:
     """The beginning of the test set, and what the model generates after it."""
     shown, length = (200, 800) if task.unit == "byte" else (40, 160)

@@ -12,7 +12,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -22,8 +22,9 @@ from torch import Tensor
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
+from longwave.pictures.html import Section
 from longwave.tasks.autoregressive import AutoregressiveTask, TokenWindows
-from longwave.tasks.base import TASKS, Batch, Outcome, Scores, Split, TaskConfig, map_tensors
+from longwave.tasks.base import TASKS, Action, Batch, Outcome, Scores, Split, TaskConfig, map_tensors
 from longwave.tasks.text.codecs import CODECS, END, Bytes, Codec, Ties, Words, read_bytes, read_lines
 from longwave.tasks.text.rows import TokenRows
 
@@ -55,6 +56,12 @@ class TextTask(AutoregressiveTask):
 
     codec: Codec
     carries: bool = False  # whether the state is carried from window to window, in training too
+
+    def report(self, model: Any) -> list[Section]:
+        """The sections of this kind in the report of a run."""
+        from longwave.tasks.text.report import report
+
+        return report(model, self)
 
     def reported(self, means: Scores) -> Scores:
         """The loss in nats, perplexity, and the loss in bits."""
@@ -134,6 +141,8 @@ class TextTask(AutoregressiveTask):
 class TextConfig(TaskConfig):
     """A text, predicted byte by byte or word by word."""
 
+    pipeline: ClassVar[str | None] = "text-generation"
+
     data: Literal["own", "wikitext2", "wikitext103"] = "own"
     """A custom text, in `file`, or a published one."""
     file: Path | None = None
@@ -152,6 +161,13 @@ class TextConfig(TaskConfig):
         check_least(self, rows=0)
         if self.carry_state and not self.rows:
             raise ValueError("carry_state: expected rows whose windows follow one another (--task.rows), got none")
+
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What a command does with a run of this kind."""
+        from longwave.tasks.text import generate
+
+        return {"generate": generate.ACTION}.get(command)
 
     def codec(self, folder: Path) -> Codec:
         """How a run in `folder` turns text into tokens and back."""

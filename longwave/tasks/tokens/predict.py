@@ -9,13 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.tasks.actions import PREDICTORS, Action, OnDevice, check_distinct, predict
-from longwave.tasks.base import Split
+from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict
+from longwave.tasks.base import Action, Split, TrainedRun
 from longwave.tasks.classify.predict import Labels
-from longwave.tasks.sequences.predict import check_finite, check_kind, written
+from longwave.tasks.sequences.predict import check_finite, written
 from longwave.tasks.tokens.data import Vocabulary
 from longwave.tasks.tokens.task import TokenInput
-from longwave.train.folder import RunFolder
 
 
 class Texts(Split, Protocol):
@@ -37,27 +36,23 @@ def probabilities(model: Any, split: Texts, batch_size: int) -> NDArray[np.float
     return unordered
 
 
-def classify_texts(folder: str | Path, texts: Sequence[str], *, device: str = "auto") -> Labels:
-    """Classify texts with the best weights of a run on tokens."""
-    return _classify(RunFolder.open(folder), texts, "texts", device)
+def classify_texts(run: TrainedRun, texts: Sequence[str], source: str = "texts", *, device: str = "auto") -> Labels:
+    """Classify texts with the best weights of a run on tokens; `source` is what messages call them."""
+    check_kind(run, "predict", ACTION, "classifies texts")
+    return labelled(run, texts, source, device)
 
 
-def _classify(folder: RunFolder, texts: Sequence[str], source: str, device: str) -> Labels:
-    check_kind(folder, ACTION, "classifies texts")
-    return labelled(folder, texts, source, device)
-
-
-def labelled(folder: RunFolder, texts: Sequence[Any], source: str, device: str) -> Labels:
+def labelled(run: TrainedRun, texts: Sequence[Any], source: str, device: str) -> Labels:
     """Labels of new texts, or of pairs of them, as the run's kind has them."""
     if not texts:
         raise ValueError(f"{source}: expected at least one text, got none")
-    settings: Any = folder.config.experiment.task
-    inputs = folder.fact("inputs", TokenInput.from_dict)
+    settings: Any = run.settings
+    inputs = run.fact("inputs", TokenInput.from_dict)
     try:
-        split, notes = settings.arrange(texts, Vocabulary.from_folder(folder.path))
+        split, notes = settings.arrange(texts, Vocabulary.from_folder(run.path))
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
-    found = probabilities(folder.load_best(device), split, folder.config.experiment.loop.eval_batch_size)
+    found = probabilities(run.load_best(device), split, run.batch_size)
     check_finite(found, source)
     return Labels(inputs.classes, found, tuple(notes))
 
@@ -101,19 +96,18 @@ def read_column(path: Path, column: str, option: str = "--column") -> list[str]:
         raise ValueError(f"{path}: expected a CSV file in UTF-8, got {error}") from error
 
 
-def _predict(folder: RunFolder, options: Options) -> Iterator[str]:
+def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     if (options.txt is None) == (options.csv is None):
-        raise ValueError(f"{folder.path} is a run that classifies texts: expected --txt FILE or --csv FILE")
+        raise ValueError(f"{run.path} is a run that classifies texts: expected --txt FILE or --csv FILE")
     check_distinct(txt=options.txt, csv=options.csv, out=options.out)
     if options.txt is not None:
         source, texts = options.txt, read_lines(options.txt)
     else:
         assert options.csv is not None
         source, texts = options.csv, read_column(options.csv, options.column)
-    labels = _classify(folder, texts, str(source), options.device)
+    labels = classify_texts(run, texts, str(source), device=options.device)
     labels.write(options.out)
     yield from written(labels.notes, len(labels.labels), options.out)
 
 
 ACTION = Action(Options, _predict)
-PREDICTORS.register("tokens")(ACTION)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.pictures.html import REPORTS, Section
+from longwave.pictures.html import Section
 from longwave.pictures.style import BLUE, ORANGE
 from longwave.tasks.base import Batch, call
 from longwave.tasks.classify.confusion import confusion
@@ -111,7 +111,6 @@ def _readable(split: TokenSplit, indices: list[int], most: int) -> list[int]:
     return short[:most] or sorted(indices, key=lambda k: int(split.lengths[k]))[:1]
 
 
-@REPORTS.register("tokens")
 def report(model: Any, task: TokenTask) -> list[Section]:
     """Confusion matrix, misclassified and other texts with their attribution."""
     split = task.test

@@ -8,7 +8,7 @@ so that padding has no effect; every example is scored.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -19,7 +19,8 @@ from longwave.core.random import shuffled
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue, making
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Batch, TaskConfig
+from longwave.pictures.html import Section
+from longwave.tasks.base import TASKS, Action, Batch, TaskConfig
 from longwave.tasks.classify.task import LabelInput, LabelTask
 from longwave.tasks.sequences.task import check_classes
 from longwave.tasks.statistics import digest
@@ -133,6 +134,12 @@ class TokenTask(LabelTask):
     vocabulary: Vocabulary
     kind: TokenSet
 
+    def report(self, model: Any) -> list[Section]:
+        """The sections of this kind in the report of a run."""
+        from longwave.tasks.tokens.report import report
+
+        return report(model, self)
+
     @property
     def spec(self) -> Spec:
         """Tokens in, a logit for each class out."""
@@ -154,6 +161,8 @@ class TokenTask(LabelTask):
 class TokensConfig(TaskConfig):
     """A task of sequences of tokens to classify."""
 
+    pipeline: ClassVar[str | None] = "text-classification"
+
     data: Literal["listops", "imdb"] = "listops"
     """Nested lists of operators on digits, or film reviews by characters."""
     length: int = 2048
@@ -167,6 +176,13 @@ class TokensConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         check_least(self, length=2, least_count=1, split_seed=0)
+
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What a command does with a run of this kind."""
+        from longwave.tasks.tokens import predict
+
+        return {"predict": predict.ACTION}.get(command)
 
     def build(self, data_dir: Path | None = None) -> TokenTask:
         """The task with its sequences."""

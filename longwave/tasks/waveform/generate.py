@@ -18,10 +18,10 @@ from longwave.core.settings import typed
 from longwave.io import sound
 from longwave.io.audio import BadFile, read_samples, resampled, wav_bytes
 from longwave.models.generate import stream
-from longwave.tasks.actions import GENERATORS, Action, check_distinct
+from longwave.tasks.actions import check_distinct, check_kind
+from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.text.generate import Sampling
 from longwave.tasks.waveform.quantize import ENCODINGS, SILENCE, scaled
-from longwave.train.folder import RunFolder
 
 Codes = NDArray[np.uint8]
 
@@ -34,14 +34,12 @@ class Sound:
     encoding: str
 
     @classmethod
-    def of(cls, folder: RunFolder) -> "Sound":
+    def of(cls, run: TrainedRun) -> "Sound":
         """That of a run."""
-        kind = folder.config.experiment.task.kind
-        if kind != "waveform":
-            raise ValueError(f"{folder.path}: expected a run on waveforms, got one of the kind {kind}")
+        check_kind(run, "generate", ACTION, "generates sound")
         return cls(
-            folder.fact("sampling_rate", lambda hertz: typed(hertz, int, "Hz")),
-            folder.fact("encoding", _known_encoding),
+            run.fact("sampling_rate", lambda hertz: typed(hertz, int, "Hz")),
+            run.fact("encoding", _known_encoding),
         )
 
     def read(self, path: Path) -> Codes:
@@ -65,7 +63,7 @@ def _known_encoding(name: Any) -> str:
 
 
 def continue_sound(
-    folder: str | Path,
+    run: TrainedRun,
     seconds: float,
     prompt: str | Path | None = None,
     count: int = 1,
@@ -77,7 +75,6 @@ def continue_sound(
 
     `choice` is what `longwave.generate` takes of temperature, top_k, top_p and seed.
     """
-    run = RunFolder.open(folder)
     kind = Sound.of(run)
     given = np.empty(0, np.uint8) if prompt is None else kind.read(Path(prompt))
     length = sound.steps(seconds, kind.sampling_rate, "seconds")
@@ -112,18 +109,18 @@ class Options(Sampling):
     """The WAV file to write, 16 bits at the sampling rate of training."""
 
 
-def _generate(folder: RunFolder, options: Options) -> Iterator[str]:
+def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
     if options.count < 1:
         raise ValueError(f"count: expected at least 1, got {options.count}")
     if options.out.suffix.lower() != ".wav":
         raise ValueError(f"out: expected a file that ends in .wav, got {str(options.out)!r}")
     check_distinct(**{"prompt-wav": options.prompt_wav, "out": options.out})
-    kind = Sound.of(folder)
+    kind = Sound.of(run)
     length = sound.steps(options.seconds, kind.sampling_rate, "seconds")
     given = np.empty(0, np.uint8) if options.prompt_wav is None else kind.read(options.prompt_wav)
     given = np.repeat(given[None], options.count, axis=0)
     choice, progress, began = options.choice(), Patient(), time.perf_counter()
-    steps = draw(folder.load_best(options.device), given, length, **choice)
+    steps = draw(run.load_best(options.device), given, length, **choice)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.print_seed(choice)
     progress.start(f"generating {options.seconds:g} seconds", length)
@@ -151,4 +148,4 @@ def _write(options: Options, samples: NDArray[np.float32], kind: Sound) -> Itera
         yield f"sound: {out}\n"
 
 
-GENERATORS.register("waveform")(Action(Options, _generate))
+ACTION = Action(Options, _generate)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.audio import wav_bytes
-from longwave.pictures.html import REPORTS, Section, image, table
+from longwave.pictures.html import Section, image, table
 from longwave.tasks.audio.plots import draw_sounds
 from longwave.tasks.waveform.generate import draw
 from longwave.tasks.waveform.quantize import ENCODINGS
@@ -18,7 +18,6 @@ MOST_STEPS = 16_000  # that are generated, at once for all sounds
 FROM_NOTHING, CONTINUED = 3, 3
 
 
-@REPORTS.register("waveform")
 def report(model: Any, task: WaveformTask) -> list[Section]:
     """What the data is; sounds from silence, and test windows that the model goes on from in the middle."""
     length = min(task.length, MOST_STEPS)

@@ -19,10 +19,11 @@ from longwave.core.settings import check_least
 from longwave.io import audio
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
+from longwave.pictures.html import Section
 from longwave.tasks.audio.clip_lists import ClipList, from_folder, speech_commands, spoken_digits
 from longwave.tasks.audio.clips import FEW_BAD, cache_folder, random_clips
 from longwave.tasks.autoregressive import PADDING, AutoregressiveTask, shifted
-from longwave.tasks.base import TASKS, Baselines, Batch, Scores, TaskConfig
+from longwave.tasks.base import TASKS, Action, Baselines, Batch, Scores, TaskConfig
 from longwave.tasks.sequences.targets import SPLITS
 from longwave.tasks.statistics import digest
 from longwave.tasks.waveform.quantize import CODES, ENCODINGS, SILENCE, scaled
@@ -78,6 +79,12 @@ class WaveformTask(AutoregressiveTask):
     train: ClipWindows  # type: ignore[assignment]
     valid: ClipWindows  # type: ignore[assignment]
     test: ClipWindows  # type: ignore[assignment]
+
+    def report(self, model: Any) -> list[Section]:
+        """The sections of this kind in the report of a run."""
+        from longwave.tasks.waveform.report import report
+
+        return report(model, self)
 
     @property
     def sampling_rate(self) -> int:
@@ -153,6 +160,13 @@ class WaveformConfig(TaskConfig):
         check_least(self, length=2, most_bad=0)
         if self.sampling_rate is not None:
             check_least(self, sampling_rate=1)
+
+    @classmethod
+    def action(cls, command: str) -> Action | None:
+        """What a command does with a run of this kind."""
+        from longwave.tasks.waveform import generate
+
+        return {"generate": generate.ACTION}.get(command)
 
     @property
     def says_facts(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TextIO
 def command_line() -> str:
     """The command that started this process: `longwave ...`, or `python ...` for a script that imports longwave."""
     program, *arguments = sys.argv
-    is_longwave = Path(program).name == "longwave" or Path(program) == Path(__file__).with_name("__main__.py")
+    is_longwave = Path(program).name == "longwave" or Path(program) == Path(__file__).parents[1] / "__main__.py"
     return shlex.join(["longwave", *arguments] if is_longwave else ["python", *filter(None, sys.argv)])
 
 
