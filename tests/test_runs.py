@@ -186,7 +186,7 @@ def test_a_run_of_few_steps_is_said_to_be_too_short_to_be_judged():
 def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them():
     experiment = small()
     loop = dataclasses.replace(experiment.loop, epochs=50, batch_size=16, minutes=1e-6)
-    finished = runs.forecast(
+    finished = runs.train_forecaster(
         Frame(index=HOURS, price=PRICES), "run", **SIZES, experiment=dataclasses.replace(experiment, loop=loop)
     )
     expected = "the run took 10 steps, too few to judge the model by: give it more --loop.minutes"
