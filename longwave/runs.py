@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from longwave.data import lock
+from longwave.data import files, lock
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.report.page import write_report
 from longwave.tasks.base import Scores, Task
@@ -280,15 +281,20 @@ def _best(folder: str | Path, data_dir: str | Path | None, device: str, *, resta
 
 
 def _finish(run: Run, task: Task, resume: bool) -> Finished:
-    result = run.fit(resume)
-    if run.main:
-        run.display.say("scoring the baselines")
-        result["baselines"] = task.baselines()
-        result["notes"] = notes_on(result, task)
-        run.folder.write_result(result)
-        run.display.say("drawing the report")
-        shown = task if run.test_outputs is None else task.with_outputs(run.test_outputs)
-        write_report(run.folder, run.model.cpu().eval(), shown, result)  # pictures are drawn from the CPU's memory
+    try:
+        result = run.fit(resume)
+        if run.main:
+            run.display.say("scoring the baselines")
+            result["baselines"] = task.baselines()
+            result["notes"] = notes_on(result, task)
+            run.folder.write_result(result)
+            run.display.say("drawing the report")
+            shown = task if run.test_outputs is None else task.with_outputs(run.test_outputs)
+            write_report(run.folder, run.model.cpu().eval(), shown, result)  # pictures are drawn from the CPU's memory
+    except OSError as error:
+        if error.errno in files.FULL:
+            error.add_note(f"make room, then resume with: longwave train --resume {shlex.quote(str(run.folder.path))}")
+        raise
     run.accelerator.wait_for_everyone()
     return Finished(run.folder.path, run.experiment, result, run.main)
 

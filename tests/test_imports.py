@@ -29,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "infer": {"data", "models", "pictures", "registry", "settings", "tasks", "train"},
     "report": {"data", "infer", "layers", "models", "pictures", "registry", "tasks", "train"},
     "runs": {"data", "experiments", "report", "tasks", "train"},
-    "publish": {"models", "report", "train"},
+    "publish": {"data", "models", "report", "train"},
     "importing": {"data", "experiments", "layers", "models", "tasks", "train"},
     "sweeps": {"data", "experiments", "layers", "models", "pictures", "registry", "runs", "settings", "tasks", "train"},
 }

@@ -7,7 +7,6 @@ bit by bit, and goes on.
 """
 
 import contextlib
-import errno
 import math
 import shlex
 import signal
@@ -35,7 +34,6 @@ from longwave.train.optim import OPTIMIZERS, param_groups
 from longwave.train.schedule import Position, Schedule
 
 MOST_CALIBRATING = 500  # validation examples that a model is calibrated by
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a disk without room answers
 
 
 class TrainingError(RuntimeError):
@@ -121,6 +119,10 @@ class Run:
         self.loading = Loading(task, self.config, self.accelerator)
         self.carried: dict[int, Any] = {}  # states to go on from, by the first row of the part of the batch
         self.display = Display(quiet or not self.main, self.batches, self.epochs, task.goal)
+        if self.loading.workers < self.config.workers:
+            self.display.say(
+                f"note: {self.config.workers} workers were asked for, and {self.loading.workers} are used: one per core"
+            )
         self._interrupted = 0  # the signal that came
         self._saved = time.perf_counter()  # when the last checkpoint was
 
@@ -157,12 +159,6 @@ class Run:
             number = getattr(error, "number", signal.SIGINT)
             message = f"stopped; go on from the last checkpoint with: {self._resume_command()}"
             raise Interrupted(message, number) from None
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            raise TrainingError(
-                f"{error}; make room, then go on from the last checkpoint with: {self._resume_command()}"
-            ) from error
 
     def _train(self) -> None:
         at = self.position
