@@ -68,6 +68,15 @@ def test_a_full_disk_during_training_says_how_to_resume(trained_runs, capsys):
     assert not Path("run/.lock").exists()
 
 
+def test_a_full_disk_during_a_sweep_says_how_to_resume_the_sweep(trained_runs, capsys):
+    trained_runs.fetch("sweep")
+    for path in Path("swept").glob("*/result.json"):
+        path.unlink()
+    with room(100):
+        assert call("sweep", "--resume", "swept", "--quiet") == 2
+    assert "; make room, then resume with: longwave sweep --resume swept\n" in capsys.readouterr().err
+
+
 def test_a_row_that_does_not_fit_is_not_written_by_half(trained_runs, capsys):
     trained_runs.fetch("causal")
     write_rows()
