@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "infer": {"data", "models", "pictures", "registry", "settings", "tasks", "terminal", "train"},
     "report": {"data", "infer", "layers", "models", "pictures", "registry", "tasks", "train"},
     "runs": {"data", "experiments", "report", "tasks", "train"},
-    "publish": {"models", "report", "terminal", "train"},
+    "publish": {"data", "models", "report", "terminal", "train"},
     "importing": {"data", "experiments", "layers", "models", "tasks", "train"},
     "sweeps": {
         "data",
