@@ -1,9 +1,6 @@
 """Import a checkpoint of the authors' code, as a model on disk or as a run that can be scored and generate."""
 
 import dataclasses
-import os
-import platform
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,19 +45,11 @@ def import_checkpoint(
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     # All that can be refused is refused before anything is written.
     task = None if experiment is None else _task(converted.config, experiment, data_dir)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f".{out.name}.{platform.node()}-{os.getpid()}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir()
-    try:
+    with files.atomic_folder(out) as part:
         if experiment is None or task is None:
             pretrained.write_model(converted.config, converted.weights, part)
         else:
             _write_run(part, converted, experiment, task, data_dir, Path(file).name)
-        os.rename(part, out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    files.sync_folder(out.parent)
     parameters = sum(tensor.numel() for name, tensor in converted.weights.items() if ".running_" not in name)
     return Imported(converted.version, converted.config, parameters, () if task is None else task.notes)
 

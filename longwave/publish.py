@@ -1,10 +1,10 @@
 """Publish a trained run on the Hugging Face hub: weights, settings, what its data needs, and a model card."""
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from longwave.core import files
 from longwave.core.terminal import with_command
 from longwave.models import hub
 from longwave.report.card import model_card
@@ -41,12 +41,12 @@ def assemble(run: RunFolder, folder: Path, name: str, licence: str | None = None
         )
     run.load_best().save_pretrained(folder)  # read and written again: damaged weights do not leave the machine
     settings = run.config.to_dict() | {"data_dir": None}  # where data lies on this machine is nobody's business
-    (folder / hub.RUN).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    files.write_json(folder / hub.RUN, settings)
     if run.config.artifacts is None:
         raise ValueError(
             f"{run.path}: a longwave before this one has written it, and its config.json does not say which files "
             'beside it a model needs; add "artifacts": [] with their names, or train it again'
         )
     for artifact in run.config.artifacts:
-        (folder / Path(artifact).name).write_bytes(run.artifact(Path(artifact).name))
-    (folder / "README.md").write_text(model_card(run, result, name, licence), encoding="utf-8")
+        files.write_bytes(folder / Path(artifact).name, run.artifact(Path(artifact).name))
+    files.write_text(folder / "README.md", model_card(run, result, name, licence))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from longwave.core import lock
+from longwave.core import files, lock
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.report.page import write_report
 from longwave.tasks.base import Scores, Task
@@ -84,7 +84,7 @@ def start_seeds(
     ]
     for run_folder in run_folders:
         run = Run(run_folder, task, quiet=quiet, device=device)
-        with run.locked():
+        with run.locked(), _naming_the_cure(run):
             if run.main:
                 run_folder.write_config(task.artifacts(), overwrite=overwrite)
                 for note in task.notes:
@@ -238,7 +238,7 @@ def resume(folder: str | Path, *, quiet: bool = False, device: str = "auto") -> 
         )
     task = run_folder.build_task()
     run = Run(run_folder, task, quiet=quiet, device=device)
-    with run.locked():
+    with run.locked(), _naming_the_cure(run):
         return _finish(run, task, resume=True)
 
 
@@ -293,6 +293,17 @@ def _best(folder: str | Path, data_dir: str | Path | None, device: str, *, resta
     run = Run(run_folder, task.restarted() if restart_state else task, quiet=True, device=device)
     run_folder.load_best_into(run.model)
     return run
+
+
+@contextlib.contextmanager
+def _naming_the_cure(run: Run) -> Iterator[None]:
+    """Have the error of a full disk say how to go on with the run."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in files.FULL:
+            error.add_note(run.resumed_by("make room, then "))
+        raise
 
 
 def _finish(run: Run, task: Task, resume: bool) -> Finished:

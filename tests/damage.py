@@ -1,370 +1,88 @@
 """Damage of every format that longwave reads: what a case changes, and the command that then meets it.
 
 A case follows from its kind and its seed. `test_damage.py` runs a few of each in `make test`, `fuzz.py` thousands in
-`make fuzz`. Saved states of streams have no command; `restore.py` reads them.
+`make fuzz`. Saved states of streams have no command; `restore.py` reads them. Besides files, the words of a command and
+the variables of its environment are damaged.
 """
 
-import copy
-import hashlib
-import io
 import json
+import math
+import os
 import random
 import shutil
-import struct
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import torch
+from accelerate.state import AcceleratorState
 from audio_files import sound, write
 from authors_files import to_authors
-from PIL import Image
+from changes import (
+    HUGE,
+    bytes_,
+    checkpoint,
+    csv_,
+    json_,
+    lines_,
+    metadata,
+    npy,
+    npz,
+    png,
+    state_dict,
+    text,
+    tsv,
+    weights,
+)
 from restore import ASSIGN, RESTORE, restore, write_state
-from safetensors.torch import load_file, save_file
 from trained import TINY
 
 from longwave import S4Config
 from longwave.cli.main import main as longwave
 from longwave.core.progress import Silent
 from longwave.models import SequenceModel
-from longwave.tasks.pathfinder import layout
-from longwave.tasks.pathfinder.layout import HARD, INDEX, PIXELS
-from longwave.train.checkpoint import LAST, MAGIC
+from longwave.train.checkpoint import LAST
 
-HUGE = 10**30
-NASTY: tuple[Any, ...] = (
-    *(None, True, 0, -1, 2, 2**31, 2**63, HUGE, 0.5, -1e308, 1e308, float("nan"), float("inf")),
-    *("", "a", "1", "\ud800", "../../etc/passwd", "nan", [], [1], [[1]], [None], {}, {"a": 1}, {"kind": "s4"}),
+Command = tuple[str, ...]
+WORDS = (
+    *("", " ", "a/b/c", "/", "a/", "/a", "../a", "a//b", "-x/y", "a/.", "~/a", "a/b@", "a/b@@", "@", "a b/c", "ä/ö"),
+    *(
+        "\ud800/a",
+        "a/" + "b" * 300,
+        "a/b\n",
+        "a--b/c..d",
+        "a/b.git",
+        "https://huggingface.co/a/b",
+        "no/such",
+        "no/such@x",
+    ),
 )
-CELLS = (
-    "",
+NUMBERS = (
+    "0",
+    "-1",
+    "-0.5",
+    "1e400",
     "nan",
     "inf",
-    "1e400",
-    "-",
-    "a",
-    '"',
-    "\x00",
+    "-inf",
     str(HUGE),
-    "1_0",
-    "٣",
-    "1;2",
-    "9999-12-31",
-    "0000-00-00",
-    "\t",
+    str(2**31),
+    str(2**63),
+    "1e-320",
+    "",
+    "x",
+    "1,5",
 )
-SHAPES = ((2**62,), (2**31, 2**31), (-1,), (HUGE,), (0, 3))  # that an array declares and does not have
-
-
-class Trap:
-    """Unpickled, it makes a file."""
-
-    def __reduce__(self) -> Any:
-        return open, ("sprung", "w")
-
-    def __deepcopy__(self, memo: Any) -> "Trap":
-        return self  # else the copy would be made by the above
-
-
-# Changes
-
-
-def bytes_(data: bytes, chance: random.Random) -> bytes:
-    """Bits turned, bytes cut off, removed, put in or overwritten."""
-    out = bytearray(data)
-    for _ in range(chance.choice((1, 1, 1, 3, 20))):
-        place, size = chance.randrange(len(out) + 1), chance.choice((1, 2, 8, 100))
-        what = chance.choice(("bit", "bit", "cut", "remove", "insert", "overwrite"))
-        if what == "bit" and place < len(out):
-            out[place] ^= 1 << chance.randrange(8)
-        elif what == "cut":
-            del out[place:]
-        elif what == "remove":
-            del out[place : place + size]
-        elif what == "insert":
-            out[place:place] = chance.randbytes(size)
-        else:
-            out[place : place + size] = chance.choice((b"\0", b"\xff")) * size
-    return bytes(out)
-
-
-def tree(content: Any, chance: random.Random, more: tuple[Any, ...] = ()) -> Any:
-    """A value somewhere in nested lists and dicts replaced, removed or nested deeply."""
-    content = copy.deepcopy(content)
-    places = list(_places(content))
-    for _ in range(chance.choice((1, 1, 2))):
-        owner, key = chance.choice(places)
-        what = chance.random()
-        if what < 0.15 and isinstance(owner, dict):
-            owner.pop(key, None)
-        elif what < 0.2 and isinstance(owner, dict):
-            owner["another"] = chance.choice(NASTY)
-        elif isinstance(owner, dict) or key < len(owner):
-            owner[key] = copy.deepcopy(chance.choice(NASTY + more))
-    return content
-
-
-def _places(content: Any) -> Any:
-    items = content.items() if isinstance(content, dict) else enumerate(content)
-    for key, value in items:
-        yield content, key
-        if isinstance(value, dict | list):
-            yield from _places(value)
-
-
-def json_(data: bytes, chance: random.Random) -> bytes:
-    what = chance.random()
-    if what < 0.1:
-        return bytes_(data, chance)
-    if what < 0.15:
-        return chance.choice((b"[" * 100_000, b'{"a":' * 100_000, b"1" * 5000, b"null", b"[]", b"", b"\xef\xbb\xbf{}"))
-    return json.dumps(tree(json.loads(data), chance)).encode()
-
-
-def lines_(data: bytes, chance: random.Random) -> bytes:
-    """A line of JSON changed, removed, doubled or joined with the next."""
-    lines = data.splitlines(keepends=True)
-    place = chance.randrange(len(lines))
-    changes: tuple[Callable[[], list[bytes]], ...] = (
-        lambda: [json_(lines[place], chance) + b"\n"],
-        lambda: [json.dumps(chance.choice(NASTY)).encode() + b"\n"],
-        lambda: [],
-        lambda: [lines[place]] * 2,
-        lambda: [lines[place][:-1]],
-        lambda: [bytes_(lines[place], chance)],
-    )
-    return b"".join([*lines[:place], *chance.choice(changes)(), *lines[place + 1 :]])
-
-
-def csv_(data: bytes, chance: random.Random, mark: str = ",") -> bytes:
-    """Cells replaced, lines removed, doubled, swapped, cut or lengthened."""
-    lines = data.decode().splitlines()
-    if chance.random() < 0.2 or len(lines) < 3:
-        return bytes_(data, chance)
-    for _ in range(chance.choice((1, 1, 5))):
-        place = chance.randrange(len(lines))
-        cells = lines[place].split(mark)
-        cells[chance.randrange(len(cells))] = chance.choice(CELLS)
-        changes = ([mark.join(cells)], [], [lines[place]] * 2, [lines[place] + mark + "1"], [cells[0]])
-        lines[place : place + 1] = chance.choice((changes[0], changes[0], *changes))
-        lines = lines or ["a"]
-    return "\n".join(lines).encode()
-
-
-def tsv(data: bytes, chance: random.Random) -> bytes:
-    """The same of cells with tabs between them."""
-    return csv_(data, chance, "\t")
-
-
-def metadata(data: bytes, chance: random.Random) -> bytes:
-    """Of Pathfinder: lines with spaces between their fields, or a table of strings in an array."""
-    if chance.random() < 0.6:
-        return csv_(data, chance, " ")
-    fields = np.array([line.split() for line in data.decode().splitlines()], dtype=chance.choice(("U", "S")))
-    what = chance.choice(("bytes", "shape", "object", "values", "flat", "whole"))
-    if what == "object":
-        buffer = io.BytesIO()
-        np.save(buffer, np.array([[Trap()] * fields.shape[1]] * len(fields), dtype=object))
-        return buffer.getvalue()
-    if what == "shape":
-        return _npy(fields, shape=chance.choice(SHAPES))
-    if what == "values":
-        place = chance.randrange(len(fields)), chance.randrange(fields.shape[1])
-        fields[place] = chance.choice(("", "2", "../x.png", "imgs/../..")) if fields.dtype.kind == "U" else b"\xff\0a"
-    if what == "flat":
-        fields = fields.ravel()
-    return bytes_(_npy(fields), chance) if what == "bytes" else _npy(fields)
-
-
-def png(data: bytes, chance: random.Random) -> bytes:
-    """Bytes, a chunk under a right checksum, or an image of another size, mode or format."""
-    what = chance.choice(("bytes", "bytes", "chunk", "insert", "size", "mode", "format", "empty"))
-    if what == "bytes":
-        return bytes_(data, chance)
-    if what in ("chunk", "insert"):
-        chunks = _chunks(data)
-        place = chance.randrange(len(chunks))
-        name, content = chunks[place]
-        if what == "chunk" and name == b"IHDR" and chance.random() < 0.5:
-            content = (
-                struct.pack(">II", *chance.choice(((2**31 - 1, 2**31 - 1), (0, 0), (20_000, 20_000)))) + content[8:]
-            )
-        bomb = b"k\0\0" + zlib.compress(bytes(1 << 26))
-        other = chance.choice(
-            ((b"zTXt", bomb), (b"iCCP", bomb), (b"tEXt", b""), (b"PLTE", b"\0" * 7), (b"acTL", b"\0"))
-        )
-        chunks[place : place + 1] = [(name, bytes_(content, chance) if content == chunks[place][1] else content)]
-        if what == "insert":
-            chunks[place + 1 : place + 1] = [other]
-        return data[:8] + b"".join(
-            struct.pack(">I", len(part)) + key + part + struct.pack(">I", zlib.crc32(key + part))
-            for key, part in chunks
-        )
-    if what == "empty":
-        return b""
-    with Image.open(io.BytesIO(data)) as image:
-        buffer = io.BytesIO()
-        if what == "size":
-            image = image.resize(chance.choice(((1, 1), (33, 32), (500, 1))))
-        if what == "mode":
-            image = image.convert(chance.choice(("1", "P", "RGB", "RGBA", "LA", "I;16")))
-        image.save(buffer, "GIF" if what == "format" else "PNG")
-    return buffer.getvalue()
-
-
-def _chunks(data: bytes) -> list[tuple[bytes, bytes]]:
-    """Name and content of each chunk of a PNG file."""
-    found, place = [], 8
-    while place < len(data):
-        size = int.from_bytes(data[place : place + 4])
-        found.append((data[place + 4 : place + 8], data[place + 8 : place + 8 + size]))
-        place += 12 + size
-    return found
-
-
-def npy(data: bytes, chance: random.Random) -> bytes:
-    """Bytes, another type, an object, or a shape that is not that of the values."""
-    what = chance.choice(("bytes", "type", "shape", "object"))
-    if what == "bytes":
-        return bytes_(data[:200], chance) + data[200:]
-    values = np.load(io.BytesIO(data))
-    if what == "shape":
-        return _npy(values, shape=chance.choice(SHAPES))
-    buffer = io.BytesIO()
-    np.save(buffer, values.astype("f4") if what == "type" else np.array([Trap()] * 3, dtype=object))
-    return buffer.getvalue()
-
-
-def npz(data: bytes, chance: random.Random) -> bytes:
-    """Members encrypted, by unknown methods, with absurd headers, other types, objects, or missing."""
-    if chance.random() < 0.3:
-        return bytes_(data, chance)
-    with np.load(io.BytesIO(data)) as file:
-        arrays = dict(file)
-    name = chance.choice(sorted(arrays))
-    what = chance.choice(("encrypted", "method", "lzma", "shape", "type", "object", "missing", "values", "header"))
-    if what in ("type", "object", "missing", "values"):
-        _change_array(arrays, name, what, chance)
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
-        return buffer.getvalue()
-    members = {f"{key}.npy": _npy(values) for key, values in arrays.items()}
-    member = f"{name}.npy"
-    if what == "shape":
-        members[member] = _npy(arrays[name], shape=chance.choice(SHAPES))
-    elif what == "header":
-        members[member] = members[member][:10] + bytes_(members[member][10:128], chance) + members[member][128:]
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA if what == "lzma" else zipfile.ZIP_STORED) as archive:
-        for key, content in members.items():
-            archive.writestr(key, content)
-    out = bytearray(buffer.getvalue())
-    if what == "lzma":
-        place = out.find(member.encode()) + len(member) + 10
-        out[place : place + 20] = chance.randbytes(20)
-    for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        place = out.find(signature)
-        while place >= 0 and what in ("encrypted", "method"):
-            struct.pack_into("<H", out, place + flags + 2 * (what == "method"), 1 if what == "encrypted" else 99)
-            place = out.find(signature, place + 4)
-    return bytes(out)
-
-
-def _npy(values: Any, shape: Any = None) -> bytes:
-    """An array as .npy, whose header may lie about the shape."""
-    buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        buffer,
-        {"descr": np.lib.format.dtype_to_descr(values.dtype), "fortran_order": False, "shape": shape or values.shape},
-    )
-    return buffer.getvalue() + values.tobytes()
-
-
-def _change_array(arrays: dict[str, Any], name: str, what: str, chance: random.Random) -> None:
-    values = arrays[name]
-    if what == "missing":
-        del arrays[name]
-    elif what == "object":
-        arrays[name] = np.array([Trap()] * len(values), dtype=object)
-    elif what == "type":
-        kinds = ("U4", "S3", "U1") if values.dtype.kind in "US" else ("U4", "c16", "f2", "S3", "M8[s]")
-        arrays[name] = values.astype(chance.choice(kinds), casting="unsafe")
-    elif values.dtype.kind in "fiu":
-        values = values.astype(np.float64)
-        values.flat[chance.randrange(values.size)] = chance.choice((np.nan, np.inf, -1, 0, 1e300, 0.5))
-        arrays[name] = values
-    else:
-        values = values.astype("U8")
-        values.flat[chance.randrange(values.size)] = chance.choice(("\ud800", "", "nan", "3.0", "a\nb", "<b>", "$x$"))
-        arrays[name] = values
-
-
-def weights(data: bytes, chance: random.Random) -> bytes:
-    """Bytes, the header, or tensors of other types, shapes and names in a file of their own."""
-    what = chance.random()
-    if what < 0.5:
-        return bytes_(data, chance)
-    size = int.from_bytes(data[:8], "little")
-    if what < 0.7:
-        text = json.dumps(tree(json.loads(data[8 : 8 + size]), chance)).encode()
-        return len(text).to_bytes(8, "little") + text + data[8 + size :]
-    path = Path("changed.safetensors")
-    path.write_bytes(data)
-    tensors = load_file(path)
-    name = chance.choice(sorted(tensors))
-    kinds = (torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.complex64)
-    if what < 0.8:
-        tensors = {key: values.to(chance.choice(kinds[:3])) for key, values in tensors.items()}
-    elif what < 0.9:
-        tensors[name] = tensors[name].to(chance.choice(kinds))
-    elif what < 0.95:
-        tensors[name] = tensors[name].flatten()[:-1].clone()
-    else:
-        tensors[name + "x"] = tensors.pop(name)
-    save_file(tensors, path)
-    return path.read_bytes()
-
-
-def checkpoint(data: bytes, chance: random.Random) -> bytes:
-    """Bytes, or other content under a right checksum, traps among it."""
-    if chance.random() < 0.3:
-        return bytes_(data, chance)
-    content = torch.load(io.BytesIO(data[len(MAGIC) + 32 :]), weights_only=True)
-    more = (Trap(), torch.zeros(3), torch.full((2, 2), float("nan")), torch.zeros(0, dtype=torch.uint8))
-    buffer = io.BytesIO()
-    torch.save(tree(content, chance, more) if chance.random() < 0.9 else chance.choice((*NASTY, *more)), buffer)
-    payload = buffer.getvalue()
-    return MAGIC + hashlib.sha256(payload).digest() + payload
-
-
-def state_dict(data: bytes, chance: random.Random) -> bytes:
-    """Bytes, or tensors of other types, shapes, names and places, and traps, in the state dict of another program."""
-    if chance.random() < 0.3:
-        return bytes_(data, chance)
-    tensors: dict[str, Any] = torch.load(io.BytesIO(data), weights_only=True)
-    name = chance.choice(sorted(tensors))
-    kinds = (torch.float64, torch.bfloat16, torch.int32, torch.complex64, torch.bool)
-    changes: tuple[Callable[[Any], Any], ...] = (
-        lambda t: t.to(chance.choice(kinds)),
-        lambda t: t.flatten()[:-1].clone(),
-        lambda t: t.unsqueeze(0),
-        lambda t: t.expand(2, *t.shape),
-        lambda t: t.to_sparse(),
-        lambda t: torch.full_like(t, chance.choice((0, -1, 2**40)) if t.ndim == 0 else float("nan")),
-        lambda t: chance.choice((*NASTY, Trap())),
-    )
-    tensors[name] = chance.choice(changes)(tensors[name])
-    if chance.random() < 0.2:
-        tensors[chance.choice((name + "x", name.replace("0", "1"), ""))] = tensors.pop(name)
-    buffer = io.BytesIO()
-    torch.save(tensors, buffer)
-    return buffer.getvalue()
-
-
-# Cases
+VARIABLES = {
+    "ACCELERATE_TORCH_DEVICE": ("meta", "cuda:7", "cpu:-1", "mps"),
+    **dict.fromkeys(("ACCELERATE_MIXED_PRECISION", "ACCELERATE_DYNAMO_BACKEND"), ("fp8", "no", "inductor")),
+    **dict.fromkeys(("ACCELERATE_USE_CPU", "ACCELERATE_DEBUG_MODE", "FORK_LAUNCHED"), ("maybe", "yes", "no")),
+    **dict.fromkeys(("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "OMP_NUM_THREADS", "COLUMNS", "LINES"), NUMBERS),
+    **dict.fromkeys(("LONGWAVE_KERNEL", "LONGWAVE_VECTOR_BITS"), ("native", "reference", "128", "cuda")),
+    **dict.fromkeys(("LONGWAVE_DATA", "HF_HUB_CACHE", "HOME", "XDG_CACHE_HOME", "TMPDIR"), ("/dev/null", "~x", "~/a")),
+    **dict.fromkeys(("RANK", "LOCAL_RANK", "WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"), ("-1", "1.5", "")),
+    **dict.fromkeys(("CUDA_VISIBLE_DEVICES", "NO_COLOR", "TERM", "MPLBACKEND"), ("-1", "dumb", "module://nothing")),
+}
 
 
 class Kind(NamedTuple):
@@ -373,8 +91,63 @@ class Kind(NamedTuple):
     run: str  # one of those in trained.py
     file: str
     change: Callable[[bytes, random.Random], bytes]
-    commands: tuple[tuple[str, ...], ...]
+    commands: tuple[Command, ...]
     prepare: Callable[[], object] = lambda: None  # writes the file, if it is not one of the run
+
+    def damage(self, chance: random.Random) -> Command:
+        """Damage the file in the folder at hand, where the run is; the command that is to meet it."""
+        self.prepare()
+        paths = sorted(Path().glob(self.file))
+        path = paths[0] if len(paths) == 1 else chance.choice(paths)
+        path.write_bytes(self.change(path.read_bytes(), chance))
+        return chance.choice(self.commands)
+
+
+class Words(NamedTuple):
+    """Commands with a word `?`, in whose place one of some wrong ones comes."""
+
+    run: str
+    words: tuple[str, ...]
+    commands: tuple[Command, ...]
+
+    def damage(self, chance: random.Random) -> Command:
+        """The command with a wrong word."""
+        word = chance.choice(self.words)
+        return tuple(part.replace("?", word) for part in chance.choice(self.commands))
+
+
+class Variables(NamedTuple):
+    """Commands that run with a variable of their environment that is not right."""
+
+    run: str
+    commands: tuple[Command, ...]
+
+    def damage(self, chance: random.Random) -> Command:
+        """Set the variable, as for a process that begins; the command that is to meet it."""
+        name = chance.choice(sorted(VARIABLES))
+        os.environ[name] = chance.choice((*VARIABLES[name], "x", "\udcff", "1" * 5000))
+        AcceleratorState._reset_state(reset_partial_state=True)
+        return chance.choice(self.commands)
+
+
+class Settings(NamedTuple):
+    """Numbers in the config.json of a run that would be settings of their kind, and are not right."""
+
+    run: str
+    names: tuple[str, ...]  # dotted
+    commands: tuple[Command, ...]
+
+    def damage(self, chance: random.Random) -> Command:
+        """Change one of them; the command that is to meet it."""
+        path = Path("run/config.json")
+        content = json.loads(path.read_text())
+        *parts, last = chance.choice(self.names).split(".")
+        owner = content["experiment"]
+        for part in parts:
+            owner = owner[part]
+        owner[last] = chance.choice((0, -1, 1000, 10**6, 2**31, 2**62, HUGE, 1e-320, 1e308, math.nan, math.inf))
+        path.write_text(json.dumps(content))
+        return chance.choice(self.commands)
 
 
 EVALUATE, RESUME = ("evaluate", "run"), ("train", "--resume", "run", "--quiet")
@@ -402,6 +175,21 @@ PATHX = ("train", "lra-pathx-small", "--loop.batch-size", "16", *MADE)
 DECODED = ("--task.decode",)
 RETRIEVAL = ("train", "lra-retrieval-synthetic-small", "--task.length", "60", *MADE)
 DRAW = ("generate", "run", "--count", "1", "--seed", "0", "--out", "out.png")
+
+
+TEXT = ("train", "text", "--file", "my.txt", "--length", "32", *TINY, "--out", "new")
+PUBLISH = ("publish", "run", "?", "--preview", "out")
+LOOP = tuple(f"loop.{name}" for name in ("workers", "batch_size", "eval_batch_size", "bucket", "validations"))
+LOOP += ("loop.seed", "loop.patience", "loop.minutes", "loop.checkpoint_minutes", "optim.lr", "optim.accumulate")
+DRAW_INIT = ("plot", "init", "--d-model", "2", "--d-state", "4", "--length", "16", "--out", "out.png")
+PICTURES: tuple[Command, ...] = tuple((*DRAW_INIT, f"--{name}=?") for name in ("d-model", "d-state", "length", "seed"))
+PICTURES += tuple(("plot", "basis", "--out", "out.png", f"--{name}=?") for name in ("d-state", "longest"))
+DRAW_NODES = ("plot", "nodes", "--d-state", "4", "--length", "64", "--out", "out.png", "--dt", "0.1")
+PICTURES += tuple((*DRAW_NODES, f"--{name}=?") for name in ("d-state", "length", "dt", "seed"))
+OPTIONS: tuple[Command, ...] = tuple((*GENERATE, f"--{name}=?") for name in ("temperature", "top-k", "top-p", "seed"))
+OPTIONS += (("evaluate", "run", "--rate=?"), ("sweep", "--resume", "none", "--jobs=?"), (*RESUME, "--device=?"))
+OPTIONS += ((*MAKE, "listops", "--seed=?"),)
+OPTIONS += tuple((*TEXT, f"--{name}=?") for name in ("loop.workers", "loop.minutes", "optim.lr", "length", "seeds"))
 
 
 def write_rows() -> None:
@@ -457,7 +245,7 @@ KINDS = {
     "sound": Kind("causal", "tone.wav", bytes_, (SOUND,), write_tone),
     "clips": Kind("audio", "clips/tone/2.wav", bytes_, (AUDIO, EVALUATE)),
     "authors": Kind("causal", "authors.pt", state_dict, (IMPORT,), write_authors),
-    "text": Kind("text", "my.txt", bytes_, (EVALUATE,)),
+    "text": Kind("text", "my.txt", text, (EVALUATE, TEXT)),
     "sweep": Kind("sweep", "swept/sweep.json", json_, (SWEEP,)),
     "result in a sweep": Kind("sweep", "swept/[!ab]*/result.json", json_, (SWEEP,)),
     "results side by side": Kind("sweep", "swept/a/result.json", json_, (COMPARE,), name_runs),
@@ -482,16 +270,12 @@ KINDS = {
     "images of Path-X": Kind("made images", f"data/pathfinder128/{HARD}/imgs/0/*.png", png, (PATHX,)),
     "state of a stream": Kind("causal", "state.safetensors", weights, (RESTORE,), write_state),
     "tensors of a state": Kind("causal", "state.pt", state_dict, (ASSIGN,), write_state),
+    "settings of the loop": Settings("causal", LOOP, (EVALUATE, RESUME, SHOW)),
+    "environment": Variables("causal", (EVALUATE, RESUME, LABEL, DRAW_INIT)),
+    "names on the hub": Words("causal", WORDS, (*((name, "?") for name in ("evaluate", "predict", "stream")), PUBLISH)),
+    "options of pictures": Words("causal", NUMBERS, PICTURES),
+    "options": Words("text", NUMBERS, OPTIONS),
 }
-
-
-def change(kind: Kind, chance: random.Random) -> tuple[str, ...]:
-    """Damage the file of a kind in the folder at hand, where its run is; the command that is to meet it."""
-    kind.prepare()
-    paths = sorted(Path().glob(kind.file))
-    path = paths[0] if len(paths) == 1 else chance.choice(paths)
-    path.write_bytes(kind.change(path.read_bytes(), chance))
-    return chance.choice(kind.commands)
 
 
 def meet(command: tuple[str, ...]) -> None:

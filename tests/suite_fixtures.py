@@ -1,6 +1,5 @@
 """Fixtures and profiles of the whole test suite: a plugin of the processes that run tests (see `conftest.py`)."""
 
-import io
 import os
 
 import pytest
@@ -91,17 +90,7 @@ def _pages_are_not_rendered(monkeypatch):
 
     Those of the runs that the tests share are, as they are trained outside of a test; pictures in files are, too.
     """
-    from matplotlib.figure import Figure
-
-    render = Figure.savefig
-
-    def savefig(figure, target, **options):
-        if isinstance(target, io.BytesIO):
-            target.write(b"picture")
-        else:
-            render(figure, target, **options)
-
-    monkeypatch.setattr(Figure, "savefig", savefig)
+    monkeypatch.setattr("longwave.pictures.html.render", lambda figure: b"picture")
 
 
 @pytest.fixture(scope="session")

@@ -4,13 +4,16 @@ Its docstring is its help. It is imported only when it runs; modules that begin 
 """
 
 import ast
+import contextlib
 import importlib
 import os
 import signal
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
+from longwave.core import files
 from longwave.core.terminal import say
 from longwave.train import signals
 
@@ -51,8 +54,8 @@ def commands() -> dict[str, str]:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command.
 
-    Exit codes: 0, or 2 for a mistake in the input, 1 for a run that failed, 130 for Ctrl-C, 143 for SIGTERM, 129 for
-    SIGHUP.
+    Exit codes: 0, or 2 for a mistake in the input or a full disk, 1 for a run that failed, 130 for Ctrl-C, 143 for
+    SIGTERM, 129 for SIGHUP.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -68,16 +71,22 @@ def main(arguments: list[str] | None = None) -> None:
         from longwave.core.registry import nearest
 
         _exit(f"there is no command {name!r}; {nearest(name, commands())}")
+    os.environ["MPLBACKEND"] = "agg"  # pictures are written and never shown, whatever a notebook has set
+    warnings.formatwarning = _note  # type: ignore[assignment]
     try:
         with signals.raised(), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: say(f"longwave: warning: {message}")
             module = importlib.import_module(f"longwave.cli.{name}")
-            sys.exit(module.main(rest))
+            code = module.main(rest)
+            sys.stdout.flush()  # what cannot be written is an error of the command, too
+            sys.exit(code)
     except BrokenPipeError:
         # The reader, `head` for example, has seen enough; what is still buffered must not complain at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         sys.exit(0)
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        _exit(f"{error}{_advice(error, name)}")
+    except ValueError as error:
         _exit(str(error))
     except MemoryError as error:
         _exit(f"there is not enough memory for that ({str(error) or 'no more was given'})")
@@ -86,6 +95,27 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt as error:
         say(f"longwave: {error if isinstance(error, signals.Ended) else 'interrupted'}")
         sys.exit(signals.exit_code(getattr(error, "number", signal.SIGINT)))
+
+
+def _advice(error: OSError, command: str) -> str:
+    """What to do about a full disk; a run that was interrupted by one says it itself."""
+    if error.errno not in files.FULL:
+        return ""
+    if error.filename is None:  # as files are named, it is most likely the standard output
+        _drop_stdout()
+    option = {"data": "--data-dir", "publish": "--preview"}.get(command, "--out")
+    return "; " + "; ".join(getattr(error, "__notes__", [f"make room, or choose another place with {option}"]))
+
+
+def _drop_stdout() -> None:
+    """Drop what is still buffered, which would fail again at exit."""
+    with contextlib.suppress(OSError):  # it may be no file at all
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _note(message: Warning | str, *_: Any) -> str:
+    """A warning of Python as one plain line."""
+    return f"longwave: note: {' '.join(str(message).split())}\n"
 
 
 def _exit(message: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+MOST_STATES, MOST_VALUES = 4096, 1 << 26  # what a picture can be drawn of within seconds and some gigabytes
+
 
 def main(arguments: list[str]) -> None:
     """Run `longwave plot ...`."""
@@ -32,6 +34,7 @@ def plot_init(
         seed: Seed of the layer.
         out: The picture to write; the suffix of its name decides the format.
     """
+    _check_sizes(d_state=d_state, d_model=d_model, length=length, seed=seed)
     import torch
 
     from longwave.layers import S4, S4D
@@ -55,6 +58,8 @@ def plot_basis(init: str = "legs", d_state: int = 64, longest: float = 3.0, out:
         longest: The largest age, in units of the system's own time.
         out: The picture to write; the suffix of its name decides the format.
     """
+    _check_sizes(d_state=d_state)
+    _check_positive("longest", longest)
     import torch
 
     from longwave.pictures.basis import draw_basis
@@ -84,6 +89,11 @@ def plot_nodes(
         seed: Seed of the output map.
         out: The picture to write; the suffix of its name decides the format.
     """
+    _check_sizes(d_state=d_state, length=length, seed=seed)
+    for step in dt:
+        _check_positive("dt", step)
+    if not dt:
+        raise ValueError("dt: expected one step size or more, got none")
     import torch
 
     from longwave.pictures.nodes import draw_nodes
@@ -91,3 +101,25 @@ def plot_nodes(
     torch.manual_seed(0)  # for the one that is random
     draw_nodes(init, d_state, length, dt, out, seed)
     print(out)
+
+
+def _check_sizes(d_state: int, d_model: int = 1, length: int = 2, seed: int = 0) -> None:
+    """Refuse what nothing can be drawn of, or not within the memory of a machine."""
+    for name, value, least, most in (
+        ("d_state", d_state, 2, MOST_STATES),
+        ("d_model", d_model, 1, MOST_VALUES),
+        ("length", length, 2, MOST_VALUES),
+        ("seed", seed, 0, 2**63 - 1),
+    ):
+        if not least <= value <= most:
+            raise ValueError(f"{name}: expected a whole number from {least} to {most:,}, got {value}")
+    if d_state * d_model * length > MOST_VALUES:
+        raise ValueError(
+            f"length: expected at most {MOST_VALUES // (d_state * d_model):,} for {d_model} features of {d_state} "
+            f"states each, got {length:,}"
+        )
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 1e-9 <= value <= 1e9:
+        raise ValueError(f"{name}: expected a number from 1e-9 to 1e9, got {value:g}")

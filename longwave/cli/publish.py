@@ -38,11 +38,14 @@ def publish(
     """
     _early.check_run(run)
     from longwave import publish as publishing
+    from longwave.core import files
     from longwave.train.folder import RunFolder
 
     if preview is not None:
-        preview.mkdir(parents=True)
-        publishing.assemble(RunFolder.open(run), preview, name, licence)
+        if preview.exists():
+            raise ValueError(f"--preview: {preview} exists already; expected the name of a new folder")
+        with files.atomic_folder(preview) as folder:
+            publishing.assemble(RunFolder.open(run), folder, name, licence)
         print(f"files: {preview}")
         return
     print(publishing.push_to_hub(run, name, private=not public, licence=licence, token=token, revision=revision))

@@ -1,13 +1,17 @@
 """Writing files atomically: a reader sees the old content or the new one, also after a kill or a power cut."""
 
 import contextlib
+import errno
 import glob
 import json
 import os
 import platform
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a disk without room answers
 
 
 @contextlib.contextmanager
@@ -42,6 +46,33 @@ def naming(path: Path) -> Iterator[None]:
         if error.errno is None or error.filename is not None:
             raise
         raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A new folder to write to, which appears as `path` when the block ends; if the block fails, nothing is left."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    try:
+        yield part
+        os.rename(part, path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    sync_folder(path.parent)
+
+
+def append(path: Path, text: str) -> None:
+    """Add text to the end of a file, all of it or nothing."""
+    size = path.stat().st_size if path.exists() else None
+    try:
+        with naming(path), open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink() if size is None else os.truncate(path, size)
+        raise
 
 
 def remove_abandoned_parts(folder: Path, name: str | None = None) -> None:

@@ -45,7 +45,11 @@ def hold(folder: Path, doing: str = "training there") -> Iterator[str | None]:
         elif owner is not None and owner[0] == os.getpid():
             raise Busy(f"{folder}: another thread of this process is {doing}; choose another folder")
         else:
-            file, note = _take(folder, doing)
+            try:
+                file, note = _take(folder, doing)
+            except OSError:
+                _remove_if_empty(folder, is_new)
+                raise
             _held[folder] = own
     try:
         yield note
@@ -54,9 +58,13 @@ def hold(folder: Path, doing: str = "training there") -> Iterator[str | None]:
             with _guard, file:  # to close it ends the lock
                 (folder / NAME).unlink(missing_ok=True)
                 del _held[folder]
-            if is_new:
-                with contextlib.suppress(OSError):  # it is not empty, as it should be
-                    folder.rmdir()
+            _remove_if_empty(folder, is_new)
+
+
+def _remove_if_empty(folder: Path, is_new: bool) -> None:
+    if is_new:
+        with contextlib.suppress(OSError):  # it is not empty, as it should be
+            folder.rmdir()
 
 
 def _take(folder: Path, doing: str) -> tuple[IO[str], str | None]:
@@ -83,8 +91,9 @@ def _take(folder: Path, doing: str) -> tuple[IO[str], str | None]:
         file.close()  # the one before removed it between our two steps
     file.truncate(0)
     owner = {"process": os.getpid(), "machine": platform.node(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-    file.write(json.dumps(owner | {"command": command_line()}) + "\n")
-    file.flush()
+    text = json.dumps(owner | {"command": command_line()}) + "\n"
+    with contextlib.suppress(OSError):  # a full disk: the lock holds without a word on who has it
+        os.write(file.fileno(), text.encode())
     return file, note
 
 

@@ -66,9 +66,10 @@ class Settings:
         names = [f.name for f in dataclasses.fields(cls)]
         if unknown := sorted(set(values) - set(names)):
             raise ValueError(f"{where}: there is no setting {unknown[0]!r}; {nearest(unknown[0], names)}")
+        given = {name: typed(value, types[name], f"{where}: {name}") for name, value in values.items()}
         try:
-            return cls(**{name: typed(value, types[name], f"{where}: {name}") for name, value in values.items()})
-        except TypeError as error:  # a setting without a default is missing
+            return cls(**given)
+        except (TypeError, ValueError) as error:  # TypeError: a setting without a default is missing
             raise ValueError(f"{where}: {error}") from error
 
     @classmethod

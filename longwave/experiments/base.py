@@ -11,6 +11,7 @@ from longwave.models import ModelConfig, SequenceConfig
 from longwave.tasks.base import FEW_EXAMPLES, TaskConfig
 
 MOST_VALIDATIONS = 10  # of a run on a small set
+MOST_WORKERS = 256
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class LoopConfig(Settings):
     keep: Literal["best", "last", "auto"] = "best"
     """Weights to keep: the best on the validation set, or the last; auto: the last if few examples would choose."""
     workers: int = 0
-    """Processes that load data, 0 for none."""
+    """Processes that load data, 0 for none; never more than there are cores. It does not change the results."""
     seed: int = 0
     """Seed of weights, order and dropout."""
     tracker: str | None = None
@@ -95,6 +96,8 @@ class LoopConfig(Settings):
         if self.epochs is not None:
             check_least(self, epochs=1)
         check_least(self, batch_size=1, eval_batch_size=1, bucket=0, least_steps=0, patience=0, workers=0, seed=0)
+        if self.workers > MOST_WORKERS:
+            raise ValueError(f"workers: expected a number from 0 to {MOST_WORKERS}, got {self.workers}")
         for name in ("validations", "minutes", "checkpoint_minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:

@@ -4,6 +4,7 @@ import pickle
 import re
 import shlex
 import struct
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file; expected a state dict that torch.save wrote")
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # torch's, on what is refused below
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except DAMAGE as error:
         # Files of old versions of torch are named by its message alone.
         if names := _foreign_names(path) or re.findall(r"GLOBAL (\S+)", str(error)):

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from longwave.core import files
+
 FILES = (
     "*.json",
     "*.safetensors",
@@ -50,6 +52,8 @@ def find(
             allow_patterns=list(FILES),
         )
     except (OSError, HFValidationError) as error:
+        if getattr(error, "errno", None) in files.FULL:
+            raise
         where = "among the models that were downloaded before" if local_files_only else "on the Hugging Face hub"
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"{name}: there is no such folder, nor such a model {where} ({reason})") from error

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from longwave.pictures.style import check_path
+from longwave.pictures.style import check_path, save
 from longwave.ssm import dplr, hippo
 
 
@@ -44,4 +44,4 @@ def draw_basis(init: str, d_state: int, path: str | Path, longest: float = 3.0, 
     axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     axes.set(title=f"{init}, N = {d_state}: its {len(chosen)} smoothest states", xlabel="age of the input")
     axes.margins(x=0)
-    figure.savefig(path, dpi=110)
+    save(figure, path, dpi=110)

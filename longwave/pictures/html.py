@@ -26,9 +26,7 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 def image(draw: Callable[[], Any], alt: str) -> str:
     """A figure as an image inside the page."""
-    buffer = io.BytesIO()
-    draw().savefig(buffer, format="png", dpi=110)
-    data = base64.b64encode(buffer.getvalue()).decode()
+    data = base64.b64encode(render(draw())).decode()
     return f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}">'
 
 
@@ -37,6 +35,13 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.{0 if seconds >= 10 else 1}f} seconds"
     return f"{seconds / 60:.1f} minutes"
+
+
+def render(figure: Any) -> bytes:
+    """A figure as a PNG file."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
 
 
 def score_text(value: float) -> str:

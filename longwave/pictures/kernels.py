@@ -14,9 +14,7 @@ from longwave.ssm import bilinear, hippo
 def draw_layer(layer: StateSpaces, L: int, path: str | Path) -> None:
     """Two panels: the states' responses to an impulse (the HiPPO basis), and all kernels of the layer, sorted by dt."""
     import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     path = Path(path)
     check_path(path, "out")
@@ -26,7 +24,8 @@ def draw_layer(layer: StateSpaces, L: int, path: str | Path) -> None:
         dt, order = layer.ssm().dt.sort(descending=True)
     K = K[order] / K[order].abs().amax(-1, keepdim=True).clamp(min=1e-12)
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4.6), width_ratios=(1, 1.25), layout="constrained")
+    figure = Figure(figsize=(12, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     step, steps = 0.005, 800
     A_bar, B_bar = bilinear(*hippo(layer.init, layer.d_state), step)
     states, x = [], B_bar
@@ -61,7 +60,6 @@ def draw_layer(layer: StateSpaces, L: int, path: str | Path) -> None:
     right.set_yticks([t + 0.5 for t in ticks], [f"dt = {dt[t]:.2g}" for t in ticks])
     figure.colorbar(image, ax=right, pad=0.01)
     save(figure, path, dpi=130)
-    pyplot.close(figure)
 
 
 def draw_kernels(layers: dict[str, StateSpaces], length: int) -> Any:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from longwave.pictures.style import BLUE, GREY, ORANGE, check_path
+from longwave.pictures.style import BLUE, GREY, ORANGE, check_path, save
 from longwave.ssm import dplr, truncated_output_map
 from longwave.ssm.nodes import SINGLE, Feature, divide
 
@@ -41,7 +41,7 @@ def draw_nodes(init: str, d_state: int, length: int, steps: tuple[float, ...], p
             fontsize=10,
         )
     panels[-1].set_xlabel(f"node + 1 ({init}, N = {d_state}, length {length:,})")
-    figure.savefig(path, dpi=110)
+    save(figure, path, dpi=110)
 
 
 def _system(init: str, d_state: int, length: int, dt: float, seed: int) -> Feature:

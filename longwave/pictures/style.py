@@ -1,5 +1,6 @@
 """What all pictures have in common: colours, names of a user's, lines of one point, and where a picture may go."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,9 @@ def save(figure: Any, path: str | Path, dpi: int) -> None:
     """Draw a figure into a file, atomically."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with files.atomic(path) as file:
-        figure.savefig(file, format=path.suffix.lstrip(".").lower(), dpi=dpi)
+    drawn = io.BytesIO()  # on a full disk, the encoders of pictures do not say what went wrong
+    figure.savefig(drawn, format=path.suffix.lstrip(".").lower(), dpi=dpi)
+    files.write_bytes(path, drawn.getvalue())
 
 
 def lone_points(values: Any) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from longwave import runs, terminal
-from longwave.core import files
+from longwave import runs
+from longwave.core import files, terminal
 from longwave.sweeps.folder import SweepFolder
 from longwave.sweeps.picture import draw_sweep
 from longwave.sweeps.plan import Member
@@ -134,6 +134,10 @@ def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, 
             _run_apart(sweep, left, say, ended, jobs, device)
     except TrainingError:
         _try_to_write(sweep, write)
+        raise
+    except OSError as error:
+        if error.errno in files.FULL:
+            error.__notes__ = [f"make room, then resume with: {sweep.resume_command}"]  # of the sweep, not of its run
         raise
     except (KeyboardInterrupt, Interrupted) as error:
         _try_to_write(sweep, write)
@@ -290,6 +294,8 @@ def run_in_child(folder: str, name: str, device: str, *command: str) -> None:
         _train(sweep, member, quiet=True, device=device)
     except (KeyboardInterrupt, Interrupted):
         sys.exit(130)
+    except OSError as error:
+        sys.exit(str(error))  # one line, which the sweep shows
 
 
 def _end_with_the_sweep() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longwave.core import files
 from longwave.core.terminal import say
 from longwave.tasks.actions import OnDevice
 
@@ -97,8 +98,8 @@ def _put(path: Path, text: str, is_first: bool) -> None:
     """Add to a file, which is there for others to read at once; only the first row replaces what was there."""
     if is_first:
         path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w" if is_first else "a") as file:
-        file.write(text)
+        path.unlink(missing_ok=True)
+    files.append(path, text)
 
 
 def _text(row: Row, jsonl: bool, is_first: bool) -> str:

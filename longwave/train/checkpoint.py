@@ -8,13 +8,14 @@ code (`weights_only`).
 import hashlib
 import io
 import os
-import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from longwave.core import files
+from longwave.models.foreign import DAMAGE
 
 MAGIC = b"longwave checkpoint 1\n"
 LAST, PREVIOUS, DAMAGED = "last.ckpt", "previous.ckpt", "damaged.ckpt"
@@ -76,8 +77,9 @@ def _read(path: Path) -> dict[str, Any]:
     if hashlib.sha256(payload).digest() != digest:
         raise Damaged(f"{path} is damaged")
     try:
-        content: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, ValueError) as error:
+        with warnings.catch_warnings(action="ignore"):  # torch's, on what is no checkpoint
+            content: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True, map_location="cpu")
+    except DAMAGE as error:
         raise Damaged(f"{path} holds something other than tensors and plain values, and was not loaded") from error
     if not isinstance(content, dict):
         raise Damaged(f"{path} holds something other than the state of a run")

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,9 +11,12 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
 VARIABLE = "ACCELERATE_TORCH_DEVICE"  # accelerate reads the device from it, as it has no argument for it
+READ = re.compile(  # what else it reads when it starts
+    r"(ACCELERATE|OMPI|PMI|MPI|MV2)_\w+|((LOCAL|CROSS)_)?RANK|(LOCAL_)?WORLD_SIZE|FORK_LAUNCHED|MASTER_(ADDR|PORT)"
+)
 
 
-def find_device(name: str) -> torch.device:
+def find_device(name: str, option: str = "device") -> torch.device:
     """The device of a name: cpu, cuda, cuda:1, mps ...; auto is the first GPU, or else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -23,7 +27,7 @@ def find_device(name: str) -> torch.device:
         count = 0
     if count == 0 or (device.index or 0) >= count:
         why = _why_no_cuda() if count == 0 and name.startswith("cuda") else ""
-        raise ValueError(f"device: there is no {name!r} here; expected one of auto, {', '.join(_present())}{why}")
+        raise ValueError(f"{option}: there is no {name!r} here; expected one of auto, {', '.join(_present())}{why}")
     return device
 
 
@@ -63,8 +67,19 @@ def make_accelerator(name: str, precision: str, **options: Any) -> Accelerator:
             AcceleratorState._reset_state(reset_partial_state=True)
         elif state.mixed_precision != precision:
             AcceleratorState._reset_state()
-    with _telling_accelerate(name, device):
-        return Accelerator(mixed_precision=precision, cpu=device.type == "cpu", **options)
+    if name == "auto" and os.environ.get(VARIABLE):
+        find_device(os.environ[VARIABLE], VARIABLE)  # which refuses one that is not there
+    try:
+        with _telling_accelerate(name, device):
+            return Accelerator(mixed_precision=precision, cpu=device.type == "cpu", **options)
+    except (ValueError, RuntimeError) as error:
+        found = ", ".join(f"{key}={value!r:.80}" for key, value in sorted(os.environ.items()) if READ.fullmatch(key))
+        if not found:
+            raise
+        raise ValueError(
+            f"accelerate does not start with these environment variables: {found} ({error}); correct or unset the "
+            "wrong one"
+        ) from error
 
 
 @contextlib.contextmanager

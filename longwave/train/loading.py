@@ -1,5 +1,6 @@
 """The batches of a run: which examples, in which order, and what of them each process gets."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ class Loading:
 
     def __init__(self, task: Task, config: LoopConfig, accelerator: Any) -> None:
         self.task, self.config, self.accelerator = task, config, accelerator
+        self.workers = min(config.workers, _cores())  # more would only get in each other's way
         for split in (task.train, task.valid, task.test):
             self._lengths(split)  # which refuses a bucket where there are none
         rows, processes = task.carried_rows, accelerator.num_processes
@@ -68,7 +70,7 @@ class Loading:
             _Indexed(split),
             sampler=mine,
             batch_size=None,
-            num_workers=self.config.workers,
+            num_workers=self.workers,
             generator=torch.Generator().manual_seed(self.config.seed),  # else it would draw from the global one
             worker_init_fn=signals.leave_to_the_main_process,
             persistent_workers=False,
@@ -99,6 +101,11 @@ class Loading:
                 f"{self.config.bucket}"
             )
         return [int(length) for length in lengths]
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Indexed(Dataset[Batch]):

@@ -7,7 +7,6 @@ bit by bit, and goes on.
 """
 
 import contextlib
-import errno
 import math
 import signal
 import time
@@ -35,7 +34,6 @@ from longwave.train.optim import OPTIMIZERS, param_groups
 from longwave.train.schedule import Position, Schedule
 
 MOST_CALIBRATING = 500  # validation examples that a model is calibrated by
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a disk without room answers
 
 
 class TrainingError(RuntimeError):
@@ -121,6 +119,10 @@ class Run:
         self.loading = Loading(task, self.config, self.accelerator)
         self.carried: dict[int, Any] = {}  # states to go on from, by the first row of the part of the batch
         self.display = Display(quiet or not self.main, self.batches, self.epochs, task.goal)
+        if self.loading.workers < self.config.workers:
+            self.display.say(
+                f"note: {self.config.workers} workers were asked for, and {self.loading.workers} are used: one per core"
+            )
         self._interrupted = 0  # the signal that came
         self._saved = time.perf_counter()  # when the last checkpoint was
 
@@ -155,11 +157,7 @@ class Run:
                 return self._finish()
         except KeyboardInterrupt as error:
             number = getattr(error, "number", signal.SIGINT)
-            raise Interrupted(self._resumed_by("stopped; "), number) from None
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            raise TrainingError(self._resumed_by(f"{error}; make room, then ")) from error
+            raise Interrupted(self.resumed_by("stopped; "), number) from None
 
     def _train(self) -> None:
         at = self.position
@@ -537,7 +535,7 @@ class Run:
             "A smaller --optim.lr or --optim.clip 1 often helps"
         )
 
-    def _resumed_by(self, text: str) -> str:
+    def resumed_by(self, text: str) -> str:
         """A message that ends with the command to resume the run; a run that replaces another may be gone."""
         if self.folder.is_replacing:
             return f"{text}repeat the command; the earlier run in {self.folder.path} is unchanged"

@@ -1,6 +1,7 @@
 """A custom series, as a person meets it: from CSV to scores, forecast and report."""
 
 import csv
+import errno
 import json
 import math
 import os
@@ -15,6 +16,7 @@ from command import call
 from trained import HORIZON, RECIPES, ROWS, START, write_series
 
 from longwave import runs
+from longwave.core import files
 from longwave.train.loop import Run
 
 TRAIN = ("train", *RECIPES["forecast"].arguments)
@@ -136,6 +138,21 @@ def test_several_seeds_end_in_their_mean_and_spread_and_progress_stays_out_of_th
     assert f"test mse {mean:.4f} +- {spread:.4f}" in shown.out
     assert "validation mse" in shown.err
     assert "validation" not in shown.out
+
+
+def test_a_full_disk_leaves_the_run_that_should_have_been_overwritten_and_says_so(printed, capsys, monkeypatch):
+    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+
+    def full(path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(files, "write_json", full)
+    assert call(*TRAIN, "--out", "run", "--overwrite") == 2
+    assert capsys.readouterr().err == (
+        "longwave: error: [Errno 28] No space left on device: 'run/.new/config.json'; make room, then repeat the "
+        "command; the earlier run in run is unchanged\n"
+    )
+    assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
 
 
 def test_a_run_is_overwritten_only_when_asked_and_only_by_one_that_can_be_trained(printed, capsys):

@@ -11,8 +11,8 @@ import pytest
 import torch
 from audio_files import write_tones
 from authors_files import to_authors, vary
+from changes import Trap
 from command import call
-from damage import Trap
 from text_files import LINES
 
 import longwave

@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import pytest
+from full_disk import room
 from tiny_set import CHECKS, CONTENTS, leftovers, pack_tar, pack_zip, register, register_archive, sha256
 
 from longwave.io.download import archive, catalogue, fetch
@@ -243,7 +244,7 @@ def test_a_process_killed_while_it_unpacks_leaves_nothing_that_check_calls_good(
     script = f"""
         import os
         from pathlib import Path
-        from longwave.data import archive, fetch
+        from longwave.io.download import archive, fetch
         from longwave.io.download.catalogue import *
         DATASETS.register("tiny")({dataset!r})
         write = archive._write
@@ -265,6 +266,18 @@ def test_a_process_killed_while_it_unpacks_leaves_nothing_that_check_calls_good(
 
 
 # Checks, and what loaders meet.
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(server, folder):
+    """While the archive comes in, whose beginning stays to be resumed, and while it is unpacked."""
+    archive = pack_tar()
+    register_archive(server, archive)
+    for size, file in {5: r"downloads/.*\.part", len(archive): "tiny/a.txt"}.items():
+        with room(size), pytest.raises(OSError, match=f"File too large: '.*{file}'"):
+            fetch.get("tiny", folder)
+        assert not (folder / "tiny").exists()
+        assert list(folder.rglob("unpacking-*")) == []
+    fetch.get("tiny", folder)
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def test_a_process_killed_before_the_rename_leaves_the_old_content(tmp_path, bef
     script = f"""
         import os, signal
         from pathlib import Path
-        from longwave.data import files
+        from longwave.core import files
         {stop} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         files.write_bytes(Path({str(path)!r}), b"new")
     """

@@ -222,7 +222,15 @@ def test_same_seed_same_bits_and_another_seed_other_bits(tmp_path):
     assert other["bits"]["model"] != truth["bits"]["model"]
 
 
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than this machine has cores
+def test_no_more_workers_than_cores_are_started_and_a_note_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("longwave.train.loading._cores", lambda: 1)
+    settings = make_experiment(loop={"workers": 100})
+    assert make_run(tmp_path, settings, make_task()).loading.workers == 1
+    assert "note: 100 workers were asked for, and 1 are used: one per core" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="workers: expected a number from 0 to 256, got 257"):
+        make_experiment(loop={"workers": 257})
+
+
 def test_workers_and_eval_batches_do_not_change_the_weights(tmp_path):
     run(tmp_path / "plain")
     run(tmp_path / "workers", loop={"workers": 2})

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, NamedTuple
 
+from longwave.core import files
 from longwave.core.progress import Progress, Silent
 
 MAX_ENTRIES = 1_000_000  # files and folders in one archive; the largest public set has about 106,000
@@ -77,7 +78,7 @@ def _write(entry: _Entry, size: int, target: Path, progress: Progress) -> None:
     if content is None:
         raise Refused(f"{entry.path} has no contents")
     left = size
-    with content, open(target, "wb") as file:
+    with content, files.naming(target), open(target, "wb") as file:
         while left >= 0 and (block := content.read(BLOCK)):
             file.write(block)
             left -= len(block)

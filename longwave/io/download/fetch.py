@@ -149,7 +149,7 @@ def _stream(url: str, source: Source, part: Path, progress: Progress) -> None:
         progress.start(f"downloading {source.saved}", total)
         progress.advance(start)
         received = start
-        with open(part, "ab" if start else "wb") as file:
+        with files.naming(part), open(part, "ab" if start else "wb") as file:
             pace = _Pace()
             while block := response.raw.read1(BLOCK, decode_content=False):  # what there is, without waiting for more
                 pace.check(len(block))

@@ -59,7 +59,9 @@ def maker(name: str) -> Callable[..., None]:
             lines = []
             for k, drawn in enumerate(draw(setting, keys(seed, numbers))):
                 # Not one by one atomically: the metadata, which come last, say that all of them are there.
-                (folder / HARD / "imgs" / str(batch) / f"sample_{k}.png").write_bytes(_png(drawn.pixels))
+                path = folder / HARD / "imgs" / str(batch) / f"sample_{k}.png"
+                with files.naming(path):
+                    path.write_bytes(_png(drawn.pixels))
                 lines.append(_line(setting, batch, k, drawn))
                 progress.advance(1)
             files.write_text(metadata, "".join(lines))
