@@ -41,6 +41,8 @@ from longwave import S4Config
 from longwave.cli.main import main as longwave
 from longwave.core.progress import Silent
 from longwave.models import SequenceModel
+from longwave.tasks.pathfinder import layout
+from longwave.tasks.pathfinder.layout import HARD, INDEX, PIXELS
 from longwave.train.checkpoint import LAST
 
 Command = tuple[str, ...]

@@ -8,6 +8,8 @@ from longwave.runs import load_run
 from longwave.tasks.text import generate as text
 from longwave.tasks.text.generate import Sampling, write_text
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 
 @pytest.fixture
 def run(trained_runs):

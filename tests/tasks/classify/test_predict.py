@@ -14,6 +14,8 @@ from longwave.tasks.classify.predict import Labels, classify
 from longwave.tasks.sequences import data as sequences
 from longwave.tasks.sequences.predict import check_finite
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 
 @pytest.fixture
 def run(trained_runs):

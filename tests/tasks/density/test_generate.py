@@ -13,6 +13,8 @@ from longwave.tasks.autoregressive import Interleaved, shifted
 from longwave.tasks.density.generate import complete, complete_halves, complete_images, draw_images
 from longwave.tasks.images.data import read_mnist
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 
 @pytest.fixture
 def run(trained_runs):

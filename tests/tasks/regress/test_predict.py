@@ -12,6 +12,8 @@ from longwave.tasks.classify.predict import classify
 from longwave.tasks.regress.predict import Numbers, regress
 from longwave.tasks.sequences import data as sequences
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 
 @pytest.fixture
 def run(trained_runs):

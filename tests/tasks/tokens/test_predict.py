@@ -11,6 +11,8 @@ from longwave.runs import load_run
 from longwave.tasks.tokens.predict import classify_texts, probabilities, read_column, read_lines
 from longwave.train.folder import RunFolder
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 
 @pytest.fixture(autouse=True)
 def _run(trained_runs, own_folder):

@@ -14,6 +14,8 @@ from longwave.models import generate as generation
 from longwave.models.generate import MOST_LOGITS, draw, generate, probabilities, stream
 from longwave.tasks import autoregressive
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 VOCABULARY = 11
 SMALL = {"d_state": 4, "heads": 2, "features": 16}
 

@@ -12,6 +12,8 @@ from longwave.tasks.regress.predict import regress
 from longwave.tasks.sequences import data as sequences
 from longwave.tasks.tag.predict import Tags, tag
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 
 @pytest.fixture
 def run(trained_runs):

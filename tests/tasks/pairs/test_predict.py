@@ -14,6 +14,8 @@ from longwave.tasks.pairs.predict import compare_texts
 from longwave.tasks.tokens.predict import probabilities
 from longwave.train.folder import RunFolder
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 PAIRS = [(TEXTS[k % 4], TEXTS[(k + (k // 4) % 2) % 4]) for k in range(24)]  # of the test set
 
 

@@ -15,6 +15,8 @@ from longwave.runs import load_run
 from longwave.tasks.forecast.predict import Continuation, forecast
 from longwave.train.folder import RunFolder
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 
 @pytest.fixture
 def run(trained_runs):

@@ -10,6 +10,8 @@ from trained import CONTEXT, EMPTY_CELLS, RECIPES, ROWS, write_gaps, write_serie
 from longwave.runs import load_run
 from longwave.tasks.forecast.predict import forecast
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 
 @pytest.fixture
 def run(trained_runs):

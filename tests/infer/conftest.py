@@ -1,8 +1,0 @@
-"""What every test of predictions starts from."""
-
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(own_folder):
-    """Runs and data go to a folder of the test's own."""
