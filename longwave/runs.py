@@ -297,11 +297,11 @@ def _best(folder: str | Path, data_dir: str | Path | None, device: str, *, resta
 
 @contextlib.contextmanager
 def _naming_the_cure(run: Run) -> Iterator[None]:
-    """Have the error of a full disk say how to go on with the run."""
+    """Have the error of a full disk say how to go on with the run, once there is one."""
     try:
         yield
     except OSError as error:
-        if error.errno in files.FULL:
+        if error.errno in files.FULL and (run.folder.is_replacing or run.folder.config_path.exists()):
             error.add_note(run.resumed_by("make room, then "))
         raise
 

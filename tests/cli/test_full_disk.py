@@ -63,7 +63,8 @@ def test_a_full_disk_during_training_says_how_to_resume(trained_runs, capsys):
     Path("run/checkpoints/last.ckpt").unlink()  # so that there is something left to train
     with room(100):
         assert call(*RESUME) == 2
-    assert "; make room, then resume with: longwave train --resume run" in (capsys.readouterr().err)
+    cure = "; make room, then resume from the last checkpoint with:\n  longwave train --resume run\n"
+    assert cure in capsys.readouterr().err
     assert list(Path("run").rglob("*.part")) == []
     assert not Path("run/.lock").exists()
 

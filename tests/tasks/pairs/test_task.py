@@ -95,7 +95,7 @@ def test_the_synthetic_set_is_called_so_and_has_no_figure_of_the_paper(data):
 def test_missing_sets_are_named_with_what_brings_them(tmp_path):
     with pytest.raises(MissingData, match="longwave does not download it"):
         PAPERS.build(tmp_path)
-    with pytest.raises(MissingData, match=f"`longwave data make retrieval-synthetic --data-dir {tmp_path}`"):
+    with pytest.raises(MissingData, match=f"longwave data make retrieval-synthetic --data-dir {tmp_path}"):
         SYNTHETIC.build(tmp_path)
 
 

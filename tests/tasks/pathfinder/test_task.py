@@ -73,7 +73,7 @@ def test_a_set_that_is_missing_is_named_with_the_command_that_makes_it(tmp_path,
     with pytest.raises(MissingData, match="longwave data make pathx --data-dir"):
         PathfinderConfig("pathx").build(tmp_path)
     assert call("train", "lra-pathfinder", "--data-dir", str(tmp_path), "--out", str(tmp_path / "run")) == 2
-    assert f"`longwave data make pathfinder --data-dir {tmp_path}`" in " ".join(capsys.readouterr().err.split())
+    assert f"longwave data make pathfinder --data-dir {tmp_path}" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "run").exists()
 
 

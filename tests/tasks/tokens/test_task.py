@@ -133,9 +133,9 @@ def test_a_small_listops_is_noted(data):
 
 
 def test_missing_sets_are_named_with_the_command_that_brings_them(tmp_path):
-    with pytest.raises(MissingData, match=f"`longwave data make listops --data-dir {tmp_path}`"):
+    with pytest.raises(MissingData, match=f"longwave data make listops --data-dir {tmp_path}"):
         TokensConfig("listops").build(tmp_path)
-    with pytest.raises(MissingData, match=f"`longwave data get imdb --data-dir {tmp_path}`"):
+    with pytest.raises(MissingData, match=f"longwave data get imdb --data-dir {tmp_path}"):
         TokensConfig("imdb").build(tmp_path)
 
 
