@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
+from accelerate.utils import GradientAccumulationPlugin
 
 VARIABLE = "ACCELERATE_TORCH_DEVICE"  # accelerate reads the device from it, as it has no argument for it
 READ = re.compile(  # what else it reads when it starts
@@ -71,7 +72,12 @@ def make_accelerator(name: str, precision: str, **options: Any) -> Accelerator:
         find_device(os.environ[VARIABLE], VARIABLE)  # which refuses one that is not there
     try:
         with _telling_accelerate(name, device):
-            return Accelerator(mixed_precision=precision, cpu=device.type == "cpu", **options)
+            return Accelerator(
+                mixed_precision=precision,
+                cpu=device.type == "cpu",
+                gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),  # whatever the environment says
+                **options,
+            )
     except (ValueError, RuntimeError) as error:
         found = ", ".join(f"{key}={value!r:.80}" for key, value in sorted(os.environ.items()) if READ.fullmatch(key))
         if not found:

@@ -52,6 +52,12 @@ def test_one_of_several_processes_cannot_choose_the_device_of_another(monkeypatc
         make_accelerator("cpu:0", "no")
 
 
+def test_the_environment_does_not_divide_the_loss(monkeypatch):
+    """The loop cuts batches into parts itself."""
+    monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
+    assert make_accelerator("cpu", "no").gradient_accumulation_steps == 1
+
+
 def test_a_prediction_is_computed_where_the_model_is():
     seen = {}
 
