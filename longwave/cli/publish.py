@@ -36,13 +36,13 @@ def publish(
         token: Token of the hub (default: as hf auth login has stored it).
         preview: Upload nothing, and write the files into this new folder.
     """
-    _early.check_run(run)
+    stored = _early.find_trained_run(run)
     from longwave import publish as publishing
     from longwave.train.folder import RunFolder
 
     if preview is not None:
         preview.mkdir(parents=True)
-        publishing.assemble(RunFolder.open(run), preview, name, licence)
+        publishing.assemble(RunFolder.open(stored), preview, name, licence)
         print(f"files: {preview}")
         return
-    print(publishing.push_to_hub(run, name, private=not public, licence=licence, token=token, revision=revision))
+    print(publishing.push_to_hub(stored, name, private=not public, licence=licence, token=token, revision=revision))

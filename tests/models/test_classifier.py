@@ -27,9 +27,10 @@ def frequencies(count=48, seed=0):
 
 def started(judged=True, balance=False, **settings):
     """A task and a new model that was started from it."""
-    task = custom(frequencies(), balance=balance)
-    task = task.judged() if judged else task
-    config = dataclasses.replace(CONFIG, **settings).resolve(task.spec)
+    task, config = custom(frequencies(), balance=balance), dataclasses.replace(CONFIG, **settings)
+    if judged:
+        task, config, *_ = task.for_model(config)
+    config = config.resolve(task.spec)
     torch.manual_seed(0)
     model = config.build()
     config.prepare(model, task.spec)
@@ -183,7 +184,7 @@ def test_a_classifier_on_disk_gives_the_same_answers(tmp_path):
 
 def test_a_run_with_a_judge_resumes_to_the_bit(tmp_path):
     """Share and ridge regression included, which no step trains."""
-    assert_resumes_to_the_bit(tmp_path, custom(frequencies()).judged(), kind=dataclasses.replace(CONFIG, dropout=0.1))
+    assert_resumes_to_the_bit(tmp_path, custom(frequencies()), kind=dataclasses.replace(CONFIG, dropout=0.1))
 
 
 def test_a_task_without_classes_of_sequences_is_refused():
