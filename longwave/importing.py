@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from longwave.core import files
-from longwave.experiments import Experiment, Prepared
+from longwave.experiments import Experiment
+from longwave.experiments.prepared import Prepared
 from longwave.layers.state_space import DtTransform
 from longwave.models import pretrained
 from longwave.models.authors import Converted, Output, RealTransform, convert

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import torch
 
 from longwave.core import lock
-from longwave.experiments import EXPERIMENTS, Experiment, prepare
+from longwave.experiments import EXPERIMENTS, Experiment
+from longwave.experiments.prepared import prepare
 from longwave.report.page import write_report
 from longwave.tasks.base import Scores, Task
 from longwave.tasks.rates import check_rates

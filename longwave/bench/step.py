@@ -12,7 +12,8 @@ from tyro.conf import Positional, arg
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.measure import available_bytes, in_fresh_process, machine, peak_bytes
 from longwave.bench.tables import Table, megabytes, three_digits
-from longwave.experiments import EXPERIMENTS, Experiment, prepare_on
+from longwave.experiments import EXPERIMENTS, Experiment
+from longwave.experiments.prepared import prepare_on
 from longwave.tasks.base import Batch, Task, TaskConfig
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Run

@@ -1,17 +1,5 @@
 """Named experiments: the paper's settings, in the order of its tables, and small ones for a CPU with few cores."""
 
 from longwave.experiments.base import EXPERIMENTS, FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
-from longwave.experiments.prepared import Prepared, prepare, prepare_on
 
-__all__ = [
-    "EXPERIMENTS",
-    "FAMILIES",
-    "Experiment",
-    "Family",
-    "LoopConfig",
-    "OptimConfig",
-    "Prepared",
-    "prepare",
-    "prepare_on",
-    "register",
-]
+__all__ = ["EXPERIMENTS", "FAMILIES", "Experiment", "Family", "LoopConfig", "OptimConfig", "register"]

@@ -13,7 +13,8 @@ import torch
 
 from longwave.core import files, terminal
 from longwave.core.settings import typed
-from longwave.experiments import Experiment, prepare_on
+from longwave.experiments import Experiment
+from longwave.experiments.prepared import prepare_on
 from longwave.layers.lssl import GAUSSIAN
 from longwave.models import ModelConfig
 from longwave.pictures.curves import COLOURS, Curve, Panel, draw_panels

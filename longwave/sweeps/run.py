@@ -19,7 +19,7 @@ from typing import Any
 
 from longwave import runs, terminal
 from longwave.core import files
-from longwave.experiments import prepare_on
+from longwave.experiments.prepared import prepare_on
 from longwave.sweeps.folder import SweepFolder
 from longwave.sweeps.picture import draw_sweep
 from longwave.sweeps.plan import Member

@@ -19,8 +19,8 @@ import longwave
 from longwave.core import files, lock
 from longwave.core.settings import typed
 from longwave.core.terminal import command_line, with_command
-from longwave.experiments import Experiment, Prepared
-from longwave.experiments.prepared import prepare_again
+from longwave.experiments import Experiment
+from longwave.experiments.prepared import Prepared, prepare_again
 from longwave.models import hub, load_model
 from longwave.models.pretrained import BEST
 from longwave.tasks.base import Task, TaskConfig

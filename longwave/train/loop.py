@@ -24,7 +24,7 @@ from longwave import ops
 from longwave.core import lock
 from longwave.core.settings import typed
 from longwave.core.terminal import with_command
-from longwave.experiments import Prepared
+from longwave.experiments.prepared import Prepared
 from longwave.models.pretrained import build
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task, map_tensors
 from longwave.train import checkpoint, signals, trackers

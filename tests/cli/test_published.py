@@ -8,6 +8,7 @@ import pytest
 from command import call
 from folder_hub import cached
 
+from longwave.runs import load_run
 from longwave.tasks.text import generate as text
 
 
@@ -37,7 +38,7 @@ def test_text_is_generated_from_a_published_folder_and_from_the_hub_as_from_the_
     for name in ("files", "me/model"):
         assert call("generate", name, *options) == 0
         assert capsys.readouterr().out == truth
-    assert "".join(text.write_text("me/model", "the sea is", 8, seed=0)) + "\n" == truth
+    assert "".join(text.write_text(load_run("me/model"), "the sea is", 8, seed=0)) + "\n" == truth
     Path("files/vocabulary.txt").unlink()
     assert call("generate", "files", *options) == 2
     assert "vocabulary.txt: expected the vocabulary of a run" in capsys.readouterr().err

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from longwave.experiments import EXPERIMENTS, prepare_on
+from longwave.experiments import EXPERIMENTS
+from longwave.experiments.prepared import prepare_on
 from longwave.tasks.forecast.series import Series
 from longwave.tasks.forecast.task import custom
 from longwave.train.folder import RunFolder

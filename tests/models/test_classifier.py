@@ -124,6 +124,13 @@ def test_held_rows_train_the_model_and_not_the_judge():
     assert any(float(p.grad.abs().sum()) > 0 for p in model.judge.parameters())
 
 
+def test_the_layers_that_a_report_shows_are_those_of_the_model_and_not_of_the_judge():
+    _, model = started()
+    assert model.judge is not None
+    assert model.state_spaces == model.model.state_spaces
+    assert len(model.state_spaces) == CONFIG.n_layers
+
+
 def certain_batches(model, count, right="ridge"):
     """Batches in which one of the two parts is always right and the other always wrong."""
     task, _ = started(judged=False)

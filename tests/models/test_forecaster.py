@@ -8,7 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from longwave.experiments import Experiment, LoopConfig, OptimConfig, prepare_on
+from longwave.experiments import Experiment, LoopConfig, OptimConfig
+from longwave.experiments.prepared import prepare_on
 from longwave.layers import S4Config
 from longwave.models import Forecaster, ForecasterConfig, LinearSolution, SequenceConfig, Spec, load_model
 from longwave.models.forecaster import window_shift

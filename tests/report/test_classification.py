@@ -6,7 +6,8 @@ import torch
 from image_files import write_mnist
 from mixer_settings import sequence_config
 
-from longwave.experiments import Experiment, LoopConfig, OptimConfig, prepare_on
+from longwave.experiments import Experiment, LoopConfig, OptimConfig
+from longwave.experiments.prepared import prepare_on
 from longwave.models import SequenceModel
 from longwave.tasks.classify import report as classification
 from longwave.tasks.classify.confusion import confused_pairs, confusion, recalls

@@ -17,7 +17,8 @@ from pathfinder_files import write_pathfinder
 from tiny import make_task
 from token_files import write_reviews
 
-from longwave.experiments import EXPERIMENTS, prepare_on
+from longwave.experiments import EXPERIMENTS
+from longwave.experiments.prepared import prepare_on
 from longwave.pictures.html import table
 from longwave.report.page import _curves, _training, write_report
 from longwave.tasks.audio.task import AudioConfig

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from longwave.experiments import EXPERIMENTS, prepare
+from longwave.experiments import EXPERIMENTS
+from longwave.experiments.prepared import prepare
 from longwave.runs import load_run
 from longwave.tasks.forecast import baselines
 from longwave.tasks.forecast.predict import forecast

@@ -128,7 +128,7 @@ def test_clearing_leaves_nothing_to_resume_from(folder):
 
 KILL = """
 import builtins, os, signal
-from longwave.data import files
+from longwave.core import files
 from longwave.train import checkpoint
 
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longwave.experiments import EXPERIMENTS, prepare
+from longwave.experiments import EXPERIMENTS
+from longwave.experiments.prepared import prepare
 from longwave.layers import MIXERS
 from longwave.models import SequenceConfig
 from longwave.models.sequence import MIXER_SETTINGS_OF_FORMAT_1

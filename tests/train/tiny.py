@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from longwave.experiments import Experiment, LoopConfig, OptimConfig, prepare_on
-from longwave.experiments.prepared import prepare_again
+from longwave.experiments import Experiment, LoopConfig, OptimConfig
+from longwave.experiments.prepared import prepare_again, prepare_on
 from longwave.layers import S4Config
 from longwave.models import ModelConfig, SequenceConfig, Spec, load_model
 from longwave.tasks.base import Batch, Outcome, Sums, Task, call

@@ -5,8 +5,7 @@ all sequences; batches say which rows are `held` from the judge, which has a los
 and answers for these rows in evaluation (`models.classifier`). The validation score is therefore that of the judge.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,24 +53,20 @@ def judged(task: SequenceTask) -> SequenceTask:
     held = held_out(labels, FEW_EXAMPLES)
     if not held.any():
         return task
-    valid = both.chosen(held)
     classes, is_balanced = len(task.inputs.classes), task.weights is not None
     counts = {split: np.bincount(own, minlength=classes) for split, own in (("train", labels), ("valid", labels[held]))}
     note = (
         f"{len(task.valid)} validation sequences are too few to judge by: the model is trained on all "
-        f"{len(both)}, and what is validated is a second one, trained without {len(valid)} of them"
+        f"{len(both)}, and what is validated is a second one, trained without {held.sum()} of them"
     )
-    given: dict[str, Any] = {field.name: getattr(task, field.name) for field in fields(task)}
-    return JudgedTask(
-        **given
-        | {
-            "train": _with_rows(both, {"held": held}, is_balanced),
-            "valid": _with_rows(valid, {"held": held[held]}, is_balanced),
-            "counts": task.counts | {split: tuple(count.tolist()) for split, count in counts.items()},
-            "weights": class_weights(counts["train"]) if is_balanced else None,
-            "notes": (*task.notes, note),
-        }
-    )
+    changes = {
+        "train": _marked(both, held, is_balanced),
+        "valid": _marked(both.chosen(held), held[held], is_balanced),
+        "counts": task.counts | {split: tuple(count.tolist()) for split, count in counts.items()},
+        "weights": class_weights(counts["train"]) if is_balanced else None,
+        "notes": (*task.notes, note),
+    }
+    return JudgedTask(**vars(task) | changes)
 
 
 def held_out(groups: Index, most: int) -> NDArray[np.bool_]:
@@ -88,9 +83,7 @@ def held_out(groups: Index, most: int) -> NDArray[np.bool_]:
     return held
 
 
-def _with_rows(split: SequenceSplit, more: Mapping[str, NDArray[Any]], is_balanced: bool) -> SequenceSplit:
-    """The split with more in each row, and with the weights of its own classes, if they are to count alike."""
-    rows = {**split.rows, **more}
-    if is_balanced:
-        rows["weight"] = row_weights(rows["y"])
-    return replace(split, rows=rows)
+def _marked(split: SequenceSplit, held: NDArray[np.bool_], is_balanced: bool) -> SequenceSplit:
+    """The split with rows that say whether they are held, and have new weights if classes count alike."""
+    weights = {"weight": row_weights(split.rows["y"])} if is_balanced else {}
+    return replace(split, rows={**split.rows, "held": held, **weights})
