@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from longwave.core import files
 from longwave.experiments import Experiment
+from longwave.experiments.prepared import Prepared
 from longwave.layers.state_space import DtTransform
 from longwave.models import pretrained
 from longwave.models.authors import Converted, Output, RealTransform, convert
@@ -44,14 +45,14 @@ def import_checkpoint(
     converted = convert(read_tensors(file), dt=dt, real=real, decoder=decoder)
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     # All that can be refused is refused before anything is written.
-    task = None if experiment is None else _task(converted.config, experiment, data_dir)
+    prepared = None if experiment is None else _prepared(converted.config, experiment, data_dir)
     with files.atomic_folder(out) as part:
-        if experiment is None or task is None:
+        if prepared is None:
             pretrained.write_model(converted.config, converted.weights, part)
         else:
-            _write_run(part, converted, experiment, task, data_dir, Path(file).name)
+            _write_run(part, converted, prepared, data_dir, Path(file).name)
     parameters = sum(tensor.numel() for name, tensor in converted.weights.items() if ".running_" not in name)
-    return Imported(converted.version, converted.config, parameters, () if task is None else task.notes)
+    return Imported(converted.version, converted.config, parameters, () if prepared is None else prepared.task.notes)
 
 
 def check_new(out: Path) -> None:
@@ -60,12 +61,17 @@ def check_new(out: Path) -> None:
         raise ValueError(f"out: {out} is there already; expected the name of a new folder")
 
 
-def _task(config: ModelConfig, experiment: Experiment, data_dir: Path | None) -> Task:
-    """The task of an experiment, with its data if there is no other way to know it; the model has to fit it."""
+def _prepared(config: ModelConfig, experiment: Experiment, data_dir: Path | None) -> Prepared:
+    """The experiment with the model of the file, which has to fit its task; data is read if the task needs to know it.
+
+    In float32: mixed precision is of training, and evaluation without a GPU would refuse it.
+    """
     settings = experiment.task.with_absolute_paths()
     task = settings.on_random_data(1) if settings.says_facts else settings.build(data_dir)
-    _check_task(config, task.spec, experiment)
-    return task
+    spec = task.spec
+    _check_task(config, spec, experiment)
+    optim = dataclasses.replace(experiment.optim, precision="no")
+    return Prepared(dataclasses.replace(experiment, task=settings, model=config, optim=optim), task, spec)
 
 
 def _check_task(config: ModelConfig, spec: Spec, experiment: Experiment) -> None:
@@ -80,17 +86,12 @@ def _check_task(config: ModelConfig, spec: Spec, experiment: Experiment) -> None
             )
 
 
-def _write_run(
-    folder: Path, converted: Converted, experiment: Experiment, task: Task, data_dir: Path | None, source: str
-) -> None:
+def _write_run(folder: Path, converted: Converted, prepared: Prepared, data_dir: Path | None, source: str) -> None:
     """Write config.json, the best weights, and the files of the task."""
-    settings = experiment.task.with_absolute_paths()
-    # In float32: mixed precision is of training, and evaluation without a GPU would refuse it.
-    optim = dataclasses.replace(experiment.optim, precision="no")
-    own = dataclasses.replace(experiment, task=settings, model=converted.config, optim=optim)
-    run = RunFolder.create(folder, own, task, data_dir)
-    run.config = dataclasses.replace(run.config, task=_facts(task, settings.says_facts), imported=source)
-    run.write_config(task.artifacts())
+    run = RunFolder.create(folder, prepared, data_dir)
+    facts = _facts(prepared.task, run.settings.says_facts)
+    run.config = dataclasses.replace(run.config, task=facts, imported=source)
+    run.write_config(prepared.artifacts)
     pretrained.write_model(converted.config, converted.weights, folder / pretrained.BEST)
 
 

@@ -8,11 +8,11 @@ from longwave.core import files
 from longwave.core.terminal import with_command
 from longwave.models import hub
 from longwave.report.card import model_card
-from longwave.train.folder import RunFolder, resume_command
+from longwave.train.folder import RunFolder, RunPlace, resume_command
 
 
 def push_to_hub(
-    run: str | Path,
+    run: RunPlace,
     name: str,
     *,
     private: bool = True,

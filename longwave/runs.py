@@ -12,11 +12,12 @@ import torch
 
 from longwave.core import files, lock
 from longwave.experiments import EXPERIMENTS, Experiment
+from longwave.experiments.prepared import prepare
 from longwave.report.page import write_report
 from longwave.tasks.base import Scores, Task
 from longwave.tasks.rates import check_rates
 from longwave.train.device import find_device
-from longwave.train.folder import RunFolder
+from longwave.train.folder import RunFolder, RunPlace
 from longwave.train.loop import Run
 
 FEW_STEPS = 100
@@ -32,7 +33,7 @@ class Finished:
     main: bool  # whether this is the main process, which prints
 
 
-def load_run(folder: str | Path) -> RunFolder:
+def load_run(folder: RunPlace) -> RunFolder:
     """A run that was trained or published, to be used: its folder, or the hub's "user/name"."""
     return RunFolder.open(folder)
 
@@ -68,28 +69,20 @@ def start_seeds(
     """
     find_device(device)
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
-    settings = experiment.task.with_absolute_paths()
-    task = settings.build(data_dir)
-    task = task.judged() if experiment.model.has_judge else task
-    task = dataclasses.replace(task, notes=tuple(dict.fromkeys((*notes, *task.notes))))  # said once
-    experiment = dataclasses.replace(experiment, task=settings, model=experiment.model.resolve(task.spec))
-    if task.spec.changes_rate:
-        experiment.check_knows_time("rates")
-    experiment = experiment.fitted(len(task.train), task.choosing)
-    loops = [dataclasses.replace(experiment.loop, seed=seed) for seed in folders]
-    seeded = [dataclasses.replace(experiment, loop=loop) for loop in loops]
+    prepared = prepare(experiment, data_dir, notes)
+    seeded = [prepared.with_seed(seed) for seed in folders]
     run_folders = [
-        RunFolder.create(folder, one, task, data_dir, overwrite=overwrite)
+        RunFolder.create(folder, one, data_dir, overwrite=overwrite)
         for one, folder in zip(seeded, folders.values(), strict=True)
     ]
-    for run_folder in run_folders:
-        run = Run(run_folder, task, quiet=quiet, device=device)
+    for run_folder, one in zip(run_folders, seeded, strict=True):
+        run = Run(run_folder, one, quiet=quiet, device=device)
         with run.locked(), _naming_the_cure(run):
             if run.main:
-                run_folder.write_config(task.artifacts(), overwrite=overwrite)
-                for note in task.notes:
+                run_folder.write_config(one.artifacts, overwrite=overwrite)
+                for note in run.task.notes:
                     run.display.say(f"note: {note}")
-            finished = _finish(run, task, resume=False)
+            finished = _finish(run, resume=False)
         yield finished
 
 
@@ -227,23 +220,22 @@ def _holding(folder: Path) -> contextlib.AbstractContextManager[Any]:
     return lock.hold(folder) if os.environ.get("RANK", "0") == "0" else contextlib.nullcontext()
 
 
-def resume(folder: str | Path, *, quiet: bool = False, device: str = "auto") -> Finished:
+def resume(folder: RunPlace, *, quiet: bool = False, device: str = "auto") -> Finished:
     """Go on with the run in a folder, bit by bit as if it had never stopped."""
     find_device(device)
     run_folder = RunFolder.open(folder, published=False)
     if run_folder.config.imported is not None:
         raise ValueError(
-            f"{folder}: its weights were imported from {run_folder.config.imported}, and there is no training to go on "
-            "with; expected a run of longwave train"
+            f"{run_folder.path}: its weights were imported from {run_folder.config.imported}, and there is no training "
+            "to resume; expected a run of longwave train"
         )
-    task = run_folder.build_task()
-    run = Run(run_folder, task, quiet=quiet, device=device)
+    run = Run(run_folder, run_folder.prepare(), quiet=quiet, device=device)
     with run.locked(), _naming_the_cure(run):
-        return _finish(run, task, resume=True)
+        return _finish(run, resume=True)
 
 
 def evaluate(
-    folder: str | Path,
+    folder: RunPlace,
     split: str = "test",
     data_dir: str | Path | None = None,
     *,
@@ -264,7 +256,7 @@ def evaluate(
 
 
 def evaluate_at(
-    folder: str | Path,
+    folder: RunPlace,
     rates: Sequence[float],
     split: str = "test",
     data_dir: str | Path | None = None,
@@ -278,19 +270,22 @@ def evaluate_at(
     filter stands before the dropping, too.
     """
     check_rates(rates)
-    RunFolder.open(folder).config.experiment.check_knows_time("rate")
-    run = _best(folder, data_dir, device)
+    run_folder = RunFolder.open(folder)
+    run_folder.check_knows_time("rate")
+    run = _best(run_folder, data_dir, device)
     examples = getattr(run.task, split)
     splits = [(rate, run.task.at_rate(examples, rate, antialias)) for rate in rates]  # refused before any is scored
     return ((rate, run.evaluate(own)) for rate, own in splits)
 
 
-def _best(folder: str | Path, data_dir: str | Path | None, device: str, *, restart_state: bool = False) -> Run:
+def _best(folder: RunPlace, data_dir: str | Path | None, device: str, *, restart_state: bool = False) -> Run:
     """A run with its best weights, to be scored."""
     find_device(device)
     run_folder = RunFolder.open(folder)
-    task = run_folder.build_task(data_dir)
-    run = Run(run_folder, task.restarted() if restart_state else task, quiet=True, device=device)
+    prepared = run_folder.prepare(data_dir)
+    if restart_state:
+        prepared = dataclasses.replace(prepared, task=prepared.task.restarted())
+    run = Run(run_folder, prepared, quiet=True, device=device)
     run_folder.load_best_into(run.model)
     return run
 
@@ -306,8 +301,8 @@ def _naming_the_cure(run: Run) -> Iterator[None]:
         raise
 
 
-def _finish(run: Run, task: Task, resume: bool) -> Finished:
-    result = run.fit(resume)
+def _finish(run: Run, resume: bool) -> Finished:
+    result, task = run.fit(resume), run.task
     if run.main:
         run.display.say("scoring the baselines")
         result["baselines"] = task.baselines()
@@ -326,13 +321,12 @@ def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs") -
     notes = []
     if result["steps"] < FEW_STEPS and not result["stopped_early"]:  # one that stopped early had patience enough
         notes.append(f"the run took {result['steps']} steps, too few to judge the model by: give it more {limit}")
-    goal, sign = task.goal, -1 if task.higher_is_better else 1
-    known = {name: scores["test"][goal] for name, scores in result["baselines"].items() if goal in scores["test"]}
-    if known:
-        best = min(known, key=lambda name: sign * known[name])
-        if sign * known[best] < sign * result["test"][goal]:
-            figures = f"{goal.replace('_', ' ')} {known[best]:.4g} on the test set against {result['test'][goal]:.4g}"
-            notes.append(f"the baseline {best} is better than this run: {figures}")
+    own = result["test"][task.goal]
+    if baseline := task.best_baseline(result["baselines"], "test"):
+        name, score = baseline
+        if score > own if task.higher_is_better else score < own:
+            figures = f"{task.goal.replace('_', ' ')} {score:.4g} on the test set against {own:.4g}"
+            notes.append(f"the baseline {name} is better than this run: {figures}")
     return notes
 
 

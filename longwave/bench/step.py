@@ -13,6 +13,7 @@ from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.measure import available_bytes, in_fresh_process, machine, peak_bytes
 from longwave.bench.tables import Table, megabytes, three_digits
 from longwave.experiments import EXPERIMENTS, Experiment
+from longwave.experiments.prepared import prepare_on
 from longwave.tasks.base import Batch, Task, TaskConfig
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Run
@@ -108,14 +109,14 @@ def measure_step(name: str, accumulate: int | None, quick: bool, length: int | N
     parts = min(batch_size, accumulate or experiment.optim.accumulate)
     task = _task(experiment, batch_size, length)
     optim = replace(experiment.optim, accumulate=parts, precision="no")  # fp16 is for GPUs
-    experiment = replace(experiment, model=experiment.model.resolve(task.spec), optim=optim)
+    prepared = prepare_on(replace(experiment, optim=optim), task)
     with tempfile.TemporaryDirectory() as folder:  # nothing is written there: a run just wants one
-        run = Run(RunFolder.create(Path(folder) / "run", experiment, task, None), task, quiet=True, device="cpu")
+        run = Run(RunFolder.create(Path(folder) / "run", prepared, None), prepared, quiet=True, device="cpu")
     row: dict[str, Any] = {
         "name": name,
         "parameters": sum(p.numel() for p in run.model.parameters()),
         "batch": batch_size,
-        "length": task.spec.length or task.spec.longest,
+        "length": prepared.spec.length or prepared.spec.longest,
         "parts": parts,
         "step_seconds": None,
         "processor_seconds": None,
@@ -126,7 +127,7 @@ def measure_step(name: str, accumulate: int | None, quick: bool, length: int | N
     if needed is not None and available is not None and needed > available:
         reason = f"not run: it needs about {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB are free"
         return {**row, "peak_bytes": needed, "reason": f"{reason}; a larger --accumulate needs less"}
-    batch = task.train.batch(range(batch_size))
+    batch = run.task.train.batch(range(batch_size))
     seconds, processor = min(_timed_step(run, batch) for _ in range(1 if quick else REPEATS))
     return {**row, "step_seconds": seconds, "processor_seconds": processor, "peak_bytes": peak_bytes()}
 

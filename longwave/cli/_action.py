@@ -31,7 +31,9 @@ def run_action(command: str, arguments: list[str]) -> None:
     action = folder.settings.action(command)
     if action is None:
         kind = folder.settings.kind
-        raise ValueError(f"{folder.path}: a run of the kind {kind} cannot {command}; {_other(folder.settings, found)}")
+        raise ValueError(
+            f"{folder.path}: a run of the kind {kind} cannot {command}; {_other(folder.settings, folder.path)}"
+        )
     _check_inputs_of(action, folder.settings.kind, arguments)
     options: Any = tyro.cli(
         action.options,

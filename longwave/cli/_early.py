@@ -4,6 +4,10 @@ import sys
 from importlib.metadata import entry_points
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from longwave.train.config_file import StoredConfig
 
 INPUTS = ("csv", "npz", "file", "folder", "txt", "wav")  # options that name a file or folder to read
 NAMES = Path(__file__).parent.parent / "experiments" / "names.txt"
@@ -38,8 +42,8 @@ def check_inputs(arguments: list[str]) -> None:
             raise FileNotFoundError(f"{option}: {value}: there is no such {what}")
 
 
-def find_run(name: str) -> Path:
-    """The folder of a run, also of one that was published: `name` itself, or where the hub's "user/name" was put.
+def find_run(name: str) -> "StoredConfig":
+    """The settings of a run, also of one that was published: in the folder `name`, or of the hub's "user/name".
 
     "user/name@revision" is a branch, tag or commit of it. The hub is not asked for what is more likely a folder with a
     slip in its name: runs/NAME, or a name whose first part is a folder here.
@@ -59,12 +63,11 @@ def find_run(name: str) -> Path:
         from longwave.models import hub
 
         folder = hub.find(model, revision=revision or None)
-    config_file.read(folder, published=True)
-    return folder
+    return config_file.read(folder, published=True)
 
 
-def check_run(folder: str | Path) -> None:
-    """Refuse what is not the folder of a run that was trained here."""
+def find_trained_run(folder: Path) -> "StoredConfig":
+    """The settings of a run that was trained here; what is not the folder of one is refused."""
     from longwave.train import config_file
 
-    config_file.read(folder)
+    return config_file.read(folder)

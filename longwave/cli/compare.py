@@ -32,13 +32,12 @@ def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("comp
     """
     if len(runs) < 2:
         raise ValueError(f"runs: expected the folders of two runs or more, got {len(runs)}")
-    for run in runs:
-        _early.check_run(run)
+    stored = [_early.find_trained_run(run) for run in runs]
     from longwave.pictures.style import check_path
     from longwave.sweeps import compare as comparing
 
     check_path(out, "out")
-    found = comparing.compare(runs)
+    found = comparing.compare(stored)
     _print_settings(found)
     _print_scores(found, test)
     if comparing.draw_comparison(found, out):

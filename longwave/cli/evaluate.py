@@ -2,12 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
 from longwave.cli import _early
 from longwave.core.terminal import say
+
+if TYPE_CHECKING:
+    from longwave.train.folder import RunFolder
 
 
 def main(arguments: list[str]) -> None:
@@ -57,7 +60,7 @@ def evaluate(
         picture: Draw the scores over the rates into this file.
         device: Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ...
     """
-    found = _early.find_run(run)
+    stored = _early.find_run(run)
     wanted = sorted({*rates, *(() if rate is None else (rate,))})
     if not wanted and (antialias or picture is not None):
         option = "antialias" if antialias else "picture"
@@ -68,13 +71,13 @@ def evaluate(
     if (carry_state or restart_state) and (wanted or sampling_rate is not None or folder or csv):
         option = "carry-state" if carry_state else "restart-state"
         raise ValueError(f"--{option}: expected it without other sampling rates and files")
-    if folder is not None or csv is not None:
-        _score_files(found, folder, csv, sampling_rate, device)
-        return
     from longwave import runs
     from longwave.train.folder import RunFolder
 
-    notes = RunFolder.open(found).config.notes
+    found = RunFolder.open(stored)
+    if folder is not None or csv is not None:
+        _score_files(found, folder, csv, sampling_rate, device)
+        return
     if sampling_rate is not None:
         wanted, antialias = [_trained_rate(found) / sampling_rate] if sampling_rate > 0 else [0.0], True
     if wanted:
@@ -87,7 +90,7 @@ def evaluate(
             for score, value in scores.items():
                 print(f"{split} {score} {value:.6f}")
     if runs.is_main_process():
-        _print_notes(notes)
+        _print_notes(found.config.notes)
     runs.leave_processes()
 
 
@@ -97,31 +100,30 @@ def _print_notes(notes: Any) -> None:
         say(f"note: {note}")
 
 
-def _trained_rate(run: Path) -> int:
+def _trained_rate(run: "RunFolder") -> int:
     """Hz of the audio that a run was trained on."""
-    from longwave.train.folder import RunFolder
-
-    inputs = RunFolder.open(run).config.task.get("inputs", {})
+    inputs = run.facts.get("inputs", {})
     if "sampling_rate" not in inputs:
         raise ValueError(
-            f"--sampling-rate: {run} was not trained on audio, so that its rate in Hz is not known; use --rate"
+            f"--sampling-rate: {run.path} was not trained on audio, so that its rate in Hz is not known; use --rate"
         )
     return int(inputs["sampling_rate"])
 
 
-def _score_files(run: Path, folder: Path | None, csv: Path | None, sampling_rate: int | None, device: str) -> None:
+def _score_files(
+    run: "RunFolder", folder: Path | None, csv: Path | None, sampling_rate: int | None, device: str
+) -> None:
     """A table of the scores on labelled files, at the sampling rate of training and at another if one is given."""
     from longwave.tasks.audio import predict as audio
-    from longwave.train.folder import RunFolder
 
-    trained, opened = _trained_rate(run), RunFolder.open(run)
+    trained = _trained_rate(run)
     found: dict[int, dict[str, float]] = {}
     notes: list[str] = []
     for hertz in dict.fromkeys((trained, sampling_rate or trained)):
-        found[hertz], more = audio.score(opened, folder, csv, sampling_rate=hertz, device=device)
+        found[hertz], more = audio.score(run, folder, csv, sampling_rate=hertz, device=device)
         notes += more
     rows = [(f"{hertz:,} Hz", _dt(trained / hertz), scores) for hertz, scores in found.items()]
-    _print_scores(f"{run}: {folder or csv}, no weight retrained", ("read at", "dt"), rows)
+    _print_scores(f"{run.path}: {folder or csv}, no weight retrained", ("read at", "dt"), rows)
     _print_notes(dict.fromkeys(notes))
 
 
@@ -148,7 +150,13 @@ def _print_scores(title: str, names: tuple[str, str], rows: list[tuple[str, str,
 
 
 def _print_rates(
-    run: Path, rates: list[float], split: str, data_dir: Path | None, antialias: bool, picture: Path | None, device: str
+    run: "RunFolder",
+    rates: list[float],
+    split: str,
+    data_dir: Path | None,
+    antialias: bool,
+    picture: Path | None,
+    device: str,
 ) -> None:
     """A table of the scores at each rate, and a picture if one is wanted."""
     from longwave import runs
@@ -167,7 +175,7 @@ def _print_rates(
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     rows = [(f"{rate:g}", _steps(rate, antialias), scores) for rate, scores in found.items()]
-    _print_scores(f"{run}: {split} set, no weight retrained", ("rate", "steps"), rows)
+    _print_scores(f"{run.path}: {split} set, no weight retrained", ("rate", "steps"), rows)
     if picture is not None:
         goal = next(iter(found[1.0]))
         draw_rates({rate: scores[goal] for rate, scores in found.items()}, goal, picture)

@@ -36,7 +36,7 @@ def publish(
         token: Token of the hub (default: as hf auth login has stored it).
         preview: Upload nothing, and write the files into this new folder.
     """
-    _early.check_run(run)
+    stored = _early.find_trained_run(run)
     from longwave import publish as publishing
     from longwave.core import files
     from longwave.train.folder import RunFolder
@@ -45,7 +45,7 @@ def publish(
         if preview.exists():
             raise ValueError(f"--preview: {preview} exists already; expected the name of a new folder")
         with files.atomic_folder(preview) as folder:
-            publishing.assemble(RunFolder.open(run), folder, name, licence)
+            publishing.assemble(RunFolder.open(stored), folder, name, licence)
         print(f"files: {preview}")
         return
-    print(publishing.push_to_hub(run, name, private=not public, licence=licence, token=token, revision=revision))
+    print(publishing.push_to_hub(stored, name, private=not public, licence=licence, token=token, revision=revision))

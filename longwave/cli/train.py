@@ -10,6 +10,7 @@ from longwave.core.terminal import say
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
+    from longwave.train.config_file import StoredConfig
 
 DESCRIPTION = """Train a model, score its best weights on the test set, and write a report.
 
@@ -31,8 +32,9 @@ Examples:
 def main(arguments: list[str]) -> int:
     """Run `longwave train`."""
     if arguments and arguments[0].partition("=")[0] == "--resume":
-        resumed = _parse_resume(arguments)
-        return _exit_code(lambda: _resume(resumed))
+        options = _parse_resume(arguments)
+        stored = _early.find_trained_run(options.resume)
+        return _exit_code(lambda: _resume(stored, options))
     experiment, options = parse_experiment("train", DESCRIPTION, arguments, RunOptions())
     return _exit_code(lambda: _train(experiment, options))
 
@@ -42,9 +44,7 @@ def _parse_resume(arguments: list[str]) -> ResumeOptions:
         raise ValueError("--resume: expected the folder of one run, as in longwave train --resume runs/NAME-seed0")
     import tyro
 
-    options = tyro.cli(ResumeOptions, prog="longwave train", args=arguments)
-    _early.check_run(options.resume)
-    return options
+    return tyro.cli(ResumeOptions, prog="longwave train", args=arguments)
 
 
 def _train(experiment: "Experiment", options: RunOptions) -> None:
@@ -71,10 +71,10 @@ def _train(experiment: "Experiment", options: RunOptions) -> None:
         _spread(seeds, results)
 
 
-def _resume(options: ResumeOptions) -> None:
+def _resume(stored: "StoredConfig", options: ResumeOptions) -> None:
     from longwave import runs
 
-    _report(runs.resume(options.resume, quiet=options.quiet, device=options.device))
+    _report(runs.resume(stored, quiet=options.quiet, device=options.device))
 
 
 def _exit_code(work: Callable[[], None]) -> int:

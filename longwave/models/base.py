@@ -1,7 +1,7 @@
 """What a model is: a module with settings, found by their kind, that fits what a task needs."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -44,7 +44,6 @@ class Spec:
     # Training examples to solve a classifier from: x, y, and what else a batch has; None: there are none.
     examples: Callable[[], dict[str, Tensor]] | None = None
     changes_rate: bool = False  # whether sequences come at several sampling rates, and batches have `rate`
-    needs_judge: bool = False  # whether the validation examples are among those to train on
 
 
 class Model(Protocol):
@@ -86,18 +85,6 @@ class ModelConfig(Settings):
 
     def prepare(self, model: Any, spec: Spec) -> bool:
         """Start a new model from what the task knows in closed form; whether there was anything to start from."""
-        return False
-
-    def calibrate(self, model: Any, batches: Iterator[dict[str, Tensor]]) -> None:
-        """Decide what a model decides by the validation set alone, before each validation, from batches of it."""
-        return
-
-    @property
-    def has_judge(self) -> bool:
-        """Whether the model can bring a second one, trained without some examples, which is validated in its place.
-
-        Then the model itself can be trained on all of them.
-        """
         return False
 
     @property

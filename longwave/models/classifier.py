@@ -4,7 +4,7 @@ On small sets the two are about equally good, and wrong about different sequence
 either. The deep model is trained as if it were alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from longwave.core.settings import check_least, set_by_task
 from longwave.layers import MixerConfig, S4Config
 from longwave.layers.checks import without_autocast
+from longwave.layers.state_space import StateSpaces
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.convolutions import RandomConvolutions, fit_ridge
 from longwave.models.pretrained import Pretrained
@@ -21,6 +22,7 @@ from longwave.models.sequence import SequenceConfig, SequenceModel
 
 TEMPERATURES = torch.logspace(-2, 1, 61, dtype=torch.float64)
 SHARES = torch.linspace(0, 1, 21, dtype=torch.float64)  # that the ridge regression can have in the answer
+MOST_CALIBRATING = 500  # validation examples that decide it
 DOUBT = 2.0  # how much likelier, in nats, one of the two alone must make the validation set than halves
 
 
@@ -72,7 +74,6 @@ class ClassifierConfig(ModelConfig):
             input_size=spec.input_size,
             output_size=spec.output_size,
             longest=spec.longest,
-            judge=spec.needs_judge,
         )
 
     def prepare(self, model: Any, spec: Spec) -> bool:
@@ -80,16 +81,6 @@ class ClassifierConfig(ModelConfig):
         if spec.examples is not None and self.convolutions:
             model.start(**spec.examples())
         return False
-
-    def calibrate(self, model: Any, batches: Iterator[dict[str, Tensor]]) -> None:
-        """Decide how much the ridge regression counts beside the deep model."""
-        if self.convolutions:
-            model.choose_share(batches)
-
-    @property
-    def has_judge(self) -> bool:
-        """A small training set is too good to be split: so yes."""
-        return True
 
     @property
     def takes_any_length(self) -> bool:
@@ -193,6 +184,11 @@ class Classifier(Pretrained, nn.Module):
                 scores = torch.where(held.unsqueeze(1), features @ self.weight[-1] + self.offset[-1], scores)
             return scores.log_softmax(-1)
 
+    def calibrate(self, batches: Callable[[int], Iterator[dict[str, Tensor]]]) -> None:
+        """Decide how much the ridge regression counts, by batches of so many examples of the validation set."""
+        if self.convolutions is not None:
+            self.choose_share(batches(MOST_CALIBRATING))
+
     @torch.no_grad()
     def choose_share(self, batches: Iterator[dict[str, Tensor]]) -> None:
         """Set the share that makes the validation set likeliest, and keep near to a half where that is in doubt."""
@@ -206,6 +202,11 @@ class Classifier(Pretrained, nn.Module):
                 each = nn.functional.cross_entropy(deep.lerp(ridge, share), batch["y"], reduction="none")
                 losses[k] += float((each * weight).sum())
         self.share.fill_(float(SHARES[losses.argmin()]))
+
+    @property
+    def state_spaces(self) -> list[StateSpaces]:
+        """Those of the deep model, without those of the judge."""
+        return self.model.state_spaces
 
     @property
     def parts(self) -> dict[str, Any]:

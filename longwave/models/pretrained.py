@@ -8,6 +8,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from longwave.core import files
+from longwave.layers.state_space import StateSpaces
 from longwave.models import hub, weights
 from longwave.models.base import ModelConfig
 
@@ -17,6 +18,13 @@ FORMAT = 2  # of config.json and model.safetensors; 1 had the settings of all mi
 
 class Pretrained:
     """What a model of any kind can do with a folder and with the hub: a mixin for modules with a `config`."""
+
+    modules: Any  # of the nn.Module that this is mixed into
+
+    @property
+    def state_spaces(self) -> list[StateSpaces]:
+        """The layers with SSMs, from the input to the output; a report shows the first and the last."""
+        return [layer for layer in self.modules() if isinstance(layer, StateSpaces)]
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`, each atomically."""

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from longwave.core import files
-from longwave.layers.state_space import StateSpaces
 from longwave.pictures.html import Section, duration, image, score_text
 from longwave.pictures.kernels import draw_kernels, draw_planes
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one
@@ -59,8 +58,7 @@ def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, An
 
 def _kernels(model: Any, task: Task) -> list[Section]:
     """The kernels of the first and of the last S4 layer, if there are any."""
-    deep = getattr(model, "model", model)  # without what else a classifier has: its judge
-    layers = [layer for layer in deep.modules() if isinstance(layer, StateSpaces)]
+    layers = model.state_spaces
     if not layers:
         return []
     shown = {"first layer": layers[0]} | ({"last layer": layers[-1]} if len(layers) > 1 else {})
@@ -104,7 +102,7 @@ def _training(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any])
         f"There was one validation, after epoch {line['epoch']:.3g} and {duration(line['seconds'])}: "
         f"{task.goal.replace('_', ' ')} {score_text(line[goal])}, loss of the last batch {score_text(line['loss'])}."
     )
-    if baseline := _best_baseline(task, result):
+    if baseline := task.best_baseline(result.get("baselines", {}), "valid"):
         text += f" The best baseline, {baseline[0]}, has {score_text(baseline[1])} on the same set."
     return f"<p>{html.escape(text)}</p>"
 
@@ -121,7 +119,7 @@ def _curves(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -
     left.set(ylabel="training loss, last batch", xlabel="epoch")
     right.plot(epochs, [line[f"valid_{task.goal}"] for line in metrics], color=ORANGE, marker="o", markersize=3)
     right.set(ylabel=f"validation {task.goal.replace('_', ' ')}", xlabel="epoch")
-    if baseline := _best_baseline(task, result):
+    if baseline := task.best_baseline(result.get("baselines", {}), "valid"):
         right.axhline(baseline[1], color=GREY, linestyle="--", linewidth=1, label=as_drawn(baseline[0]))
         right.legend(fontsize=8, frameon=False)
     end_at_one(right, task.goal)
@@ -143,19 +141,6 @@ def _show_time(axes: Any, epochs: list[float], seconds: list[float]) -> None:
     top = axes.secondary_xaxis("top")
     top.set_xticks(np.interp(ticks, times, epochs), [f"{tick:g}" for tick in ticks])
     top.set_xlabel(f"{unit} of training")
-
-
-def _best_baseline(task: Task, result: dict[str, Any]) -> tuple[str, float] | None:
-    """The name and the validation score of the best baseline, if there is one."""
-    found = {
-        name: splits["valid"][task.goal]
-        for name, splits in result.get("baselines", {}).items()
-        if task.goal in splits.get("valid", {})
-    }
-    if not found:
-        return None
-    best = (max if task.higher_is_better else min)(found, key=lambda name: found[name])
-    return best, found[best]
 
 
 def _settings(config: RunConfig, result: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ import torch
 from longwave.core import files, terminal
 from longwave.core.settings import typed
 from longwave.experiments import Experiment
+from longwave.experiments.prepared import prepare_on
 from longwave.layers.lssl import GAUSSIAN
 from longwave.models import ModelConfig
 from longwave.pictures.curves import COLOURS, Curve, Panel, draw_panels
@@ -111,10 +112,10 @@ def largest_sigma(
 
 def stays_finite(experiment: Experiment, task: Task, steps: int, device: str = "auto") -> bool:
     """Whether so many steps of training have finite losses and leave finite weights."""
-    experiment = replace(experiment, model=experiment.model.resolve(task.spec))
-    loop = experiment.loop
+    prepared = prepare_on(experiment, task)
+    task, loop = prepared.task, prepared.experiment.loop
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(RunFolder.create(folder, experiment, task, None), task, quiet=True, device=device)
+        run = Run(RunFolder.create(folder, prepared, None), prepared, quiet=True, device=device)
         taken = epoch = 0
         while taken < steps:
             split = task.train_at(epoch, loop.seed)

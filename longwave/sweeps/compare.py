@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from longwave.core.settings import flat
 from longwave.pictures.curves import COLOURS, Curve, Panel, draw_panels
-from longwave.train.folder import RunFolder
+from longwave.train.folder import RunFolder, RunPlace
 
 STYLES = ("-", "--", ":")
 
@@ -22,11 +22,11 @@ class Compared(NamedTuple):
     is_swept: bool  # it is one of the runs of a sweep, which is to choose by the validation set alone
 
 
-def compare(folders: Sequence[str | Path]) -> list[Compared]:
+def compare(runs: Sequence[RunPlace]) -> list[Compared]:
     """Read runs, finished or not."""
-    if len({Path(folder).resolve() for folder in folders}) < len(folders):
-        raise ValueError(f"runs: expected each once, got {', '.join(map(str, folders))}")
-    opened = [RunFolder.open(folder, published=False) for folder in folders]
+    opened = [RunFolder.open(run, published=False) for run in runs]
+    if len({one.path.resolve() for one in opened}) < len(opened):
+        raise ValueError(f"runs: expected each once, got {', '.join(str(one.path) for one in opened)}")
     settings = [flat(one.config.experiment.to_dict()) for one in opened]
     names = dict.fromkeys(name for one in settings for name in one)
     missing = object()

@@ -19,6 +19,7 @@ from typing import Any
 
 from longwave import runs
 from longwave.core import files, terminal
+from longwave.experiments.prepared import prepare_on
 from longwave.sweeps.folder import SweepFolder
 from longwave.sweeps.picture import draw_sweep
 from longwave.sweeps.plan import Member
@@ -177,7 +178,7 @@ def _check(members: Sequence[Member], data_dir: Path | None) -> tuple[str, bool]
             model = one.experiment.model
             if one.experiment.task == settings and (settings, model) not in built:
                 built.append((settings, model))
-                model.resolve((task.judged() if model.has_judge else task).spec).build()
+                prepare_on(one.experiment, task).experiment.model.build()
     if len(goals) > 1:
         named = " and ".join(f"{goal} of {name}" for (goal, _), name in goals.items())
         raise ValueError(f"sweep: expected tasks that are judged by the same score, got {named}")

@@ -7,7 +7,6 @@ names that models and training know:
     time      (B, L, time_size) optional: features of the time of each step
     lengths   (B,) optional: how many steps of each row count; of pairs, x (B, 2, L), it is (B, 2)
     rate      (B,) optional, the same for all rows: x is sampled at 1/rate of the usual frequency (see `rates`)
-    held      (B,) optional: whether the row is kept from the judge of the model (see `Task.judged`)
     y         the target, as the task's own loss expects it
     known     optional, of the shape of y: where the target is known; the loss leaves out the rest
 """
@@ -23,7 +22,7 @@ from torch import Tensor
 
 from longwave.core.registry import Registry
 from longwave.core.settings import Settings, typed
-from longwave.models import Spec
+from longwave.models import ModelConfig, Spec
 from longwave.pictures.html import Section
 
 Batch = dict[str, Tensor]
@@ -32,6 +31,8 @@ Scores = dict[str, float]
 T = TypeVar("T")
 FEW_EXAMPLES = 100  # a score of so few moves by chance more than from one validation to the next
 Baselines = dict[str, dict[str, Scores]]  # by name, then by split ("valid", "test")
+# Decides what a model decides by the validation set alone; takes the model, and gets batches of so many examples of it.
+Calibrate = Callable[[Any, Callable[[int], Iterator[Batch]]], None]
 
 
 class Split(Protocol):
@@ -237,22 +238,21 @@ class Task(ABC):
         """The sections that a run of this kind adds to its report; the model has the best weights."""
         return []
 
-    def judged(self) -> "Task":
-        """The task for a model that brings a judge, a second model that is validated in its place.
-
-        The validation set is then a part of the training set, and batches of both say which rows are `held`: the judge
-        is not trained on them. A task whose validation set is large enough, or was given, stays as it is.
-        """
-        return self
-
-    @property
-    def choosing(self) -> int:
-        """How many validation examples there are to choose the best weights by."""
-        return len(self.valid)
+    def for_model(self, model: ModelConfig) -> "Adapted":
+        """The task as a model with these settings is trained on it; most tasks are the same for all models."""
+        return Adapted(self, model, len(self.valid))
 
     def baselines(self) -> Baselines:
         """Scores of simple methods, which a model has to beat."""
         return {}
+
+    def best_baseline(self, baselines: Baselines, split: str) -> tuple[str, float] | None:
+        """The name and the score of the best baseline on the validation or test set, if there is one."""
+        found = {name: splits[split][self.goal] for name, splits in baselines.items() if self.goal in splits[split]}
+        if not found:
+            return None
+        best = (max if self.higher_is_better else min)(found, key=lambda name: found[name])
+        return best, found[best]
 
     def artifacts(self) -> dict[str, bytes]:
         """Files that a run needs to be used again, by name."""
@@ -275,9 +275,17 @@ class Task(ABC):
         return {}
 
 
-def call(model: Any, batch: Batch) -> Tensor:
+class Adapted(NamedTuple):
+    """A task as a model is trained on it, and what it decides for the model (see `Task.for_model`)."""
+
+    task: Task
+    model: ModelConfig
+    n_selection_examples: int  # validation examples by which the best weights can be chosen
+    calibrate: Calibrate | None = None  # called before each validation
+
+
+def call(model: Any, batch: Batch, **more: Any) -> Tensor:
     """The output of a model for a batch, in float32 at least."""
-    more: dict[str, Any] = {"held": batch["held"]} if "held" in batch else {}
     if "rate" in batch:
         more["rate"] = float(batch["rate"][0])
     output: Tensor = model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"), **more)[0]

@@ -4,7 +4,7 @@ A published run has its settings in run.json: config.json, beside it, is that of
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from longwave.core import files
 from longwave.core.registry import nearest
@@ -12,6 +12,14 @@ from longwave.train import replacement
 
 FORMAT = 2  # 1 had the settings of all mixers beside those of the model
 PUBLISHED = "run.json"
+
+
+class StoredConfig(NamedTuple):
+    """The settings of a run as they are on disk, checked to be those of a run."""
+
+    folder: Path
+    path: Path  # of the file
+    content: dict[str, Any]
 
 
 def is_published(folder: str | Path) -> bool:
@@ -24,7 +32,7 @@ def place(folder: str | Path) -> Path:
     return Path(folder) / (PUBLISHED if is_published(folder) else "config.json")
 
 
-def read(folder: str | Path, *, published: bool = False) -> dict[str, Any]:
+def read(folder: str | Path, *, published: bool = False) -> StoredConfig:
     """The settings of a run; a folder that has none, or those of something else, is refused.
 
     So is a published run, unless `published` allows it.
@@ -47,9 +55,11 @@ def read(folder: str | Path, *, published: bool = False) -> dict[str, Any]:
             f"{folder}: expected the folder of a run, got a model alone, without what a run knows of its data; load it "
             "in Python with longwave.load_model, or publish the run with longwave publish"
         )
-    check(content, path)
-    found: dict[str, Any] = content
-    return found
+    if not isinstance(content, dict) or content.get("format") not in (1, FORMAT) or "experiment" not in content:
+        raise ValueError(
+            f"{path}: expected the {path.name} of a run in format {FORMAT} or older; written by another longwave?"
+        )
+    return StoredConfig(Path(folder), path, content)
 
 
 def _runs_like(folder: str | Path) -> str:
@@ -58,11 +68,3 @@ def _runs_like(folder: str | Path) -> str:
         str(path.parent) for parent in (Path(folder).parent, Path("runs")) for path in parent.glob("*/config.json")
     ]
     return f"; {nearest(str(folder), sorted(set(beside)))}" if beside else ""
-
-
-def check(content: Any, path: Path) -> None:
-    """Refuse what is not the config.json of a run; `path` is what the message calls it."""
-    if not isinstance(content, dict) or content.get("format") not in (1, FORMAT) or "experiment" not in content:
-        raise ValueError(
-            f"{path}: expected the {path.name} of a run in format {FORMAT} or older; written by another longwave?"
-        )

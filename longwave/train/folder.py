@@ -20,11 +20,12 @@ from longwave.core import files, lock
 from longwave.core.settings import typed
 from longwave.core.terminal import command_line, with_command
 from longwave.experiments import Experiment
+from longwave.experiments.prepared import Prepared, prepare_again
 from longwave.models import hub, load_model
 from longwave.models.pretrained import BEST
 from longwave.tasks.base import Task, TaskConfig
 from longwave.train import config_file, replacement
-from longwave.train.config_file import FORMAT
+from longwave.train.config_file import FORMAT, StoredConfig
 from longwave.train.device import find_device
 
 SPLITS = ("valid", "test")  # that have scores
@@ -64,7 +65,6 @@ class RunConfig:
     @classmethod
     def from_dict(cls, content: Any, path: Path) -> "RunConfig":
         """The inverse of `to_dict`; `path` is what messages call the file."""
-        config_file.check(content, path)
         try:
             experiment = Experiment.from_dict(content["experiment"], str(path))
         except ValueError as error:
@@ -149,7 +149,7 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, path: str | Path, experiment: Experiment, task: Task, data_dir: Path | None, *, overwrite: bool = False
+        cls, path: str | Path, prepared: Prepared, data_dir: Path | None, *, overwrite: bool = False
     ) -> "RunFolder":
         """A folder for a new run; nothing is written before `write_config`."""
         check_new(path, overwrite)
@@ -158,17 +158,20 @@ class RunFolder:
             "torch": torch.__version__,
             "python": platform.python_version(),
         }
-        artifacts = tuple(sorted(task.artifacts()))
-        return cls(path, RunConfig(experiment, data_dir, task.describe(), command_line(), versions, artifacts))
+        facts, artifacts = prepared.task.describe(), tuple(sorted(prepared.artifacts))
+        return cls(path, RunConfig(prepared.experiment, data_dir, facts, command_line(), versions, artifacts))
 
     @classmethod
-    def open(cls, path: str | Path, *, published: bool = True) -> "RunFolder":
+    def open(cls, run: "RunPlace", *, published: bool = True) -> "RunFolder":
         """The folder of a run that was started earlier, or, if `published` allows it, of one that was published.
 
-        The latter may be the hub's "user/name" (see `hub.find`).
+        The latter may be the hub's "user/name" (see `hub.find`). Settings that were read already are not read again.
         """
-        path = hub.find(path) if published else Path(path)
-        return cls(path, RunConfig.from_dict(config_file.read(path, published=published), config_file.place(path)))
+        if isinstance(run, RunFolder):
+            return run
+        if not isinstance(run, StoredConfig):
+            run = config_file.read(hub.find(run) if published else run, published=published)
+        return cls(run.folder, RunConfig.from_dict(run.content, run.path))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[str | None]:
@@ -208,7 +211,11 @@ class RunFolder:
             replacement.settle(self.path)
 
     def build_task(self, data_dir: str | Path | None = None) -> Task:
-        """The task of the run, made sure to be that of its training."""
+        """The task of the run, on the data of its training."""
+        return self.prepare(data_dir).task
+
+    def prepare(self, data_dir: str | Path | None = None) -> Prepared:
+        """The experiment of the run, ready to be resumed or scored; other data than that of training is refused."""
         settings = self.config.experiment.task.in_folder(self.path)
         try:
             task = settings.build(self.config.data_dir if data_dir is None else Path(data_dir))
@@ -219,7 +226,8 @@ class RunFolder:
                 f"{self.path}: expected the data that the run was trained on, which is not published with it, and got: "
                 f"{error}"
             ) from error
-        task = task.judged() if self.config.experiment.model.has_judge else task
+        prepared = prepare_again(self.config.experiment, task)
+        task = prepared.task
         before, now = (json.loads(json.dumps(facts)) for facts in (self.config.task, task.describe()))
         for name in ("examples", *task.fingerprint):
             if before.get(name) and not _is_close(before[name], now.get(name)):
@@ -227,7 +235,7 @@ class RunFolder:
                     f"{self.path}: the data is not what the run was trained on; {name}: expected "
                     f"{before[name]!r:.300}, got {now[name]!r:.300}. Train a new run on it, or use longwave predict"
                 )
-        return task
+        return prepared
 
     def fact(self, name: str, read: Callable[[Any], T]) -> T:
         """What training wrote of its data into config.json under a name, as `read` makes it of plain values."""
@@ -328,6 +336,9 @@ class RunFolder:
     def write_result(self, result: dict[str, Any]) -> None:
         """Write result.json."""
         files.write_json(self.path / "result.json", result)
+
+
+RunPlace = str | Path | StoredConfig | RunFolder  # where a run is, or what was read there
 
 
 def resume_command(path: str | Path) -> str:

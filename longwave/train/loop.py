@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any, get_type_hints
 
 import torch
@@ -22,6 +23,7 @@ from longwave import ops
 from longwave.core import lock
 from longwave.core.settings import typed
 from longwave.core.terminal import with_command
+from longwave.experiments.prepared import Prepared
 from longwave.models.pretrained import build
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task, map_tensors
 from longwave.train import checkpoint, signals, trackers
@@ -32,8 +34,6 @@ from longwave.train.folder import RunFolder, resume_command
 from longwave.train.loading import Loading
 from longwave.train.optim import OPTIMIZERS, param_groups
 from longwave.train.schedule import Position, Schedule
-
-MOST_CALIBRATING = 500  # validation examples that a model is calibrated by
 
 
 class TrainingError(RuntimeError):
@@ -72,10 +72,10 @@ class ModelOnTask(nn.Module):
 class Run:
     """One training run in one folder."""
 
-    def __init__(self, folder: RunFolder, task: Task, *, quiet: bool = False, device: str = "auto") -> None:
-        self.folder, self.task = folder, task
-        self.experiment = experiment = folder.config.experiment
-        self.config = experiment.loop.fitted(len(task.train), task.choosing)
+    def __init__(self, folder: RunFolder, prepared: Prepared, *, quiet: bool = False, device: str = "auto") -> None:
+        self.folder, self.prepared = folder, prepared
+        self.experiment, self.task = experiment, task = prepared.experiment, prepared.task
+        self.config = experiment.loop
         assert self.config.epochs is not None
         self.epochs = self.config.epochs
         precision = experiment.optim.precision
@@ -163,7 +163,7 @@ class Run:
         at = self.position
         if at.is_validating:
             self._validate(at.loss)
-        elif at.step == 0 and math.isinf(at.best) and self.experiment.model.prepare(self.model, self.task.spec):
+        elif at.step == 0 and math.isinf(at.best) and self.experiment.model.prepare(self.model, self.prepared.spec):
             self.average.start()
             self._validate(self._first_loss())  # what the model starts from may be the best that there will be
         while not at.finished and at.epoch < self.epochs:
@@ -336,7 +336,8 @@ class Run:
         at, goal = self.position, self.task.goal
         self.display.validating()
         self.module.eval()
-        self.experiment.model.calibrate(self.model, self.loading.some_of(self.task.valid, MOST_CALIBRATING))
+        if self.prepared.calibrate is not None:
+            self.prepared.calibrate(self.model, partial(self.loading.some_of, self.task.valid))
         scores = self.evaluate(self.task.valid)
         value = -scores[goal] if self.task.higher_is_better else scores[goal]
         if not math.isfinite(value):

@@ -13,6 +13,7 @@ from trained import RECIPES, write_series
 
 from longwave import __version__
 from longwave.cli.main import commands
+from longwave.core import files
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import MIXERS
 
@@ -335,3 +336,24 @@ def test_the_list_begins_with_custom_data_and_has_the_same_columns_throughout_wi
     rows = [line for line in lines if line.startswith("  ")]
     assert len(rows) > 70
     assert all(line[:2].isspace() and line[39:41].isspace() and not line[41].isspace() for line in rows)
+
+
+# Runs
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("predict", "run", "--csv", "series.csv", "--out", "forecast.csv"),
+        ("evaluate", "run"),
+        ("train", "--resume", "run", "--quiet"),
+        ("publish", "run", "me/model", "--preview", "files"),
+    ],
+)
+@pytest.mark.usefixtures("_pages_are_not_rendered")
+def test_a_command_reads_the_settings_of_its_run_once(command, trained_runs, monkeypatch):
+    trained_runs.fetch("forecast")
+    read, found = files.read_json, []
+    monkeypatch.setattr(files, "read_json", lambda path: found.append(Path(path)) or read(path))
+    assert call(*command) == 0
+    assert found.count(Path("run/config.json")) == 1

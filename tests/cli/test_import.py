@@ -160,7 +160,7 @@ def test_an_imported_run_has_no_training_to_go_on_with(capsys):
     save(sashimi())
     assert call("import", "model.pt", "--out", "run", "--data", "sc09-waveform") == 0
     assert call("train", "--resume", "run") == 2
-    assert "run: its weights were imported from model.pt, and there is no training to go on" in capsys.readouterr().err
+    assert "run: its weights were imported from model.pt, and there is no training to resume" in capsys.readouterr().err
 
 
 def test_what_the_file_cannot_say_is_said_by_options():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from longwave.experiments import EXPERIMENTS
+from longwave.experiments.prepared import prepare_on
 from longwave.tasks.forecast.series import Series
 from longwave.tasks.forecast.task import custom
 from longwave.train.folder import RunFolder
@@ -21,10 +22,9 @@ def test_a_short_series_ends_near_its_linear_solution(tmp_path, seed):
     values = 3 * np.sin(2 * np.pi * hours / 24) + generator.normal(size=966).cumsum() / 5 + generator.normal(size=966)
     times = np.datetime64("2020-01-01T00:00:00") + hours * HOUR
     task = custom(Series(values[:, None], ("a",), 0, times, HOUR), 24, context=None)
-    settings = EXPERIMENTS.find("forecast")
-    experiment = replace(settings, model=settings.model.resolve(replace(task, time_features=False).spec))
-    folder = RunFolder.create(tmp_path, experiment, task, None)
+    prepared = prepare_on(EXPERIMENTS.find("forecast"), replace(task, time_features=False))
+    folder = RunFolder.create(tmp_path, prepared, None)
     folder.write_config({})
-    result = Run(folder, replace(task, time_features=False), quiet=True).fit(resume=False)
+    result = Run(folder, prepared, quiet=True).fit(resume=False)
     assert result["best_step"] == result["steps"] > 0
     assert result["test"]["mse"] < 1.1 * task.baselines()["nlinear"]["test"]["mse"]

@@ -27,9 +27,10 @@ def frequencies(count=48, seed=0):
 
 def started(judged=True, balance=False, **settings):
     """A task and a new model that was started from it."""
-    task = custom(frequencies(), balance=balance)
-    task = task.judged() if judged else task
-    config = dataclasses.replace(CONFIG, **settings).resolve(task.spec)
+    task, config = custom(frequencies(), balance=balance), dataclasses.replace(CONFIG, **settings)
+    if judged:
+        task, config, *_ = task.for_model(config)
+    config = config.resolve(task.spec)
     torch.manual_seed(0)
     model = config.build()
     config.prepare(model, task.spec)
@@ -123,6 +124,13 @@ def test_held_rows_train_the_model_and_not_the_judge():
     assert any(float(p.grad.abs().sum()) > 0 for p in model.judge.parameters())
 
 
+def test_the_layers_that_a_report_shows_are_those_of_the_model_and_not_of_the_judge():
+    _, model = started()
+    assert model.judge is not None
+    assert model.state_spaces == model.model.state_spaces
+    assert len(model.state_spaces) == CONFIG.n_layers
+
+
 def certain_batches(model, count, right="ridge"):
     """Batches in which one of the two parts is always right and the other always wrong."""
     task, _ = started(judged=False)
@@ -183,7 +191,7 @@ def test_a_classifier_on_disk_gives_the_same_answers(tmp_path):
 
 def test_a_run_with_a_judge_resumes_to_the_bit(tmp_path):
     """Share and ridge regression included, which no step trains."""
-    assert_resumes_to_the_bit(tmp_path, custom(frequencies()).judged(), kind=dataclasses.replace(CONFIG, dropout=0.1))
+    assert_resumes_to_the_bit(tmp_path, custom(frequencies()), kind=dataclasses.replace(CONFIG, dropout=0.1))
 
 
 def test_a_task_without_classes_of_sequences_is_refused():

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
+from longwave.experiments.prepared import prepare_on
 from longwave.layers import S4Config
 from longwave.models import Forecaster, ForecasterConfig, LinearSolution, SequenceConfig, Spec, load_model
 from longwave.models.forecaster import window_shift
@@ -184,13 +185,14 @@ def test_a_run_is_scored_at_its_start_and_resumes_with_it(task, tmp_path):
     """Of the best weights the start is one: a run that only made it worse ends with it."""
     task = replace(task, independent=True, train=replace(task.train, single=True))
     for lr, folder in ((10.0, tmp_path / "wild"), (0.001, tmp_path / "tame")):
-        model = replace(TINY, shift="auto").resolve(task.spec)
+        model = replace(TINY, shift="auto")
         experiment = Experiment(
             "made", ForecastConfig(), model, OptimConfig(lr=lr), LoopConfig(epochs=1, batch_size=100)
         )
-        run_folder = RunFolder.create(folder, experiment, task, None)
+        prepared = prepare_on(experiment, task)
+        run_folder = RunFolder.create(folder, prepared, None)
         run_folder.write_config({})
-        result = Run(run_folder, task, quiet=True).fit(resume=False)
+        result = Run(run_folder, prepared, quiet=True).fit(resume=False)
         first, *_ = run_folder.metrics()
         assert first["step"] == 0
         solution = task.linear("auto", None)
@@ -201,23 +203,23 @@ def test_a_run_is_scored_at_its_start_and_resumes_with_it(task, tmp_path):
         assert (stored["shift"], stored["reversion"]) == ("auto", solution.reversion)
         if lr == 10:
             assert result["best_step"] == 0
-            assert Run(run_folder, task, quiet=True).fit(resume=True)["test"] == result["test"]
+            assert Run(run_folder, prepared, quiet=True).fit(resume=True)["test"] == result["test"]
 
 
 def test_a_run_stopped_before_its_first_step_goes_on_as_if_it_had_not(task, tmp_path, monkeypatch):
-    model = replace(TINY, shift="last").resolve(task.spec)
-    experiment = Experiment("made", ForecastConfig(), model, OptimConfig(), LoopConfig(epochs=1, batch_size=100))
+    model, loop = replace(TINY, shift="last"), LoopConfig(epochs=1, batch_size=100)
+    prepared = prepare_on(Experiment("made", ForecastConfig(), model, OptimConfig(), loop), task)
     lines = {}
     for name in ("whole", "stopped"):
-        folder = RunFolder.create(tmp_path / name, experiment, task, None)
+        folder = RunFolder.create(tmp_path / name, prepared, None)
         folder.write_config({})
         if name == "stopped":
             with monkeypatch.context() as patch:
                 patch.setattr(Run, "step", _interrupt)
                 with pytest.raises(Interrupted):
-                    Run(folder, task, quiet=True).fit(resume=False)
+                    Run(folder, prepared, quiet=True).fit(resume=False)
             assert [line["step"] for line in folder.metrics()] == [0]
-        Run(folder, task, quiet=True).fit(resume=name == "stopped")
+        Run(folder, prepared, quiet=True).fit(resume=name == "stopped")
         lines[name] = [{k: v for k, v in line.items() if k != "seconds"} for line in folder.metrics()]
     assert lines["whole"] == lines["stopped"]
 

@@ -4,7 +4,6 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +14,11 @@ from matplotlib.figure import Figure
 from mixer_settings import sequence_config
 from pair_files import pair_config, write_aan
 from pathfinder_files import write_pathfinder
+from tiny import make_task
 from token_files import write_reviews
 
 from longwave.experiments import EXPERIMENTS
+from longwave.experiments.prepared import prepare_on
 from longwave.pictures.html import table
 from longwave.report.page import _curves, _training, write_report
 from longwave.tasks.audio.task import AudioConfig
@@ -107,7 +108,7 @@ def page_of(folder, kind, mixer="s4", name="<mine>"):
         decoder = task.spec.decoders[0]
         config = sequence_config(mixer, d_model=16, n_layers=1, decoder=decoder).resolve(task.spec)
     experiment = replace(EXPERIMENTS["classify"], name=name, task=settings, model=config)
-    run = RunFolder.create(folder / "run", experiment, task, None)
+    run = RunFolder.create(folder / "run", prepare_on(experiment, task), None)
     run.write_config({})
     baselines = task.baselines()
     scores = next(iter(baselines.values()))["test"]
@@ -164,7 +165,7 @@ def test_the_scores_stand_beside_the_baselines_and_the_paper(tmp_path):
 @pytest.mark.parametrize(("higher", "best"), [(True, ("good", 0.7)), (False, ("bad", 0.2))])
 def test_the_curves_of_a_score_have_the_best_baseline_beside_them(higher, best):
     lines = [{"epoch": k, "loss": 1.0 / k, "seconds": 90.0 * k, "valid_score": k / 3} for k in (1, 2)]
-    task = SimpleNamespace(goal="score", higher_is_better=higher)
+    task = make_task(goal="score", higher_is_better=higher)
     baselines = {name: {"valid": {"score": value}} for name, value in (("good", 0.7), ("bad", 0.2))}
     loss, score = _curves(lines, task, {"baselines": {**baselines, "other": {"valid": {}}}}).axes
     assert loss.lines[0].get_ydata().tolist() == [1, 1 / 2]
@@ -179,7 +180,7 @@ def logged(count, score=0.5, seconds=90.0):
     return [{"epoch": k, "loss": 1.0 / k, "seconds": seconds * k, "valid_accuracy": score} for k in range(1, count + 1)]
 
 
-ACCURACY = SimpleNamespace(goal="accuracy", higher_is_better=True)
+ACCURACY = make_task(goal="accuracy", higher_is_better=True)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from longwave.experiments import EXPERIMENTS
+from longwave.experiments.prepared import prepare
 from longwave.layers import MIXERS
 from longwave.models import SequenceConfig
 from longwave.models.sequence import MIXER_SETTINGS_OF_FORMAT_1
@@ -28,7 +29,7 @@ def folder(tmp_path):
     experiment = dataclasses.replace(
         EXPERIMENTS["classify"], task=ClassifyConfig(npz=tmp_path / "my.npz"), model=SequenceConfig()
     )
-    made = RunFolder.create(tmp_path / "run", experiment, experiment.task.build(), tmp_path / "data")
+    made = RunFolder.create(tmp_path / "run", prepare(experiment), tmp_path / "data")
     made.write_config({"notes.txt": b"kept"})
     return made
 
@@ -52,7 +53,7 @@ def test_nothing_is_written_before_the_config(tmp_path):
     experiment = dataclasses.replace(
         EXPERIMENTS["classify"], task=ClassifyConfig(npz=tmp_path / "my.npz"), model=SequenceConfig()
     )
-    RunFolder.create(tmp_path / "run", experiment, experiment.task.build(), None)
+    RunFolder.create(tmp_path / "run", prepare(experiment), None)
     assert not (tmp_path / "run").exists()
 
 
@@ -101,7 +102,7 @@ def test_a_folder_with_a_run_is_not_written_over(folder):
     with pytest.raises(ValueError, match=r"run: run already exists; .* or resume it with:\n  longwave train --resume"):
         check_new(folder.path)
     with pytest.raises(ValueError, match="run already exists"):
-        RunFolder.create(folder.path, folder.config.experiment, folder.build_task(), None)
+        RunFolder.create(folder.path, folder.prepare(), None)
 
 
 def test_overwriting_replaces_the_files_of_the_run_and_keeps_all_others(folder):
@@ -109,8 +110,8 @@ def test_overwriting_replaces_the_files_of_the_run_and_keeps_all_others(folder):
     (folder.path / "best" / "model.safetensors").write_text("old")
     (folder.path / "result.json").write_text("{}")
     (folder.path / "mine.csv").write_text("kept")
-    experiment = dataclasses.replace(folder.config.experiment, name="new")
-    made = RunFolder.create(str(folder.path), experiment, folder.build_task(), None, overwrite=True)
+    prepared = prepare(dataclasses.replace(folder.config.experiment, name="new"))
+    made = RunFolder.create(str(folder.path), prepared, None, overwrite=True)
     made.write_config({}, overwrite=True)
     assert RunFolder.open(folder.path).config.experiment.name == "classify"  # until there is a checkpoint
     made.replace_old()
@@ -121,7 +122,7 @@ def test_overwriting_replaces_the_files_of_the_run_and_keeps_all_others(folder):
 def test_a_run_that_fails_to_replace_another_leaves_nothing(folder):
     (folder.path / "result.json").write_text("{}")
     before = {path: path.read_bytes() for path in folder.path.rglob("*")}
-    made = RunFolder.create(folder.path, folder.config.experiment, folder.build_task(), None, overwrite=True)
+    made = RunFolder.create(folder.path, folder.prepare(), None, overwrite=True)
 
     def fail():
         with made.locked():

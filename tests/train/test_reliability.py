@@ -204,7 +204,7 @@ def test_replacing_a_run_leaves_the_old_one_or_a_new_one_whatever_happens(does, 
             assert answer["code"] in (1, 2), (at, answer["stderr"])
         if does == "full":
             assert not (folder / lock.NAME).exists(), at
-        found[at] = config_file.read(folder)["experiment"]["loop"]["seed"]
+        found[at] = config_file.read(folder).content["experiment"]["loop"]["seed"]
         if found[at] == 0:
             assert trace(folder) == truth[0], at
     assert list(found.values()) == sorted(found.values()), found  # the old run up to some operation, then the new one

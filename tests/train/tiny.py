@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
+from longwave.experiments.prepared import prepare_again, prepare_on
 from longwave.layers import S4Config
 from longwave.models import ModelConfig, SequenceConfig, Spec, load_model
 from longwave.tasks.base import Batch, Outcome, Sums, Task, call
@@ -117,7 +118,7 @@ def make_experiment(model: Any = (), optim: Any = (), loop: Any = ()) -> Experim
 def make_run(folder: Path, experiment: Experiment, task: Task, quiet: bool = False) -> Run:
     """A run that writes no config.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    return Run(RunFolder(folder, RunConfig(experiment, None, {}, "", {})), task, quiet=quiet)
+    return Run(RunFolder(folder, RunConfig(experiment, None, {}, "", {})), prepare_again(experiment, task), quiet=quiet)
 
 
 def fit(run: Run, resume: bool = False, overwrite: bool = False) -> dict[str, Any]:
@@ -181,7 +182,7 @@ def assert_resumes_to_the_bit(
     The model is a tiny sequence model with some settings, or one of another kind.
     """
     experiment = make_experiment(model=model, loop={"batch_size": 9, "bucket": bucket})
-    experiment = dataclasses.replace(experiment, model=(kind or experiment.model).resolve(task.spec))
+    experiment = prepare_on(dataclasses.replace(experiment, model=kind or experiment.model), task).experiment
     fit(make_run(folder / "never", experiment, task, quiet=True))
     stopped = make_run(folder / "stopped", experiment, task, quiet=True)
     step = stopped.step

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longwave.models import Spec
+from longwave.models import ClassifierConfig, ModelConfig, Spec
+from longwave.models.classifier import Classifier
 from longwave.pictures.html import Section
 from longwave.tasks.base import (
-    FEW_EXAMPLES,
     TASKS,
     Action,
+    Adapted,
     Baselines,
     Batch,
     Outcome,
@@ -27,6 +28,7 @@ from longwave.tasks.base import (
     call,
 )
 from longwave.tasks.classify import baselines as sequence_baselines
+from longwave.tasks.classify.baselines import ConvolutionClassifier, NearestNeighbour, predicted
 from longwave.tasks.rates import AtRate, check_rates, drawn, ratio
 from longwave.tasks.sequences.data import Sequences, read_csv
 from longwave.tasks.sequences.targets import Answer, class_names
@@ -39,7 +41,6 @@ from longwave.tasks.sequences.task import (
     check_classes,
     draw_class_splits,
     given_splits,
-    held_out,
     note_rare_class,
 )
 from longwave.tasks.statistics import digest
@@ -71,18 +72,13 @@ class LabelTask(Task):
     scored: Tensor | None = field(default=None, compare=False, repr=False)  # logits (n, classes) of the test set
 
     def outcome(self, model: Any, batch: Batch) -> Outcome:
-        """The cross-entropy of each row, weighted or not; accuracy, the cross-entropy without weights, mean recall.
-
-        In training, an output may be of a model and its judge, (B, 2, classes): the loss is then the mean of theirs.
-        """
+        """The cross-entropy of each row, weighted or not; accuracy, the cross-entropy without weights, mean recall."""
         output = call(model, batch)
-        if output.ndim == 3:
-            output, judge = output.unbind(1)
-            y = self._labels(output, batch)
-            losses = (self._losses(output, y) + self._losses(judge, y) * ~batch["held"]) / 2
-        else:
-            y = self._labels(output, batch)
-            losses = self._losses(output, y)
+        return self._scored(output, self._losses(output, batch), batch)
+
+    def _scored(self, output: Tensor, losses: Tensor, batch: Batch) -> Outcome:
+        """The outcome for logits (B, classes) whose losses in training are these, (B,)."""
+        y = batch["y"]
         plain = nn.functional.cross_entropy(output.detach(), y, reduction="sum")
         right = output.argmax(-1) == y
         scores: Sums = {"accuracy": (right.sum(), len(y)), "loss": (plain, len(y))}
@@ -116,18 +112,16 @@ class LabelTask(Task):
                 scores[split]["balanced_accuracy"] = float(accuracy > 0) / int((counts > 0).sum())
         return scores
 
-    def _losses(self, output: Tensor, y: Tensor) -> Tensor:
+    def _losses(self, output: Tensor, batch: Batch) -> Tensor:
         """The cross-entropy of each row as training has it: smoothed and weighted, if it is to be."""
+        y = batch["y"]
+        expected = (len(y), len(self.inputs.classes))
+        if output.shape != expected:
+            raise ValueError(f"output: expected {expected}, a logit for each class, got {tuple(output.shape)}")
         losses = nn.functional.cross_entropy(output, y, reduction="none", label_smoothing=self.smoothing)
         if self.weights is None:
             return losses
         return losses * torch.tensor(self.weights, device=output.device, dtype=output.dtype)[y]
-
-    def _labels(self, output: Tensor, batch: Batch) -> Tensor:
-        expected = (len(batch["y"]), len(self.inputs.classes))
-        if output.shape != expected:
-            raise ValueError(f"output: expected {expected}, a logit for each class, got {tuple(output.shape)}")
-        return batch["y"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,71 +176,35 @@ class SequenceTask(ClassificationTask):
         longest = int(self.train.lengths.max())
         rows = sum(map(len, (self.train, self.valid, self.test)))
         examples = self._examples if sequence_baselines.are_few(rows, longest * self.inputs.channels) else None
-        return replace(super().spec, longest=longest, examples=examples, needs_judge=self.is_judged)
+        return replace(super().spec, longest=longest, examples=examples)
 
     def _examples(self) -> Batch:
         """Those that the random convolutions of a model start from."""
         return self.train.batch(sequence_baselines.some(self.train))
 
-    @property
-    def is_judged(self) -> bool:
-        """Whether the validation set is a part of the training set."""
-        return "held" in self.train.rows
+    def for_model(self, model: ModelConfig) -> Adapted:
+        """For a `Classifier`, a small set is trained on whole, and the share of its convolutions is calibrated."""
+        from longwave.tasks.classify.judge import judged
 
-    @property
-    def choosing(self) -> int:
-        """None, if those of a judge would choose the weights of the model."""
-        return 0 if self.is_judged else len(self.valid)
-
-    def judged(self) -> "SequenceTask":
-        """With all sequences to train on, if the validation set was drawn and is too small to judge by.
-
-        A third of each class is then held from the judge, up to about a hundred sequences, and validates it.
-        """
-        if self.valid_was_given or len(self.valid) >= FEW_EXAMPLES:
-            return self
-        both = self.train.joined(self.valid)
-        labels = both.rows["y"]
-        held = held_out(labels, FEW_EXAMPLES)
-        if not held.any():
-            return self
-        valid = both.chosen(held)
-        counts = {"train": self._counts(labels), "valid": self._counts(labels[held]), "test": self.counts["test"]}
-        note = (
-            f"{len(self.valid)} validation sequences are too few to judge by: the model is trained on all "
-            f"{len(both)}, and what is validated is a second one, trained without {len(valid)} of them"
-        )
-        return replace(
-            self,
-            train=self._weighed(both, {"held": held}),
-            valid=self._weighed(valid, {"held": held[held]}),
-            counts=counts,
-            weights=None if self.weights is None else class_weights(np.array(counts["train"])),
-            notes=(*self.notes, note),
-        )
-
-    def _counts(self, labels: Index) -> tuple[int, ...]:
-        return tuple(np.bincount(labels, minlength=len(self.inputs.classes)).tolist())
-
-    def _weighed(self, split: SequenceSplit, more: dict[str, NDArray[Any]]) -> SequenceSplit:
-        """The split with more in each row, and with the weights of its own classes, if there are weights."""
-        rows = {**split.rows, **more}
-        if self.weights is not None:
-            rows["weight"] = row_weights(rows["y"])
-        return replace(split, rows=rows)
+        if not isinstance(model, ClassifierConfig):
+            return super().for_model(model)
+        task = judged(self)
+        has_judge = task is not self  # which is validated, so that no example chooses the weights of the model
+        model = replace(model, judge=has_judge)
+        return Adapted(task, model, 0 if has_judge else len(self.valid), Classifier.calibrate)
 
     def baselines(self) -> Baselines:
         """The class prior, the nearest neighbour, and ridge regression on random convolutions."""
         found = super().baselines()
-        splits = {"valid": self.valid, "test": self.test}
-        rows = sum(map(len, splits.values()))
+        rows = len(self.valid) + len(self.test)
         for classifier in sequence_baselines.fitted(self.train, rows, len(self.inputs.classes)):
-            labels = {name: sequence_baselines.predicted(classifier, split) for name, split in splits.items()}
-            if self.is_judged:  # the classifier was fitted to the validation sequences, too
-                held = torch.from_numpy(self.train.rows["held"])
-                labels["valid"] = classifier.labels[held], classifier.left_out()[held]
+            labels = {"valid": self._validated(classifier), "test": predicted(classifier, self.test)}
             found[classifier.name] = {name: self._accuracies(*pair) for name, pair in labels.items()}
         return found
+
+    def _validated(self, classifier: NearestNeighbour | ConvolutionClassifier) -> tuple[Tensor, Tensor]:
+        """The true labels of the validation set, and those that a baseline predicts."""
+        return predicted(classifier, self.valid)
 
     def _accuracies(self, true: Tensor, predicted: Tensor) -> Scores:
         right = (true == predicted).double()

@@ -119,20 +119,6 @@ def draw_class_splits(
     return draw_splits(labels, np.arange(len(labels)), seed)
 
 
-def held_out(groups: Index, most: int) -> NDArray[np.bool_]:
-    """(n,): a third of each group of some sequences, but about `most` in all; of each group at least one is not held.
-
-    The same for the same groups.
-    """
-    order = shuffled(len(groups), 0)
-    share = min(1 / 3, most / len(groups))
-    held = np.zeros(len(groups), bool)
-    for group in np.unique(groups):
-        own = order[groups[order] == group]
-        held[own[: min(len(own) - 1, max(1, round(share * len(own))))]] = True
-    return held
-
-
 class Divided(Protocol):
     """Examples that may have come with their splits."""
 

@@ -7,6 +7,7 @@ from image_files import write_mnist
 from mixer_settings import sequence_config
 
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
+from longwave.experiments.prepared import prepare_on
 from longwave.models import SequenceModel
 from longwave.tasks.classify import report as classification
 from longwave.tasks.classify.confusion import confused_pairs, confusion, recalls
@@ -185,9 +186,10 @@ def test_the_report_shows_what_was_scored_and_classifies_nothing_again(bucket, w
     """Row by row in the order of the test set, also if rows of similar length were scored together."""
     task, _ = waves
     loop = LoopConfig(epochs=2, batch_size=8, eval_batch_size=3, bucket=bucket)
-    config = sequence_config(d_model=8, n_layers=1).resolve(task.spec)
+    config = sequence_config(d_model=8, n_layers=1)
     experiment = Experiment("tiny", ClassifyConfig(npz=tmp_path / "x.npz"), config, OptimConfig(lr=0.01), loop)
-    run = Run(RunFolder.create(tmp_path / "run", experiment, task, None), task, quiet=True)
+    prepared = prepare_on(experiment, task)
+    run = Run(RunFolder.create(tmp_path / "run", prepared, None), prepared, quiet=True)
     result = run.fit(resume=False)
     model = run.model.eval()
     truth = predict(model, task, task.test)

@@ -10,6 +10,9 @@ import torch
 from constant_model import mean_loss, scores
 from torch import nn
 
+from longwave.models import ClassifierConfig, SequenceConfig
+from longwave.models.classifier import Classifier
+from longwave.tasks.classify.judge import judged
 from longwave.tasks.classify.task import ClassifierInput, ClassifyConfig, custom
 from longwave.tasks.sequences.data import from_arrays
 
@@ -244,13 +247,20 @@ def test_arrays_beside_a_run_are_found_wherever_its_folder_is(tmp_path):
     assert own.in_folder(tmp_path / "moved") is own
 
 
-def judged(count=60, **settings):
+# Small sets
+
+
+def three_classes(count=60, **settings):
     x, y = np.random.default_rng(0).normal(size=(count, 8)), [str(k % 3) for k in range(count)]
-    return custom(from_arrays(x, y, **settings)).judged()
+    return custom(from_arrays(x, y, **settings))
 
 
 def test_a_small_set_is_trained_on_whole_and_a_third_validates_a_judge():
-    before, task = custom(from_arrays(np.zeros((60, 8)) + np.arange(8), [str(k % 3) for k in range(60)])), judged()
+    before = three_classes()
+    task, model, n_selection_examples, calibrate = before.for_model(ClassifierConfig())
+    assert model.judge
+    assert n_selection_examples == 0
+    assert calibrate is Classifier.calibrate
     assert len(task.train) == len(before.train) + len(before.valid)
     assert len(task.test) == len(before.test)
     assert task.counts["valid"] == (6, 6, 6)
@@ -262,28 +272,36 @@ def test_a_small_set_is_trained_on_whole_and_a_third_validates_a_judge():
     assert torch.equal(rows["x"], valid["x"])
     assert valid["held"].all()
     assert "held" not in task.test.batch(range(2))
-    assert task.choosing == 0
     assert "trained on all 54, and what is validated is a second one, trained without 18 of them" in task.notes[-1]
 
 
 def test_a_validation_set_that_was_given_or_is_large_stays_as_it_is():
     split = ["train"] * 40 + ["valid"] * 10 + ["test"] * 10
-    for task in (judged(split=split), judged(count=3000)):
-        assert not task.is_judged
-        assert task.choosing == len(task.valid)
+    for task in (three_classes(split=split), three_classes(count=3000)):
+        adapted = task.for_model(ClassifierConfig())
+        assert adapted.task is task
+        assert adapted.n_selection_examples == len(task.valid)
+        assert not adapted.model.judge
+
+
+def test_a_model_without_a_judge_is_validated_on_sequences_that_it_is_not_trained_on():
+    task, model = three_classes(), SequenceConfig()
+    assert task.for_model(model) == (task, model, len(task.valid), None)
 
 
 def test_a_class_of_one_sequence_is_kept_for_training():
     split = ["train"] * 20 + ["test"] * 4
     labels = ["a"] * 10 + ["b"] * 9 + ["c"] + ["a", "b", "a", "c"]
-    task = custom(from_arrays(np.random.default_rng(0).normal(size=(24, 8)), labels, split=split)).judged()
+    task = custom(from_arrays(np.random.default_rng(0).normal(size=(24, 8)), labels, split=split))
+    task = judged(task)
     assert task.counts["train"] == (10, 9, 1)
     assert task.counts["valid"] == (3, 3, 0)
 
 
 def test_balanced_classes_weigh_the_same_after_a_judge_was_added():
     labels = ["a"] * 40 + ["b"] * 10
-    task = custom(from_arrays(np.random.default_rng(0).normal(size=(50, 8)), labels), balance=True).judged()
+    task = custom(from_arrays(np.random.default_rng(0).normal(size=(50, 8)), labels), balance=True)
+    task = judged(task)
     for split in (task.train, task.valid):
         weight, y = split.rows["weight"], split.rows["y"]
         assert weight[y == 0].sum() == pytest.approx(weight[y == 1].sum())
@@ -294,7 +312,7 @@ def test_balanced_classes_weigh_the_same_after_a_judge_was_added():
 def test_baselines_do_not_know_the_sequences_that_validate_them():
     """Labels at random: a neighbour that is itself would be right every time."""
     x = np.random.default_rng(1).normal(size=(90, 12))
-    task = custom(from_arrays(x, [str(k * 7 % 11 % 2) for k in range(90)])).judged()
+    task = judged(custom(from_arrays(x, [str(k * 7 % 11 % 2) for k in range(90)])))
     found = task.baselines()
     assert found["1-NN (DTW)"]["valid"]["accuracy"] < 0.8
     assert found["random convolutions"]["valid"]["accuracy"] < 0.8

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from longwave.experiments import EXPERIMENTS
+from longwave.experiments.prepared import prepare
 from longwave.runs import load_run
 from longwave.tasks.forecast import baselines
 from longwave.tasks.forecast.predict import forecast
@@ -111,14 +112,13 @@ def test_a_run_forecasts_new_rows_with_the_course_of_their_year(tmp_path):
     settings = EXPERIMENTS.find("forecast")
     settings = replace(settings, task=replace(settings.task, csv=path, target="a", horizon=HORIZON, context=CONTEXT))
     settings = replace(settings, model=replace(settings.model, n_layers=0), loop=replace(settings.loop, epochs=1))
-    built = settings.task.build()
-    assert any("usual course of the year, from 3.1 years" in note for note in built.notes)
-    settings = replace(settings, model=settings.model.resolve(built.spec))
-    folder = RunFolder.create(tmp_path / "run", settings, built, None)
+    prepared = prepare(settings)
+    assert any("usual course of the year, from 3.1 years" in note for note in prepared.task.notes)
+    folder = RunFolder.create(tmp_path / "run", prepared, None)
     folder.write_config({})
-    Run(folder, built, quiet=True).fit(resume=False)
+    Run(folder, prepared, quiet=True).fit(resume=False)
     times = np.datetime64("2014-06-01T00:00:00") + np.arange(CONTEXT + HORIZON) * DAY
-    usual = built.inputs.restore(built.inputs.usual(times))
+    usual = prepared.task.inputs.restore(prepared.task.inputs.usual(times))
     new = tmp_path / "new.csv"
     new.write_text("date,a\n" + "".join(f"{t},{v[0]}\n" for t, v in zip(times, usual[:CONTEXT], strict=False)))
     found = forecast(load_run(folder.path), new)

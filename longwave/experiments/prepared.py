@@ -1,0 +1,55 @@
+"""An experiment ready to run: its data read, its model and its loop fitted to the data. All of it is derived here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from longwave.experiments.base import Experiment
+from longwave.models import Spec
+from longwave.tasks.base import Calibrate, Task
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An experiment and its task, fitted to each other, for whoever trains, scores or measures a model."""
+
+    experiment: Experiment
+    task: Task
+    spec: Spec  # of the task
+    calibrate: Calibrate | None = None  # see `tasks.base.Adapted`
+
+    @cached_property
+    def artifacts(self) -> dict[str, bytes]:
+        """Files that a run needs to be used again, by name."""
+        return self.task.artifacts()
+
+    def with_seed(self, seed: int) -> "Prepared":
+        """The same with another seed of weights, order and dropout."""
+        experiment = self.experiment
+        return replace(self, experiment=replace(experiment, loop=replace(experiment.loop, seed=seed)))
+
+
+def prepare(experiment: Experiment, data_dir: Path | None = None, notes: Sequence[str] = ()) -> Prepared:
+    """Read the data of an experiment and fit the two to each other; `notes` come before those of the task."""
+    settings = experiment.task.with_absolute_paths()
+    task = settings.build(data_dir)
+    task = replace(task, notes=tuple(dict.fromkeys((*notes, *task.notes))))  # each once
+    return prepare_on(replace(experiment, task=settings), task)
+
+
+def prepare_on(experiment: Experiment, task: Task) -> Prepared:
+    """Fit an experiment to a task whose data was read, or made: the sizes of its model, its loop, its warm-up."""
+    task, model, n_selection_examples, calibrate = task.for_model(experiment.model)
+    spec = task.spec
+    experiment = replace(experiment, model=model.resolve(spec))
+    if spec.changes_rate:
+        experiment.check_knows_time("rates")
+    return Prepared(experiment.fitted(len(task.train), n_selection_examples), task, spec, calibrate)
+
+
+def prepare_again(experiment: Experiment, task: Task) -> Prepared:
+    """An experiment that was fitted when its run began, on its task: the model stays as it was."""
+    task, _, n_selection_examples, calibrate = task.for_model(experiment.model)
+    loop = experiment.loop.fitted(len(task.train), n_selection_examples)  # an imported run was fitted to no data
+    return Prepared(replace(experiment, loop=loop), task, task.spec, calibrate)
