@@ -1,8 +1,8 @@
 """Missing cells and rows of a series: refused, interpolated, or kept as gaps."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from frame import Frame
 from series_files import HOURLY, with_times
 
 from longwave.io.gaps import carry_forward, fill_gaps
@@ -120,7 +120,7 @@ def test_a_series_with_gaps_comes_back_from_a_file_to_the_bit(columns, with_inde
     values = gappy(48, columns)
     rows = np.r_[0:20, 23:48] if with_index else np.arange(48)  # of which three are missing
     index = np.array(HOURLY, "datetime64[s]")[rows] if with_index else None
-    frame = Frame(index=index, **{name: values[rows, k] for k, name in enumerate("abc"[:columns])})
+    frame = pd.DataFrame(values[rows], index, list("abc"[:columns]))
     series = from_frame(frame, "a", multivariate=True, fill="mask")
     assert len(series) == 48
     write_csv(tmp_path / "a.csv", series, "when")

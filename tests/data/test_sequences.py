@@ -1,8 +1,12 @@
+import datetime
 import gzip
 import re
 import zipfile
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 
@@ -259,33 +263,18 @@ def test_wrong_csv_files_are_refused_by_line_and_column(tmp_path, text, message)
         read_csv(tmp_path / "a.csv", "kind")
 
 
-class Column:
-    def __init__(self, cells):
-        self.cells = cells
-
-    def to_numpy(self):
-        return np.asarray(self.cells)
-
-
-class Frame(dict):
-    """The little of a data frame that is asked for."""
-
-    def __init__(self, **columns):
-        super().__init__({name: Column(cells) for name, cells in columns.items()})
-        self.columns = list(columns)
-
-
-def test_a_data_frame_reads_as_the_file_of_the_same_rows(tmp_path):
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_data_frame_reads_as_the_file_of_the_same_rows(tmp_path, make):
     (tmp_path / "a.csv").write_text(TABLE)
-    frame = Frame(kind=["up", "down", "up"], t0=[1, 4, 6], t1=[2.0, 5.0, np.nan], t2=[3.0, np.nan, np.nan])
+    frame = make(dict(kind=["up", "down", "up"], t0=[1, 4, 6], t1=[2, 5, None], t2=[3.0, None, None]))
     read, expected = from_frame(frame, "kind"), read_csv(tmp_path / "a.csv", "kind")
     assert rows(read) == rows(expected)
     assert read.labels == expected.labels
-    times = np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")
+    days = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]
     with pytest.raises(ValueError, match="row 0, column 't1': expected a number such as"):
-        from_frame(Frame(kind=["a", "b"], t0=[1, 2], t1=times), "kind")
+        from_frame(make(dict(kind=["a", "b"], t0=[1, 2], t1=days)), "kind")
     with pytest.raises(ValueError, match="data frame, row 1, column 'kind': the label is missing"):
-        from_frame(Frame(kind=np.array(["a", None], object), t0=[1, 2]), "kind")
+        from_frame(make(dict(kind=["a", None], t0=[1, 2])), "kind")
 
 
 def test_every_name_of_a_part_is_one_of_three():

@@ -1,14 +1,17 @@
 """Reading a series: what is accepted, what is filled in, and what each refusal says."""
 
+import datetime
 import gzip
 import re
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
-from frame import Frame
 from series_files import HOURLY, with_times, write
 
-from longwave.tasks.forecast.series import Series, from_frame, read, read_csv, write_csv
+from longwave.tasks.forecast.series import Series, from_frame, read_csv, write_csv
 
 
 @pytest.fixture
@@ -179,7 +182,7 @@ def test_the_target_may_be_left_out_if_one_column_holds_numbers(prices, tmp_path
     [
         ("", {}, "the file is empty; expected a header"),
         ("\n\n", {}, "the file is empty; expected a header"),
-        ("date,price\n", {}, "expected rows of numbers below the header, got none"),
+        ("date,price\n", {}, "expected rows of numbers, got none"),
         (
             "2020-01-01,1.5\n2020-01-02,2.5\n",
             {},
@@ -193,7 +196,7 @@ def test_the_target_may_be_left_out_if_one_column_holds_numbers(prices, tmp_path
         ("date,price\n2020-01-01,1\n", {"time": "dat"}, "time: there is no column 'dat'; .*did you mean 'date'"),
         ("date,price\n2020-01-01,1\n", {"target": "date", "time": "date"}, "target and time are both 'date'"),
         ("price,price\n1,2\n", {}, "target: 2 columns are named 'price'"),
-        ("a,a,price\n1,2,3\n", {"multivariate": True}, "several columns are named 'a'"),
+        ("a,a,price\n1,2,3\n", {"multivariate": True}, "columns: 2 columns are named 'a'; expected one"),
         ("date,price\na,1\nb,2,3\n", {}, "line 3: expected 2 cells as in the header, got 3"),
         ("date,price\na,1\n\nb,cheap\n", {}, "line 4, column 'price': expected a number, got 'cheap'; write"),
         ("date;price\na;1\nb;2,5\n", {}, "line 3, column 'price': expected a number, got '2,5'; write numbers as 1"),
@@ -231,9 +234,9 @@ def test_a_path_that_is_no_text_file_is_refused(tmp_path, prices):
 def test_a_series_comes_back_from_a_file_to_the_bit(time, tmp_path):
     numbers = np.random.default_rng(0).standard_normal((48, 2)) * 1e9
     index = np.array(HOURLY, "datetime64[s]") if time else None
-    series = from_frame(Frame(index=index, **{'a "b", c': numbers[:, 0], "d": numbers[:, 1]}), "d", multivariate=True)
+    series = from_frame(pd.DataFrame(numbers, index, ['a "b", c', "d"]), "d", multivariate=True)
     write_csv(tmp_path / "a.csv", series, "when")
-    again = read(tmp_path / "a.csv", "d", time, multivariate=True)
+    again = read_csv(tmp_path / "a.csv", "d", time, multivariate=True)
     np.testing.assert_array_equal(again.values, series.values)
     np.testing.assert_array_equal(again.times, series.times)
     assert (again.columns, again.target, again.step) == (series.columns, series.target, series.step)
@@ -244,9 +247,10 @@ def test_a_data_frame_reads_as_the_file_of_the_same_rows(prices):
     times = np.array(HOURLY, "datetime64[ns]")
     columns = {"price": np.arange(48) / 4, "mood": ["down", "up"] * 24, "volume": 100 - np.arange(48)}
     for frame, time in (
-        (Frame(date=HOURLY, **columns), "date"),
-        (Frame(date=times, **columns), "date"),
-        (Frame(index=times, **columns), None),
+        (pd.DataFrame({"date": HOURLY, **columns}), "date"),
+        (pl.DataFrame({"date": times, **columns}), "date"),
+        (pa.table({"date": times, **columns}), "date"),
+        (pd.DataFrame(columns, index=times), None),
     ):
         series = from_frame(frame, "price", time, multivariate=True)
         np.testing.assert_array_equal(series.values, expected.values)
@@ -256,23 +260,21 @@ def test_a_data_frame_reads_as_the_file_of_the_same_rows(prices):
 
 def test_wrong_cells_of_a_data_frame_are_refused_by_row():
     with pytest.raises(ValueError, match="data frame, row 1, column 'price': expected a number, got 'x'"):
-        from_frame(Frame(price=np.array([1.0, "x"], dtype=object)), "price")
-    with pytest.raises(ValueError, match="data frame, row 1, column 'price': the cell is missing"):
-        from_frame(Frame(price=np.array([1.0, None], dtype=object)), "price")
+        from_frame(pd.DataFrame({"price": [1.0, "x"]}), "price")
     with pytest.raises(ValueError, match="data frame, row 1: the time is missing"):
-        from_frame(Frame(date=np.array(["2020-01-01", "NaT"], "datetime64[s]"), price=[1.0, 2.0]), "price", "date")
+        from_frame(pl.DataFrame({"date": [datetime.date(2020, 1, 1), None], "price": [1.0, 2.0]}), "price", "date")
     with pytest.raises(ValueError, match="expected rows of numbers, got none"):
-        from_frame(Frame(price=[]), "price")
+        from_frame(pl.DataFrame({"price": []}), "price")
 
 
 def test_an_index_of_numbers_and_a_column_of_dates_are_no_data():
-    frame = Frame(index=[0, 1], day=np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), price=[1, 2])
+    frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2020-01-02"]), "price": [1, 2]})
     for time, day in ((None, "day"), ("none", None)):
         series = from_frame(frame, "price", time, multivariate=True)
         assert series.columns == ("price",)
         assert series.time == day
         assert (series.times is None) == (day is None)
-    text = Frame(day=["2020-01-01", "2020-01-02"], price=[1, 2])
+    text = pl.DataFrame({"day": ["2020-01-01", "2020-01-02"], "price": [1, 2]})
     assert from_frame(text, "price", multivariate=True).time == "day"
 
 

@@ -47,7 +47,7 @@ class Continuation:
 def forecast(run: TrainedRun, new: Any, *, device: str = "auto") -> Continuation:
     """Forecast the rows after the last of a CSV file, data frame or array, with the best weights of a run."""
     forecasts = Forecasts(run, device)
-    return forecasts(read(new, **vars(forecasts.reading)))
+    return forecasts(read(new, forecasts.reading))
 
 
 class Forecasts:
