@@ -18,7 +18,7 @@ from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
 from longwave.runs import FEW_STEPS, load_run, notes_on
 from longwave.tasks.forecast.predict import forecast
-from longwave.tasks.forecast.series import Reading, read
+from longwave.tasks.forecast.series import read_series
 from longwave.train.folder import RunFolder
 
 HOURS = np.datetime64("2024-01-01T00", "s") + np.arange(100) * np.timedelta64(3600, "s")
@@ -87,7 +87,7 @@ def test_a_file_stays_where_it_is_and_trains_as_the_frame_of_its_rows():
     ],
 )
 def test_one_series_in_memory_is_trained_on_and_forecast(data, column):
-    series = read(data, Reading())
+    series = read_series(data)
     assert (series.columns, series.target) == ((column,), 0)
     assert (series.times is not None) == (column == "price")
     np.testing.assert_array_equal(series.values[:, 0], PRICES)

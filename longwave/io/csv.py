@@ -1,4 +1,4 @@
-"""CSV files: reading them as tables, and writing them."""
+"""CSV files: opening them, parsing their lines as a table, and writing them."""
 
 import csv
 import gzip
@@ -20,17 +20,27 @@ from longwave.io.table import Cells, Table
 BLOCK = 1 << 15  # cells that are kept as text, until those that are numbers are stored as such
 
 
-def read_table(
-    path: str | os.PathLike[str],
-    texts: Collection[str] = (),
-    only: Collection[str] | None = None,
-    *,
-    ragged: bool = False,
-    skip_blank: bool = False,
-) -> Table:
-    """The table in a CSV file, or its gzip, with a header; see `parse_table`."""
-    with _open(path) as (lines, source):
-        return parse_table(lines, source, texts, only, ragged=ragged, skip_blank=skip_blank)
+@contextmanager
+def open_csv(path: str | os.PathLike[str]) -> Iterator[tuple[Iterable[str], str]]:
+    """The lines of a CSV file or its gzip, and what messages call it; what cannot be read is refused with a reason."""
+    path = Path(path).expanduser()
+    try:
+        with path.open("rb") as file:
+            zipped = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            binary: Any = gzip.GzipFile(fileobj=file) if zipped else file
+            with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
+                yield text, str(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: there is no such file; expected a CSV file with a header") from error
+    except IsADirectoryError as error:
+        raise ValueError(f"{path}: expected a CSV file with a header, got a folder") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: the gzip file is damaged ({error}); download or write it again") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: expected text in UTF-8, got other bytes ({error}); save it as CSV in UTF-8"
+        ) from error
 
 
 def parse_table(
@@ -38,7 +48,6 @@ def parse_table(
     source: str,
     texts: Collection[str] = (),
     only: Collection[str] | None = None,
-    *,
     ragged: bool = False,
     skip_blank: bool = False,
     skipped: int = 0,
@@ -106,30 +115,7 @@ def _joined(blocks: list[Cells]) -> Cells:
     return np.concatenate(arrays) if len(arrays) == len(blocks) > 0 else [cell for block in blocks for cell in block]
 
 
-@contextmanager
-def _open(path: str | os.PathLike[str]) -> Iterator[tuple[Iterable[str], str]]:
-    """The lines of a CSV file or its gzip, and what messages call it; what cannot be read is refused with a reason."""
-    path = Path(path).expanduser()
-    try:
-        with path.open("rb") as file:
-            zipped = file.read(2) == b"\x1f\x8b"
-            file.seek(0)
-            binary: Any = gzip.GzipFile(fileobj=file) if zipped else file
-            with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
-                yield text, str(path)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{path}: there is no such file; expected a CSV file with a header") from error
-    except IsADirectoryError as error:
-        raise ValueError(f"{path}: expected a CSV file with a header, got a folder") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: the gzip file is damaged ({error}); download or write it again") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path}: expected text in UTF-8, got other bytes ({error}); save it as CSV in UTF-8"
-        ) from error
-
-
-def write_csv(path: str | Path, rows: Iterable[list[str]]) -> None:
+def write_csv(path: str | os.PathLike[str], rows: Iterable[list[str]]) -> None:
     """Write rows, the header first, atomically; folders that are missing are made."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longwave.io.audio import ENDINGS
-from longwave.io.csv import read_table
+from longwave.io.read import read_table
 from longwave.tasks.sequences.targets import SPLITS, read_label, read_split
 
 SHOWN = 3  # other files that a note names

@@ -14,22 +14,19 @@ What is accepted, what is dropped with a note, and what is refused:
 A message names the line of the file (the header is line 1) or the row of the data frame (the first is row 0).
 """
 
-import csv
-import io
 import math
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.core import files
-from longwave.io.csv import parse_table, read_table
-from longwave.io.frames import table_of
+from longwave.io.csv import parse_table
+from longwave.io.csv import write_csv as write_rows
 from longwave.io.gaps import Fill, Floats, Known, check_fill, fill_gaps
+from longwave.io.read import read_table
 from longwave.io.table import Table, is_missing, may_be_times, number, times_in
 from longwave.io.times import (
     Times,
@@ -69,7 +66,7 @@ class Series:
         if not 0 <= self.target < len(self.columns):
             raise ValueError(f"target: expected the number of a column below {len(self.columns)}, got {self.target}")
         if not np.isfinite(self.values).all():
-            raise ValueError("values: expected finite numbers; read_csv and from_frame can fill in what is missing")
+            raise ValueError("values: expected finite numbers; read_series can fill in what is missing")
         if self.times is not None and (len(self.times) != len(self.values) or self.step is None):
             raise ValueError(f"times: expected one for each of {len(self.values)} rows, and a step")
         if self.known is not None and (self.known.shape != self.values.shape or self.known.dtype != np.bool_):
@@ -93,7 +90,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a series is read: the arguments of `read_csv`."""
+    """How a series is read: the arguments of `read_series`."""
 
     target: str | None = None
     time: str | None = None
@@ -114,8 +111,8 @@ class Reading:
         return None if self.time is None or columns is None else (*columns, self.time)
 
 
-def read_csv(
-    path: str | os.PathLike[str],
+def read_series(
+    source: Any,
     target: str | None = None,
     time: str | None = None,
     multivariate: bool = False,
@@ -123,39 +120,15 @@ def read_csv(
     columns: Collection[str] | None = None,
     duplicates: Duplicates = "error",
 ) -> Series:
-    """The series in a CSV file (or its gzip) with a header: the target alone, or every column of numbers.
+    """The series in a CSV file, given by its path, in a data frame or Series, in an Arrow table, or in an array.
 
-    The separator is a comma, or a semicolon or tab if the header has no comma. `target` may be left out if one column
-    alone holds numbers; if multivariate, it is then the last one. Without `time`, the one column of rising times is
-    used if there is one; "none" uses none. With `columns`, all others are ignored.
+    It is the target alone, or every column of numbers. `target` may be left out if one column alone holds numbers; if
+    multivariate, it is then the last one. Without `time`, an index of dates gives the times, or the one column of
+    rising times, if there is one; "none" uses none. With `columns`, all others are ignored. A file, or its gzip, has a
+    header. An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on.
     """
-    return read(path, Reading(target, time, multivariate, fill, columns, duplicates))
-
-
-def from_frame(
-    frame: Any,
-    target: str | None = None,
-    time: str | None = None,
-    multivariate: bool = False,
-    fill: Fill = None,
-    columns: Collection[str] | None = None,
-    duplicates: Duplicates = "error",
-) -> Series:
-    """The series in a data frame or Series of pandas or polars, an Arrow table or an array, by the rules of `read_csv`.
-
-    Without `time`, an index of dates gives the times, if the frame has one, else the one column of rising times. An
-    array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on.
-    """
-    return _series(table_of(frame), Reading(target, time, multivariate, fill, columns, duplicates))
-
-
-def read(source: Any, how: Reading) -> Series:
-    """The series in a CSV file or in what `from_frame` takes; an index of dates may have the times instead."""
-    if isinstance(source, (str, os.PathLike)):
-        return _series(read_table(source, how.texts, how.only), how)
-    table = table_of(source)
-    is_indexed = table.index is not None and how.time not in table.names
-    return _series(table, replace(how, time=None) if is_indexed else how)
+    how = Reading(target, time, multivariate, fill, columns, duplicates)
+    return _series(read_table(source, how.texts, how.only), how)
 
 
 def parse(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> Series:
@@ -169,17 +142,15 @@ def check_columns(text: Iterable[str], source: str, how: Reading, skipped: int =
 
 
 def write_csv(path: str | os.PathLike[str], series: Series, time: str = "time") -> None:
-    """Write a series as `read_csv` reads it, to the bit; `time` names the column of the times. Atomically.
+    """Write a series as `read_series` reads it, to the bit; `time` names the column of the times. Atomically.
 
     What is not known is an empty cell.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     stamps = [[]] * len(series) if series.times is None else [[show(stamp)] for stamp in series.times]
-    writer.writerow([*([] if series.times is None else [time]), *series.columns])
+    rows = [[*([] if series.times is None else [time]), *series.columns]]
     for stamp, row in zip(stamps, series.given.tolist(), strict=True):
-        writer.writerow([*stamp, *("" if math.isnan(number) else repr(number) for number in row)])
-    files.write_text(Path(path), text.getvalue())
+        rows.append([*stamp, *("" if math.isnan(number) else repr(number) for number in row)])
+    write_rows(path, rows)
 
 
 # From a table to a series
@@ -253,9 +224,10 @@ def _roles(table: Table, how: Reading) -> tuple[list[str], _Clock | None, list[s
             "put a first line such as date,price"
         )
     clock = None
-    if how.time is not None and (how.time != NO_TIME or NO_TIME in names):
-        clock = _Clock(how.time, times_in(table.columns[table.place(how.time, "time")]))
-    elif how.time is None and table.index is not None:
+    is_named = how.time is not None and how.time != NO_TIME
+    if how.time in names or (is_named and table.index is None):
+        clock = _Clock(how.time, times_in(table.columns[table.place(str(how.time), "time")]))
+    elif table.index is not None and how.time != NO_TIME:
         clock = _Clock(None, times_in(table.index))
     elif how.time is None:
         clock = _found_clock(table, how.target, notes)

@@ -38,8 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core import files
-from longwave.io.csv import read_table
-from longwave.io.frames import table_of
+from longwave.io.read import read_table
 from longwave.io.table import Table, is_missing
 from longwave.tasks.sequences.targets import (
     Answer,
@@ -153,28 +152,35 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True, answer: Answer
     )
 
 
-def read_csv(
-    path: str | os.PathLike[str],
-    label: str = "label",
-    split: str | None = None,
-    labelled: bool = True,
-    targets: Sequence[str] = (),
+def read_rows(
+    source: Any, label: str = "label", split: str | None = None, labelled: bool = True, targets: Sequence[str] = ()
 ) -> Sequences:
-    """The sequences in a CSV file (or its gzip) with a header: a column of labels, and the steps in all others.
+    """The sequences in a CSV file (or its gzip) or data frame, one row each: a column of labels, steps in all others.
 
     `targets` are columns of numbers to be read instead of the labels. `split` names a column that says train, valid or
     test. Columns without a name are not read. Without `labelled`, labels, targets and splits are ignored, and their
     columns may be absent.
     """
-    table = read_table(path, (label, *targets, split or ""), ragged=True)
-    return _from_table(table, label, targets, split, labelled)
-
-
-def from_frame(
-    frame: Any, label: str = "label", split: str | None = None, labelled: bool = True, targets: Sequence[str] = ()
-) -> Sequences:
-    """The sequences in a data frame of pandas or polars or an Arrow table, one row each, by the rules of `read_csv`."""
-    return _from_table(table_of(frame), label, targets, split, labelled)
+    table = read_table(source, (label, *targets, split or ""), ragged=True)
+    wanted = tuple(targets) or (label,)
+    known: dict[str, Any] = {}
+    if labelled and targets:
+        found = [table.read(name, "target", read_target) for name in wanted]
+        known = {"targets": np.array(found, np.float64).T, "target_names": wanted}
+    elif labelled:
+        known = {"labels": tuple(table.read(label, "label", read_label))}
+    if labelled and split is not None:
+        known["splits"] = tuple(table.read(split, "split", read_split))
+    steps = [k for k, name in enumerate(table.names) if name and name not in (*wanted, split)]
+    if not steps:
+        beside = ", ".join(map(repr, wanted))
+        raise ValueError(f"{table.source}: expected columns of numbers beside {beside}, one per step, got none")
+    if not len(table):
+        raise ValueError(f"{table.source}: expected rows below the header, one per sequence, got none")
+    values = table.numbers(steps)
+    lengths = _lengths(table, steps, np.isfinite(values))
+    inside = np.arange(len(steps)) < lengths[:, None]
+    return Sequences(values[inside][:, None], lengths, source=table.source, **known)
 
 
 def from_arrays(
@@ -338,28 +344,6 @@ def _check_values(sequences: Sequences) -> None:
 
 
 # From a table
-
-
-def _from_table(table: Table, label: str, targets: Sequence[str], split: str | None, labelled: bool) -> Sequences:
-    wanted = tuple(targets) or (label,)
-    known: dict[str, Any] = {}
-    if labelled and targets:
-        found = [table.read(name, "target", read_target) for name in wanted]
-        known = {"targets": np.array(found, np.float64).T, "target_names": wanted}
-    elif labelled:
-        known = {"labels": tuple(table.read(label, "label", read_label))}
-    if labelled and split is not None:
-        known["splits"] = tuple(table.read(split, "split", read_split))
-    steps = [k for k, name in enumerate(table.names) if name and name not in (*wanted, split)]
-    if not steps:
-        beside = ", ".join(map(repr, wanted))
-        raise ValueError(f"{table.source}: expected columns of numbers beside {beside}, one per step, got none")
-    if not len(table):
-        raise ValueError(f"{table.source}: expected rows below the header, one per sequence, got none")
-    values = table.numbers(steps)
-    lengths = _lengths(table, steps, np.isfinite(values))
-    inside = np.arange(len(steps)) < lengths[:, None]
-    return Sequences(values[inside][:, None], lengths, source=table.source, **known)
 
 
 def _lengths(table: Table, steps: Sequence[int], is_number: NDArray[np.bool_]) -> NDArray[np.int64]:

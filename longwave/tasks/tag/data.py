@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from longwave.io.csv import read_table
+from longwave.io.read import read_table
 from longwave.io.table import Table
 from longwave.tasks.sequences.data import Sequences
 from longwave.tasks.sequences.targets import read_split, read_tag

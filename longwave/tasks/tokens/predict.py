@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.io.csv import read_table
+from longwave.io.read import read_table
 from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict
 from longwave.tasks.base import Action, Split, TrainedRun
 from longwave.tasks.classify.predict import Labels

@@ -1,11 +1,23 @@
-"""Tables from what is in memory: data frames and Series of pandas and polars, Arrow tables, arrays and lists."""
+"""Tables from CSV files, and from memory: data frames and Series of pandas and polars, Arrow tables, arrays, lists."""
 
-import numbers
+import os
+from collections.abc import Collection
+from numbers import Number
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from longwave.io.csv import open_csv, parse_table
 from longwave.io.table import Cells, Table, may_be_times
+
+
+def read_table(source: Any, texts: Collection[str] = (), only: Collection[str] | None = None, **rows: bool) -> Table:
+    """The table in a CSV file, given by its path and read as `parse_table` says, or in what `table_of` takes."""
+    if not isinstance(source, str | os.PathLike):
+        return table_of(source)
+    with open_csv(source) as (lines, name):
+        return parse_table(lines, name, texts, only, **rows)
 
 
 def table_of(data: Any) -> Table:
@@ -19,30 +31,29 @@ def table_of(data: Any) -> Table:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"data frame: {names.count(twice)} columns are named {twice!r}; rename them") from error
     if isinstance(frame, nw.LazyFrame):
-        raise ValueError(f"data: expected a data frame with its rows, got a lazy one ({type(data)}); call .collect()")
+        raise ValueError(f"data: expected a data frame with its rows, got a {type(data).__name__}; call .collect()")
     if isinstance(frame, nw.Series):
         frame = frame.rename("0" if frame.name in (None, "") else str(frame.name)).to_frame()
     if not isinstance(frame, nw.DataFrame):
         return _table_of_array(data)
     index: Any = nw.maybe_get_index(frame)
-    index_cells = [] if index is None else _cells(nw.from_native(index.to_series(), series_only=True))
-    has_times = len(index_cells) > 0 and not isinstance(index_cells[0], str) and may_be_times(index_cells)
+    times = [] if index is None else _cells(nw.from_native(index.to_series(), series_only=True))
     columns = [_cells(column) for column in frame.iter_columns()]
     names = [str(name) for name in frame.columns]
-    return Table("data frame", names, columns, index=index_cells if has_times else None)
+    return Table("data frame", names, columns, index=times if len(times) and may_be_times(times) else None)
 
 
 def _cells(column: Any) -> Cells:
-    """A column of a data frame, with times in UTC; cells of other types than a file can hold become text."""
-    values = np.asarray(column.to_numpy())
+    """A column of a data frame, its times in UTC; cells of other types than a file can hold become text."""
+    values: NDArray[Any] = column.to_numpy()
     if values.dtype.kind in "biufM":
         return values
-    cells = (values.astype(str) if values.dtype.kind == "m" else values).tolist()
-    return [None if null else _plain(cell) for cell, null in zip(cells, column.is_null().to_list(), strict=True)]
+    pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
+    return [None if is_null else _plain(cell) for cell, is_null in pairs]
 
 
 def _plain(cell: Any) -> Any:
-    return cell if isinstance(cell, str | bytes | numbers.Number) or hasattr(cell, "isoformat") else str(cell)
+    return cell if isinstance(cell, str | bytes | Number) or hasattr(cell, "isoformat") else str(cell)
 
 
 def _table_of_array(data: Any) -> Table:
