@@ -68,6 +68,8 @@ def parse_table(
     try:
         names = [name.strip() for name in next(reader)]
         width, numbers = len(names), array("q")
+        left_out = set() if only is None else {*names} - {*only}
+        kinds = [None if name in left_out else list if name in texts else _packed for name in names]
         blocks: list[list[Cells]] = [[] for _ in names]  # of each column
         rows = (cells for cells in reader if cells and (len(cells) > 1 or width == 1 or cells[0].strip()))
         if skip_blank:
@@ -85,9 +87,9 @@ def parse_table(
                     cells += [""] * (width - len(cells))
                 numbers.append(line)
             columns = zip(*(cells for _, cells in block), strict=True)
-            for name, column, parts in zip(names, columns, blocks, strict=True):
-                if only is None or name in only:
-                    parts.append(list(column) if name in texts else _packed(column))
+            for parts, column, kind in zip(blocks, columns, kinds, strict=True):
+                if kind is not None:
+                    parts.append(kind(column))
     except csv.Error as error:
         raise ValueError(
             f"{source}: cannot be read as CSV ({error}); expected text, with the same cells in all lines"

@@ -1,4 +1,4 @@
-"""Reading sequences and what is known of them: an .npz file, a CSV file with a row per sequence, arrays, a data frame.
+"""Reading sequences and what is known of them: an .npz file, arrays, a CSV file or data frame with a row per sequence.
 
 In an .npz file, which holds plain arrays only (nothing is unpickled):
 
@@ -124,13 +124,8 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True, answer: Answer
         raise FileNotFoundError(f"{path}: there is no such file; expected an .npz file with x and y") from error
     except IsADirectoryError as error:
         raise ValueError(f"{path}: expected an .npz file with x and y, got a folder") from error
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:  # or it is encrypted
         raise ValueError(f"{path}: the file is damaged ({error}); write it again with numpy.savez") from error
-    except (
-        RuntimeError,
-        NotImplementedError,
-    ) as error:  # encrypted, or an unknown method
-        raise ValueError(f"{path}: cannot be read ({error}); write it again with numpy.savez") from error
     except (MemoryError, OverflowError) as error:
         raise ValueError(
             f"{path}: an array in it claims to be larger than the memory ({error}); write smaller files"
