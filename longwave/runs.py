@@ -180,8 +180,8 @@ def train_forecaster(
     """Train a forecaster on a data frame or Series of pandas or polars, on an array, or on a CSV file, by its path.
 
     An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. The series is
-    read by the rules of `longwave.tasks.forecast.series`; without `time`, an index of dates gives the times. What is no
-    file is written to data.csv in the folder of the run, so that it can be resumed and scored again.
+    read by the rules of `longwave.tasks.forecast.series`; an index of dates gives the times, unless `time` names a
+    column. What is no file is written to data.csv in the folder of the run, so that it can be resumed and scored again.
     """
     folder = Path(folder)
     _check_new(folder)

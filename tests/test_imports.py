@@ -34,7 +34,7 @@ ALLOWED["bench"] = set(ALLOWED)
 ALLOWED["cli"] = set(ALLOWED)
 # What ssm needs of the world: the maths stay readable on their own.
 OUTSIDE_OF_SSM = {"torch", "jaxtyping"}
-OUTSIDE_OF_IO = {"PIL", "rich", "numpy", "pooch", "requests", "scipy", "soundfile", "urllib3"}
+OUTSIDE_OF_IO = {"PIL", "narwhals", "rich", "numpy", "pooch", "requests", "scipy", "soundfile", "urllib3"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

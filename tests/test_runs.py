@@ -5,9 +5,10 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import torch
-from frame import Frame, Series
 from matplotlib.figure import Figure
 from tiny import make_task
 
@@ -17,7 +18,7 @@ from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
 from longwave.runs import FEW_STEPS, load_run, notes_on
 from longwave.tasks.forecast.predict import forecast
-from longwave.tasks.forecast.series import read
+from longwave.tasks.forecast.series import read_series
 from longwave.train.folder import RunFolder
 
 HOURS = np.datetime64("2024-01-01T00", "s") + np.arange(100) * np.timedelta64(3600, "s")
@@ -41,7 +42,7 @@ def small(name="forecast"):
 
 
 def test_a_data_frame_is_kept_with_the_run_so_that_it_can_be_used_after_it_was_moved(monkeypatch, capsys):
-    frame = Frame(index=HOURS, price=PRICES, mood=["up", "down"] * 50)
+    frame = pd.DataFrame({"price": PRICES, "mood": ["up", "down"] * 50}, index=HOURS)
     finished = longwave.train_forecaster(frame, "run", **SIZES, multivariate=True, experiment=small())
     assert "note: column 'mood' was dropped" in capsys.readouterr().err
     assert "column &#x27;mood&#x27; was dropped" in (finished.folder / "report.html").read_text()
@@ -64,7 +65,9 @@ def test_a_file_stays_where_it_is_and_trains_as_the_frame_of_its_rows():
     Path("my.csv").write_text("date,price\n" + rows)
     named = {**SIZES, "time": "date", "experiment": small(), "quiet": True}
     of_file = longwave.train_forecaster("my.csv", "file", **named)
-    of_frame = longwave.train_forecaster(Frame(date=HOURS, price=PRICES), Path("frame"), **named)
+    of_frame = longwave.train_forecaster(
+        pl.DataFrame({"date": HOURS.astype("datetime64[ms]"), "price": PRICES}), Path("frame"), **named
+    )
     assert of_file.result["test"] == of_frame.result["test"]
     assert not Path("file/data.csv").exists()
     assert Path("frame/data.csv").exists()
@@ -77,12 +80,14 @@ def test_a_file_stays_where_it_is_and_trains_as_the_frame_of_its_rows():
         (PRICES, "0"),
         (PRICES.tolist(), "0"),
         (torch.tensor(PRICES), "0"),
-        (Series(PRICES, "price", HOURS), "price"),
-        (Series(PRICES), "0"),
+        (pd.Series(PRICES, HOURS, name="price"), "price"),
+        (pd.Series(PRICES), "0"),
+        (pl.Series("volume", PRICES), "volume"),
+        (pl.Series(PRICES), "0"),
     ],
 )
 def test_one_series_in_memory_is_trained_on_and_forecast(data, column):
-    series = read(data)
+    series = read_series(data)
     assert (series.columns, series.target) == ((column,), 0)
     assert (series.times is not None) == (column == "price")
     np.testing.assert_array_equal(series.values[:, 0], PRICES)
@@ -122,7 +127,7 @@ def test_what_is_no_series_is_refused_with_what_is_one(data, got):
 def test_a_frame_with_gaps_is_kept_with_the_run_gaps_and_all(capsys):
     prices, rows = PRICES.copy(), np.delete(np.arange(100), [40, 41])
     prices[[3, 50, 85, 99]] = np.nan
-    frame = Frame(index=HOURS[rows], price=prices[rows])
+    frame = pd.DataFrame({"price": prices[rows]}, index=HOURS[rows])
     finished = longwave.train_forecaster(frame, "run", **SIZES, fill="mask", experiment=small())
     assert capsys.readouterr().err.count("6 of 100 values are missing") == 1
     assert runs.evaluate("run") == finished.result["test"]
@@ -135,10 +140,10 @@ def test_a_frame_with_gaps_is_kept_with_the_run_gaps_and_all(capsys):
 
 
 def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
-    frame = Frame(price=PRICES)
+    frame = pd.DataFrame({"price": PRICES})
     late = np.where(np.arange(100) < 70, np.nan, PRICES)
     with pytest.raises(ValueError, match="column 'price': none of its values in the training set, the first 70 rows"):
-        longwave.train_forecaster(Frame(price=late), "run", **SIZES, fill="mask")
+        longwave.train_forecaster(pd.DataFrame({"price": late}), "run", **SIZES, fill="mask")
     for changes, message in (
         ({"target": "prize"}, "data frame: target: there is no column 'prize'"),
         ({"horizon": 50}, "data frame: 100 rows are too few"),
@@ -187,7 +192,10 @@ def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them():
     experiment = small()
     loop = dataclasses.replace(experiment.loop, epochs=50, batch_size=16, minutes=1e-6)
     finished = runs.train_forecaster(
-        Frame(index=HOURS, price=PRICES), "run", **SIZES, experiment=dataclasses.replace(experiment, loop=loop)
+        pd.DataFrame({"price": PRICES}, index=HOURS),
+        "run",
+        **SIZES,
+        experiment=dataclasses.replace(experiment, loop=loop),
     )
     expected = "the run took 10 steps, too few to judge the model by: give it more --loop.minutes"
     assert expected in finished.result["notes"]

@@ -1,4 +1,4 @@
-"""CSV files cell by cell: opening them, their header, the number in a cell; and writing them."""
+"""CSV files: opening them, parsing their lines as a table, and writing them."""
 
 import csv
 import gzip
@@ -6,14 +6,18 @@ import io
 import itertools
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from longwave.core import files
+import numpy as np
 
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
+from longwave.core import files
+from longwave.io.table import Cells, Table
+
+BLOCK = 1 << 15  # cells that are kept as text, until those that are numbers are stored as such
 
 
 @contextmanager
@@ -37,34 +41,83 @@ def open_csv(path: str | os.PathLike[str]) -> Iterator[tuple[Iterable[str], str]
         raise ValueError(
             f"{path}: expected text in UTF-8, got other bytes ({error}); save it as CSV in UTF-8"
         ) from error
-    except csv.Error as error:
-        raise ValueError(
-            f"{path}: cannot be read as CSV ({error}); expected text, with the same cells in all lines"
-        ) from error
 
 
-def read_header(text: Iterable[str], source: str) -> tuple[str, list[str], Iterator[tuple[int, list[str]]]]:
-    """The header as it stands, the names in it, and the rows below: the number of a row's line, and its cells."""
-    lines = iter(text)
+def parse_table(
+    lines: Iterable[str],
+    source: str,
+    texts: Collection[str] = (),
+    only: Collection[str] | None = None,
+    ragged: bool = False,
+    skip_blank: bool = False,
+    skipped: int = 0,
+) -> Table:
+    """The table in lines of CSV, the header first; `skipped` lines below it were left out.
+
+    The separator is a comma, or a semicolon or tab if the header has no comma. The columns `texts` are kept as text,
+    even if they hold numbers; with `only`, columns that are not in it are left empty. If `ragged`, rows may end early;
+    with `skip_blank`, rows without any text are left out.
+    """
+    lines = iter(lines)
     blank, first = 0, next(lines, "")
     while first and not first.strip():
         blank, first = blank + 1, next(lines, "")
     if not first:
         raise ValueError(f"{source}: the file is empty; expected a header with the names of the columns, then rows")
-    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
-    reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
-    names = [name.strip() for name in next(reader)]
-    return first.strip(), names, ((reader.line_num + blank, cells) for cells in reader if cells)
+    reader = csv.reader(itertools.chain([first], lines), delimiter=separator(first), strict=True)
+    try:
+        names = [name.strip() for name in next(reader)]
+        width, numbers = len(names), array("q")
+        left_out = set() if only is None else {*names} - {*only}
+        kinds = [None if name in left_out else list if name in texts else _packed for name in names]
+        blocks: list[list[Cells]] = [[] for _ in names]  # of each column
+        rows = (cells for cells in reader if cells and (len(cells) > 1 or width == 1 or cells[0].strip()))
+        if skip_blank:
+            rows = (cells for cells in rows if any(map(str.strip, cells)))
+        while block := [
+            (reader.line_num + blank + skipped, cells) for cells in itertools.islice(rows, 1 + BLOCK // width)
+        ]:
+            for line, cells in block:
+                if len(cells) != width:
+                    if len(cells) > width or not ragged:
+                        expected = f"at most {width} cells," if ragged else f"{width} cells"
+                        raise ValueError(
+                            f"{source}, line {line}: expected {expected} as in the header, got {len(cells)}"
+                        )
+                    cells += [""] * (width - len(cells))
+                numbers.append(line)
+            columns = zip(*(cells for _, cells in block), strict=True)
+            for parts, column, kind in zip(blocks, columns, kinds, strict=True):
+                if kind is not None:
+                    parts.append(kind(column))
+    except csv.Error as error:
+        raise ValueError(
+            f"{source}: cannot be read as CSV ({error}); expected text, with the same cells in all lines"
+        ) from error
+    return Table(source, names, [_joined(column) for column in blocks], numbers)
 
 
-def number(cell: Any) -> float:
-    """The number in a cell; Python's 1_5 and digits of other scripts are not accepted."""
-    if isinstance(cell, str) and ("_" in cell or not cell.strip().isascii()):
-        raise ValueError(f"expected a number such as 1234.5, got {cell!r}")
-    return float(cell)
+def separator(header: str) -> str:
+    """What stands between the cells of a line, by the header."""
+    return next((mark for mark in ",;\t" if mark in header), ",")
 
 
-def write_csv(path: str | Path, rows: Iterable[list[str]]) -> None:
+def _packed(cells: tuple[str, ...]) -> Cells:
+    """Cells as an array if all of them are finite numbers, which takes less memory; else as they are."""
+    try:
+        values = np.fromiter(map(float, cells), np.float64, len(cells))
+    except ValueError:
+        return list(cells)
+    text = "".join(cells)  # Python reads 1_5 and digits of other scripts as numbers
+    return values if "_" not in text and text.isascii() and np.isfinite(values).all() else list(cells)
+
+
+def _joined(blocks: list[Cells]) -> Cells:
+    arrays = [block for block in blocks if isinstance(block, np.ndarray)]
+    return np.concatenate(arrays) if len(arrays) == len(blocks) > 0 else [cell for block in blocks for cell in block]
+
+
+def write_csv(path: str | os.PathLike[str], rows: Iterable[list[str]]) -> None:
     """Write rows, the header first, atomically; folders that are missing are made."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

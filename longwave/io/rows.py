@@ -1,6 +1,7 @@
 """Rows of a CSV file as they come: as text, and as numbers, each row a step of a sequence."""
 
 import csv
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 from longwave.core.registry import nearest
 from longwave.core.terminal import say
-from longwave.io.csv import number
+from longwave.io.csv import separator
+from longwave.io.table import number
 from longwave.io.tail import PIPE, lines
 
 
@@ -119,10 +121,10 @@ class NumberReader:
 
     def _begin(self, first: str, where: str) -> bool:
         """Find the columns in the first line; whether it is a header."""
-        self._delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+        self._delimiter = separator(first)
         cells = next(csv.reader([first], delimiter=self._delimiter))
         self._places = _places(cells, self.columns, self.channels, where)
-        return not _are_numbers(cells)
+        return not all(math.isfinite(number(cell)) for cell in cells)
 
     def _numbers(self, text: str, line: int) -> list[float]:
         where = f"{self.rows.source}, line {line}"
@@ -151,18 +153,8 @@ def _places(cells: list[str], columns: Sequence[str] | None, channels: int, wher
     return [names.index(name) for name in columns]
 
 
-def _are_numbers(cells: list[str]) -> bool:
-    try:
-        return all(np.isfinite(number(cell)) for cell in cells)
-    except ValueError:
-        return False
-
-
 def _number(cell: str, where: str, place: int) -> float:
-    try:
-        value = number(cell)
-    except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
+    value = number(cell)
+    if not math.isfinite(value):
         raise ValueError(f"{where}, cell {place + 1}: expected a number such as 1234.5, got {cell[:40]!r}")
     return value

@@ -1,12 +1,12 @@
 """Missing cells and rows of a series: refused, interpolated, or kept as gaps."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from frame import Frame
 from series_files import HOURLY, with_times
 
 from longwave.io.gaps import carry_forward, fill_gaps
-from longwave.tasks.forecast.series import from_frame, read_csv, write_csv
+from longwave.tasks.forecast.series import read_series, write_csv
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "n/a", "NaN", " null "])
@@ -15,8 +15,8 @@ def test_a_missing_cell_is_refused_by_name_or_interpolated(tmp_path, cell):
     with pytest.raises(
         ValueError, match=r"line 3, column 'price': the cell is missing, and 2 more are; .*fill='linear'"
     ):
-        read_csv(path, "price", "date")
-    series = read_csv(path, "price", "date", fill="linear")
+        read_series(path, "price", "date")
+    series = read_series(path, "price", "date", fill="linear")
     np.testing.assert_array_equal(series.values[:, 0], [0, 10, 20, 20, 20])
     assert series.notes == ("3 missing cells were interpolated",)
 
@@ -28,8 +28,8 @@ def test_missing_rows_are_refused_by_name_or_interpolated(tmp_path):
         match=r"line 5: expected 2020-01-01 03:00:00, 1 hour after the row before, got 2020-01-01 05:00:00; "
         r"2 rows are missing: add them, interpolate with fill='linear', or keep the gaps with fill='mask'",
     ):
-        read_csv(path, "price", "date")
-    series = read_csv(path, "price", "date", fill="linear")
+        read_series(path, "price", "date")
+    series = read_series(path, "price", "date", fill="linear")
     np.testing.assert_array_equal(series.values[:, 0], [0, 1, 2, 4, 6, 8, 9, 10])
     np.testing.assert_array_equal(series.times, np.array(HOURLY[:8], "datetime64[s]"))
     assert series.notes == ("2 missing rows were interpolated",)
@@ -37,7 +37,7 @@ def test_missing_rows_are_refused_by_name_or_interpolated(tmp_path):
 
 def test_a_missing_month_can_be_interpolated(tmp_path):
     path = with_times(tmp_path, ["2020-01-31", "2020-02-29", "2020-04-30"], [1, 2, 4])
-    series = read_csv(path, "price", "date", fill="linear")
+    series = read_series(path, "price", "date", fill="linear")
     np.testing.assert_array_equal(series.values[:, 0], [1, 2, 3, 4])
     assert str(series.times[2]) == "2020-03-31T00:00:00"
 
@@ -80,7 +80,7 @@ def test_what_comes_after_a_gap_changes_nothing_in_it_or_before():
 
 def test_masked_cells_and_rows_are_remembered_as_not_known(tmp_path):
     path = with_times(tmp_path, HOURLY[:3] + HOURLY[5:8], ["", 1, "NA", 8, 9, 10])
-    series = read_csv(path, "price", "date", fill="mask")
+    series = read_series(path, "price", "date", fill="mask")
     np.testing.assert_array_equal(series.values[:, 0], [1, 1, 1, 1, 1, 8, 9, 10])
     np.testing.assert_array_equal(series.known[:, 0], [0, 1, 0, 0, 0, 1, 1, 1])
     np.testing.assert_array_equal(series.given[:, 0], [np.nan, 1, np.nan, np.nan, np.nan, 8, 9, 10])
@@ -102,13 +102,13 @@ def test_a_column_is_named_if_more_than_a_tenth_of_it_is_missing():
 def test_more_missing_rows_than_rows_are_a_wrong_time_and_no_gap(tmp_path):
     path = with_times(tmp_path, [*HOURLY[:3], "2120-01-01 03:00:00"])
     with pytest.raises(ValueError, match=r"line 5: expected 2020-01-01 03:00:00, .*correct the times"):
-        read_csv(path, "price", "date", fill="mask")
+        read_series(path, "price", "date", fill="mask")
 
 
 @pytest.mark.parametrize("fill", ["mask", "linear"])
 def test_without_gaps_a_series_is_the_same_however_gaps_are_filled(fill, tmp_path):
     path = with_times(tmp_path, HOURLY)
-    plain, filled = read_csv(path, "price", "date"), read_csv(path, "price", "date", fill=fill)
+    plain, filled = read_series(path, "price", "date"), read_series(path, "price", "date", fill=fill)
     np.testing.assert_array_equal(filled.values, plain.values)
     assert (filled.known, filled.notes) == (None, ())
 
@@ -120,14 +120,14 @@ def test_a_series_with_gaps_comes_back_from_a_file_to_the_bit(columns, with_inde
     values = gappy(48, columns)
     rows = np.r_[0:20, 23:48] if with_index else np.arange(48)  # of which three are missing
     index = np.array(HOURLY, "datetime64[s]")[rows] if with_index else None
-    frame = Frame(index=index, **{name: values[rows, k] for k, name in enumerate("abc"[:columns])})
-    series = from_frame(frame, "a", multivariate=True, fill="mask")
+    frame = pd.DataFrame(values[rows], index, list("abc"[:columns]))
+    series = read_series(frame, "a", multivariate=True, fill="mask")
     assert len(series) == 48
     write_csv(tmp_path / "a.csv", series, "when")
-    again = read_csv(tmp_path / "a.csv", "a", "when" if with_index else None, multivariate=True, fill="mask")
+    again = read_series(tmp_path / "a.csv", "a", "when" if with_index else None, multivariate=True, fill="mask")
     np.testing.assert_array_equal(again.known, series.known)
     np.testing.assert_array_equal(again.values, series.values)
     np.testing.assert_array_equal(again.times, series.times)
     assert again.notes == series.notes
     with pytest.raises(ValueError, match="the cell is missing"):
-        read_csv(tmp_path / "a.csv", "a")
+        read_series(tmp_path / "a.csv", "a")

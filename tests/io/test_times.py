@@ -5,7 +5,7 @@ import pytest
 from series_files import HOURLY, with_times
 
 from longwave.io.times import step_name
-from longwave.tasks.forecast.series import read_csv
+from longwave.tasks.forecast.series import read_series
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from longwave.tasks.forecast.series import read_csv
     ],
 )
 def test_times_are_read_in_common_forms_and_go_on_after_the_last_row(tmp_path, times, step, following):
-    series = read_csv(with_times(tmp_path, times), "price", "date")
+    series = read_series(with_times(tmp_path, times), "price", "date")
     assert step_name(series.step) == step
     np.testing.assert_array_equal(series.future(2), np.array(following, "datetime64[s]"))
 
@@ -54,4 +54,4 @@ def test_times_are_read_in_common_forms_and_go_on_after_the_last_row(tmp_path, t
 )
 def test_wrong_times_are_refused_by_line(tmp_path, times, message):
     with pytest.raises(ValueError, match=message):
-        read_csv(with_times(tmp_path, times), "price", "date", fill=None)
+        read_series(with_times(tmp_path, times), "price", "date", fill=None)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from longwave.core.registry import nearest
 from longwave.io.audio import ENDINGS
-from longwave.io.csv import open_csv, read_header
+from longwave.io.read import read_table
 from longwave.tasks.sequences.targets import SPLITS, read_label, read_split
 
 SHOWN = 3  # other files that a note names
@@ -81,34 +80,22 @@ def from_csv(
     csv: Path, file: str = "file", label: str = "label", split: str | None = None, labelled: bool = True
 ) -> ClipList:
     """The files that a CSV file names, relative to where it is, with their labels."""
-    paths, names, labels, splits = [], [], [], []
-    with open_csv(csv) as (text, source):
-        _, columns, rows = read_header(text, source)
-        wanted = [file, *([label] if labelled else []), *([split] if labelled and split is not None else [])]
-        for name in wanted:
-            if name not in columns:
-                raise ValueError(f"{source}: there is no column {name!r}; {nearest(name, columns)}")
-        places = [columns.index(name) for name in wanted]
-        for line, cells in rows:
-            where = f"{source}: line {line}"
-            if len(cells) <= max(places):
-                raise ValueError(f"{where}: expected {len(columns)} cells, got {len(cells)}")
-            name, *known = (cells[place].strip() for place in places)
-            if not name:
-                raise ValueError(f"{where}: column {file!r}: expected the name of a file, got nothing")
-            names.append(name)
-            paths.append(Path(csv).expanduser().parent / Path(name).expanduser())
-            if labelled:
-                labels.append(read_label(known[0], f"{where}: column {label!r}"))
-                splits += [read_split(known[1], f"{where}: column {split!r}")] if split is not None else []
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"{source}: expected each file once, got {twice[0]} {Counter(names)[twice[0]]} times")
+    used = (file, label, split or "")
+    table = read_table(csv, used, used)
+    names = [name.strip() for name in table.texts(file, "file")]
+    if "" in names:
+        where = table.where(names.index(""), file)
+        raise ValueError(f"{where}: expected the name of a file, got nothing")
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise ValueError(f"{table.source}: expected each file once, got {name} {count} times")
+    folder = Path(csv).expanduser().parent
     return ClipList(
-        tuple(paths),
+        tuple(folder / Path(name).expanduser() for name in names),
         tuple(names),
-        source,
-        tuple(labels) if labelled else None,
-        tuple(splits) if labelled and split is not None else None,
+        table.source,
+        tuple(table.read(label, "label", read_label)) if labelled else None,
+        tuple(table.read(split, "split", read_split)) if labelled and split is not None else None,
     )
 
 

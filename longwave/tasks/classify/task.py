@@ -30,7 +30,7 @@ from longwave.tasks.base import (
 from longwave.tasks.classify import baselines as sequence_baselines
 from longwave.tasks.classify.baselines import ConvolutionClassifier, NearestNeighbour, predicted
 from longwave.tasks.rates import AtRate, check_rates, drawn, ratio
-from longwave.tasks.sequences.data import Sequences, read_csv
+from longwave.tasks.sequences.data import Sequences, read_rows
 from longwave.tasks.sequences.targets import Answer, class_names
 from longwave.tasks.sequences.task import (
     Index,
@@ -328,7 +328,7 @@ class ClassifyConfig(SequenceTaskConfig):
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""
-        return read_csv(path, self.label, self.split, labelled)
+        return read_rows(path, self.label, self.split, labelled)
 
     def on(self, sequences: Sequences) -> SequenceTask:
         """The task on these sequences."""

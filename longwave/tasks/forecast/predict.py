@@ -17,7 +17,7 @@ from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict
 from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.forecast.benchmarks import SETS
 from longwave.tasks.forecast.plots import draw_continuation
-from longwave.tasks.forecast.series import Reading, Series, read
+from longwave.tasks.forecast.series import Reading, Series, read_series
 from longwave.tasks.forecast.task import forecast as call_model
 from longwave.tasks.forecast.windows import ForecastInput
 
@@ -47,7 +47,7 @@ class Continuation:
 def forecast(run: TrainedRun, new: Any, *, device: str = "auto") -> Continuation:
     """Forecast the rows after the last of a CSV file, data frame or array, with the best weights of a run."""
     forecasts = Forecasts(run, device)
-    return forecasts(read(new, **vars(forecasts.reading)))
+    return forecasts(read_series(new, **vars(forecasts.reading)))
 
 
 class Forecasts:

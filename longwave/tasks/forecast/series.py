@@ -14,33 +14,35 @@ What is accepted, what is dropped with a note, and what is refused:
 A message names the line of the file (the header is line 1) or the row of the data frame (the first is row 0).
 """
 
-import csv
-import io
 import math
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.core import files
-from longwave.io.csv import open_csv
+from longwave.io.csv import parse_table
+from longwave.io.csv import write_csv as write_rows
 from longwave.io.gaps import Fill, Floats, Known, check_fill, fill_gaps
-from longwave.io.table import Table, as_frame, read_table, table_of_frame, without_text
+from longwave.io.read import read_table
+from longwave.io.table import Table, is_missing, may_be_times, number, times_in
 from longwave.io.times import (
     Times,
+    can_be_time,
     check_rising,
     check_spacing,
     read_times,
+    readings,
+    rises,
     show,
     spacing,
     step_name,
     times_at,
 )
 
+NO_TIME = "none"  # as the name of the time column: there is none, and none is looked for
 Duplicates = Literal["error", "first", "last", "mean"]
 
 
@@ -64,7 +66,7 @@ class Series:
         if not 0 <= self.target < len(self.columns):
             raise ValueError(f"target: expected the number of a column below {len(self.columns)}, got {self.target}")
         if not np.isfinite(self.values).all():
-            raise ValueError("values: expected finite numbers; read_csv and from_frame can fill in what is missing")
+            raise ValueError("values: expected finite numbers; read_series can fill in what is missing")
         if self.times is not None and (len(self.times) != len(self.values) or self.step is None):
             raise ValueError(f"times: expected one for each of {len(self.values)} rows, and a step")
         if self.known is not None and (self.known.shape != self.values.shape or self.known.dtype != np.bool_):
@@ -86,29 +88,9 @@ class Series:
         return times_at(self.times, self.step, np.arange(len(self), len(self) + count))
 
 
-def read_csv(
-    path: str | os.PathLike[str],
-    target: str | None = None,
-    time: str | None = None,
-    multivariate: bool = False,
-    fill: Fill = None,
-    columns: Collection[str] | None = None,
-    duplicates: Duplicates = "error",
-) -> Series:
-    """The series in a CSV file (or its gzip) with a header: the target alone, or every column of numbers.
-
-    The separator is a comma, or a semicolon or tab if the header has no comma. `target` may be left out if one column
-    alone holds numbers; if multivariate, it is then the last one. Without `time`, the one column of rising times is
-    used if there is one; "none" uses none. With `columns`, all others are ignored.
-    """
-    with open_csv(path) as (text, source):
-        table = read_table(text, source, target, time, multivariate, columns)
-    return _series(table, target, multivariate, fill, duplicates)
-
-
 @dataclass(frozen=True)
 class Reading:
-    """How a series is read: the arguments of `read_csv`."""
+    """How a series is read: the arguments of `read_series`."""
 
     target: str | None = None
     time: str | None = None
@@ -117,32 +99,19 @@ class Reading:
     columns: Collection[str] | None = None
     duplicates: Duplicates = "error"
 
+    @property
+    def texts(self) -> Collection[str]:
+        """The columns whose cells are kept as text."""
+        return () if self.time is None else (self.time,)
 
-def parse(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> Series:
-    """The series in lines of CSV, the header first; `skipped` lines below it were left out."""
-    table = read_table(text, source, how.target, how.time, how.multivariate, how.columns, skipped)
-    return _series(table, how.target, how.multivariate, how.fill, how.duplicates)
-
-
-def from_frame(
-    frame: Any,
-    target: str | None = None,
-    time: str | None = None,
-    multivariate: bool = False,
-    fill: Fill = None,
-    columns: Collection[str] | None = None,
-    duplicates: Duplicates = "error",
-) -> Series:
-    """The series in a data frame or Series of pandas or polars, or in an array, by the rules of `read_csv`.
-
-    Without `time`, an index of dates gives the times, if the frame has one, else the one column of rising times. An
-    array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on.
-    """
-    table = table_of_frame(frame, target, time, multivariate, columns)
-    return _series(table, target, multivariate, fill, duplicates)
+    @property
+    def only(self) -> Collection[str] | None:
+        """The columns that are looked at; None: all of them, to find the times or what holds numbers."""
+        columns = self.columns if self.multivariate or self.target is None else (self.target,)
+        return None if self.time is None or columns is None else (*columns, self.time)
 
 
-def read(
+def read_series(
     source: Any,
     target: str | None = None,
     time: str | None = None,
@@ -151,118 +120,221 @@ def read(
     columns: Collection[str] | None = None,
     duplicates: Duplicates = "error",
 ) -> Series:
-    """The series in a CSV file, given by its path, or as for `from_frame`; an index may have the times instead."""
-    if isinstance(source, (str, os.PathLike)):
-        return read_csv(source, target, time, multivariate, fill, columns, duplicates)
-    source = as_frame(source)
-    if hasattr(source, "index") and time not in [str(name) for name in source.columns]:
-        time = None
-    return from_frame(source, target, time, multivariate, fill, columns, duplicates)
+    """The series in a CSV file, given by its path, in a data frame or Series, in an Arrow table, or in an array.
+
+    It is the target alone, or every column of numbers. `target` may be left out if one column alone holds numbers; if
+    multivariate, it is then the last one. Without `time`, an index of dates gives the times, or the one column of
+    rising times, if there is one; "none" uses none. With `columns`, all others are ignored. A file, or its gzip, has a
+    header. An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on.
+    """
+    how = Reading(target, time, multivariate, fill, columns, duplicates)
+    return _series(read_table(source, how.texts, how.only), how)
+
+
+def parse(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> Series:
+    """The series in lines of CSV, the header first; `skipped` lines below it were left out."""
+    return _series(parse_table(text, source, how.texts, how.only, skipped=skipped), how)
+
+
+def check_columns(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> None:
+    """Refuse lines of CSV without the columns that are read, or with too many cells or too few."""
+    _roles(parse_table(text, source, how.texts, how.only, skipped=skipped), how)
 
 
 def write_csv(path: str | os.PathLike[str], series: Series, time: str = "time") -> None:
-    """Write a series as `read_csv` reads it, to the bit; `time` names the column of the times. Atomically.
+    """Write a series as `read_series` reads it, to the bit; `time` names the column of the times. Atomically.
 
     What is not known is an empty cell.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     stamps = [[]] * len(series) if series.times is None else [[show(stamp)] for stamp in series.times]
-    writer.writerow([*([] if series.times is None else [time]), *series.columns])
+    rows = [[*([] if series.times is None else [time]), *series.columns]]
     for stamp, row in zip(stamps, series.given.tolist(), strict=True):
-        writer.writerow([*stamp, *("" if math.isnan(number) else repr(number) for number in row)])
-    files.write_text(Path(path), text.getvalue())
+        rows.append([*stamp, *("" if math.isnan(number) else repr(number) for number in row)])
+    write_rows(path, rows)
 
 
 # From a table to a series
 
 
-def _series(
-    table: Table, target: str | None, multivariate: bool, fill: Fill, duplicates: Duplicates = "error"
-) -> Series:
-    check_fill(fill)
-    if duplicates not in ("error", "first", "last", "mean"):
-        raise ValueError(f"duplicates: expected 'error', 'first', 'last' or 'mean', got {duplicates!r}")
-    notes: list[str] = list(table.notes)
-    table = without_text(table, target, notes)
-    if target is None:
-        if len(table.names) > 1 and not multivariate:
-            raise ValueError(f"{table.source}: target: not given; expected one of {', '.join(table.names)}")
-        target = table.names[-1]
-    grid: _Grid | None = None
-    if table.times is not None:
+def _series(table: Table, how: Reading) -> Series:
+    check_fill(how.fill)
+    if how.duplicates not in ("error", "first", "last", "mean"):
+        raise ValueError(f"duplicates: expected 'error', 'first', 'last' or 'mean', got {how.duplicates!r}")
+    columns, clock, notes = _roles(table, how)
+    values, columns = _numbers(table, columns, how.target, notes)
+    target = columns[-1] if how.target is None else how.target
+    if how.target is None and len(columns) > 1 and not how.multivariate:
+        raise ValueError(f"{table.source}: target: not given; expected one of {', '.join(columns)}")
+    every = np.arange(len(table))
+    grid = _Grid(every, every, values)
+    if clock is not None:
         try:
-            table, grid = _on_grid(table, fill, duplicates, notes)
+            grid = _on_grid(table, values, clock.cells, how, notes)
         except ValueError as error:
-            if not table.found:
+            if not clock.found:
                 raise
-            notes.append(f"the times in column {table.time!r} are not used, and rows count as evenly spaced: {error}")
+            notes.append(f"the times in column {clock.column!r} are not used, and rows count as evenly spaced: {error}")
         else:
-            if table.found:
-                notes.append(f"column {table.time!r} was found to hold the times, {step_name(grid.step)} apart")
-    cells = int(np.isnan(table.values).sum())
-    if cells and fill is None:
-        row, column = (int(i[0]) for i in np.nonzero(np.isnan(table.values)))
+            if clock.found:
+                notes.append(f"column {clock.column!r} was found to hold the times, {step_name(grid.step)} apart")
+    missing = np.argwhere(np.isnan(grid.values))
+    if len(missing) and how.fill is None:
+        row, column = missing[0]
         raise ValueError(
-            f"{table.where(row)}, column {table.names[column]!r}: the cell is missing"
-            f"{f', and {cells - 1} more are' if cells > 1 else ''}; put a number, "
+            f"{table.where(grid.rows[row], columns[column])}: the cell is missing"
+            f"{f', and {len(missing) - 1} more are' if len(missing) > 1 else ''}; put a number, "
             "interpolate with fill='linear', or keep the gaps with fill='mask'"
         )
-    values = table.values
-    if grid is not None and len(grid.times) > len(values):
-        values = np.full((len(grid.times), values.shape[1]), np.nan)
-        values[grid.positions] = table.values
-    filled = fill_gaps(values, fill, len(values) - len(table.values), table.names)
+    values = np.full((grid.positions[-1] + 1, len(columns)), np.nan)
+    values[grid.positions] = grid.values
+    filled = fill_gaps(values, how.fill, len(values) - len(grid.values), columns)
     return Series(
         filled.values,
-        tuple(table.names),
-        table.names.index(target),
-        None if grid is None else grid.times,
-        None if grid is None else grid.step,
+        tuple(columns),
+        columns.index(target),
+        grid.times,
+        grid.step,
         table.source,
         (*notes, *filled.notes),
-        None if grid is None else table.time,
+        None if clock is None or grid.times is None else clock.column,
         filled.known,
     )
 
 
+class _Clock(NamedTuple):
+    """The times of the rows, as they stand in a column or in the index of a data frame."""
+
+    column: str | None
+    cells: Any
+    found: bool = False  # whether the column was found, not named: then what is wrong with it is a note
+
+
+def _roles(table: Table, how: Reading) -> tuple[list[str], _Clock | None, list[str]]:
+    """The columns that may hold the series, the times of the rows, and notes; refuses a table without them.
+
+    A column without a name, as data frames write their index, is never part of the series.
+    """
+    names, notes = table.names, list[str]()
+    if not len(table):
+        raise ValueError(f"{table.source}: expected rows of numbers, got none")
+    is_file = table.lines is not None
+    if is_file and how.target not in names and all(is_missing(name) or _is_value(name) for name in names):
+        raise ValueError(
+            f"{table.source}: expected a header with the names of the columns, got {','.join(names)[:60]!r}; "
+            "put a first line such as date,price"
+        )
+    clock = None
+    is_named = how.time is not None and how.time != NO_TIME
+    if how.time in names or (is_named and table.index is None):
+        clock = _Clock(how.time, times_in(table.columns[table.place(str(how.time), "time")]))
+    elif table.index is not None and how.time != NO_TIME:
+        clock = _Clock(None, times_in(table.index))
+    elif how.time is None:
+        clock = _found_clock(table, how.target, notes)
+    if how.target is not None:
+        table.place(how.target, "target")
+        if clock is not None and how.target == clock.column:
+            raise ValueError(f"{table.source}: target and time are both {how.target!r}; expected two columns")
+        if not how.multivariate:
+            return [how.target], clock, notes
+    own = [name for name in names if name and (how.columns is None or name in how.columns)]
+    columns = [name for name in own if clock is None or name != clock.column]
+    for name in columns:
+        table.place(name, "columns")
+    if not columns:
+        raise ValueError(f"{table.source}: expected a column of numbers with a name, got the columns {names}")
+    return columns, clock, notes
+
+
+def _found_clock(table: Table, target: str | None, notes: list[str]) -> _Clock | None:
+    """The one column of rising times, if there is one; two of them are refused."""
+    rising: list[_Clock] = []
+    for name, cells in zip(table.names, table.columns, strict=True):
+        if name == target or table.names.count(name) > 1 or not may_be_times(cells):
+            continue
+        times = times_in(cells)
+        ways = readings(times)
+        if any(rises(way) for way in ways):
+            rising.append(_Clock(name, times, found=True))
+        elif ways and len(times) > 1:
+            notes.append(f"column {name!r} holds times that do not rise, and is not used as the time column")
+    if len(rising) > 1:
+        raise ValueError(
+            f"{table.source}: time: the columns {' and '.join(repr(clock.column) for clock in rising[:2])} both hold "
+            f"rising times; name one of them as the time column, or {NO_TIME!r} for no times"
+        )
+    return rising[0] if rising else None
+
+
+def _is_value(cell: str) -> bool:
+    """Whether a cell is a number or a time, so that it cannot be the name of a column."""
+    return math.isfinite(number(cell)) or can_be_time(cell)
+
+
+def _numbers(table: Table, columns: list[str], target: str | None, notes: list[str]) -> tuple[Floats, list[str]]:
+    """The numbers of columns, NaN where one is missing; columns without any are dropped, text in others is refused."""
+    values = table.numbers([table.names.index(name) for name in columns])
+    keep = [bool(np.isfinite(numbers).any()) for numbers in values.T]
+    for column, name in enumerate(columns):
+        row = int(np.isinf(values[:, column]).argmax())
+        cell = table.text(row, table.names.index(name)) if np.isinf(values[row, column]) else ""
+        if keep[column] and cell:
+            raise ValueError(
+                f"{table.where(row, name)}: expected a number, got {cell[:40]!r}; "
+                "write numbers as 1234.5, and leave a cell empty if there is none"
+            )
+        if keep[column]:
+            continue
+        held = f"text such as {cell[:40]!r}" if cell else "nothing"
+        if name == target:
+            raise ValueError(f"{table.source}: target: expected numbers in column {name!r}, got {held}")
+        hint = "; if these are the times of the rows, name it as the time column" if can_be_time(cell) else ""
+        notes.append(f"column {name!r} was dropped: it holds {held}, and no number{hint}")
+    if not any(keep):
+        raise ValueError(f"{table.source}: expected a column of numbers, got none in {', '.join(columns)}")
+    return values[:, keep], [name for name, is_kept in zip(columns, keep, strict=True) if is_kept]
+
+
 class _Grid(NamedTuple):
-    """Evenly spaced times, and where the rows of a table stand among them."""
+    """Rows of a table, one for each time, and where they stand in the series, which may have more."""
 
-    times: Times
-    step: np.timedelta64
+    rows: NDArray[np.int64]
     positions: NDArray[np.int64]
+    values: Floats  # of the rows
+    times: Times | None = None  # of all positions
+    step: np.timedelta64 | None = None
 
 
-def _on_grid(table: Table, fill: Fill, duplicates: Duplicates, notes: list[str]) -> tuple[Table, _Grid]:
-    """The table with one row for each time, and its times, missing ones put in if they are to be filled."""
-    times = read_times(table.times, table.where)
+def _on_grid(table: Table, values: Floats, cells: Any, how: Reading, notes: list[str]) -> _Grid:
+    """One row for each time, and the times, missing ones put in if they are to be filled."""
+    times = read_times(cells, table.where)
     if len(times) < 2:
         raise ValueError(f"{table.source}: time: expected at least 2 rows, to know the step between them, got 1")
-    check_rising(times, table.where, repeats=duplicates != "error")
-    table, times = _without_repeats(table, times, duplicates, notes)
+    check_rising(times, table.where, repeats=how.duplicates != "error")
+    rows, values = _without_repeats(values, times, how.duplicates, notes)
+    times = times[rows]
     if len(times) < 2:
         raise ValueError(f"{table.source}: time: expected at least 2 different times, got 1")
     step, positions = spacing(times)
-    if check_spacing(times, step, positions, table.where, fill is not None):
+    if check_spacing(times, step, positions, lambda row: table.where(int(rows[row])), how.fill is not None):
         times = times_at(times, step, np.arange(positions[-1] + 1))
-    return table, _Grid(times, step, positions)
+    return _Grid(rows, positions, values, times, step)
 
 
-def _without_repeats(table: Table, times: Times, duplicates: Duplicates, notes: list[str]) -> tuple[Table, Times]:
+def _without_repeats(
+    values: Floats, times: Times, duplicates: Duplicates, notes: list[str]
+) -> tuple[NDArray[np.int64], Floats]:
     """One row for each time: the first or the last of those that have it, or their mean, without missing cells."""
     begins = np.flatnonzero(np.concatenate([[True], times[1:] != times[:-1]]))
     repeated = len(times) - len(begins)
     if not repeated:
-        return table, times
+        return begins, values
     rows = begins if duplicates == "first" else np.append(begins[1:], len(times)) - 1
-    values = table.values[rows]
-    if duplicates == "mean":
-        known = ~np.isnan(table.values)
-        counts = np.add.reduceat(known, begins, axis=0, dtype=np.int64)
-        sums = np.add.reduceat(np.where(known, table.values, 0), begins, axis=0)
-        values = np.where(counts > 0, sums / counts.clip(1), np.nan)
     kept = "their mean was taken" if duplicates == "mean" else f"the {duplicates} of each was kept"
     notes.append(f"{repeated} rows have the time of the row before: {kept}")
-    label = table.label
-    return replace(table, values=values, times=times[rows], label=lambda row: label(int(rows[row]))), times[rows]
+    if duplicates != "mean":
+        return rows, values[rows]
+    known = ~np.isnan(values)
+    counts = np.add.reduceat(known, begins, axis=0, dtype=np.int64)
+    sums = np.add.reduceat(np.where(known, values, 0), begins, axis=0)
+    return rows, np.where(counts > 0, sums / counts.clip(1), np.nan)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longwave.io.rows import RowReader
-from longwave.io.table import read_table
 from longwave.io.tail import PIPE
 from longwave.tasks.actions import check_distinct
 from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.forecast.predict import Continuation, Forecasts
-from longwave.tasks.forecast.series import parse
+from longwave.tasks.forecast.series import check_columns, parse
 from longwave.tasks.row_writer import Row, Writing, check_follow, note, written
 
 
@@ -50,8 +49,7 @@ class Context:
     def check(self) -> None:
         """Refuse a file without the columns of the run, or with cells too many or too few."""
         if self.texts:
-            how = self.model.reading
-            read_table(self._lines(), self.source, how.target, how.time, how.multivariate, how.columns, self._skipped())
+            check_columns(self._lines(), self.source, self.model.reading, self._skipped())
 
     def forecast(self) -> Continuation | None:
         """The rows that follow; none while there are too few to look back on."""

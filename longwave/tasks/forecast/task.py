@@ -27,7 +27,7 @@ from longwave.pictures.html import Section
 from longwave.tasks.base import TASKS, Action, Baselines, Batch, Outcome, Task, TaskConfig, call
 from longwave.tasks.forecast import yearly
 from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features, share_borders
-from longwave.tasks.forecast.series import Duplicates, Series, from_frame, read_csv, write_csv
+from longwave.tasks.forecast.series import Duplicates, Series, read_series, write_csv
 from longwave.tasks.forecast.windows import ForecastData, ForecastInput, ForecastWindows
 from longwave.tasks.statistics import digest
 
@@ -54,7 +54,7 @@ def load(
         raise ValueError(f"features: expected 'S' (univariate) or 'M' (multivariate), got {features!r}")
     chosen = SETS[name]
     path, origin = _find(name, data_dir)
-    series = read_csv(path, chosen.target, chosen.time, multivariate=features == "M")
+    series = read_series(path, chosen.target, chosen.time, multivariate=features == "M")
     data = ForecastData(name, series, chosen.borders(len(series)), origin)
     label = f"{name}-{horizon}" + ("" if features == "S" else "-m")
     return make_task(data, context, horizon, name=label, paper=PAPER.get((name, features, horizon)))
@@ -375,7 +375,7 @@ class ForecastConfig(TaskConfig):
         if self.epoch_windows is not None and self.epoch_windows < 1:
             raise ValueError(f"epoch_windows: expected a number from 1 on, or None, got {self.epoch_windows}")
         if self.csv is not None:
-            series = read_csv(
+            series = read_series(
                 self.csv, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates
             )
             task = custom(series, self.horizon, self.context)
@@ -417,7 +417,7 @@ class ForecastConfig(TaskConfig):
         """
         if isinstance(frame, (str, os.PathLike)):
             return replace(self, data="own", csv=Path(frame)), ()
-        series = from_frame(frame, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates)
+        series = read_series(frame, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates)
         custom(series, self.horizon, self.context)  # which refuses what cannot be trained on before anything is written
         time = None if series.times is None else (self.time or _free_name("time", series.columns))
         folder.mkdir(parents=True, exist_ok=True)

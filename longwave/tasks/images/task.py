@@ -25,7 +25,7 @@ from longwave.tasks.base import TASKS, Action, Batch, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.images.data import grey, read_cifar10, read_mnist
 from longwave.tasks.rates import check_rates, drawn
-from longwave.tasks.sequences.data import Sequences, read_csv, read_npz
+from longwave.tasks.sequences.data import Sequences, read_npz, read_rows
 from longwave.tasks.statistics import deviation_or_one
 
 Bytes = NDArray[np.uint8]
@@ -267,7 +267,7 @@ class ImageTaskConfig(TaskConfig):
 
     def read_new(self, npz: Path | None, csv: Path | None, columns: Sequence[str] | None) -> Sequences:
         """New images in one of two files, as pixels from 0 to 255, row by row."""
-        return read_npz(npz, labelled=False) if npz is not None else read_csv(csv or "", labelled=False)
+        return read_npz(npz, labelled=False) if npz is not None else read_rows(csv or "", labelled=False)
 
 
 @TASKS.register("images")

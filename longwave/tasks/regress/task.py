@@ -16,7 +16,7 @@ from longwave.models import Spec
 from longwave.pictures.html import Section
 from longwave.tasks.base import TASKS, Action, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
 from longwave.tasks.sequences import linear
-from longwave.tasks.sequences.data import Sequences, read_csv
+from longwave.tasks.sequences.data import Sequences, read_rows
 from longwave.tasks.sequences.targets import Answer
 from longwave.tasks.sequences.task import (
     Index,
@@ -284,7 +284,7 @@ class RegressConfig(SequenceTaskConfig):
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""
-        return read_csv(path, split=self.split, labelled=labelled, targets=self.target or ("target",))
+        return read_rows(path, split=self.split, labelled=labelled, targets=self.target or ("target",))
 
     def on(self, sequences: Sequences) -> RegressionTask:
         """The task on these sequences."""

@@ -1,4 +1,4 @@
-"""Reading sequences and what is known of them: an .npz file, a CSV file with a row per sequence, arrays, a data frame.
+"""Reading sequences and what is known of them: an .npz file, arrays, a CSV file or data frame with a row per sequence.
 
 In an .npz file, which holds plain arrays only (nothing is unpickled):
 
@@ -24,14 +24,12 @@ Messages count examples and steps from 0, and lines of a file from 1.
 """
 
 import lzma
-import math
 import os
 import struct
 import tokenize
 import zipfile
 import zlib
-from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,8 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core import files
-from longwave.core.registry import nearest
-from longwave.io.csv import MISSING, number, open_csv, read_header
+from longwave.io.read import read_table
+from longwave.io.table import Table, is_missing
 from longwave.tasks.sequences.targets import (
     Answer,
     as_array,
@@ -126,13 +124,8 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True, answer: Answer
         raise FileNotFoundError(f"{path}: there is no such file; expected an .npz file with x and y") from error
     except IsADirectoryError as error:
         raise ValueError(f"{path}: expected an .npz file with x and y, got a folder") from error
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:  # or it is encrypted
         raise ValueError(f"{path}: the file is damaged ({error}); write it again with numpy.savez") from error
-    except (
-        RuntimeError,
-        NotImplementedError,
-    ) as error:  # encrypted, or an unknown method
-        raise ValueError(f"{path}: cannot be read ({error}); write it again with numpy.savez") from error
     except (MemoryError, OverflowError) as error:
         raise ValueError(
             f"{path}: an array in it claims to be larger than the memory ({error}); write smaller files"
@@ -154,35 +147,35 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True, answer: Answer
     )
 
 
-def read_csv(
-    path: str | os.PathLike[str],
-    label: str = "label",
-    split: str | None = None,
-    labelled: bool = True,
-    targets: Sequence[str] = (),
+def read_rows(
+    source: Any, label: str = "label", split: str | None = None, labelled: bool = True, targets: Sequence[str] = ()
 ) -> Sequences:
-    """The sequences in a CSV file (or its gzip) with a header: a column of labels, and the steps in all others.
+    """The sequences in a CSV file (or its gzip) or data frame, one row each: a column of labels, steps in all others.
 
     `targets` are columns of numbers to be read instead of the labels. `split` names a column that says train, valid or
     test. Columns without a name are not read. Without `labelled`, labels, targets and splits are ignored, and their
     columns may be absent.
     """
-    with open_csv(path) as (text, source):
-        _, names, numbered = read_header(text, source)
-        rows = ((f"{source}, line {line}", cells) for line, cells in numbered)
-        return _from_rows(names, rows, label, targets, split, labelled, source)
-
-
-def from_frame(
-    frame: Any, label: str = "label", split: str | None = None, labelled: bool = True, targets: Sequence[str] = ()
-) -> Sequences:
-    """The sequences in a data frame of pandas or polars, one row each, by the rules of `read_csv`."""
-    names = [str(name) for name in frame.columns]
-    # By place where that can be: pandas lets several columns have one name.
-    series = [frame.iloc[:, k] if hasattr(frame, "iloc") else frame[name] for k, name in enumerate(frame.columns)]
-    columns = [_cells(np.asarray(column.to_numpy())) for column in series]
-    rows = ((f"data frame, row {k}", list(cells)) for k, cells in enumerate(zip(*columns, strict=True)))
-    return _from_rows(names, rows, label, targets, split, labelled, "data frame")
+    table = read_table(source, (label, *targets, split or ""), ragged=True)
+    wanted = tuple(targets) or (label,)
+    known: dict[str, Any] = {}
+    if labelled and targets:
+        found = [table.read(name, "target", read_target) for name in wanted]
+        known = {"targets": np.array(found, np.float64).T, "target_names": wanted}
+    elif labelled:
+        known = {"labels": tuple(table.read(label, "label", read_label))}
+    if labelled and split is not None:
+        known["splits"] = tuple(table.read(split, "split", read_split))
+    steps = [k for k, name in enumerate(table.names) if name and name not in (*wanted, split)]
+    if not steps:
+        beside = ", ".join(map(repr, wanted))
+        raise ValueError(f"{table.source}: expected columns of numbers beside {beside}, one per step, got none")
+    if not len(table):
+        raise ValueError(f"{table.source}: expected rows below the header, one per sequence, got none")
+    values = table.numbers(steps)
+    lengths = _lengths(table, steps, np.isfinite(values))
+    inside = np.arange(len(steps)) < lengths[:, None]
+    return Sequences(values[inside][:, None], lengths, source=table.source, **known)
 
 
 def from_arrays(
@@ -345,103 +338,29 @@ def _check_values(sequences: Sequences) -> None:
         )
 
 
-# From rows
+# From a table
 
 
-def _from_rows(
-    names: list[str],
-    rows: Iterable[tuple[str, Sequence[Any]]],
-    label: str,
-    targets: Sequence[str],
-    split: str | None,
-    labelled: bool,
-    source: str,
-) -> Sequences:
-    role, wanted = ("target", tuple(targets)) if targets else ("label", (label,))
-    read_cell: Callable[[Any, str], Any] = read_target if targets else read_label
-    for column in wanted if labelled else ():
-        check_column(names, column, role, source)
-    if labelled and split is not None:
-        check_column(names, split, "split", source)
-    steps = [k for k, name in enumerate(names) if name and name not in (*wanted, split)]
-    if not steps:
-        beside = ", ".join(map(repr, wanted))
-        raise ValueError(f"{source}: expected columns of numbers beside {beside}, one per step, got none")
-    values = array("d")
-    lengths: list[int] = []
-    answers: list[list[Any]] = []
-    splits: list[str] = []
-    for where, row in rows:
-        if len(row) == 1 and len(names) > 1 and isinstance(row[0], str) and not row[0].strip():
-            continue  # a line of blanks
-        if len(row) > len(names):
-            raise ValueError(f"{where}: expected at most {len(names)} cells, as in the header, got {len(row)}")
-        cells = [*row, *[None] * (len(names) - len(row))]
-        numbers = [cells[k] for k in steps]
-        while numbers and _is_missing(numbers[-1]) and not (isinstance(numbers[-1], str) and numbers[-1].strip()):
-            numbers.pop()
-        if not numbers:
-            raise ValueError(f"{where}: expected numbers, one per step, got none")
-        try:
-            floats = [number(cell) for cell in numbers]
-        except (TypeError, ValueError):
-            floats = [math.nan]
-        if not all(map(math.isfinite, floats)):
-            raise ValueError(_bad_cell(numbers, [names[k] for k in steps], where))
-        values.extend(floats)
-        lengths.append(len(floats))
-        if labelled:
-            answers.append([read_cell(cells[names.index(name)], f"{where}, column {name!r}") for name in wanted])
-            if split is not None:
-                splits.append(read_split(cells[names.index(split)], f"{where}, column {split!r}"))
-    if not lengths:
-        raise ValueError(f"{source}: expected rows below the header, one per sequence, got none")
-    known: dict[str, Any] = {}
-    if labelled and targets:
-        known = {"targets": np.array(answers, np.float64), "target_names": wanted}
-    elif labelled:
-        known = {"labels": tuple(name for (name,) in answers)}
-    return Sequences(
-        np.array(values, np.float64)[:, None],
-        np.array(lengths, np.int64),
-        splits=tuple(splits) if labelled and split is not None else None,
-        source=source,
-        **known,
-    )
-
-
-def check_column(names: list[str], name: str, role: str, source: str) -> None:
-    """Refuse a column that is not there, or more than once."""
-    if name not in names:
-        raise ValueError(f"{source}: {role}: there is no column {name!r}; {nearest(name, filter(None, names))}")
-    if names.count(name) > 1:
-        raise ValueError(f"{source}: {role}: {names.count(name)} columns are named {name!r}; expected one")
-
-
-def _cells(column: NDArray[Any]) -> list[Any]:
-    """Plain values; times as text, which is never read as a number."""
-    cells: list[Any] = (column.astype(str) if column.dtype.kind in "mM" else column).tolist()
-    return cells
-
-
-def _is_missing(cell: Any) -> bool:
-    if isinstance(cell, str):
-        return cell.strip().lower() in MISSING
-    return cell is None or (isinstance(cell, float) and math.isnan(cell)) or str(cell) == "<NA>"
-
-
-def _bad_cell(cells: Sequence[Any], names: list[str], where: str) -> str:
-    for cell, name in zip(cells, names, strict=False):
-        if _is_missing(cell):
-            state = f"is missing ({cell.strip()!r})" if isinstance(cell, str) and cell.strip() else "is missing"
-            return f"{where}, column {name!r}: the value {state}; only the end of a row may be empty"
-        try:
-            finite = math.isfinite(number(cell))
-        except (TypeError, ValueError):
-            finite = False
-        if not finite:
-            return (
-                f"{where}, column {name!r}: expected a number such as 1234.5, got {str(cell)[:40]!r}; a column that is "
-                "not a step must be named as a label, a target or the split, or be removed from the file"
+def _lengths(table: Table, steps: Sequence[int], is_number: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(rows,): the steps of each row, without the empty cells at its end; a cell before that must hold a number."""
+    lengths = np.full(len(table), len(steps))
+    for row in np.flatnonzero(~is_number.all(axis=1)).tolist():
+        cells = [table.text(row, place) for place in steps]
+        while cells and not cells[-1].strip():
+            cells.pop()
+        if not cells:
+            raise ValueError(f"{table.where(row)}: expected numbers, one per step, got none")
+        lengths[row] = len(cells)
+        bad = int(is_number[row].argmin())
+        if bad >= len(cells):
+            continue
+        cell, where = cells[bad].strip(), table.where(row, table.names[steps[bad]])
+        if is_missing(cell):
+            raise ValueError(
+                f"{where}: the value is missing{f' ({cell!r})' if cell else ''}; only the end of a row may be empty"
             )
-    raise AssertionError("all cells are numbers")
+        raise ValueError(
+            f"{where}: expected a number such as 1234.5, got {cell[:40]!r}; a column that is not a step must be named "
+            "as a label, a target or the split, or be removed from the file"
+        )
+    return lengths

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.io.csv import MISSING, number
+from longwave.io.table import number
 
 Answer = Literal["labels", "targets", "tags"]  # a name for each sequence, numbers for each, a name at each step
 SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
@@ -44,13 +44,13 @@ def read_labels(y: Any, source: str) -> tuple[str, ...]:
 
 def read_label(cell: Any, where: str) -> str:
     """A label as a name; a missing one is refused."""
-    name = _name(cell, where)
+    name = read_tag(cell, where)
     if not name:
         raise ValueError(f"{where}: the label is missing; expected a name or a whole number, or leave the sequence out")
     return name
 
 
-def _name(cell: Any, where: str) -> str:
+def read_tag(cell: Any, where: str) -> str:
     """A label as a name, "" if it is missing; whole numbers are the same in all their forms."""
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8", "replace")
@@ -111,12 +111,7 @@ def read_targets(y: Any, source: str) -> NDArray[np.float64]:
 
 def read_target(cell: Any, where: str) -> float:
     """The number in a cell of a table, NaN if it is missing."""
-    if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING) or str(cell) == "<NA>":
-        return math.nan
-    try:
-        value = number(cell)
-    except (TypeError, ValueError):
-        value = math.inf
+    value = number(cell)
     if math.isinf(value):
         raise ValueError(
             f"{where}: expected a number such as 1234.5, or nothing where it is not known, got {str(cell)[:40]!r}"
@@ -147,12 +142,7 @@ def read_tags(y: Any, source: str) -> NDArray[np.str_]:
 
 
 def _tag(cell: Any, where: str) -> str:
-    return "" if isinstance(cell, int | float) and cell == -1 else _name(cell, where)
-
-
-def read_tag(cell: Any, where: str) -> str:
-    """The label in a cell of a table, "" if it is missing."""
-    return _name(cell, where)
+    return "" if isinstance(cell, int | float) and cell == -1 else read_tag(cell, where)
 
 
 # Splits

@@ -8,16 +8,15 @@
 The rows of a sequence stand together, in the order of its steps. An empty label is a step whose label is not known.
 """
 
-import math
 import os
-from array import array
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from longwave.io.csv import number, open_csv, read_header
-from longwave.tasks.sequences.data import Sequences, check_column
+from longwave.io.read import read_table
+from longwave.io.table import Table
+from longwave.tasks.sequences.data import Sequences
 from longwave.tasks.sequences.targets import read_split, read_tag
 
 
@@ -35,84 +34,68 @@ def read_steps(
     channels; without them, all columns with a name that have no other role. Without `labelled`, labels and splits are
     ignored, and their columns may be absent.
     """
-    with open_csv(path) as (text, source):
-        _, names, rows = read_header(text, source)
-        check_column(names, sequence, "sequence", source)
-        if labelled:
-            check_column(names, label, "label", source)
-        if labelled and split is not None:
-            check_column(names, split, "split", source)
-        if columns is None:
-            columns = [name for name in names if name and name not in (sequence, label, split)]
-        if not columns:
-            raise ValueError(f"{source}: expected columns of numbers beside {sequence!r} and {label!r}, got none")
-        for name in columns:
-            check_column(names, name, "channel", source)
-        places = [names.index(name) for name in columns]
-        values, lengths = array("d"), array("q")
-        found: dict[str, str] = {}  # the sequences in their order, with their splits
-        tags: list[str] = []
-        current = None
-        for line, cells in rows:
-            if not any(cell.strip() for cell in cells):
-                continue
-            where = f"{source}, line {line}"
-            if len(cells) != len(names):
-                raise ValueError(f"{where}: expected {len(names)} cells as in the header, got {len(cells)}")
-            name = cells[names.index(sequence)].strip()
-            own = read_split(cells[names.index(split)], f"{where}, column {split!r}") if labelled and split else ""
-            if name != current:
-                _check_new(name, found, current, sequence, where)
-                current, found[name] = name, own
-                lengths.append(0)
-            if own != found[name]:
-                raise ValueError(
-                    f"{where}, column {split!r}: expected {found[name]}, as in the first row of sequence {name!r}, got "
-                    f"{own}; a sequence belongs to one split"
-                )
-            values.extend(_numbers(cells, places, columns, where))
-            lengths[-1] += 1
-            if labelled:
-                tags.append(read_tag(cells[names.index(label)], f"{where}, column {label!r}"))
-    if not lengths:
-        raise ValueError(f"{source}: expected rows below the header, one per step, got none")
-    known: dict[str, Any] = {"tags": np.array(tags, dtype=np.str_)} if labelled else {}
+    table = read_table(path, (sequence, label, split or ""), skip_blank=True)
+    own = [name.strip() for name in table.texts(sequence, "sequence")]
+    known: dict[str, Any] = {}
+    if labelled:
+        known["tags"] = np.array(table.read(label, "label", read_tag), dtype=np.str_)
+    starts = _starts(table, own, sequence)
+    if labelled and split is not None:
+        known["splits"] = _splits(table, own, starts, split)
+    if columns is None:
+        columns = [name for name in table.names if name and name not in (sequence, label, split)]
+    if not columns:
+        raise ValueError(f"{table.source}: expected columns of numbers beside {sequence!r} and {label!r}, got none")
+    places = [table.place(name, "channel") for name in columns]
+    if not starts:
+        raise ValueError(f"{table.source}: expected rows below the header, one per step, got none")
+    values = table.numbers(places)
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        row, column = bad[0].tolist()
+        raise ValueError(
+            f"{table.where(row, columns[column])}: expected a number such as 1234.5, got "
+            f"{table.text(row, places[column])[:40]!r}; a column that is not a channel must be named as the sequence, "
+            "the label or the split, or be removed from the file"
+        )
     return Sequences(
-        np.array(values, np.float64).reshape(-1, len(columns)),
-        np.array(lengths, np.int64),
-        splits=tuple(found.values()) if labelled and split is not None else None,
-        source=source,
-        names=tuple(found),
+        values,
+        np.diff([*starts, len(table)]),
+        source=table.source,
+        names=tuple(own[row] for row in starts),
         columns=tuple(columns),
         **known,
     )
 
 
-def _check_new(name: str, found: dict[str, str], current: str | None, column: str, where: str) -> None:
-    if not name:
-        raise ValueError(f"{where}, column {column!r}: the sequence is missing; expected its name or number")
-    if name in found:
-        raise ValueError(
-            f"{where}, column {column!r}: sequence {name!r} goes on after {current!r} has begun; sort the rows by "
-            "sequence, or give different sequences different names"
-        )
-
-
-def _numbers(cells: list[str], places: list[int], columns: Sequence[str], where: str) -> list[float]:
-    try:
-        numbers = [number(cells[k]) for k in places]
-    except ValueError:
-        numbers = [math.nan]
-    if all(map(math.isfinite, numbers)):
-        return numbers
-    for k, name in zip(places, columns, strict=True):
-        try:
-            is_number = math.isfinite(number(cells[k]))
-        except ValueError:
-            is_number = False
-        if not is_number:
+def _starts(table: Table, own: list[str], column: str) -> list[int]:
+    """The rows at which sequences begin, of which `own` is the name at each row."""
+    starts, found, current = list[int](), set[str](), None
+    for row, name in enumerate(own):
+        if name == current:
+            continue
+        where = table.where(row, column)
+        if not name:
+            raise ValueError(f"{where}: the sequence is missing; expected its name or number")
+        if name in found:
             raise ValueError(
-                f"{where}, column {name!r}: expected a number such as 1234.5, got {cells[k][:40]!r}; a column that is "
-                "not a channel must be named as the sequence, the label or the split, or be removed from the file"
+                f"{where}: sequence {name!r} goes on after {current!r} has begun; sort the rows by sequence, or give "
+                "different sequences different names"
             )
-    raise AssertionError("all cells are numbers")
+        current = name
+        starts.append(row)
+        found.add(name)
+    return starts
+
+
+def _splits(table: Table, own: list[str], starts: list[int], column: str) -> tuple[str, ...]:
+    """The split of each sequence, the same in all its rows."""
+    splits = table.read(column, "split", read_split)
+    expected = dict(zip((own[row] for row in starts), (splits[row] for row in starts), strict=True))
+    for row, (name, split) in enumerate(zip(own, splits, strict=True)):
+        if split != expected[name]:
+            raise ValueError(
+                f"{table.where(row, column)}: expected {expected[name]}, as in the first row of sequence {name!r}, got "
+                f"{split}; a sequence belongs to one split"
+            )
+    return tuple(expected.values())

@@ -1,6 +1,5 @@
 """Labels of new texts, with probabilities."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from longwave.io.read import read_table
 from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict
 from longwave.tasks.base import Action, Split, TrainedRun
 from longwave.tasks.classify.predict import Labels
@@ -85,15 +85,7 @@ def read_lines(path: Path) -> list[str]:
 
 def read_column(path: Path, column: str, option: str = "--column") -> list[str]:
     """The texts in a column of a CSV file, which `option` names."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file, strict=True)
-            if column not in (rows.fieldnames or ()):
-                names = ", ".join(rows.fieldnames or ()) or "no header"
-                raise ValueError(f"{path}: expected a column {column!r} ({option}), got {names}")
-            return [row[column] or "" for row in rows]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: expected a CSV file in UTF-8, got {error}") from error
+    return read_table(path, (column,), (column,)).texts(column, option)
 
 
 def _predict(run: TrainedRun, options: Options) -> Iterator[str]:

@@ -54,9 +54,9 @@ def test_a_csv_file_names_files_labels_and_splits(tmp_path):
     [
         ("path,label\na.wav,x\n", "there is no column 'file'; expected one of path, label"),
         ("file,kind\na.wav,x\n", "there is no column 'label'"),
-        ("file,label\na.wav,x\n,y\n", "line 3: column 'file': expected the name of a file, got nothing"),
-        ("file,label\na.wav\n", "line 2: expected 2 cells, got 1"),
-        ("file,label\na.wav,\n", "line 2: column 'label': the label is missing"),
+        ("file,label\na.wav,x\n,y\n", "line 3, column 'file': expected the name of a file, got nothing"),
+        ("file,label\na.wav\n", "line 2: expected 2 cells as in the header, got 1"),
+        ("file,label\na.wav,\n", "line 2, column 'label': the label is missing"),
         ("file,label\na.wav,x\nb.wav,x\na.wav,y\n", "expected each file once, got a.wav 2 times"),
     ],
 )

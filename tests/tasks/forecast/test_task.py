@@ -12,7 +12,7 @@ from constant_model import mean_loss, scores
 
 from longwave.io.download.catalogue import DATASETS
 from longwave.tasks.forecast.benchmarks import HORIZONS, PAPER, SETS, share_borders
-from longwave.tasks.forecast.series import Series, read_csv
+from longwave.tasks.forecast.series import Series, read_series
 from longwave.tasks.forecast.task import ForecastConfig, choose_context, custom, load, make_task, needed_rows
 from longwave.tasks.forecast.windows import ForecastData, ForecastInput, time_features
 
@@ -444,7 +444,7 @@ def test_etth1_comes_with_the_package_and_says_so(tmp_path, features, columns):
     assert task.name == {"S": "etth1-720", "M": "etth1-720-m"}[features]
     assert task.paper == {"S": {"mse": 0.116, "mae": 0.271}, "M": {"mse": 1.162, "mae": 0.842}}[features]
     # The last test window ends with row 14399, 2018-02-20 23:00.
-    last = read_csv(DATASETS["etth1"].embedded, "OT", "date")
+    last = read_series(DATASETS["etth1"].embedded, "OT", "date")
     assert str(last.times[14399]) == "2018-02-20T23:00:00"
     forecast = task.inputs.restore(task.test.batch([2160])["y"][0].numpy())
     np.testing.assert_allclose(forecast[:, -1], last.values[14400 - 720 : 14400, 0], rtol=1e-5, atol=1e-5)

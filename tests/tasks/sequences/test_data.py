@@ -1,13 +1,17 @@
+import datetime
 import gzip
 import re
 import zipfile
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 
 from longwave.tasks.sequences import targets as answers
-from longwave.tasks.sequences.data import Sequences, from_arrays, from_frame, read_csv, read_npz, save_npz
+from longwave.tasks.sequences.data import Sequences, from_arrays, read_npz, read_rows, save_npz
 from longwave.tasks.sequences.targets import class_names
 
 LABELS = ["up", "down", "up", "down"]
@@ -215,24 +219,24 @@ up,6
 def test_csv_has_one_row_a_sequence_and_empty_cells_end_it(tmp_path):
     for name, content in (("a.csv", TABLE.encode()), ("a.csv.gz", gzip.compress(TABLE.encode()))):
         (tmp_path / name).write_bytes(content)
-        read = read_csv(tmp_path / name, "kind")
+        read = read_rows(tmp_path / name, "kind")
         assert rows(read) == [[[1], [2], [3]], [[4], [5]], [[6]]]
         assert read.labels == ("up", "down", "up")
 
 
 def test_csv_takes_other_separators_a_column_of_parts_and_an_index(tmp_path):
     (tmp_path / "a.csv").write_text("\n;x;y;split;label\n0;1;2;train;a\n\n1;3;4;test;b\n  \n")
-    read = read_csv(tmp_path / "a.csv", split="split")
+    read = read_rows(tmp_path / "a.csv", split="split")
     assert rows(read) == [[[1], [2]], [[3], [4]]]
     assert (read.labels, read.splits) == (("a", "b"), ("train", "test"))
-    assert rows(read_csv(tmp_path / "a.csv", split="split", labelled=False)) == rows(read)
+    assert rows(read_rows(tmp_path / "a.csv", split="split", labelled=False)) == rows(read)
 
 
 def test_new_rows_may_have_a_label_or_not(tmp_path):
     (tmp_path / "a.csv").write_text("t0,t1\n1,2\n")
     (tmp_path / "b.csv").write_text("t0,kind,t1\n1,,2\n")
     for name in ("a.csv", "b.csv"):
-        read = read_csv(tmp_path / name, "kind", labelled=False)
+        read = read_rows(tmp_path / name, "kind", labelled=False)
         assert (rows(read), read.labels) == ([[[1], [2]]], None)
 
 
@@ -256,36 +260,21 @@ def test_new_rows_may_have_a_label_or_not(tmp_path):
 def test_wrong_csv_files_are_refused_by_line_and_column(tmp_path, text, message):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(ValueError, match=re.escape(message)):
-        read_csv(tmp_path / "a.csv", "kind")
+        read_rows(tmp_path / "a.csv", "kind")
 
 
-class Column:
-    def __init__(self, cells):
-        self.cells = cells
-
-    def to_numpy(self):
-        return np.asarray(self.cells)
-
-
-class Frame(dict):
-    """The little of a data frame that is asked for."""
-
-    def __init__(self, **columns):
-        super().__init__({name: Column(cells) for name, cells in columns.items()})
-        self.columns = list(columns)
-
-
-def test_a_data_frame_reads_as_the_file_of_the_same_rows(tmp_path):
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_data_frame_reads_as_the_file_of_the_same_rows(tmp_path, make):
     (tmp_path / "a.csv").write_text(TABLE)
-    frame = Frame(kind=["up", "down", "up"], t0=[1, 4, 6], t1=[2.0, 5.0, np.nan], t2=[3.0, np.nan, np.nan])
-    read, expected = from_frame(frame, "kind"), read_csv(tmp_path / "a.csv", "kind")
+    frame = make(dict(kind=["up", "down", "up"], t0=[1, 4, 6], t1=[2, 5, None], t2=[3.0, None, None]))
+    read, expected = read_rows(frame, "kind"), read_rows(tmp_path / "a.csv", "kind")
     assert rows(read) == rows(expected)
     assert read.labels == expected.labels
-    times = np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")
+    days = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]
     with pytest.raises(ValueError, match="row 0, column 't1': expected a number such as"):
-        from_frame(Frame(kind=["a", "b"], t0=[1, 2], t1=times), "kind")
+        read_rows(make(dict(kind=["a", "b"], t0=[1, 2], t1=days)), "kind")
     with pytest.raises(ValueError, match="data frame, row 1, column 'kind': the label is missing"):
-        from_frame(Frame(kind=np.array(["a", None], object), t0=[1, 2]), "kind")
+        read_rows(make(dict(kind=["a", None], t0=[1, 2])), "kind")
 
 
 def test_every_name_of_a_part_is_one_of_three():

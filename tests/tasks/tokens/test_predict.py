@@ -60,7 +60,7 @@ def test_lines_end_with_a_line_feed_alone(tmp_path):
         (("--txt", "empty.txt"), "empty.txt: expected at least one text, got none"),
         (("--txt", "gap.txt"), "gap.txt: text 1: expected at least one character, got none"),
         (("--txt", "latin.txt"), "latin.txt: expected text in UTF-8"),
-        (("--csv", "a.csv"), "a.csv: expected a column 'text' (--column), got id, review"),
+        (("--csv", "a.csv"), "a.csv: --column: there is no column 'text'; expected one of id, review"),
     ],
 )
 def test_mistakes_are_refused(arguments, message, capsys):
@@ -75,7 +75,7 @@ def test_mistakes_are_refused(arguments, message, capsys):
 
 def test_a_file_that_is_no_csv_is_refused(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"text\n\xff\n")
-    with pytest.raises(ValueError, match="expected a CSV file in UTF-8"):
+    with pytest.raises(ValueError, match="expected text in UTF-8, got other bytes"):
         read_column(tmp_path / "a.csv", "text")
 
 
