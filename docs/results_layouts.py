@@ -80,7 +80,7 @@ _COMPARED = Layout(
 _GENERATION = Layout(
     {"model": "model"},
     [
-        *_named("parameters", "first step", "last step", "tokens a second"),
+        *_named("parameters", "first step", "last step", "tokens per second"),
         *_TOKENS,
         Column("the paper", "paper"),
         *_named("state, first", "state, last"),
@@ -89,7 +89,7 @@ _GENERATION = Layout(
 _PAPER_SIZE = Layout(
     {"row": "batch", "model": "model"},
     [
-        *_named("parameters", "first step", "last step", "tokens a second", "images a second"),
+        *_named("parameters", "first step", "last step", "tokens per second", "images per second"),
         Column("x GPT-2", metric="speed over GPT-2"),
         Column("the paper", "paper"),
         *_named("state, first", "state, last"),
@@ -121,7 +121,7 @@ LAYOUTS = {
     ),
     "lra-steps": Layout(
         {"row": ""},
-        [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows a second")],
+        [*_named("parameters", "batch", "parts"), Column("processor seconds"), *_named("memory", "rows per second")],
     ),
     "audio-digits": Layout(
         {"row": "trained at rate"},
@@ -147,7 +147,7 @@ LAYOUTS = {
         ],
     ),
     "audio-steps": Layout(
-        {"row": ""}, [*_named("parameters", "batch"), Column("processor seconds"), *_named("memory", "rows a second")]
+        {"row": ""}, [*_named("parameters", "batch"), Column("processor seconds"), *_named("memory", "rows per second")]
     ),
     "stream-chunks": Layout({"row": "chunk"}, _STREAMED),
     "stream-hour": Layout({"row": ""}, [Column("one hour")]),
@@ -202,15 +202,15 @@ LAYOUTS = {
         {"row": "", "model": "model"},
         [
             Column("test, bits per dimension", metric="bits per dimension"),
-            *_named("validation", "steps", "images", "parameters", "images a second", "run"),
+            *_named("validation", "steps", "images", "parameters", "images per second", "run"),
         ],
     ),
     "waveform": Layout(
         {"row": ""},
         [
-            Column("test, bits a sample", model="S4 U-Net"),
+            Column("test, bits per sample", model="S4 U-Net"),
             *(Column(model, model=model) for model in ("bigram", "unigram", "uniform")),
-            *_named("validation", "parameters", "epochs", "seconds a second", "run", model="S4 U-Net"),
+            *_named("validation", "parameters", "epochs", "seconds per second", "run", model="S4 U-Net"),
         ],
     ),
     "text": Layout(
