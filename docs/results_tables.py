@@ -26,13 +26,21 @@ def table(name: str, results: Results) -> str:
     if name.startswith("paper "):
         return paper_table(name.removeprefix("paper "), results)
     if name == "readme":
-        rows = [[x["readme"], x["metric"], _value(x), _paper(x, results)] for x in results.measured if x["readme"]]
+        rows = [
+            [x["readme"], _arrowed(x["metric"]), _value(x), _paper(x, results)] for x in results.measured if x["readme"]
+        ]
         return markdown(["", "metric", "measured here", "the paper's S4"], rows)
     if name == "machines":
         return markdown(next(iter(results.machines.values())), [list(x.values()) for x in results.machines.values()])
     if name not in LAYOUTS:
         raise ValueError(f"no table {name!r} of results; expected readme, machines, paper LABEL, {', '.join(LAYOUTS)}")
     return page_table(name, results)
+
+
+def _arrowed(metric: str) -> str:
+    """A metric with an arrow: whether higher or lower is better."""
+    is_higher_better = metric.startswith(("accuracy", "speed")) or metric.endswith("LSSL / S4")
+    return f"{metric} {'↑' if is_higher_better else '↓'}"
 
 
 def paper_table(label: str, results: Results) -> str:
