@@ -91,10 +91,7 @@ def _named_or_stored(arguments: list[str]) -> tuple["Experiment", str, list[str]
     _early.check_inputs(arguments[1:])
     from longwave.experiments import EXPERIMENTS
 
-    try:
-        return EXPERIMENTS.find(arguments[0]), arguments[0], arguments[1:]
-    except ValueError as error:
-        raise ValueError(f"{error}; longwave list shows them all") from error
+    return EXPERIMENTS[arguments[0]], arguments[0], arguments[1:]
 
 
 def read_experiment(data: str) -> "Experiment":

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longwave.core.terminal import say
@@ -15,19 +14,31 @@ if TYPE_CHECKING:
     from longwave.bench.tables import Table
 
 
+DESCRIPTION = "Measure speed, memory and accuracy on this machine."
+SUMMARIES = {  # what help and a wrong name show, without torch
+    "accuracy": "the error of the kernel against its definition",
+    "attention": "time and memory of training, beside Transformers",
+    "complexity": "exponents of time and memory in length, batch and width",
+    "generation": "tokens per second, beside attention and GPT-2",
+    "kernel": "the kernel by each backend, forward and backward",
+    "layer": "S4 and S4D beside a plain FFT convolution",
+    "lssl": "time and memory of training, beside the LSSL",
+    "step": "a training step of named experiments, at their own size",
+    "stream": "sound in real time, on one core",
+    "train": "a training step of a small deep model, by its parts",
+}
+
+
 def main(arguments: list[str]) -> None:
     """Run `longwave bench ...`: the benches are those that are registered."""
     from longwave.cli import _early
     from longwave.cli._group import run_group
 
-    description = "Measure speed, memory and accuracy on this machine."
-    if _early.is_complete("longwave.bench"):
-        described = _described()
-        if not arguments or arguments[0] not in described:  # help, or a mistake: neither needs torch
-            run_group("bench", description, described, arguments)
+    if (not arguments or arguments[0] not in SUMMARIES) and _early.is_untouched("longwave.bench.base"):
+        _show_or_refuse(arguments)
     from longwave.bench.base import BENCHES
 
-    bench: Bench = run_group("bench", description, dict(BENCHES), arguments)
+    bench: Bench = run_group("bench", DESCRIPTION, dict(BENCHES), arguments)
     bench.check()
     if bench.duration and not bench.quick:
         say(f"this takes about {bench.duration}; --quick takes less than one minute")
@@ -48,24 +59,18 @@ def main(arguments: list[str]) -> None:
         say(message)
 
 
-def _described() -> dict[str, Callable[[], None]]:
-    """Functions that do nothing, with the names and docstrings of the benches: these are read and not imported."""
-    found: dict[str, Callable[[], None]] = {}
-    for path in sorted((Path(__file__).parent.parent / "bench").glob("[!_]*.py")):
-        classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
-        for node in classes:
-            for mark in node.decorator_list:
-                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "BENCHES.register":
-                    found[ast.literal_eval(mark.args[0])] = _nothing(ast.get_docstring(node))
-    return found
+def _show_or_refuse(arguments: list[str]) -> None:
+    """Show which benches there are, or refuse the name of none."""
+    if arguments and arguments[0] not in ("-h", "--help"):
+        from longwave.core.registry import nearest
 
-
-def _nothing(docstring: str | None) -> Callable[[], None]:
-    def nothing() -> None:
-        pass
-
-    nothing.__doc__ = docstring
-    return nothing
+        raise ValueError(f"bench: there is no {arguments[0]!r}; {nearest(arguments[0], SUMMARIES)}")
+    rows = "\n".join(f"  {name:12}{text}" for name, text in SUMMARIES.items())
+    usage = f"usage: longwave bench NAME [options]\n\n{DESCRIPTION}\n\n{rows}\n"
+    print(
+        f"{usage}\nlongwave bench NAME --help shows the options of one.", file=sys.stdout if arguments else sys.stderr
+    )
+    sys.exit(0 if arguments else 2)
 
 
 def _print(table: Table) -> None:

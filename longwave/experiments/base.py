@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from longwave.core.registry import Registry
 from longwave.core.settings import Settings, check_least
@@ -190,16 +190,7 @@ class Experiment(Settings):
         return {**values, **said}
 
 
-class Family(NamedTuple):
-    """Experiments that belong together, as `longwave list` shows them."""
-
-    title: str
-    rows: list[tuple[str, str]]  # names, and what they are
-    custom: tuple[tuple[str, str], ...] = ()  # those for custom data, with the options that they need
-
-
 EXPERIMENTS: Registry[Experiment] = Registry("experiment", "longwave.experiments")
-FAMILIES: Registry[Family] = Registry("family of experiments", "longwave.experiments")
 
 
 def register(*experiments: Experiment) -> None:
