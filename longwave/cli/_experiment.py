@@ -60,7 +60,6 @@ def parse_experiment(
     from longwave.experiments import Experiment
 
     default, rest = _choose_kinds(default, rest)
-    _refuse_old_names(default, rest)
     parts = {part: _offered(getattr(default, part)) for part in ("task", "model", "optim", "loop")}
     fields: list[Any] = [(part, type(value), field(default=value)) for part, value in parts.items()]
     without_prefix = tyro.conf.OmitArgPrefixes
@@ -167,22 +166,6 @@ def _take(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
         else:
             rest.append(argument)
     return value, rest
-
-
-def _refuse_old_names(experiment: "Experiment", arguments: list[str]) -> None:
-    """Name the new option where an old one is used."""
-    from longwave.layers import MIXERS
-
-    renamed = {"--model.mixer": "--model.mixer.kind", "--loop.tensorboard": "--loop.tracker tensorboard"}
-    known = {f.name.replace("_", "-") for f in dataclasses.fields(experiment.model)}
-    for name in {f.name.replace("_", "-") for mixer in MIXERS.values() for f in dataclasses.fields(mixer)} - known:
-        renamed |= {f"--model.{no}{name}": f"--model.mixer.{no}{name}" for no in ("", "no-")}
-    for old in ("--model.no-trainable", "--model.mixer.no-trainable"):
-        renamed[old] = "--model.mixer.trainable False"
-    for argument in arguments:
-        option = argument.partition("=")[0].replace("_", "-")
-        if option in renamed:
-            raise ValueError(f"{option}: this option is now {renamed[option]}")
 
 
 def _kinds(experiment: "Experiment") -> str:

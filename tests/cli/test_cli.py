@@ -237,27 +237,6 @@ def test_the_settings_of_s4d_are_taken_from_the_command_line(capsys):
     assert (mixer["kind"], mixer["init"], mixer["rule"], mixer["trainable"]) == ("s4d", "legs", "bilinear", ["B", "dt"])
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (["--model.mixer", "lstm"], "--model.mixer: this option is now --model.mixer.kind"),
-        (["--model.d-state", "4"], "--model.d-state: this option is now --model.mixer.d-state"),
-        (["--model.d_state=4"], "--model.d-state: this option is now --model.mixer.d-state"),
-        (["--model.heads", "4"], "--model.heads: this option is now --model.mixer.heads"),
-        (["--model.no-bidirectional"], "--model.no-bidirectional: this option is now --model.mixer.no-bidirectional"),
-        (
-            ["--model.mixer.no-trainable"],
-            "--model.mixer.no-trainable: this option is now --model.mixer.trainable False",
-        ),
-        (["--loop.tensorboard"], "--loop.tensorboard: this option is now --loop.tracker tensorboard"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_an_old_option_is_refused_with_its_new_name(old, new, capsys):
-    assert call("show", "smnist", *old) == 2
-    assert new in capsys.readouterr().err
-
-
 # Showing
 
 

@@ -69,56 +69,6 @@ def test_paths_come_back_as_paths(tmp_path):
         assert Experiment.from_dict(json.loads(dumps(Experiment("mine", task)))).task == task
 
 
-LATER = {
-    "dt_transform",
-    "low_rank",
-    "rule",
-    "structure",
-    "sigma",
-    "dt_per_feature",
-}  # settings of mixers since format 2
-
-
-def test_settings_of_format_1_are_still_read():
-    """Then the settings of all mixers stood beside those of the model, TensorBoard was the only tracker, and the kinds
-    of the first task and the first model were not said.
-    """
-    for name, experiment in EXPERIMENTS.items():
-        if "ablation" not in name and "-lssl-" not in name:
-            assert_format_1_is_read(experiment)
-
-
-def assert_format_1_is_read(expected):
-    if hasattr(getattr(expected.model, "mixer", None), "dt_transform"):  # dt was then always stored as its logarithm
-        mixer = dataclasses.replace(expected.model.mixer, dt_transform="exp")
-        expected = dataclasses.replace(expected, model=dataclasses.replace(expected.model, mixer=mixer))
-    content = json.loads(dumps(expected))
-    content["loop"]["tensorboard"] = content["loop"].pop("tracker") is not None
-    if content["model"]["kind"] == "SequenceModel":
-        mixer = content["model"].pop("mixer")
-        for later in LATER:
-            mixer.pop(later, None)
-        others = {"heads": 4, "d_attention": None, "rotary": True, "features": 256}
-        content["model"] |= {**others, **mixer, "mixer": mixer["kind"], "kind": "SequenceModel"}
-    assert Experiment.from_dict(content) == expected
-
-
-def test_the_first_runs_did_not_say_their_kinds_and_are_still_read():
-    content = json.loads(dumps(EXPERIMENTS.find("etth1-24")))
-    mixer = content["model"].pop("mixer")
-    for later in LATER & mixer.keys():
-        del mixer[later]
-    content["model"] |= {**mixer, "mixer": mixer["kind"]}
-    for part in ("task", "model"):
-        del content[part]["kind"]
-    assert Experiment.from_dict(content) == EXPERIMENTS.find("etth1-24")
-
-
-def test_a_tracker_was_once_whether_there_is_tensorboard():
-    assert LoopConfig.from_dict({"epochs": 3, "tensorboard": True}) == LoopConfig(epochs=3, tracker="tensorboard")
-    assert LoopConfig.from_dict({"tensorboard": False}) == LoopConfig()
-
-
 @pytest.mark.parametrize(
     ("part", "change", "message"),
     [
