@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from longwave.core.terminal import say
+from longwave.core.terminal import print_notes, say
 
 if TYPE_CHECKING:
     from longwave.bench.base import Bench
-    from longwave.bench.tables import Table
 
 
 DESCRIPTION = "Measure speed, memory and accuracy on this machine."
@@ -49,10 +48,9 @@ def main(arguments: list[str]) -> None:
 
         print(json.dumps(result, indent=2))
     else:
-        from longwave.cli._table import print_notes
-
         for table in bench.tables(result):
-            _print(table)
+            table.print()
+            print()
         print_notes(bench.notes(result))
     message = bench.draw(result)  # last: if it fails, the figures have been printed
     if message:
@@ -71,24 +69,6 @@ def _show_or_refuse(arguments: list[str]) -> None:
         f"{usage}\nlongwave bench NAME --help shows the options of one.", file=sys.stdout if arguments else sys.stderr
     )
     sys.exit(0 if arguments else 2)
-
-
-def _print(table: Table) -> None:
-    """Print a table and its notes."""
-    from rich import table as rich
-    from rich.markup import escape
-
-    from longwave.cli._table import print_notes, print_table
-
-    shown = rich.Table(title=escape(table.title))
-    for column in table.columns:
-        shown.add_column(escape(column), justify="left" if column in table.text else "right")
-    key = None if table.sections is None else list(table.columns).index(table.sections)
-    for row, following in zip(table.rows, [*table.rows[1:], None], strict=True):
-        is_last = key is not None and following is not None and row[key] != following[key]
-        shown.add_row(*map(escape, row), end_section=is_last)
-    print_table(shown)
-    print_notes([*table.notes, ""])
 
 
 @contextmanager

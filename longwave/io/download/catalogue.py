@@ -83,7 +83,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Table:
+class CsvFile:
     """A CSV file known by its columns and its number of rows, where no checksum was published."""
 
     path: str
