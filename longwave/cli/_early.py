@@ -72,10 +72,3 @@ def find_run(name: str) -> "StoredConfig":
 
         folder = hub.find(model, revision=revision or None)
     return config_file.read(folder, published=True)
-
-
-def find_trained_run(folder: Path) -> "StoredConfig":
-    """The settings of a run that was trained here; what is not the folder of one is refused."""
-    from longwave.train import config_file
-
-    return config_file.read(folder)

@@ -15,8 +15,18 @@ if TYPE_CHECKING:
     from longwave.experiments import Experiment
 
 
-@dataclass(frozen=True)
-class RunOptions:
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """What holds for every training, whether it starts or goes on."""
+
+    quiet: bool = False
+    """No progress, only the result."""
+    device: str = "auto"
+    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(TrainingOptions):
     """Where a run goes, apart from what it is."""
 
     out: Path | None = None
@@ -27,22 +37,14 @@ class RunOptions:
     """Folder with the data sets; by default LONGWAVE_DATA or the user's cache."""
     seeds: tuple[int, ...] = ()
     """Train once with each of these seeds and report mean and spread."""
-    quiet: bool = False
-    """No progress, only the result."""
-    device: str = "auto"
-    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
-@dataclass(frozen=True)
-class ResumeOptions:
+@dataclass(frozen=True, kw_only=True)
+class ResumeOptions(TrainingOptions):
     """Go on with a run after a kill or Ctrl-C, exactly where it stopped."""
 
     resume: Path
     """Folder of the run."""
-    quiet: bool = False
-    """No progress, only the result."""
-    device: str = "auto"
-    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
 def parse_experiment(

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from longwave.cli import _early
 from longwave.core.terminal import print_notes
+from longwave.train import config_file
 
 if TYPE_CHECKING:
     from longwave.sweeps.compare import Compared
@@ -33,7 +33,7 @@ def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("comp
     """
     if len(runs) < 2:
         raise ValueError(f"runs: expected the folders of two runs or more, got {len(runs)}")
-    stored = [_early.find_trained_run(run) for run in runs]
+    stored = [config_file.read(run) for run in runs]
     from longwave.pictures.style import check_path
     from longwave.sweeps import compare as comparing
 

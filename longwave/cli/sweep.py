@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longwave.cli import _early
-from longwave.cli._experiment import parse_experiment
+from longwave.cli._experiment import TrainingOptions, parse_experiment
 from longwave.cli.train import _exit_code
 from longwave.core.terminal import print_notes
 
@@ -29,17 +29,13 @@ Examples:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HowOptions:
+class HowOptions(TrainingOptions):
     """How a sweep is run."""
 
     jobs: int = 1
     """Runs at a time, each in a process of its own with a share of the cores."""
     test_best: bool = False
     """Show the score of the best settings on the test set."""
-    quiet: bool = False
-    """No progress, only the result."""
-    device: str = "auto"
-    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
 @dataclass(frozen=True, kw_only=True)

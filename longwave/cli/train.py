@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longwave.cli import _early
 from longwave.cli._experiment import ResumeOptions, RunOptions, parse_experiment
 from longwave.core.terminal import say
+from longwave.train import config_file
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     """Run `longwave train`."""
     if arguments and arguments[0].partition("=")[0] == "--resume":
         options = _parse_resume(arguments)
-        stored = _early.find_trained_run(options.resume)
+        stored = config_file.read(options.resume)
         return _exit_code(lambda: _resume(stored, options))
     experiment, options = parse_experiment("train", DESCRIPTION, arguments, RunOptions())
     return _exit_code(lambda: _train(experiment, options))

@@ -52,7 +52,7 @@ def start(
     for experiment in filter(is_random, experiments):
         if structure(experiment) not in known:
             # The search takes minutes: what would be refused after it is refused before.
-            run.check(members(), folder, data_dir, jobs=jobs, device=device, may_differ=MAY_DIFFER)
+            run.prepare(members(), folder, data_dir, jobs, device, MAY_DIFFER)
             say = run.silence if quiet else terminal.say
             known[structure(experiment)] = _search(experiment, data_dir, device, say)
     options: dict[str, Any] = {"jobs": jobs, "quiet": quiet, "device": device}

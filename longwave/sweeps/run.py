@@ -54,25 +54,12 @@ def start(
     Before anything is trained, the data is read and every model is built once, so that what does not fit is refused.
     With `may_differ`, runs that differ in these settings alone may be added to those of a sweep.
     """
-    sweep, is_changed = _planned(members, folder, data_dir, jobs, device, may_differ)
+    sweep, is_changed = prepare(members, folder, data_dir, jobs, device, may_differ)
     if is_changed:
         sweep.write()
     names = {one.name for one in members}
     _run(sweep, [one for one in sweep.members if one.name in names], jobs, quiet, device)
     return sweep
-
-
-def check(
-    members: Sequence[Member],
-    folder: str | Path,
-    data_dir: str | Path | None = None,
-    *,
-    jobs: int = 1,
-    device: str = "auto",
-    may_differ: Sequence[str] = (),
-) -> None:
-    """Refuse what `start` would refuse; nothing is written."""
-    _planned(members, folder, data_dir, jobs, device, may_differ)
 
 
 def resume(folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: str = "auto") -> SweepFolder:
@@ -83,7 +70,7 @@ def resume(folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: st
     return sweep
 
 
-def _planned(
+def prepare(
     members: Sequence[Member],
     folder: str | Path,
     data_dir: str | Path | None,
@@ -91,7 +78,7 @@ def _planned(
     device: str,
     may_differ: Sequence[str],
 ) -> tuple[SweepFolder, bool]:
-    """The sweep of these runs in a folder, and whether its sweep.json is yet to be written."""
+    """The sweep of these runs in a folder, and whether its sweep.json is yet to be written; nothing is written here."""
     _check_jobs(jobs, device)
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     members = [
