@@ -166,7 +166,6 @@ SOUND = ("stream", "run", "--wav", "tone.wav", "--out", "out.csv")
 IMPORT = ("import", "authors.pt", "--out", "imported")
 SHOW = ("show", "--config", "run/config.json")
 SWEEP, COMPARE = ("sweep", "--resume", "swept", "--quiet"), ("compare", "swept/a", "swept/b")
-ABLATE = ("ablate", "--small", "--only", "diagonal-random", "--data-dir", "none", "--out", "ablated", "--quiet")
 PLAY = ("generate", "run", "--seconds", "0.002", "--seed", "0", "--out", "out.wav")
 MAKE = ("data", "make", "--count", "120", "--data-dir", "data")
 LIST = ("data", "list", "--data-dir", "data")
@@ -218,11 +217,6 @@ def name_runs() -> None:
         shutil.copytree(run.parent, Path("swept") / name)
 
 
-def write_sigma() -> None:
-    Path("ablated").mkdir()
-    Path("ablated/sigma.json").write_text('{"dense": 0.25, "diagonal": 0.125}')
-
-
 def keep_pixels() -> None:
     """The cache that reading Pathfinder leaves."""
     layout.read(Path("data/pathfinder32"), 32, Silent())
@@ -252,8 +246,6 @@ KINDS = {
     "result in a sweep": Kind("sweep", "swept/[!ab]*/result.json", json_, (SWEEP,)),
     "results side by side": Kind("sweep", "swept/a/result.json", json_, (COMPARE,), name_runs),
     "metrics side by side": Kind("sweep", "swept/a/metrics.jsonl", lines_, (COMPARE,), name_runs),
-    # There is no data to train on: what is read before has to be right, and then that is missing.
-    "sizes of an ablation": Kind("causal", "ablated/sigma.json", json_, (ABLATE,), write_sigma),
     "config of a waveform": Kind("waveform", "run/config.json", json_, (PLAY, EVALUATE)),
     "weights of a U-Net": Kind("waveform", "run/best/model.safetensors", weights, (PLAY, EVALUATE)),
     "sound to go on from": Kind(

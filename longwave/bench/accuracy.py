@@ -10,7 +10,7 @@ from torch import Tensor
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.check import DenseSystem
 from longwave.bench.measure import machine
-from longwave.bench.tables import Table
+from longwave.core.text_table import TextTable
 from longwave.ops import diagonal_kernel, dplr_kernel
 from longwave.ssm import INITS, Rule, dplr, nplr
 
@@ -51,7 +51,7 @@ class AccuracyBench(Bench):
                             gradients.append(row | dict(figures))
         return {"bench": "accuracy", "N": N, "machine": machine(), "rows": rows, "gradients": gradients}
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """One row for each init, rule, dtype and length."""
         columns = ("init", "rule", "dtype", "length", "kernels")
         steps = f"random dt in [0.001, 0.1]: N = {result['N']}"
@@ -64,7 +64,7 @@ class AccuracyBench(Bench):
         tables = []
         for part, title in titles.items():
             rows = [(*_cells(row), *(f"{row[field]:.1e}" for field in shown[part])) for row in result[part]]
-            tables.append(Table(title, (*columns, *shown[part].values()), rows, text=("init", "rule", "dtype")))
+            tables.append(TextTable(title, (*columns, *shown[part].values()), rows, text=("init", "rule", "dtype")))
         return tables
 
 

@@ -17,8 +17,9 @@ from longwave.bench.measure import (
     machine,
     too_little_memory,
 )
+from longwave.bench.numbers import megabytes, milliseconds, over, three_digits
 from longwave.bench.picture import Panel
-from longwave.bench.tables import Table, megabytes, milliseconds, over, three_digits
+from longwave.core.text_table import TextTable
 from longwave.layers import MIXERS, S4Config
 from longwave.models import SequenceConfig, SequenceModel
 
@@ -112,7 +113,7 @@ class AttentionBench(DrawnBench):
             "rows": rows,
         }
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """Time and memory of each model at each length, ours and the paper's."""
         sizes = f"{result['layers']} layers, {result['d_model']} features"
         tables = []
@@ -128,7 +129,7 @@ class AttentionBench(DrawnBench):
             title = f"Transformers and S4, {what} of a training pass: {sizes}"
             columns = ("length", "batch", "model", "parameters", what, relative, "paper", "ours / paper")
             if any(field in row for row in result["rows"]):
-                tables.append(Table(title, columns, rows, text=("model",), sections="length"))
+                tables.append(TextTable(title, columns, rows, text=("model",), sections="length"))
         return tables
 
     def notes(self, result: Result) -> list[str]:

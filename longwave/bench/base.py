@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from longwave.bench.measure import machine_line
 from longwave.bench.picture import Panel, draw
-from longwave.bench.tables import Table
 from longwave.core.registry import Registry
+from longwave.core.text_table import TextTable
 from longwave.pictures.style import check_path
 
 Result = dict[str, Any]
@@ -38,7 +38,7 @@ class Bench(ABC):
         """Measure, and return figures that JSON can hold; `progress` is called with what is measured next."""
 
     @abstractmethod
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """The figures as tables."""
 
     def notes(self, result: Result) -> list[str]:

@@ -19,7 +19,7 @@ from longwave.bench.measure import (
     state_bytes,
 )
 from longwave.bench.picture import Panel
-from longwave.bench.tables import Table
+from longwave.core.text_table import TextTable
 from longwave.layers import make_mixer
 from longwave.ops import fft_conv
 
@@ -129,7 +129,7 @@ class ComplexityBench(DrawnBench):
             },
         }
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """The exponents that were measured beside those of the paper, a table for each quantity."""
         columns = ["layer", "paper"]
         for axis in AXES:
@@ -146,7 +146,7 @@ class ComplexityBench(DrawnBench):
                 rows.append(cells)
             if any(value is not None for found in measured.values() for value in found.values()):
                 title = f"{TITLES[what]}: exponents in length L, batch B and features H"
-                tables.append(Table(title, columns, rows, text=("layer", "paper")))
+                tables.append(TextTable(title, columns, rows, text=("layer", "paper")))
         return tables
 
     def panels(self, result: Result) -> list[Panel]:

@@ -14,8 +14,9 @@ from longwave import ops
 from longwave.bench import paper_size
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
 from longwave.bench.measure import best_times, in_fresh_process, machine, state_bytes, too_little_memory
+from longwave.bench.numbers import megabytes, milliseconds, over, three_digits
 from longwave.bench.picture import Panel
-from longwave.bench.tables import Table, megabytes, milliseconds, over, three_digits
+from longwave.core.text_table import TextTable
 from longwave.layers import MIXERS
 from longwave.models import Recurrence, SequenceConfig, SequenceModel
 
@@ -124,7 +125,7 @@ class GenerationBench(DrawnBench):
             "tables": tables,
         }
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """One table for each shape and batch."""
         columns = ["model", "first step", "last step", "tokens per second", "x attention", "x GPT-2", "paper"]
         columns += ["ours / paper", "state, first step", "state, last step"]
@@ -146,7 +147,7 @@ class GenerationBench(DrawnBench):
                 for model, row in case.get("models", {}).items()
             ]
             title = f"Generation, {case['shape']}: {case['steps']:,} steps, vocabulary {case['vocabulary']:,}, "
-            tables.append(Table(title + f"batch {case['batch']}", columns, rows, _notes(case), text=("model",)))
+            tables.append(TextTable(title + f"batch {case['batch']}", columns, rows, _notes(case), text=("model",)))
         return tables
 
     def panels(self, result: Result) -> list[Panel]:

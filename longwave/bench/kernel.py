@@ -14,7 +14,8 @@ from torch import Tensor
 from longwave import ops
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.measure import best_times, growth_of, in_fresh_process, machine
-from longwave.bench.tables import Table, milliseconds
+from longwave.bench.numbers import milliseconds
+from longwave.core.text_table import TextTable
 from longwave.ssm import dplr
 from longwave.ssm.nodes import Nodes
 
@@ -58,7 +59,7 @@ class KernelBench(Bench):
         result = {"bench": "kernel", "H": H, "N": N, "init": "legs", "machine": machine(), "rows": rows}
         return result | {"nodes": nodes, "nodes_H": NODES_H}
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """One row for each length."""
         rows = []
         for row in result["rows"]:
@@ -73,12 +74,14 @@ class KernelBench(Bench):
         title = f"Kernel, forward + backward: {result['H']} features, N = {result['N']}, LegS"
         columns = ("length", "compiled", "reference", "FFT convolution")
         return [
-            Table(title, (*columns, "reference / compiled", "compiled / convolution", "memory", "S4D, compiled"), rows),
+            TextTable(
+                title, (*columns, "reference / compiled", "compiled / convolution", "memory", "S4D, compiled"), rows
+            ),
             *([nodes_table(result)] if result["nodes"] else []),
         ]
 
 
-def nodes_table(result: Result) -> Table:
+def nodes_table(result: Result) -> TextTable:
     """From all nodes and from few: the spectrum, and the kernel with its inverse FFT."""
     rows = []
     for row in result["nodes"]:
@@ -89,7 +92,7 @@ def nodes_table(result: Result) -> Table:
         rows.append(cells)
     title = f"From all nodes and from few, forward + backward: {result['nodes_H']} features"
     columns = ("spectrum, all", "few", "few / all", "kernel, all", "kernel, few", "kernel, few / all")
-    return Table(title, ("system", "length", "N", *columns), rows, text=("system",), sections="system")
+    return TextTable(title, ("system", "length", "N", *columns), rows, text=("system",), sections="system")
 
 
 def node_cases() -> list[dict[str, Any]]:

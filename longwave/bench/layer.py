@@ -13,7 +13,8 @@ from torch import nn
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.kernel import plain_convolution
 from longwave.bench.measure import best_times, growth_of, in_fresh_process, machine
-from longwave.bench.tables import Table, megabytes, milliseconds
+from longwave.bench.numbers import megabytes, milliseconds
+from longwave.core.text_table import TextTable
 from longwave.layers.s4 import S4
 from longwave.layers.s4d import S4D
 from longwave.layers.state_space import StateSpaces
@@ -82,7 +83,7 @@ class LayerBench(Bench):
             "steps": _steps(QUICK_STEPS if self.quick else STEPS),
         }
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """The layer over a convolution, its growth, its step."""
         rows = []
         for row in result["rows"]:
@@ -94,14 +95,14 @@ class LayerBench(Bench):
         memories = (f"memory, {MODES[mode]}" for mode in MEMORY_MODES)
         exponents = result["growth_exponents"]
         return [
-            Table(title, ("batch", "length", "convolution", *MODES.values(), *memories), rows),
-            Table(
+            TextTable(title, ("batch", "length", "convolution", *MODES.values(), *memories), rows),
+            TextTable(
                 f"Growth with length: {result['growth_H']} features, batch 1",
                 ("length", "S4, length= given", "S4D"),
                 [(f"{row['L']:,}", *(milliseconds(row[column]) for column in COLUMNS)) for row in result["growth"]],
                 notes=[f"time of {name} grows as length^{exponents[column]:.2f}" for column, name in COLUMNS.items()],
             ),
-            Table(
+            TextTable(
                 "One step, batch 1",
                 ("after so many steps", *COLUMNS.values()),
                 [

@@ -19,8 +19,9 @@ from longwave.bench.measure import (
     machine,
     too_little_memory,
 )
+from longwave.bench.numbers import megabytes, milliseconds, over, three_digits
 from longwave.bench.picture import Panel
-from longwave.bench.tables import Table, megabytes, milliseconds, over, three_digits
+from longwave.core.text_table import TextTable
 from longwave.layers import LSSL, S4
 
 L, BATCH = 1024, 1
@@ -70,7 +71,7 @@ class LSSLBench(DrawnBench):
                 row["memory_ratio"] = row["memory_bytes"]["lssl"] / row["memory_bytes"]["s4"]
         return {"bench": "lssl", "L": L, "batch": BATCH, "caption": CAPTION, "machine": machine(), "rows": rows}
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """Time and memory, ours and the paper's."""
         columns = ("dimension", "LSSL", "S4", "LSSL / S4", "paper: LSSL", "paper: S4", "paper: LSSL / S4")
         tables = []
@@ -86,7 +87,7 @@ class LSSLBench(DrawnBench):
                     cells += [*(text(measured.get(name)) for name in ("lssl", "s4")), three_digits(figures.get(ratio))]
                 rows.append([*cells, over(row.get(ratio), paper.get(ratio))])
             title = f"LSSL and S4, {what} of a training pass: length {result['L']:,}, batch {result['batch']}"
-            tables.append(Table(title, (*columns, "ours / paper"), rows))
+            tables.append(TextTable(title, (*columns, "ours / paper"), rows))
         return tables
 
     def notes(self, result: Result) -> list[str]:

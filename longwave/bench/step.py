@@ -11,7 +11,8 @@ from tyro.conf import Positional, arg
 
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.measure import available_bytes, in_fresh_process, machine, peak_bytes
-from longwave.bench.tables import Table, megabytes, three_digits
+from longwave.bench.numbers import megabytes, three_digits
+from longwave.core.text_table import TextTable
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.experiments.prepared import prepare_on
 from longwave.tasks.base import Batch, Task, TaskConfig
@@ -64,7 +65,7 @@ class StepBench(Bench):
         )
         return {"bench": "step", "machine": machine(), "rows": rows, "caption": caption}
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """One row for each experiment."""
         rows, notes = [], []
         for row in result["rows"]:
@@ -83,7 +84,7 @@ class StepBench(Bench):
             )
             notes += [f"{row['name']}: {row['reason']}"] if row["reason"] else []
         columns = ("experiment", "parameters", "batch", "parts", "a step", "processor time", "memory", "rows a second")
-        return [Table("One training step", columns, rows, notes, text=("experiment",))]
+        return [TextTable("One training step", columns, rows, notes, text=("experiment",))]
 
 
 def _seconds(value: float | None) -> str:

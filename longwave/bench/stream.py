@@ -10,7 +10,8 @@ from torch import Tensor
 
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.measure import can_measure_memory, in_fresh_process, machine, resident_bytes
-from longwave.bench.tables import Table, megabytes, milliseconds, three_digits
+from longwave.bench.numbers import megabytes, milliseconds, three_digits
+from longwave.core.text_table import TextTable
 from longwave.layers import MIXERS
 from longwave.models import SequenceModel
 from longwave.models.stream import Stream, stream
@@ -72,7 +73,7 @@ class StreamBench(Bench):
             "precision": in_fresh_process(compare_precision, name=next(iter(MODELS)), steps=steps),
         }
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """Chunks, memory, precision."""
         chunks = [
             (
@@ -85,7 +86,7 @@ class StreamBench(Bench):
             for row in result["chunks"]
         ]
         tables = [
-            Table(
+            TextTable(
                 f"Chunks of sound, {RATE:,} samples a second",
                 ("model", "chunk", "time of a chunk", "processor time", "real-time factor"),
                 chunks,
@@ -99,10 +100,10 @@ class StreamBench(Bench):
                 for row in result["memory"]
             ]
             title = "Memory of the process and size of the state, over one stream"
-            tables.append(Table(title, ("sound so far", "memory", "state"), rows))
+            tables.append(TextTable(title, ("sound so far", "memory", "state"), rows))
         title = "Largest difference of logits, single against double precision, over their deviation"
         differences = [(f"{row['steps']:,}", f"{row['difference']:.1e}") for row in result["precision"]]
-        tables.append(Table(title, ("steps so far", "difference"), differences))
+        tables.append(TextTable(title, ("steps so far", "difference"), differences))
         return tables
 
 

@@ -11,7 +11,8 @@ from longwave import ops
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.kernel import plain_convolution
 from longwave.bench.measure import best_times, in_fresh_process, machine
-from longwave.bench.tables import Table, milliseconds
+from longwave.bench.numbers import milliseconds
+from longwave.core.text_table import TextTable
 from longwave.layers import NORMS, S4, S4D, MixerConfig, S4Config, S4DConfig
 from longwave.layers.state_space import StateSpaces
 from longwave.models import SequenceConfig
@@ -35,7 +36,7 @@ class TrainBench(Bench):
             rows.extend(in_fresh_process(time_steps, norm=norm, repeats=5 if self.quick else 15))
         return {"bench": "train", "batch": BATCH, "L": L, "H": H, "layers": LAYERS, "machine": machine(), "rows": rows}
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[TextTable]:
         """One row for each part of the step."""
         sizes = f"{result['layers']} layers, {result['H']} features, length {result['L']}, batch {result['batch']}"
         rows, notes = [], []
@@ -46,7 +47,9 @@ class TrainBench(Bench):
             unit = f"{row['step_over_conv']:.2f} FFT convolutions of {milliseconds(row['conv_seconds'])}"
             notes.append(f"{model}: the whole step takes as long as {unit}")
         title = f"Training step, forward + backward: {sizes}"
-        return [Table(title, ("model", "part", "time", "share"), rows, notes, text=("model", "part"), sections="model")]
+        return [
+            TextTable(title, ("model", "part", "time", "share"), rows, notes, text=("model", "part"), sections="model")
+        ]
 
 
 def time_steps(norm: Literal["batch", "layer"], repeats: int) -> list[dict[str, Any]]:

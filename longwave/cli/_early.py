@@ -10,19 +10,27 @@ if TYPE_CHECKING:
     from longwave.train.config_file import StoredConfig
 
 INPUTS = ("csv", "npz", "file", "folder", "txt", "wav")  # options that name a file or folder to read
-NAMES = Path(__file__).parent.parent / "experiments" / "names.txt"
 
 
-def is_complete(package: str) -> bool:
-    """Whether all kinds of a package are in its files: plug-ins and this process may have added some."""
-    return package not in sys.modules and not entry_points(group="longwave.plugins")
+def is_untouched(module: str) -> bool:
+    """Whether the registry of a module holds what the package registers: no plug-in or caller has added to it."""
+    return module not in sys.modules and not entry_points(group="longwave.plugins")
+
+
+def experiment_names() -> list[str]:
+    """The names of all experiments; only if some may have been added, they are asked of the registry."""
+    if is_untouched("longwave.experiments.base"):
+        from longwave.experiments import families
+
+        return families.names()
+    from longwave.experiments import EXPERIMENTS
+
+    return list(EXPERIMENTS)
 
 
 def check_name(name: str) -> None:
     """Refuse the name of no experiment."""
-    if not is_complete("longwave.experiments"):
-        return
-    names = NAMES.read_text().split()
+    names = experiment_names()
     if name not in names:
         from longwave.core.registry import nearest
 
@@ -64,10 +72,3 @@ def find_run(name: str) -> "StoredConfig":
 
         folder = hub.find(model, revision=revision or None)
     return config_file.read(folder, published=True)
-
-
-def find_trained_run(folder: Path) -> "StoredConfig":
-    """The settings of a run that was trained here; what is not the folder of one is refused."""
-    from longwave.train import config_file
-
-    return config_file.read(folder)

@@ -15,8 +15,18 @@ if TYPE_CHECKING:
     from longwave.experiments import Experiment
 
 
-@dataclass(frozen=True)
-class RunOptions:
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """What holds for every training, whether it starts or goes on."""
+
+    quiet: bool = False
+    """No progress, only the result."""
+    device: str = "auto"
+    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(TrainingOptions):
     """Where a run goes, apart from what it is."""
 
     out: Path | None = None
@@ -27,22 +37,14 @@ class RunOptions:
     """Folder with the data sets; by default LONGWAVE_DATA or the user's cache."""
     seeds: tuple[int, ...] = ()
     """Train once with each of these seeds and report mean and spread."""
-    quiet: bool = False
-    """No progress, only the result."""
-    device: str = "auto"
-    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
-@dataclass(frozen=True)
-class ResumeOptions:
+@dataclass(frozen=True, kw_only=True)
+class ResumeOptions(TrainingOptions):
     """Go on with a run after a kill or Ctrl-C, exactly where it stopped."""
 
     resume: Path
     """Folder of the run."""
-    quiet: bool = False
-    """No progress, only the result."""
-    device: str = "auto"
-    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
 def parse_experiment(
@@ -60,7 +62,6 @@ def parse_experiment(
     from longwave.experiments import Experiment
 
     default, rest = _choose_kinds(default, rest)
-    _refuse_old_names(default, rest)
     parts = {part: _offered(getattr(default, part)) for part in ("task", "model", "optim", "loop")}
     fields: list[Any] = [(part, type(value), field(default=value)) for part, value in parts.items()]
     without_prefix = tyro.conf.OmitArgPrefixes
@@ -91,10 +92,7 @@ def _named_or_stored(arguments: list[str]) -> tuple["Experiment", str, list[str]
     _early.check_inputs(arguments[1:])
     from longwave.experiments import EXPERIMENTS
 
-    try:
-        return EXPERIMENTS.find(arguments[0]), arguments[0], arguments[1:]
-    except ValueError as error:
-        raise ValueError(f"{error}; longwave list shows them all") from error
+    return EXPERIMENTS[arguments[0]], arguments[0], arguments[1:]
 
 
 def read_experiment(data: str) -> "Experiment":
@@ -170,22 +168,6 @@ def _take(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
         else:
             rest.append(argument)
     return value, rest
-
-
-def _refuse_old_names(experiment: "Experiment", arguments: list[str]) -> None:
-    """Name the new option where an old one is used."""
-    from longwave.layers import MIXERS
-
-    renamed = {"--model.mixer": "--model.mixer.kind", "--loop.tensorboard": "--loop.tracker tensorboard"}
-    known = {f.name.replace("_", "-") for f in dataclasses.fields(experiment.model)}
-    for name in {f.name.replace("_", "-") for mixer in MIXERS.values() for f in dataclasses.fields(mixer)} - known:
-        renamed |= {f"--model.{no}{name}": f"--model.mixer.{no}{name}" for no in ("", "no-")}
-    for old in ("--model.no-trainable", "--model.mixer.no-trainable"):
-        renamed[old] = "--model.mixer.trainable False"
-    for argument in arguments:
-        option = argument.partition("=")[0].replace("_", "-")
-        if option in renamed:
-            raise ValueError(f"{option}: this option is now {renamed[option]}")
 
 
 def _kinds(experiment: "Experiment") -> str:

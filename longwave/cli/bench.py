@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-import ast
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longwave.core.terminal import say
+from longwave.core.terminal import print_notes, say
 
 if TYPE_CHECKING:
     from longwave.bench.base import Bench
-    from longwave.bench.tables import Table
+
+
+DESCRIPTION = "Measure speed, memory and accuracy on this machine."
+SUMMARIES = {  # what help and a wrong name show, without torch
+    "accuracy": "the error of the kernel against its definition",
+    "attention": "time and memory of training, beside Transformers",
+    "complexity": "exponents of time and memory in length, batch and width",
+    "generation": "tokens per second, beside attention and GPT-2",
+    "kernel": "the kernel by each backend, forward and backward",
+    "layer": "S4 and S4D beside a plain FFT convolution",
+    "lssl": "time and memory of training, beside the LSSL",
+    "step": "a training step of named experiments, at their own size",
+    "stream": "sound in real time, on one core",
+    "train": "a training step of a small deep model, by its parts",
+}
 
 
 def main(arguments: list[str]) -> None:
@@ -20,14 +33,11 @@ def main(arguments: list[str]) -> None:
     from longwave.cli import _early
     from longwave.cli._group import run_group
 
-    description = "Measure speed, memory and accuracy on this machine."
-    if _early.is_complete("longwave.bench"):
-        described = _described()
-        if not arguments or arguments[0] not in described:  # help, or a mistake: neither needs torch
-            run_group("bench", description, described, arguments)
+    if (not arguments or arguments[0] not in SUMMARIES) and _early.is_untouched("longwave.bench.base"):
+        _show_or_refuse(arguments)
     from longwave.bench.base import BENCHES
 
-    bench: Bench = run_group("bench", description, dict(BENCHES), arguments)
+    bench: Bench = run_group("bench", DESCRIPTION, dict(BENCHES), arguments)
     bench.check()
     if bench.duration and not bench.quick:
         say(f"this takes about {bench.duration}; --quick takes less than one minute")
@@ -38,52 +48,27 @@ def main(arguments: list[str]) -> None:
 
         print(json.dumps(result, indent=2))
     else:
-        from longwave.cli._table import print_notes
-
         for table in bench.tables(result):
-            _print(table)
+            table.print()
+            print()
         print_notes(bench.notes(result))
     message = bench.draw(result)  # last: if it fails, the figures have been printed
     if message:
         say(message)
 
 
-def _described() -> dict[str, Callable[[], None]]:
-    """Functions that do nothing, with the names and docstrings of the benches: these are read and not imported."""
-    found: dict[str, Callable[[], None]] = {}
-    for path in sorted((Path(__file__).parent.parent / "bench").glob("[!_]*.py")):
-        classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
-        for node in classes:
-            for mark in node.decorator_list:
-                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "BENCHES.register":
-                    found[ast.literal_eval(mark.args[0])] = _nothing(ast.get_docstring(node))
-    return found
+def _show_or_refuse(arguments: list[str]) -> None:
+    """Show which benches there are, or refuse the name of none."""
+    if arguments and arguments[0] not in ("-h", "--help"):
+        from longwave.core.registry import nearest
 
-
-def _nothing(docstring: str | None) -> Callable[[], None]:
-    def nothing() -> None:
-        pass
-
-    nothing.__doc__ = docstring
-    return nothing
-
-
-def _print(table: Table) -> None:
-    """Print a table and its notes."""
-    from rich import table as rich
-    from rich.markup import escape
-
-    from longwave.cli._table import print_notes, print_table
-
-    shown = rich.Table(title=escape(table.title))
-    for column in table.columns:
-        shown.add_column(escape(column), justify="left" if column in table.text else "right")
-    key = None if table.sections is None else list(table.columns).index(table.sections)
-    for row, following in zip(table.rows, [*table.rows[1:], None], strict=True):
-        is_last = key is not None and following is not None and row[key] != following[key]
-        shown.add_row(*map(escape, row), end_section=is_last)
-    print_table(shown)
-    print_notes([*table.notes, ""])
+        raise ValueError(f"bench: there is no {arguments[0]!r}; {nearest(arguments[0], SUMMARIES)}")
+    rows = "\n".join(f"  {name:12}{text}" for name, text in SUMMARIES.items())
+    usage = f"usage: longwave bench NAME [options]\n\n{DESCRIPTION}\n\n{rows}\n"
+    print(
+        f"{usage}\nlongwave bench NAME --help shows the options of one.", file=sys.stdout if arguments else sys.stderr
+    )
+    sys.exit(0 if arguments else 2)
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from longwave.cli import _early
+from longwave.core.terminal import print_notes
+from longwave.train import config_file
 
 if TYPE_CHECKING:
     from longwave.sweeps.compare import Compared
@@ -32,7 +33,7 @@ def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("comp
     """
     if len(runs) < 2:
         raise ValueError(f"runs: expected the folders of two runs or more, got {len(runs)}")
-    stored = [_early.find_trained_run(run) for run in runs]
+    stored = [config_file.read(run) for run in runs]
     from longwave.pictures.style import check_path
     from longwave.sweeps import compare as comparing
 
@@ -57,7 +58,6 @@ def _print_settings(runs: "list[Compared]") -> None:
 
 def _print_scores(runs: "list[Compared]", test: bool) -> None:
     """Scores on the validation and test sets, and what they took; `test` shows test scores of runs of a sweep, too."""
-    from longwave.cli._table import print_notes
     from longwave.pictures.html import score_text
 
     results = [run.result or {} for run in runs]
@@ -83,18 +83,9 @@ def _print_scores(runs: "list[Compared]", test: bool) -> None:
 
 def _print_side_by_side(title: str, names: list[str], rows: dict[str, list[str]]) -> None:
     """A table with a column for each run; if there are more runs than rows, with a row for each."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    from longwave.cli._table import print_table
+    from longwave.core.text_table import TextTable
 
     heads, lines = names, list(rows.items())
     if len(names) > len(rows):
         heads, lines = list(rows), [(name, [row[k] for row in rows.values()]) for k, name in enumerate(names)]
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for head in heads:
-        table.add_column(escape(head), justify="right")
-    for name, cells in lines:
-        table.add_row(escape(name), *map(escape, cells))
-    print_table(table)
+    TextTable(title, ["", *heads], [[name, *cells] for name, cells in lines], text=("",)).print()

@@ -37,27 +37,20 @@ def data_list(data_dir: Path | None = None) -> None:
     Args:
         data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
-    from rich.markup import escape
-    from rich.table import Table
-
-    from longwave.cli._table import print_table
+    from longwave.core.text_table import TextTable
     from longwave.io.download import catalogue, making
 
-    folder = catalogue.data_dir(data_dir)
-    caption = f"on disk: in {escape(str(folder))}; `longwave data check` verifies the files"
-    table = Table(title="Data sets", caption=caption)
-    for column in ("name", "contents", "download", "verified by", "licence", "on disk"):
-        table.add_column(column, justify="right" if column == "download" else "left")
+    folder, rows = catalogue.data_dir(data_dir), []
     for name, dataset in catalogue.DATASETS.items():
         present = [part.present(folder) for part in dataset.checks]
         on_disk = "yes" if all(present) else "in part" if any(present) else "-"
-        cells = (dataset.title, _size(dataset.size), dataset.verified_by, dataset.licence, on_disk)
-        table.add_row(name, *map(escape, cells))
-    print_table(table)
-    table = Table("name", "contents", "examples", "on disk", title="Data sets that `longwave data make` makes")
-    for name, maker in making.MAKERS.items():
-        table.add_row(name, escape(maker.title), f"{maker.count:,}", _on_disk(name, folder))
-    print_table(table)
+        rows.append([name, dataset.title, _size(dataset.size), dataset.verified_by, dataset.licence, on_disk])
+    words = ("name", "contents", "verified by", "licence", "on disk")
+    notes = [f"on disk: in {folder}; `longwave data check` verifies the files"]
+    TextTable("Data sets", (*words[:2], "download", *words[2:]), rows, notes, words).print()
+    made = [[name, maker.title, f"{maker.count:,}", _on_disk(name, folder)] for name, maker in making.MAKERS.items()]
+    columns = ("name", "contents", "examples", "on disk")
+    TextTable("Data sets that `longwave data make` makes", columns, made, text=words).print()
 
 
 def _on_disk(name: str, folder: Path) -> str:
@@ -128,24 +121,19 @@ def data_check(
         names: The data sets to check; all if none is named.
         data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
-    from rich.markup import escape
-    from rich.table import Table
-
-    from longwave.cli._table import print_table
+    from longwave.core.text_table import TextTable
     from longwave.io.download import catalogue
 
     for name in names:
         catalogue.DATASETS.find(name)
-    folder = catalogue.data_dir(data_dir)
-    table = Table("name", "state", "problems", title=f"Data sets in {escape(str(folder))}")
-    states = []
+    folder, rows = catalogue.data_dir(data_dir), []
     for name in names or catalogue.DATASETS:
         report = catalogue.check(name, folder)
-        states.append(report.state)
-        colour = {"good": "green", "missing": "yellow", "wrong": "red"}[report.state]
         problems = f"longwave data get {name}" if report.state == "missing" else "\n".join(report.problems)
-        table.add_row(name, f"[{colour}]{report.state}[/]", escape(problems))
-    print_table(table)
+        rows.append([name, report.state, problems])
+    columns, colours = ("name", "state", "problems"), {"good": "green", "missing": "yellow", "wrong": "red"}
+    TextTable(f"Data sets in {folder}", columns, rows, text=columns, colours=colours).print()
+    states = [state for _, state, _ in rows]
     return int("wrong" in states or (bool(names) and "missing" in states))
 
 

@@ -17,27 +17,26 @@ def doctor() -> int:
 
     Example: longwave doctor
     """
-    from rich.table import Table
-
     from longwave.bench.check import BOUND, examine
-    from longwave.cli._table import print_notes, print_table
+    from longwave.core.terminal import print_notes
+    from longwave.core.text_table import TextTable
 
     health = examine()
     print_notes([*(f"{name:9} {value}" for name, value in health.installation.items()), ""])
-    table = Table("backend", "op", "error", "bound", "time", "verdict", title="Kernel backends")
-    notes = []
+    columns, rows, notes = ("backend", "op", "error", "bound", "time", "verdict"), [], []
     for backend in health.backends:
         if backend.unavailable:
-            table.add_row(backend.name, *"-" * 4, "[yellow]not available[/]")
+            rows.append([backend.name, *"-" * 4, "not available"])
             notes.append(f"{backend.name} is not available: {backend.unavailable}")
         elif backend.detail:
             notes.append(f"{backend.name}: {backend.detail}")
         for trial in backend.trials:
             error = "failed" if trial.error is None else f"{trial.error:.1e}"
-            verdict = "[green]good[/]" if trial.is_good else "[red]broken[/]"
-            table.add_row(backend.name, trial.op, error, f"{BOUND:.0e}", f"{trial.seconds * 1e3:.1f} ms", verdict)
+            verdict = "good" if trial.is_good else "broken"
+            rows.append([backend.name, trial.op, error, f"{BOUND:.0e}", f"{trial.seconds * 1e3:.1f} ms", verdict])
             if trial.reason:
                 notes.append(f"{backend.name} {trial.op}: {trial.reason}")
-    print_table(table)
+    colours = {"good": "green", "broken": "red", "not available": "yellow"}
+    TextTable("Kernel backends", columns, rows, text=("backend", "op", "verdict"), colours=colours).print()
     print_notes([*notes, health.problem or f"CPU tensors use: {health.active}"])
     return 0 if health.is_good else 1

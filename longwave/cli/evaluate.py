@@ -133,20 +133,13 @@ def _dt(rate: float) -> str:
 
 def _print_scores(title: str, names: tuple[str, str], rows: list[tuple[str, str, dict[str, float]]]) -> None:
     """A table of scores; what is scored stands in the first two columns, and that of training is bold."""
-    from rich.table import Table
-
-    from longwave.cli._table import print_table
+    from longwave.core.text_table import TextTable
     from longwave.pictures.html import score_text
 
-    table = Table(title=title, title_justify="left")
-    table.add_column(names[0], justify="right")
-    table.add_column(names[1])
-    for name in rows[0][2]:
-        table.add_column(name.upper().replace("_", " "), justify="right")
-    for first, second, scores in rows:
-        style = "bold" if second == "as in training" else None
-        table.add_row(first, second, *map(score_text, scores.values()), style=style)
-    print_table(table)
+    columns = [*names, *(name.upper().replace("_", " ") for name in rows[0][2])]
+    cells = [[first, second, *map(score_text, scores.values())] for first, second, scores in rows]
+    bold = [k for k, (_, second, _) in enumerate(rows) if second == "as in training"]
+    TextTable(title, columns, cells, text=names[1:], bold=bold).print()
 
 
 def _print_rates(

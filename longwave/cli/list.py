@@ -1,7 +1,7 @@
 """`longwave list`: the named experiments."""
 
 WIDTH = 80  # of the output, whatever that of the terminal
-NAMES = 41  # columns of it up to the tasks
+NAMES = 44  # columns of it up to the tasks
 
 
 def main(arguments: list[str]) -> None:
@@ -23,14 +23,13 @@ def list_experiments(all: bool = False) -> None:
 
     from rich.console import Console
 
-    from longwave.experiments import EXPERIMENTS, FAMILIES, Family
+    from longwave.cli import _early
+    from longwave.experiments.families import CUSTOM, FAMILIES, Family
 
     if all:
-        for name in EXPERIMENTS:
-            print(name)
+        print("\n".join(_early.experiment_names()))
         return
-    custom = Family("Your data", [row for family in FAMILIES.values() for row in family.custom])
-    for family in (custom, *FAMILIES.values()):
+    for family in (Family("Your data", CUSTOM), *FAMILIES, Family("From installed packages", _plugged_in())):
         if not family.rows:
             continue
         Console().print(family.title, style="bold", highlight=False, markup=False, soft_wrap=True)
@@ -40,5 +39,13 @@ def list_experiments(all: bool = False) -> None:
             for line in rest:
                 print(f"{'':{NAMES}}{line}")
         print()
-    print("NAME-small is the same task for a CPU with few cores (not for NAME-original).")
+    print("NAME-small is the same task for a CPU with few cores.")
     print("longwave show NAME prints every setting; longwave train NAME runs it.")
+
+
+def _plugged_in() -> tuple[tuple[str, str], ...]:
+    from longwave.cli import _early
+    from longwave.experiments.families import names
+
+    added = [name for name in _early.experiment_names() if name not in names()]
+    return tuple((name, "registered by a plug-in") for name in added)

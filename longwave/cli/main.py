@@ -1,33 +1,38 @@
 """`longwave`: the commands, and how mistakes reach the user. A command is a module of this package.
 
-Its docstring is its help. It is imported only when it runs; modules that begin with an underscore are no commands.
+It is imported only when it runs; modules that begin with an underscore are no commands.
 """
 
-import ast
 import contextlib
 import importlib
 import os
 import signal
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 from longwave.core import files
 from longwave.core.terminal import say
 from longwave.train import signals
 
-FIRST = (
-    "list",
-    "show",
-    "train",
-    "evaluate",
-    "predict",
-    "generate",
-    "stream",
-    "sweep",
-    "compare",
-)  # in the help; the others follow
+COMMANDS = {  # as help shows them
+    "list": "the named experiments",
+    "show": "what an experiment would run, with every setting",
+    "train": "train on a named experiment or on your data",
+    "evaluate": "score a trained run again, also at other sampling rates and on other files",
+    "predict": "forecast or classify new data with a trained run",
+    "generate": "write text, draw images or make sound with a trained run",
+    "stream": "classify or forecast with a trained run as data comes in",
+    "sweep": "train with several settings, and compare them by the validation set",
+    "compare": "runs side by side",
+    "ablate": "the paper's ablation of initialisations, all runs and figures",
+    "bench": "measure speed, memory and accuracy on this machine",
+    "data": "list, download, make and check data sets",
+    "doctor": "show this installation and check that it computes correct results",
+    "import": "turn a checkpoint of the authors' code into a model of ours",
+    "plot": "draw pictures",
+    "publish": "upload a trained run to the Hugging Face hub, with a model card",
+}
 
 EXAMPLES = """examples:
   longwave doctor
@@ -39,16 +44,6 @@ EXAMPLES = """examples:
   longwave stream runs/audio-clips-seed0 --wav long.wav
   longwave sweep smnist-small --set optim.lr 0.001,0.004,0.01
   longwave COMMAND --help"""
-
-
-def commands() -> dict[str, str]:
-    """What each command does, by name: the first line of its module, which is read and not imported."""
-    texts = {}
-    for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
-        if path.stem != "main":
-            docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-            texts[path.stem] = docstring.partition(": ")[2].splitlines()[0].removesuffix(".")
-    return {name: texts[name] for name in (*FIRST, *(n for n in texts if n not in FIRST))}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -67,10 +62,10 @@ def main(arguments: list[str] | None = None) -> None:
 
         print(__version__)
         sys.exit(0)
-    if name not in commands():
+    if name not in COMMANDS:
         from longwave.core.registry import nearest
 
-        _exit(f"there is no command {name!r}; {nearest(name, commands())}")
+        _exit(f"there is no command {name!r}; {nearest(name, COMMANDS)}")
     os.environ["MPLBACKEND"] = "agg"  # pictures are written and never shown, whatever a notebook has set
     warnings.formatwarning = _note  # type: ignore[assignment]
     try:
@@ -124,6 +119,6 @@ def _exit(message: str) -> None:
 
 
 def _help() -> str:
-    lines = [f"  {name:10}{text}" for name, text in commands().items()]
+    lines = [f"  {name:10}{text}" for name, text in COMMANDS.items()]
     head = "usage: longwave COMMAND ...\n\nLong sequences with structured state spaces (S4).\n\ncommands:"
     return "\n".join([head, *lines, "", EXAMPLES])

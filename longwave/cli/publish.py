@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tyro
 
-from longwave.cli import _early
+from longwave.train import config_file
 
 
 def main(arguments: list[str]) -> None:
@@ -36,7 +36,7 @@ def publish(
         token: Token of the hub (default: as hf auth login has stored it).
         preview: Upload nothing, and write the files into this new folder.
     """
-    stored = _early.find_trained_run(run)
+    stored = config_file.read(run)
     from longwave import publish as publishing
     from longwave.core import files
     from longwave.train.folder import RunFolder

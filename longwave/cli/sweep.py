@@ -1,13 +1,13 @@
 """`longwave sweep`: train with several settings, and compare them by the validation set."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longwave.cli import _early
-from longwave.cli._experiment import parse_experiment
+from longwave.cli._experiment import TrainingOptions, parse_experiment
 from longwave.cli.train import _exit_code
+from longwave.core.terminal import print_notes
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
@@ -28,8 +28,18 @@ Examples:
   longwave sweep --resume runs/sweep-smnist-small                                        (after a kill or Ctrl-C)"""
 
 
-@dataclass(frozen=True)
-class SweepOptions:
+@dataclass(frozen=True, kw_only=True)
+class HowOptions(TrainingOptions):
+    """How a sweep is run."""
+
+    jobs: int = 1
+    """Runs at a time, each in a process of its own with a share of the cores."""
+    test_best: bool = False
+    """Show the score of the best settings on the test set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartOptions(HowOptions):
     """Where a sweep goes, and how it is run."""
 
     out: Path | None = None
@@ -38,43 +48,33 @@ class SweepOptions:
     """Folder with the data sets; by default LONGWAVE_DATA or the user's cache."""
     seeds: tuple[int, ...] = ()
     """Train with each of these seeds; settings are then compared by the mean."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions(StartOptions):
+    """Where a sweep goes, how it is run, and what is drawn."""
+
     draws: int | None = None
     """Random combinations of the values, so many, instead of all of them."""
     draw_seed: int = 0
     """Seed of these draws."""
-    jobs: int = 1
-    """Runs at a time, each in a process of its own with a share of the cores."""
-    test_best: bool = False
-    """Show the score of the best settings on the test set."""
-    quiet: bool = False
-    """No progress, only the result."""
-    device: str = "auto"
-    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
-@dataclass(frozen=True)
-class ResumeSweepOptions:
+@dataclass(frozen=True, kw_only=True)
+class ResumeSweepOptions(HowOptions):
     """Go on with a sweep after a kill or Ctrl-C: finished runs are kept, the one at hand goes on where it stopped."""
 
     resume: Path
     """Folder of the sweep."""
-    jobs: int = 1
-    """Runs at a time, each in a process of its own with a share of the cores."""
-    test_best: bool = False
-    """Show the score of the best settings on the test set."""
-    quiet: bool = False
-    """No progress, only the result."""
-    device: str = "auto"
-    """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
 def main(arguments: list[str]) -> int:
     """Run `longwave sweep`."""
     if arguments and arguments[0].partition("=")[0] == "--resume":
-        resumed = parse_resume("sweep", arguments)
+        resumed = _parse_resume(arguments)
         return _exit_code(lambda: _resume(resumed))
     sets, rest = _take_sets(arguments)
-    names, rest = take_names(rest)
+    names, rest = _take_names(rest)
     parsed = parse_all("sweep", DESCRIPTION, names, rest)
     return _exit_code(lambda: _sweep([one for one, _ in parsed], parsed[0][1], sets))
 
@@ -96,7 +96,7 @@ def _take_sets(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     return sets, rest
 
 
-def take_names(arguments: list[str]) -> tuple[list[str], list[str]]:
+def _take_names(arguments: list[str]) -> tuple[list[str], list[str]]:
     """The names of experiments that the arguments begin with, and the others."""
     count = next((k for k, argument in enumerate(arguments) if argument.startswith("-")), len(arguments))
     return arguments[:count], arguments[count:]
@@ -114,15 +114,12 @@ def parse_all(
     return [parse_experiment(command, description, [name, *rest], options) for name in names]
 
 
-def parse_resume(command: str, arguments: list[str]) -> ResumeSweepOptions:
-    """The options of a sweep that is to go on."""
+def _parse_resume(arguments: list[str]) -> ResumeSweepOptions:
     if arguments[0] == "--resume" and (len(arguments) == 1 or arguments[1].startswith("-")):
-        raise ValueError(
-            f"--resume: expected the folder of one sweep, as in longwave {command} --resume runs/sweep-NAME"
-        )
+        raise ValueError("--resume: expected the folder of one sweep, as in longwave sweep --resume runs/sweep-NAME")
     import tyro
 
-    return tyro.cli(ResumeSweepOptions, prog=f"longwave {command}", args=arguments)
+    return tyro.cli(ResumeSweepOptions, prog="longwave sweep", args=arguments)
 
 
 def _sweep(experiments: "list[Experiment]", options: SweepOptions, sets: dict[str, str]) -> None:
@@ -144,68 +141,46 @@ def _resume(options: ResumeSweepOptions) -> None:
 def show(sweep: "SweepFolder", test_best: bool) -> None:
     """Print the table of a sweep, and where it and the picture are."""
     rows = sweep.rows()
-    print_rows(sweep, rows)
-    print_best(sweep, rows, test_best)
-    print_failures(sweep, rows)
-    print_places(sweep, "sweep.png")
-
-
-def print_best(sweep: "SweepFolder", rows: "list[Row]", test_best: bool) -> None:
-    """The settings that do best on the validation set, and with `test_best` their scores on the test set."""
-    from longwave.cli._table import print_notes
-
+    _print_rows(sweep, rows)
     best = rows[0] if rows[0].is_finite else None
     if best is not None:
         places = ", ".join(str(sweep.place(member)) for member in best.members)
         print_notes([f"best on the validation set: {best.name} ({places})"])
     if best is not None and test_best:
         print_notes([f"its test {name} {_mean(values)}" for name, values in sweep.test_scores(best).items()])
-
-
-def print_failures(sweep: "SweepFolder", rows: "list[Row]") -> None:
-    """Why runs failed."""
-    from longwave.cli._table import print_notes
-
     for row in rows:
         for member, state in zip(row.members, row.states, strict=True):
             if state == "failed":
                 print_notes([f"note: {member.name} failed: {sweep.failure(member)}"])
+    for what, name in (("table", "table.csv"), ("picture", "ablation.png" if sweep.is_ablation else "sweep.png")):
+        if (sweep.path / name).exists():  # a picture, if there was something to draw
+            print(f"{what}: {(sweep.path / name).resolve()}", flush=True)
 
 
-def print_places(sweep: "SweepFolder", picture: str) -> None:
-    """Where the table is, and the picture, if there was something to draw."""
-    for what, path in (("table", sweep.path / "table.csv"), ("picture", sweep.path / picture)):
-        if path.exists():
-            print(f"{what}: {path.resolve()}")
-    sys.stdout.flush()
-
-
-def print_rows(sweep: "SweepFolder", rows: "list[Row]") -> None:
+def _print_rows(sweep: "SweepFolder", rows: "list[Row]") -> None:
     """The rows of a sweep, the best first."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    from longwave.cli._table import print_table
-    from longwave.pictures.html import score_text
+    from longwave.core.text_table import TextTable
 
     names = list(dict.fromkeys(name for row in rows for name in row.values))
     count = max(len(row.members) for row in rows)
-    means = f", means of {count} seeds" if count > 1 else ""
-    table = Table(title=escape(f"{sweep.path}: validation set{means}"), title_justify="left")
-    for name in names or ["experiment"]:
-        table.add_column(escape(name))
-    for head in (sweep.goal.upper().replace("_", " "), *(["+-"] if count > 1 else []), "MINUTES", "PARAMETERS"):
-        table.add_column(head, justify="right")
-    for rank, row in enumerate(rows):
-        cells = [str(row.values.get(name, "")) for name in names] or [row.name]
-        state = "failed" if "failed" in row.states else "-"
-        score = [score_text(row.mean) if row.mean is not None else state]
-        if count > 1:
-            score.append(score_text(row.spread) if row.spread is not None else "-")
+    goal = sweep.goal.upper().replace("_", " ")
+    has_train = any(row.train is not None for row in rows)
+    heads = [goal, *["+-"] * (count > 1), *["IN TRAINING"] * has_train, "MINUTES", "PARAMETERS"]
+    cells = []
+    for row in rows:
+        shown = [_score(row.mean, "failed" if "failed" in row.states else "-")]
+        shown += [_score(row.spread)] * (count > 1) + [_score(row.train)] * has_train
         minutes = f"{sum(row.minutes) / len(row.minutes):.1f}" if row.minutes else "-"
         parameters = f"{row.parameters:,}" if row.parameters is not None else "-"
-        table.add_row(*map(escape, cells), *score, minutes, parameters, style="bold" if rank == 0 else None)
-    print_table(table)
+        cells.append([*(str(row.values.get(name, "")) for name in names), *shown, minutes, parameters])
+    means = f", means of {count} seeds" if count > 1 else ""
+    TextTable(f"{sweep.path}: validation set{means}", [*names, *heads], cells, text=names, bold=(0,)).print()
+
+
+def _score(value: float | None, otherwise: str = "-") -> str:
+    from longwave.pictures.html import score_text
+
+    return otherwise if value is None else score_text(value)
 
 
 def _mean(values: list[float]) -> str:

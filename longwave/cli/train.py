@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longwave.cli import _early
 from longwave.cli._experiment import ResumeOptions, RunOptions, parse_experiment
 from longwave.core.terminal import say
+from longwave.train import config_file
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     """Run `longwave train`."""
     if arguments and arguments[0].partition("=")[0] == "--resume":
         options = _parse_resume(arguments)
-        stored = _early.find_trained_run(options.resume)
+        stored = config_file.read(options.resume)
         return _exit_code(lambda: _resume(stored, options))
     experiment, options = parse_experiment("train", DESCRIPTION, arguments, RunOptions())
     return _exit_code(lambda: _train(experiment, options))
@@ -100,11 +100,30 @@ def _report(finished: Any) -> dict[str, Any]:
     """Print the table of a finished run and where its report is."""
     result: dict[str, Any] = finished.result
     if finished.main:
-        from longwave.cli._table import print_scores
-
-        print_scores(finished.experiment.title, result)
+        _print_scores(finished.experiment.title, result)
         print(f"report: {(finished.folder / 'report.html').resolve()}")
     return result
+
+
+def _print_scores(name: str, result: dict[str, Any]) -> None:
+    """Scores on the test set: the run, the baselines, the paper."""
+    from longwave.core.text_table import TextTable
+    from longwave.pictures.html import duration, score_text
+
+    found = {f"{result.get('model', 'S4')} (this run)": result["test"]}
+    found |= {f"{part} (of this run)": splits["test"] for part, splits in result.get("parts", {}).items()}
+    found |= {baseline: splits["test"] for baseline, splits in result.get("baselines", {}).items()}
+    if result.get("paper"):
+        found["S4 (the paper)"] = result["paper"]
+    scores = list(result["test"])
+    rows = [
+        [model, *(score_text(values[score]) if score in values else "-" for score in scores)]
+        for model, values in found.items()
+    ]
+    trained = f"{result['steps']} steps in {duration(result['seconds'])}, weights of step {result['best_step']}"
+    notes = [f"{result['parameters']:,} parameters, {trained}", *(f"note: {note}" for note in result.get("notes", ()))]
+    columns = ["model", *(score.upper().replace("_", " ") for score in scores)]
+    TextTable(f"{name}, test set", columns, rows, notes, text=("model",), bold=(0,)).print()
 
 
 def _spread(seeds: tuple[int, ...], results: list[dict[str, Any]]) -> None:

@@ -1,7 +1,7 @@
 """Settings as frozen dataclasses, to JSON and back: what `longwave show` prints and a run's config.json holds.
 
 Where there are several kinds of something (tasks, models, mixers), their common base has a registry of them; the JSON
-then says which kind it is. Settings of an older version are read through `upgrade`.
+then says which kind it is.
 """
 
 import dataclasses
@@ -55,13 +55,7 @@ class Settings:
         return cls._of(values, where)
 
     @classmethod
-    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Settings as an older version wrote them, in today's form."""
-        return values
-
-    @classmethod
     def _of(cls, values: dict[str, Any], where: str) -> Self:
-        values = cls.upgrade(values)
         types = get_type_hints(cls)
         names = [f.name for f in dataclasses.fields(cls)]
         if unknown := sorted(set(values) - set(names)):

@@ -3,6 +3,7 @@
 import shlex
 import sys
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -35,3 +36,9 @@ def say(text: str, file: TextIO | None = None) -> None:
 
         text = wrapped(text, Console(file=file).width)
     print(text, file=file, flush=True)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print lines on stdout, below a table for example."""
+    for note in notes:
+        say(note, sys.stdout)

@@ -6,7 +6,7 @@ of them below 100K. `longwave ablate` runs them together.
 
 from dataclasses import replace
 
-from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.experiments.base import Experiment, LoopConfig, OptimConfig, register
 from longwave.layers import MixerConfig, S4Config
 from longwave.layers.lssl import GAUSSIAN, LSSLConfig
 from longwave.models import SequenceConfig
@@ -21,13 +21,6 @@ MIXERS_BY_ROW: dict[str, MixerConfig] = {
     "diagonal-random": replace(DENSE, init=GAUSSIAN, structure="diagonal"),
     "nplr-hippo": NPLR,
     "nplr-random": replace(NPLR, init="random-nplr"),
-}
-TEXTS = {
-    "dense-hippo": "sCIFAR; A of HiPPO, dense and real",
-    "dense-random": "A random, dense and real",
-    "diagonal-random": "A random, diagonal and real",
-    "nplr-hippo": "A of HiPPO, normal plus low-rank: S4",
-    "nplr-random": "A random, normal plus low-rank",
 }
 UNCONSTRAINED = ("dense-hippo", "dense-random", "diagonal-random")  # also with a frozen A
 WITHOUT_A = ("B", "dt")
@@ -59,13 +52,3 @@ for _row, (_mixer, _dropout) in VARIANTS.items():
         Experiment(f"ablation-{_row}", SCIFAR, _model, PLATEAU, LONG),
         Experiment(f"ablation-{_row}-small", FEWER, replace(_model, d_model=64), PLATEAU, replace(LONG, epochs=20)),
     )
-FAMILIES.register("ablation")(
-    Family(
-        "Ablation of initialisations (the paper's fig:ssm-ablation; see longwave ablate)",
-        [
-            *((f"ablation-{row}", text) for row, text in TEXTS.items()),
-            *((f"ablation-{row}-frozen", "the same, A not trained") for row in UNCONSTRAINED),
-            *((f"ablation-{row}-dropout", "with dropout") for row in MIXERS_BY_ROW),
-        ],
-    )
-)

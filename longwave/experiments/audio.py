@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.experiments.base import Experiment, LoopConfig, OptimConfig, register
 from longwave.experiments.lra import ORIGINAL, PLATEAU, STEADY
 from longwave.layers import S4Config
 from longwave.layers.attention import AttentionConfig
@@ -106,21 +106,4 @@ register(
         replace(SMALL, warmup=100),
         LoopConfig(epochs=None, batch_size=16, eval_batch_size=16, bucket=10, least_steps=1000, keep="auto"),
     ),
-)
-FAMILIES.register("audio")(
-    Family(
-        "Audio (the paper's tab:sc)",
-        [
-            ("sc35-raw", "35 spoken words, 16,000 samples"),
-            ("sc10-raw", "ten of them, 16,000 samples"),
-            ("sc10-raw-original", "the paper's settings"),
-            ("sc10-mfcc", "ten words, 161 frames of MFCC"),
-            ("sc10-mfcc-original", "the paper's settings"),
-            ("sc10-raw-cnn-small", "a convolutional network to compare with"),
-            ("sc10-raw-lstm-small", "an LSTM to compare with"),
-            ("sc10-mfcc-transformer-small", "a Transformer to compare with"),
-            ("fsdd", "spoken digits, 8 kHz, ~3,500 samples"),
-        ],
-        custom=(("audio --folder FOLDER (or --csv FILE)", "the classes of audio files"),),
-    )
 )

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 from longwave.core.registry import Registry
 from longwave.core.settings import Settings, check_least
@@ -125,14 +125,6 @@ class LoopConfig(Settings):
         fewer = self.validations if epochs * self.validations <= MOST_VALIDATIONS else MOST_VALIDATIONS / epochs
         return replace(self, batch_size=batch_size, epochs=epochs, validations=fewer if fewer < 1 else int(fewer))
 
-    @classmethod
-    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """TensorBoard was once the only tracker."""
-        if "tensorboard" not in values:
-            return values
-        kept = {name: value for name, value in values.items() if name != "tensorboard"}
-        return {**kept, "tracker": "tensorboard" if values["tensorboard"] else None}
-
 
 @dataclass(frozen=True)
 class Experiment(Settings):
@@ -150,7 +142,7 @@ class Experiment(Settings):
             raise ValueError(
                 f"{option}: the model of {self.name} ({self.model.label}) knows no time between steps, so that "
                 "another sampling rate would be another sequence to it; a SequenceModel of state spaces does "
-                "(--model.kind SequenceModel, --model.mixer s4)"
+                "(--model.kind SequenceModel, --model.mixer.kind s4)"
             )
 
     def fitted(self, examples: int, validated: int) -> "Experiment":
@@ -180,26 +172,8 @@ class Experiment(Settings):
         names = ", ".join(file.absolute().name for file in files).encode(errors="replace").decode()
         return f"{self.name}: {names}" if names else self.name
 
-    @classmethod
-    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The first runs were all forecasts by sequence models, and did not say so."""
-        first = {"task": "forecast", "model": "SequenceModel"}
-        said = {
-            part: {"kind": kind, **values[part]} for part, kind in first.items() if isinstance(values.get(part), dict)
-        }
-        return {**values, **said}
-
-
-class Family(NamedTuple):
-    """Experiments that belong together, as `longwave list` shows them."""
-
-    title: str
-    rows: list[tuple[str, str]]  # names, and what they are
-    custom: tuple[tuple[str, str], ...] = ()  # those for custom data, with the options that they need
-
 
 EXPERIMENTS: Registry[Experiment] = Registry("experiment", "longwave.experiments")
-FAMILIES: Registry[Family] = Registry("family of experiments", "longwave.experiments")
 
 
 def register(*experiments: Experiment) -> None:

@@ -1,6 +1,6 @@
 """Classification of custom sequences."""
 
-from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.experiments.base import Experiment, LoopConfig, OptimConfig, register
 from longwave.models import ClassifierConfig
 from longwave.tasks.classify.task import ClassifyConfig
 
@@ -17,6 +17,3 @@ def _classify() -> Experiment:
 
 
 register(_classify())
-FAMILIES.register("classification")(
-    Family("Classification", [], custom=(("classify --npz FILE (or --csv FILE)", "the classes of sequences"),))
-)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.experiments.base import Experiment, LoopConfig, OptimConfig, register
 from longwave.models import ForecasterConfig, SequenceConfig
 from longwave.tasks.forecast.benchmarks import HORIZONS
 from longwave.tasks.forecast.task import ForecastConfig
@@ -48,17 +48,6 @@ def _hybrid(name: str, task: ForecastConfig) -> Experiment:
     )
 
 
-def _rows() -> list[tuple[str, str]]:
-    rows = []
-    for multivariate in (False, True):
-        for data, horizons in HORIZONS.items():
-            names = f"{data}-{{{','.join(map(str, horizons))}}}" + ("-m" if multivariate else "")
-            columns = "all columns" if multivariate else "the target column"
-            rows.append((names, f"{columns}, horizon {horizons[0]} to {horizons[-1]}"))
-            rows.append((f"{names}-hybrid", "the same by a linear map and a small S4"))
-    return rows
-
-
 for multivariate in (False, True):
     for data, horizons in HORIZONS.items():
         for horizon in horizons:
@@ -70,10 +59,3 @@ for multivariate in (False, True):
                 hybrid = replace(hybrid, independent=False)
             register(paper, _small(f"{paper.name}-small", task), _hybrid(f"{paper.name}-hybrid", hybrid))
 register(_hybrid("forecast", replace(HYBRID, data="own", horizon=96)))
-FAMILIES.register("forecasting")(
-    Family(
-        "Forecasting (the paper's tab:informer-s and tab:informer-m)",
-        _rows(),
-        custom=(("forecast --csv FILE --target COLUMN", "the rows after a series"),),
-    )
-)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.experiments.base import Experiment, LoopConfig, OptimConfig, register
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig, UNetConfig
 from longwave.tasks.base import TaskConfig
@@ -188,30 +188,4 @@ register(
     *_wikitext103(),
     _small("wikitext2-adaptive", WORDS, d_model=128, dropout=0.2, epochs=6, batch_size=16, cutoffs=(4000, 12_000)),
     _text(),
-)
-FAMILIES.register("generative")(
-    Family(
-        "Text, images and sound to generate",
-        [
-            ("wikitext2-bytes", "Wikipedia articles, byte by byte"),
-            ("wikitext2-words", "the same, word by word (33,278 words)"),
-            (
-                "wikitext103",
-                "the same from 50 times the text (267,735 words); the paper's model, 250 million parameters",
-            ),
-            ("wikitext103-shared", "the same with one Lambda, P and B for all features of a layer, 243 million"),
-            ("wikitext2-adaptive-small", "wikitext2-words-small with an adaptive softmax"),
-            ("mnist-density", "digits, 784 pixels of 256 values"),
-            ("mnist-density-unet-small", "the same with a U-Net of state spaces"),
-            ("cifar-density", "colour images, 3,072 values; the paper's U-Net of 61 million parameters"),
-            ("cifar-density-large", "the same with 254 million"),
-            ("cifar-density-flat-small", "the same without levels, for comparison"),
-            ("sc09-waveform", "spoken digits of Speech Commands, 16,000 samples of 256 codes"),
-            ("fsdd-waveform-small", "free spoken digits, 8 kHz"),
-        ],
-        custom=(
-            ("text --file FILE", "a text, byte by byte, to generate more"),
-            ("waveform --folder FOLDER", "audio files, sample by sample, to generate more"),
-        ),
-    )
 )

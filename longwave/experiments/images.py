@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.experiments.base import Experiment, LoopConfig, OptimConfig, register
 from longwave.layers import S4Config
 from longwave.layers.attention import AttentionConfig
 from longwave.layers.lssl import LSSLConfig
@@ -77,22 +77,3 @@ register(
 )
 for _task in (SMNIST, SCIFAR):
     register(*(_small(f"{_task.data}-{_name}", _task, _model, lr=RATES[_name]) for _name, _model in RIVALS.items()))
-FAMILIES.register("images")(
-    Family(
-        "Images, pixel by pixel (the paper's tab:image)",
-        [
-            ("smnist", "digits, 784 steps of 1"),
-            ("pmnist", "the same, pixels in one random order"),
-            ("scifar", "colour images, 1024 steps of 3"),
-            ("scifar-original", "the settings before the update"),
-            ("scifar-resnet18", "the 2-D comparison"),
-            ("scifar-augmented", "with flips and crops"),
-            ("scifar-resnet18-augmented", "the 2-D comparison with them"),
-            ("scifar-batch-norm", "S4 with the norm of the ResNet"),
-            ("scifar-layer-norm-small", "the small S4 with layer norm"),
-            ("scifar-resnet18-layer-norm", "the ResNet with the norm of S4"),
-            ("smnist-{lstm,transformer,lssl}-small", "to compare with, under equal minutes"),
-            ("scifar-{lstm,transformer,lssl}-small", "to compare with, under equal minutes"),
-        ],
-    )
-)

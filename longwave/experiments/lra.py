@@ -2,7 +2,7 @@
 
 from dataclasses import fields, replace
 
-from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.experiments.base import Experiment, LoopConfig, OptimConfig, register
 from longwave.layers import S4Config
 from longwave.models import PairConfig, SequenceConfig
 from longwave.tasks.images.task import ImageConfig
@@ -151,24 +151,4 @@ register(
         replace(STEADY, warmup=200),
         LoopConfig(epochs=5, batch_size=16, eval_batch_size=50, bucket=BUCKET, validations=2),
     ),
-)
-FAMILIES.register("lra")(
-    Family(
-        "Long Range Arena (the paper's tab:lra)",
-        [
-            ("lra-listops", "nested lists of operators on digits, up to 1,999 tokens"),
-            ("lra-listops-original", "the settings before the update"),
-            ("lra-text", "film reviews, up to 4,095 characters"),
-            ("lra-text-original", "the settings before the update"),
-            ("lra-image", "CIFAR-10 in grey, 1,024 pixels"),
-            ("lra-image-original", "the settings before the update"),
-            ("lra-retrieval", "two papers, up to 3,999 characters each"),
-            ("lra-retrieval-original", "the settings before the update"),
-            ("lra-retrieval-synthetic-small", "a synthetic stand-in for it"),
-            ("lra-pathfinder", "do two marked ends belong to one snake? images, 1,024 steps"),
-            ("lra-pathfinder-original", "the settings before the update"),
-            ("lra-pathx", "the same in larger images, 16,384 steps"),
-            ("lra-pathx-original", "the settings before the update"),
-        ],
-    )
 )

@@ -1,6 +1,6 @@
 """Regression on custom sequences."""
 
-from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.experiments.base import Experiment, LoopConfig, OptimConfig, register
 from longwave.models import SequenceConfig
 from longwave.tasks.regress.task import RegressConfig
 
@@ -17,6 +17,3 @@ def _regress() -> Experiment:
 
 
 register(_regress())
-FAMILIES.register("regression")(
-    Family("Regression", [], custom=(("regress --npz FILE (or --csv FILE)", "numbers for each sequence"),))
-)

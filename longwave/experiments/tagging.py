@@ -1,6 +1,6 @@
 """Tagging of custom sequences."""
 
-from longwave.experiments.base import FAMILIES, Experiment, Family, LoopConfig, OptimConfig, register
+from longwave.experiments.base import Experiment, LoopConfig, OptimConfig, register
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig
 from longwave.tasks.tag.task import TagConfig
@@ -25,6 +25,3 @@ def _tag() -> Experiment:
 
 
 register(_tag())
-FAMILIES.register("tagging")(
-    Family("Tagging", [], custom=(("tag --npz FILE (or --csv FILE)", "a label at each step of sequences"),))
-)

@@ -147,7 +147,6 @@ class LinearMap(nn.Module):
         self.register_buffer("b", torch.zeros(horizon))
         self.change = nn.Parameter(torch.zeros(horizon, context))
         self.offset = nn.Parameter(torch.zeros(horizon))
-        self.register_load_state_dict_pre_hook(_level_of_old_weights)
 
     def start(self, weight: Tensor, bias: Tensor) -> None:
         """Take the map weight x + bias as the start; nothing is changed of it yet."""
@@ -172,12 +171,6 @@ class LinearMap(nn.Module):
     W: Tensor
     level: Tensor
     b: Tensor
-
-
-def _level_of_old_weights(module: nn.Module, weights: dict[str, Tensor], prefix: str, *_: Any) -> None:
-    """Maps once always followed the shift, and did not store so."""
-    if f"{prefix}level" not in weights and f"{prefix}b" in weights:
-        weights[f"{prefix}level"] = torch.ones_like(weights[f"{prefix}b"])
 
 
 def window_shift(known: Tensor, shift: StartShift) -> Tensor:

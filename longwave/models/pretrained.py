@@ -9,11 +9,11 @@ from torch import Tensor
 
 from longwave.core import files
 from longwave.layers.state_space import StateSpaces
-from longwave.models import hub, weights
+from longwave.models import format_1, hub, weights
 from longwave.models.base import ModelConfig
 
 BEST = "best"  # the folder of a run's best weights
-FORMAT = 2  # of config.json and model.safetensors; 1 had the settings of all mixers beside those of the model
+FORMAT = 2  # of config.json and model.safetensors
 
 
 class Pretrained:
@@ -135,6 +135,7 @@ def _read_config(path: Path) -> ModelConfig:
     if not isinstance(settings, dict):
         raise ValueError(f'{path}: expected the settings of a model under "config", got {settings!r:.200}')
     try:
+        settings = format_1.of_model(settings) if content["format"] == 1 else settings
         return ModelConfig.from_dict({"kind": kind, **settings}, str(path))
     except ValueError as error:
         raise ValueError(f"{error}; written by a newer longwave?") from error

@@ -1,14 +1,14 @@
 """A deep sequence model: encoder, residual blocks, decoder; it streams if it is causal."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
 from longwave.core.settings import set_by_task
-from longwave.layers import MIXERS, NORMS, Block, MixerConfig, S4Config
+from longwave.layers import NORMS, Block, MixerConfig, S4Config
 from longwave.layers.block import DropoutPlace, valid_steps
 from longwave.layers.checks import advice, check_count, check_device, check_known, describe
 from longwave.models.adaptive import AdaptiveSoftmax
@@ -111,37 +111,6 @@ class SequenceConfig(ModelConfig):
     def knows_time(self) -> bool:
         """Whether the mixer does."""
         return self.mixer.knows_time
-
-    @classmethod
-    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The settings of a mixer once stood beside those of the model, those of all mixers together."""
-        kind = values.get("mixer")
-        if not isinstance(kind, str):
-            return values
-        known = {f.name for f in fields(MIXERS.find(kind))}
-        mixer = {name: values[name] for name in values.keys() & known}
-        kept = {name: value for name, value in values.items() if name not in MIXER_SETTINGS_OF_FORMAT_1}
-        return {**kept, "mixer": {"kind": kind, **mixer}}
-
-
-# What config.json once had for all mixers, used or not.
-MIXER_SETTINGS_OF_FORMAT_1 = frozenset(
-    [
-        "mixer",
-        "d_state",
-        "init",
-        "bidirectional",
-        "length",
-        "n_ssm",
-        "dt_min",
-        "dt_max",
-        "trainable",
-        "heads",
-        "d_attention",
-        "rotary",
-        "features",
-    ]
-)
 
 
 class SequenceModel(Pretrained, nn.Module):

@@ -30,8 +30,8 @@ MOST = 2**53  # steps of a stream: as many as float64 can count
 FORMAT, NOTE = 2, "longwave"  # of a saved state, and where in its header the settings are
 
 
-def stream(model: Any, *, hop: int = 1, window: int | None = None, batch: int = 1, rate: float = 1.0) -> "Stream":
-    """A stream into a model, whose weights have to stay as they are.
+class Stream:
+    """y = stream.push(x): a stream into a model, whose weights have to stay as they are.
 
     hop     steps from one output to the next: 1 gives one after each step
     window  a causal model with decoder "mean": the mean over the last `window` steps instead of the whole past; a model
@@ -39,11 +39,6 @@ def stream(model: Any, *, hop: int = 1, window: int | None = None, batch: int = 
     batch   how many sequences run side by side
     rate    the input is sampled at 1/rate of the frequency that the model was trained at
     """
-    return Stream(model, hop=hop, window=window, batch=batch, rate=rate)
-
-
-class Stream:
-    """y = stream.push(x); see `stream` for the arguments."""
 
     def __init__(
         self, model: Any, *, hop: int = 1, window: int | None = None, batch: int = 1, rate: float = 1.0
@@ -179,6 +174,9 @@ class Stream:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Stream":
         return self._on(copy.deepcopy(self.model, memo))
+
+
+stream = Stream  # as the package calls it
 
 
 class Carried:

@@ -9,7 +9,7 @@ import io
 import math
 import shlex
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -22,7 +22,7 @@ from longwave.sweeps.plan import Member
 from longwave.train.folder import RunFolder
 
 FORMAT = 1
-ABLATION = "ablation-"  # what the names of the experiments of longwave ablate begin with
+ABLATION = "ablation-"  # what the names of its experiments begin with
 State = Literal["finished", "failed", "interrupted", "new"]
 
 
@@ -75,15 +75,15 @@ class SweepFolder:
         files.write_json(self.path / "sweep.json", content)
 
     @property
-    def command(self) -> Literal["sweep", "ablate"]:
-        """The command that goes on with it: ablate, if its rows are experiments of the ablation, and nothing else."""
+    def is_ablation(self) -> bool:
+        """Whether its rows are experiments of the paper's ablation, as they are."""
         names = ((one.row, one.experiment.name) for one in self.members)
-        return "ablate" if all(row == name and row.startswith(ABLATION) for row, name in names) else "sweep"
+        return all(row == name and row.startswith(ABLATION) for row, name in names)
 
     @property
     def resume_command(self) -> str:
         """What to type to resume it."""
-        return f"longwave {self.command} --resume {shlex.quote(str(self.path))}"
+        return f"longwave sweep --resume {shlex.quote(str(self.path))}"
 
     def with_members(self, members: Sequence[Member], may_differ: Sequence[str] = ()) -> "SweepFolder":
         """The sweep with these runs, which have to be those that it has.
@@ -163,6 +163,7 @@ class SweepFolder:
         scores = [result["valid"][self.goal] for result in results]
         # A row of which a seed failed has no mean: it would be that of the lucky ones.
         complete = len(scores) == len(members)
+        trained: list[Any] = [self.train_score(member) for member in members]
         return Row(
             name,
             members[0].values,
@@ -171,6 +172,7 @@ class SweepFolder:
             scores,
             statistics.mean(scores) if complete else None,
             statistics.stdev(scores) if complete and len(scores) > 1 else None,
+            statistics.mean(trained) if complete and None not in trained else None,
             [result["seconds"] / 60 for result in results],
             results[0]["parameters"] if results else None,
         )
@@ -185,22 +187,26 @@ class SweepFolder:
         path = self.place(member)
         return RunFolder.open(path, published=False).metrics() if (path / "config.json").exists() else []
 
-    def write_table(self, more: Mapping[str, Callable[[Member], object]] | None = None) -> Path:
-        """Write table.csv, a line for each run, the best rows first; `more` gives further columns of finished runs."""
-        more = more or {}
+    def train_score(self, member: Member) -> float | None:
+        """The score in training, over the last epoch, of the kind that runs are compared by; None if there is none."""
+        logged = self.curves(member)
+        return logged[-1].get(f"train_{self.goal}") if logged else None
+
+    def write_table(self) -> Path:
+        """Write table.csv, a line for each run, the best rows first."""
         names = list(dict.fromkeys(name for member in self.members for name in member.values))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        heads = ["seed", "state", f"valid_{self.goal}", "best_step", "steps", "minutes", "parameters"]
-        writer.writerow([*names, *heads, *more])
+        scores = [f"valid_{self.goal}", f"train_{self.goal}"]
+        writer.writerow([*names, "seed", "state", *scores, "best_step", "steps", "minutes", "parameters"])
         for row in self.rows():
             for member, state in zip(row.members, row.states, strict=True):
                 cells = [*(member.values.get(name, "") for name in names), member.experiment.loop.seed, state]
                 if state == "finished":
                     result = self.result(member)
                     minutes = round(result["seconds"] / 60, 2)
-                    cells += [result["valid"][self.goal], result["best_step"], result["steps"], minutes]
-                    cells += [result["parameters"], *(value(member) for value in more.values())]
+                    cells += [result["valid"][self.goal], self.train_score(member)]
+                    cells += [result["best_step"], result["steps"], minutes, result["parameters"]]
                 writer.writerow(cells)
         path = self.path / "table.csv"
         files.write_text(path, text.getvalue())
@@ -236,6 +242,7 @@ class Row(NamedTuple):
     scores: list[float]  # on the validation set, of the finished runs
     mean: float | None  # of the scores, if all runs are finished
     spread: float | None  # their standard deviation, of several
+    train: float | None  # the mean of the scores in training, over the last epoch, if all runs have one
     minutes: list[float]  # of training, of the finished runs
     parameters: int | None
 

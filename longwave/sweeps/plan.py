@@ -83,16 +83,13 @@ def plan(
     seeds: Sequence[int] = (),
     draws: int | None = None,
     draw_seed: int = 0,
-    names_experiments: bool | None = None,
 ) -> list[Member]:
     """The runs of a sweep over all combinations of the values, or over so many random ones.
 
     `settings` has the dotted name of each setting that varies (`optim.lr`, `model.mixer.kind`); of custom data, a
     setting of the task may be named without its part. Each combination is run once with each seed; without seeds, with
     that of the experiment. What is drawn follows from `draw_seed` and the number of the draw alone.
-    `names_experiments`: whether tables name the experiment of each run; by default, if there are several.
     """
-    is_named = len(experiments) > 1 if names_experiments is None else names_experiments
     named = {_dotted(name, experiments): values for name, values in settings.items()}
     if len(named) < len(settings):
         raise ValueError(f"--set: expected each setting once, got {', '.join(settings)}")
@@ -108,7 +105,7 @@ def plan(
             changed = changed.with_setting(name.replace("-", "_"), value)
         parts = [experiment.name] * (len(experiments) > 1 or not values)
         row = ",".join([*parts, *(f"{name.rpartition('.')[2]}={value}" for name, value in values.items())])
-        shown = {"experiment": experiment.name, **values} if is_named else dict(values)
+        shown = {"experiment": experiment.name, **values} if parts else values
         for seed in seeds or (experiment.loop.seed,):
             seeded = replace(changed, loop=replace(changed.loop, seed=seed))
             members.append(Member(f"{_file_name(row)}-seed{seed}", row, shown, seeded))

@@ -21,22 +21,22 @@ from longwave import runs
 from longwave.core import files, terminal
 from longwave.experiments.prepared import prepare_on
 from longwave.sweeps.folder import SweepFolder
-from longwave.sweeps.picture import draw_sweep
+from longwave.sweeps.picture import draw_ablation, draw_sweep
 from longwave.sweeps.plan import Member
 from longwave.train.device import find_device
 from longwave.train.display import time_left
 from longwave.train.loop import Diverged, Interrupted, TrainingError
 
 Say = Callable[[str], None]
-Write = Callable[[SweepFolder], None]
 CHILD = "import sys; from longwave.sweeps.run import run_in_child; run_in_child(*sys.argv[1:])"
 POLL = 0.2  # seconds between looks at the processes
 
 
-def write_sweep(sweep: SweepFolder) -> None:
+def _write(sweep: SweepFolder) -> None:
     """Write the table and the picture of what has been run so far."""
     sweep.write_table()
-    draw_sweep(sweep)
+    draw = draw_ablation if sweep.is_ablation else draw_sweep
+    draw(sweep)
 
 
 def start(
@@ -48,46 +48,29 @@ def start(
     quiet: bool = False,
     device: str = "auto",
     may_differ: Sequence[str] = (),
-    write: Write = write_sweep,
 ) -> SweepFolder:
     """Run a sweep in a folder, or go on with it if it is there already; another sweep there is refused.
 
     Before anything is trained, the data is read and every model is built once, so that what does not fit is refused.
-    With `may_differ`, runs that differ in these settings alone may be added to those of a sweep. `write` writes the
-    table and the picture, after each run.
+    With `may_differ`, runs that differ in these settings alone may be added to those of a sweep.
     """
-    sweep, is_changed = _planned(members, folder, data_dir, jobs, device, may_differ)
+    sweep, is_changed = prepare(members, folder, data_dir, jobs, device, may_differ)
     if is_changed:
         sweep.write()
     names = {one.name for one in members}
-    _run(sweep, [one for one in sweep.members if one.name in names], jobs, quiet, device, write)
+    _run(sweep, [one for one in sweep.members if one.name in names], jobs, quiet, device)
     return sweep
 
 
-def check(
-    members: Sequence[Member],
-    folder: str | Path,
-    data_dir: str | Path | None = None,
-    *,
-    jobs: int = 1,
-    device: str = "auto",
-    may_differ: Sequence[str] = (),
-) -> None:
-    """Refuse what `start` would refuse; nothing is written."""
-    _planned(members, folder, data_dir, jobs, device, may_differ)
-
-
-def resume(
-    folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: str = "auto", write: Write = write_sweep
-) -> SweepFolder:
+def resume(folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: str = "auto") -> SweepFolder:
     """Go on with a sweep that was stopped, or look at one that is finished."""
     _check_jobs(jobs, device)
     sweep = SweepFolder.open(folder)
-    _run(sweep, sweep.members, jobs, quiet, device, write)
+    _run(sweep, sweep.members, jobs, quiet, device)
     return sweep
 
 
-def _planned(
+def prepare(
     members: Sequence[Member],
     folder: str | Path,
     data_dir: str | Path | None,
@@ -95,7 +78,7 @@ def _planned(
     device: str,
     may_differ: Sequence[str],
 ) -> tuple[SweepFolder, bool]:
-    """The sweep of these runs in a folder, and whether its sweep.json is yet to be written."""
+    """The sweep of these runs in a folder, and whether its sweep.json is yet to be written; nothing is written here."""
     _check_jobs(jobs, device)
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     members = [
@@ -116,7 +99,7 @@ def _planned(
     return sweep, True
 
 
-def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, device: str, write: Write) -> None:
+def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, device: str) -> None:
     """Those runs of a sweep that are not finished; the table and the picture after each of them, and at the end."""
     left = [member for member in members if sweep.state(member) in ("new", "interrupted")]
     say = silence if quiet else terminal.say
@@ -126,7 +109,7 @@ def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, 
     def ended(member: Member) -> None:
         say(_outcome(sweep, member))
         if any(sweep.state(one) in ("new", "interrupted") for one in left):
-            _try_to_write(sweep, write)
+            _try_to_write(sweep)
 
     try:
         if jobs == 1:
@@ -134,27 +117,27 @@ def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, 
         else:
             _run_apart(sweep, left, say, ended, jobs, device)
     except TrainingError:
-        _try_to_write(sweep, write)
+        _try_to_write(sweep)
         raise
     except OSError as error:
         if error.errno in files.FULL:
             error.__notes__ = [f"make room, then resume with: {sweep.resume_command}"]  # of the sweep, not of its run
         raise
     except (KeyboardInterrupt, Interrupted) as error:
-        _try_to_write(sweep, write)
+        _try_to_write(sweep)
         command = f"{sweep.resume_command}{f' --jobs {jobs}' if jobs > 1 else ''}"
         text = terminal.with_command("the sweep was stopped; resume with", command)
         if not isinstance(error, Interrupted):
             raise Interrupted(text) from None
         error.args = (text,)
         raise
-    write(sweep)
+    _write(sweep)
 
 
-def _try_to_write(sweep: SweepFolder, write: Write) -> None:
+def _try_to_write(sweep: SweepFolder) -> None:
     """Write what there is; if that fails, it is no reason to end a sweep, or to hide why it ends."""
     try:
-        write(sweep)
+        _write(sweep)
     except Exception as error:
         terminal.say(f"note: the table and the picture of {sweep.path} were not written ({error})")
 

@@ -10,7 +10,7 @@ from longwave.core import files
 from longwave.core.registry import nearest
 from longwave.train import replacement
 
-FORMAT = 2  # 1 had the settings of all mixers beside those of the model
+FORMAT = 2
 PUBLISHED = "run.json"
 
 

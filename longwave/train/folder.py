@@ -21,7 +21,7 @@ from longwave.core.settings import typed
 from longwave.core.terminal import command_line, with_command
 from longwave.experiments import Experiment
 from longwave.experiments.prepared import Prepared, prepare_again
-from longwave.models import hub, load_model
+from longwave.models import format_1, hub, load_model
 from longwave.models.pretrained import BEST
 from longwave.tasks.base import Task, TaskConfig
 from longwave.train import config_file, replacement
@@ -66,7 +66,9 @@ class RunConfig:
     def from_dict(cls, content: Any, path: Path) -> "RunConfig":
         """The inverse of `to_dict`; `path` is what messages call the file."""
         try:
-            experiment = Experiment.from_dict(content["experiment"], str(path))
+            settings = content["experiment"]
+            settings = format_1.of_experiment(settings) if content.get("format") == 1 else settings
+            experiment = Experiment.from_dict(settings, str(path))
         except ValueError as error:
             raise ValueError(f"{error}; written by a newer longwave?") from error
         for name, kind in {

@@ -9,7 +9,7 @@ import pytest
 from longwave.bench.base import BENCHES, DrawnBench
 from longwave.bench.measure import machine_line
 from longwave.bench.picture import Panel
-from longwave.cli.bench import _described
+from longwave.cli.bench import SUMMARIES
 
 
 @pytest.mark.usefixtures("tiny")
@@ -34,10 +34,8 @@ def test_figures_survive_json_and_fill_tables_and_panels(name):
         assert any(points for panel in bench.panels(result) for points in panel.lines.values())
 
 
-@pytest.mark.parametrize("name", BENCHES)
-def test_help_without_torch_is_that_of_the_benches(name):
-    assert inspect.getdoc(_described()[name]) == inspect.getdoc(BENCHES[name])
-    assert list(_described()) == list(BENCHES)
+def test_help_without_torch_names_every_bench():
+    assert list(SUMMARIES) == list(BENCHES)
 
 
 @pytest.mark.parametrize("name", BENCHES)

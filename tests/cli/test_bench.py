@@ -11,7 +11,7 @@ from command import call
 
 from longwave.bench.base import BENCHES, DrawnBench
 from longwave.bench.picture import Panel
-from longwave.bench.tables import Table
+from longwave.core.text_table import TextTable
 
 COLUMNS = ("model", "a long name of a column", "another long name of a column")
 CELLS = (("linear Transformer", "12,345.6 ms", "1"), ("S4", "7 ms", 'pip install "longwave[bench]"'))
@@ -45,7 +45,9 @@ def toy():
             return {"bench": "toy", "size": self.size, "machine": MACHINE, "caption": "How it was measured."}
 
         def tables(self, result):
-            return [Table(f"Size {result['size']}", COLUMNS, CELLS, ["a note [1]"], text=("model",), sections="model")]
+            return [
+                TextTable(f"Size {result['size']}", COLUMNS, CELLS, ["a note [1]"], text=("model",), sections="model")
+            ]
 
         def panels(self, result):
             return [Panel("title", "x", "y", {"S4": [(1, 2.0), (2, 3.0)]}, {})]

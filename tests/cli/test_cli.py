@@ -1,6 +1,8 @@
 """The command line, as a person meets it: help, mistakes, what there is to run."""
 
+import importlib
 import json
+import pkgutil
 import re
 import subprocess
 import sys
@@ -11,8 +13,8 @@ from command import call
 from dense import run_python
 from trained import RECIPES, write_series
 
-from longwave import __version__
-from longwave.cli.main import commands
+from longwave import __version__, cli
+from longwave.cli.main import COMMANDS
 from longwave.core import files
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import MIXERS
@@ -99,6 +101,34 @@ for arguments in {every!r}:
         assert words in run.stderr
 
 
+def test_experiments_of_installed_packages_are_listed_and_found(tmp_path):
+    (tmp_path / "toy_plugin.py").write_text(
+        "from dataclasses import replace\n"
+        "from longwave.experiments import EXPERIMENTS, register\n"
+        "register(replace(EXPERIMENTS['smnist-small'], name='toy'))\n"
+    )
+    info = tmp_path / "toy_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[longwave.plugins]\ntoy = toy_plugin\n")
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from longwave.cli.main import main
+for arguments in (["list"], ["list", "--all"], ["show", "toy"], ["show", "toi"]):
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        print("exit", ended.code)
+"""
+    run = run_python(code)
+    assert re.search("From installed packages\n  toy  ", run.stdout), run.stderr
+    assert "\ntoy\n" in run.stdout
+    assert '"name": "toy"' in run.stdout
+    assert re.findall(r"exit (\w+)", run.stdout) == ["None", "None", "None", "2"]
+    assert "there is no 'toi'" in run.stderr
+
+
 @pytest.mark.parametrize("name", ["etth1-720-small", "scifar-resnet18", "text"])
 def test_help_explains_every_option_and_offers_nothing_that_the_task_decides(name, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
@@ -123,10 +153,18 @@ def test_help_explains_every_option_and_offers_nothing_that_the_task_decides(nam
 def test_help_names_every_command(capsys):
     assert call("--help") == 0
     shown = capsys.readouterr().out
-    assert all(re.search(rf"^  {name} ", shown, re.MULTILINE) for name in commands())
+    assert all(re.search(rf"^  {name} ", shown, re.MULTILINE) for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", commands())
+def test_the_table_of_commands_is_what_their_modules_say():
+    modules = {module.name for module in pkgutil.iter_modules(cli.__path__) if not module.name.startswith("_")}
+    assert set(COMMANDS) == modules - {"main"}
+    for name, text in COMMANDS.items():
+        docstring = importlib.import_module(f"longwave.cli.{name}").__doc__
+        assert docstring.splitlines()[0] == f"`longwave {name}`: {text}."
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name, capsys):
     assert call(name, "--help") == 0
     assert f"longwave {name}" in capsys.readouterr().out
@@ -197,27 +235,6 @@ def test_the_settings_of_s4d_are_taken_from_the_command_line(capsys):
     assert call("show", "smnist-small", *settings) == 0
     mixer = json.loads(capsys.readouterr().out)["model"]["mixer"]
     assert (mixer["kind"], mixer["init"], mixer["rule"], mixer["trainable"]) == ("s4d", "legs", "bilinear", ["B", "dt"])
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (["--model.mixer", "lstm"], "--model.mixer: this option is now --model.mixer.kind"),
-        (["--model.d-state", "4"], "--model.d-state: this option is now --model.mixer.d-state"),
-        (["--model.d_state=4"], "--model.d-state: this option is now --model.mixer.d-state"),
-        (["--model.heads", "4"], "--model.heads: this option is now --model.mixer.heads"),
-        (["--model.no-bidirectional"], "--model.no-bidirectional: this option is now --model.mixer.no-bidirectional"),
-        (
-            ["--model.mixer.no-trainable"],
-            "--model.mixer.no-trainable: this option is now --model.mixer.trainable False",
-        ),
-        (["--loop.tensorboard"], "--loop.tensorboard: this option is now --loop.tracker tensorboard"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_an_old_option_is_refused_with_its_new_name(old, new, capsys):
-    assert call("show", "smnist", *old) == 2
-    assert new in capsys.readouterr().err
 
 
 # Showing
@@ -335,7 +352,7 @@ def test_the_list_begins_with_custom_data_and_has_the_same_columns_throughout_wi
     assert max(map(len, lines)) <= 80
     rows = [line for line in lines if line.startswith("  ")]
     assert len(rows) > 70
-    assert all(line[:2].isspace() and line[39:41].isspace() and not line[41].isspace() for line in rows)
+    assert all(line[:2].isspace() and line[42:44].isspace() and not line[44].isspace() for line in rows)
 
 
 # Runs

@@ -30,11 +30,6 @@ class Box(Shape):
     sides: tuple[int, ...] = (1, 2)
     file: Path | None = None
 
-    @classmethod
-    def upgrade(cls, values):
-        """Boxes were once squares."""
-        return {"sides": [values["side"]] * 2} if "side" in values else values
-
 
 @dataclass(frozen=True)
 class Drawing(Settings):
@@ -57,10 +52,6 @@ def test_what_is_missing_has_its_default():
 
 def test_without_a_kind_the_class_itself_is_meant():
     assert Box.from_dict({"sides": [7]}) == Box((7,))
-
-
-def test_settings_of_an_older_version_are_upgraded():
-    assert Shape.from_dict({"kind": "box", "side": 5}) == Box((5, 5))
 
 
 @pytest.mark.parametrize(

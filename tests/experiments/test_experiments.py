@@ -11,9 +11,8 @@ from image_files import write_cifar10, write_mnist
 from text_files import write_wikitext2
 
 from longwave import generate
-from longwave.cli import _early
 from longwave.core.settings import dumps
-from longwave.experiments import EXPERIMENTS, FAMILIES, Experiment, LoopConfig, OptimConfig
+from longwave.experiments import EXPERIMENTS, Experiment, LoopConfig, OptimConfig, families
 from longwave.layers import MIXERS, S4Config
 from longwave.models import PairConfig, ResNetConfig, SequenceConfig, UNetConfig
 from longwave.tasks.audio.task import AudioConfig
@@ -34,9 +33,13 @@ def test_every_experiment_comes_back_from_json():
         assert Experiment.from_dict(json.loads(dumps(experiment))) == experiment
 
 
-def test_the_command_line_knows_every_name_without_torch():
-    """After a change: longwave list --all > longwave/experiments/names.txt."""
-    assert _early.NAMES.read_text().split() == list(EXPERIMENTS)
+def test_every_experiment_is_listed_once():
+    assert sorted(families.names()) == sorted(EXPERIMENTS)
+
+
+def test_a_pattern_of_names_is_expanded_as_by_a_shell():
+    assert families.expand("a-{1,2}-m[-small]") == ["a-1-m", "a-1-m-small", "a-2-m", "a-2-m-small"]
+    assert families.expand("a") == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -64,56 +67,6 @@ def test_paths_come_back_as_paths(tmp_path):
         TextConfig(file=tmp_path),
     ):
         assert Experiment.from_dict(json.loads(dumps(Experiment("mine", task)))).task == task
-
-
-LATER = {
-    "dt_transform",
-    "low_rank",
-    "rule",
-    "structure",
-    "sigma",
-    "dt_per_feature",
-}  # settings of mixers since format 2
-
-
-def test_settings_of_format_1_are_still_read():
-    """Then the settings of all mixers stood beside those of the model, TensorBoard was the only tracker, and the kinds
-    of the first task and the first model were not said.
-    """
-    for name, experiment in EXPERIMENTS.items():
-        if "ablation" not in name and "-lssl-" not in name:
-            assert_format_1_is_read(experiment)
-
-
-def assert_format_1_is_read(expected):
-    if hasattr(getattr(expected.model, "mixer", None), "dt_transform"):  # dt was then always stored as its logarithm
-        mixer = dataclasses.replace(expected.model.mixer, dt_transform="exp")
-        expected = dataclasses.replace(expected, model=dataclasses.replace(expected.model, mixer=mixer))
-    content = json.loads(dumps(expected))
-    content["loop"]["tensorboard"] = content["loop"].pop("tracker") is not None
-    if content["model"]["kind"] == "SequenceModel":
-        mixer = content["model"].pop("mixer")
-        for later in LATER:
-            mixer.pop(later, None)
-        others = {"heads": 4, "d_attention": None, "rotary": True, "features": 256}
-        content["model"] |= {**others, **mixer, "mixer": mixer["kind"], "kind": "SequenceModel"}
-    assert Experiment.from_dict(content) == expected
-
-
-def test_the_first_runs_did_not_say_their_kinds_and_are_still_read():
-    content = json.loads(dumps(EXPERIMENTS.find("etth1-24")))
-    mixer = content["model"].pop("mixer")
-    for later in LATER & mixer.keys():
-        del mixer[later]
-    content["model"] |= {**mixer, "mixer": mixer["kind"]}
-    for part in ("task", "model"):
-        del content[part]["kind"]
-    assert Experiment.from_dict(content) == EXPERIMENTS.find("etth1-24")
-
-
-def test_a_tracker_was_once_whether_there_is_tensorboard():
-    assert LoopConfig.from_dict({"epochs": 3, "tensorboard": True}) == LoopConfig(epochs=3, tracker="tensorboard")
-    assert LoopConfig.from_dict({"tensorboard": False}) == LoopConfig()
 
 
 @pytest.mark.parametrize(
@@ -171,18 +124,6 @@ def test_an_unknown_experiment_is_refused_with_the_nearest():
 def test_every_kind_of_task_is_reported_and_used(kind):
     settings = TASKS[kind]
     assert settings.action("predict") or settings.action("generate")
-
-
-def test_every_experiment_is_listed():
-    """By its name, by one of its family with the horizons between braces, or among those for custom data."""
-    listed: set[str] = set()
-    for family in FAMILIES.values():
-        for names, _ in family.rows:
-            head, _, rest = names.partition("{")
-            many, _, tail = rest.partition("}")
-            listed |= {f"{head}{one}{tail}" for one in many.split(",")}
-        listed |= {options.split()[0] for options, _ in family.custom}
-    assert {name.removesuffix("-small") for name in EXPERIMENTS} == {name.removesuffix("-small") for name in listed}
 
 
 def test_the_paper_s_settings_of_scifar_are_those_of_its_tables():

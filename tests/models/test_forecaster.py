@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.experiments.prepared import prepare_on
@@ -93,15 +92,6 @@ def test_a_trained_forecast_is_the_mean_of_the_start_and_of_what_was_trained(tas
     torch.testing.assert_close(y[3], y[2], rtol=0, atol=1e-5)
     torch.testing.assert_close(y[0].double(), fit("nlinear", task)(batch["x"]), rtol=0, atol=5e-6)
     assert (y[2] - y[0]).abs().max() > 0.1
-
-
-def test_weights_from_before_there_was_a_level_follow_the_shift(tmp_path):
-    model, x = trained(make("last")), torch.randn(3, CONTEXT + HORIZON, 1)
-    model.save_pretrained(tmp_path)
-    weights = load_file(tmp_path / "model.safetensors")
-    assert weights.pop("linear.level").tolist() == [1] * HORIZON
-    save_file(weights, tmp_path / "model.safetensors")
-    torch.testing.assert_close(load_model(tmp_path).eval()(x)[0], model(x)[0], rtol=0, atol=0)
 
 
 def test_linear_map_and_last_layer_are_trained_from_the_first_step_and_the_rest_from_the_second(task):

@@ -17,7 +17,6 @@ from longwave.layers import MIXERS, S4Config
 from longwave.layers.block import MaskedBatchNorm, valid_steps
 from longwave.models import ResNet, ResNetConfig, SequenceConfig, SequenceModel, Spec
 from longwave.models.pretrained import FORMAT
-from longwave.models.sequence import MIXER_SETTINGS_OF_FORMAT_1
 
 L, HORIZON, CLOSE = 11, 3, 1e-9
 TINY = {"d_model": 4, "n_layers": 2}
@@ -661,19 +660,3 @@ def test_a_model_that_a_task_cannot_use_is_refused():
         SequenceConfig(decoder="mean").resolve(spec)
     with pytest.raises(ValueError, match=r"bidirectional: this task needs a causal model.*mixer.no-bidirectional"):
         sequence_config(decoder="sequence", bidirectional=True).resolve(spec)
-
-
-@pytest.mark.parametrize("mixer", ["s4", "lstm", "performer"])
-def test_settings_of_format_1_had_those_of_all_mixers_beside_the_model_s(mixer):
-    config = sequence_config(mixer, d_model=8, n_layers=3, bidirectional=True)
-    flat = {name: value for name, value in config.to_dict().items() if name != "kind"}
-    of_mixer = {name: value for name, value in flat.pop("mixer").items() if name in MIXER_SETTINGS_OF_FORMAT_1}
-    others = {"d_state": 64, "init": "legs", "length": None, "heads": 4, "features": 256, "rotary": True}
-    assert SequenceConfig.from_dict({**flat, "mixer": mixer, **others, **of_mixer}) == config
-    with pytest.raises(ValueError, match="there is no setting 'wings'"):
-        SequenceConfig.from_dict({**flat, "mixer": mixer, **of_mixer, "wings": 2})
-
-
-def test_an_unknown_mixer_of_format_1_is_refused():
-    with pytest.raises(ValueError, match="mixer: there is no 's9'; expected one of"):
-        SequenceConfig.from_dict({"mixer": "s9"})

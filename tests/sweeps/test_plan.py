@@ -45,8 +45,7 @@ def test_several_experiments_are_told_apart_by_their_names():
     assert [m.name for m in members] == ["smnist-small-seed0", "pmnist-small-seed0"]
     assert members[1].values == {"experiment": "pmnist-small"}
     (alone,) = plan([SMALL], {})
-    assert (alone.name, alone.values) == ("smnist-small-seed0", {})
-    assert plan([SMALL], {}, names_experiments=True)[0].values == {"experiment": "smnist-small"}
+    assert (alone.name, alone.values) == ("smnist-small-seed0", {"experiment": "smnist-small"})
 
 
 def test_a_kind_is_a_setting_like_others_and_comes_before_its_own():

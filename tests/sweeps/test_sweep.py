@@ -62,7 +62,7 @@ def test_a_sweep_is_sorted_by_the_validation_set_and_shows_the_test_set_for_the_
     assert [row.mean for row in rows] == sorted((row.mean for row in rows), reverse=True)
     assert shown.out.index(rows[0].name.partition("=")[2]) < shown.out.index(rows[1].name.partition("=")[2])
     first, *lines = (sweep.path / "table.csv").read_text().splitlines()
-    assert first == "optim.lr,seed,state,valid_accuracy,best_step,steps,minutes,parameters"
+    assert first == "optim.lr,seed,state,valid_accuracy,train_accuracy,best_step,steps,minutes,parameters"
     assert [line.split(",")[2] for line in lines] == ["finished"] * 4
     assert (sweep.path / "sweep.png").stat().st_size > 10_000
     # Once more: nothing is trained again, and now the test score of the best is shown, but of no other.
@@ -193,7 +193,7 @@ def test_a_run_that_diverges_is_noted_and_not_chosen(monkeypatch, capsys):
     assert "failed: the loss is not finite" in shown.out
 
 
-def test_a_table_that_cannot_be_written_on_the_way_ends_no_sweep(capsys):
+def test_a_table_that_cannot_be_written_on_the_way_ends_no_sweep(monkeypatch, capsys):
     calls = []
 
     def write(sweep):
@@ -201,7 +201,8 @@ def test_a_table_that_cannot_be_written_on_the_way_ends_no_sweep(capsys):
         if len(calls) == 1:
             raise OSError("the disk is full")
 
-    run.start(members(), "sweep", write=write)
+    monkeypatch.setattr(run, "_write", write)
+    run.start(members(), "sweep")
     assert calls == [["finished", "new"], ["finished", "finished"]]
     assert "were not written (the disk is full)" in capsys.readouterr().err
 

@@ -9,9 +9,7 @@ import pytest
 
 from longwave.experiments import EXPERIMENTS
 from longwave.experiments.prepared import prepare
-from longwave.layers import MIXERS
 from longwave.models import SequenceConfig
-from longwave.models.sequence import MIXER_SETTINGS_OF_FORMAT_1
 from longwave.tasks.classify.task import ClassifyConfig
 from longwave.train.folder import FORMAT, RunConfig, RunFolder, check_new
 
@@ -55,20 +53,6 @@ def test_nothing_is_written_before_the_config(tmp_path):
     )
     RunFolder.create(tmp_path / "run", prepare(experiment), None)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_config_of_format_1_is_read(folder):
-    path = folder.path / "config.json"
-    content = json.loads(path.read_text())
-    content["format"] = 1
-    model, loop = content["experiment"]["model"], content["experiment"]["loop"]
-    mixer = model.pop("mixer")
-    every = {name: value for kind in MIXERS for name, value in dataclasses.asdict(MIXERS[kind]()).items()} | mixer
-    model |= {name: value for name, value in every.items() if name in MIXER_SETTINGS_OF_FORMAT_1}
-    model["mixer"] = mixer["kind"]
-    loop["tensorboard"] = loop.pop("tracker") is not None
-    path.write_text(json.dumps(content))
-    assert RunFolder.open(folder.path).config.experiment == folder.config.experiment
 
 
 @pytest.mark.parametrize(

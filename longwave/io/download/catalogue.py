@@ -83,7 +83,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Table:
+class CsvFile:
     """A CSV file known by its columns and its number of rows, where no checksum was published."""
 
     path: str
@@ -225,7 +225,7 @@ def require(name: str, folder: str | Path | None = None) -> Path:
     wanted = [source for source in dataset.sources if any(map(source.provides, missing))]
     raise MissingData(
         f"data set {name!r} is not complete: {where} has no {names}\n"
-        f"{with_command('Run', get_command(name, where))}\nor place it by hand:\n{by_hand(name, wanted, where)}\n"
+        f"{with_command('Run', command('get', name, where))}\nor place it by hand:\n{by_hand(name, wanted, where)}\n"
         "Another data folder can be named with --data-dir or LONGWAVE_DATA."
     )
 
@@ -241,14 +241,9 @@ def by_hand(name: str, sources: list[Source], folder: Path) -> str:
             continue
         example = next((check.path for check in DATASETS.find(name).checks if source.provides(check)), source.target)
         lines.append(f"        to {folder / 'downloads' / source.saved}")
-        lines.append(f"  and run `{get_command(name, folder)}`, which unpacks it, or unpack it yourself so that")
+        lines.append(f"  and run `{command('get', name, folder)}`, which unpacks it, or unpack it yourself so that")
         lines.append(f"           {folder / example} is there")
     return "\n".join(lines)
-
-
-def get_command(name: str, folder: Path) -> str:
-    """The command that downloads a data set to a folder."""
-    return command("get", name, folder)
 
 
 def command(verb: str, name: str, folder: Path) -> str:

@@ -36,7 +36,7 @@ def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path
         if source not in wanted and (problems := dataset.problems(source, folder)):
             raise ValueError(
                 f"{folder / source.target} exists, but is not what was published: {'; '.join(problems)}. "
-                + with_command("Move it away, then run", catalogue.get_command(name, folder))
+                + with_command("Move it away, then run", catalogue.command("get", name, folder))
             )
     for source in wanted:
         _obtain(name, source, folder, progress or Silent())
@@ -62,7 +62,7 @@ def _obtain(name: str, source: Source, folder: Path, progress: Progress) -> None
         f"data set {name!r} could not be downloaded:\n"
         + "\n".join(reasons)
         + "\n"
-        + with_command("Check the connection and run", catalogue.get_command(name, folder))
+        + with_command("Check the connection and run", catalogue.command("get", name, folder))
         + "\nor place it by hand:\n"
         + catalogue.by_hand(name, [source], folder)
     )

@@ -321,11 +321,6 @@ class ClassifyConfig(SequenceTaskConfig):
 
         return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
 
-    @classmethod
-    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The column of splits was once called `part`."""
-        return {"split" if name == "part" else name: value for name, value in values.items()}
-
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""
         return read_rows(path, self.label, self.split, labelled)

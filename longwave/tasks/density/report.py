@@ -4,11 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from longwave.pictures.html import Section, image
 from longwave.tasks.actions import predict
-from longwave.tasks.base import Batch
 from longwave.tasks.density.generate import complete, complete_halves
 from longwave.tasks.density.plots import draw_bits, draw_completions, draw_samples
 from longwave.tasks.density.task import DensityTask
@@ -39,9 +37,5 @@ def report(model: Any, task: DensityTask) -> list[Section]:
 
 def bits(model: Any, task: DensityTask, indices: range) -> NDArray[np.float64]:
     """The bits of each value of some test images, (n, *size)."""
-
-    def losses(model: Any, batch: Batch) -> Tensor:
-        return task.losses(model, batch)
-
-    rows = [predict(model, task.test.batch([index]), losses).double().numpy() for index in indices]
+    rows = [predict(model, task.test.batch([index]), task.losses).double().numpy() for index in indices]
     return np.concatenate(rows).reshape(-1, *task.size) / np.log(2)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from longwave.io.download.catalogue import DATASETS, Dataset, File, Source, Table
+from longwave.io.download.catalogue import DATASETS, CsvFile, Dataset, File, Source
 
 EMBEDDED = Path(__file__).parent / "embedded"  # copies that come with the package
 
@@ -23,7 +23,7 @@ def _informer(
         f"https://bj.bcebos.com/paddlets/{name}.csv",
     )
     path = f"informer/{name}.csv"
-    return Dataset(title, licence, path, (Source(urls, path, size, None),), (Table(path, columns, rows),))
+    return Dataset(title, licence, path, (Source(urls, path, size, None),), (CsvFile(path, columns, rows),))
 
 
 DATASETS.register("etth1")(

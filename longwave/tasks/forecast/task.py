@@ -364,12 +364,6 @@ class ForecastConfig(TaskConfig):
 
         return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
 
-    @classmethod
-    def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """A time column was once used only if it was named."""
-        unnamed = values.get("csv") is not None and values.get("time") is None and "duplicates" not in values
-        return {**values, "time": "none"} if unnamed else values
-
     def build(self, data_dir: Path | None = None) -> ForecastTask:
         """The task with its series."""
         if self.epoch_windows is not None and self.epoch_windows < 1:

@@ -53,7 +53,7 @@ from longwave.tasks.sequences.targets import (
     read_targets,
 )
 
-KEYS = ("x", "y", "names", "split", "part", "lengths")  # part: as split was once called
+KEYS = ("x", "y", "names", "split", "lengths")
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True, answer: Answer
             raise ValueError(
                 f"{path}: {name}: is not in the file; expected x and y, got {', '.join(names) or 'nothing'}"
             )
-    split = arrays.get("split", arrays.get("part"))
+    split = arrays.get("split")
     return _sequences(
         arrays["x"], arrays.get("lengths"), arrays.get("y"), split, str(path), answer, arrays.get("names")
     )

@@ -9,7 +9,7 @@ import pytest
 from tiny_set import CONTENTS, sha256
 
 from longwave.io.download import catalogue
-from longwave.io.download.catalogue import DATASETS, File, MissingData, Table
+from longwave.io.download.catalogue import DATASETS, CsvFile, File, MissingData
 
 REAL = os.environ.get("LONGWAVE_DATA")
 
@@ -50,7 +50,7 @@ def test_a_gzip_file_is_checked_by_what_it_holds(tmp_path):
 )
 def test_a_table_is_checked_by_columns_and_rows(tmp_path, text, problem):
     (tmp_path / "x.csv").write_text(text, newline="")
-    found = Table("x.csv", ("a", "b"), 2).problem(tmp_path)
+    found = CsvFile("x.csv", ("a", "b"), 2).problem(tmp_path)
     assert found is None if problem is None else problem in found
 
 

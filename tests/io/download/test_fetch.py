@@ -11,7 +11,7 @@ from full_disk import room
 from tiny_set import CHECKS, CONTENTS, leftovers, pack_tar, pack_zip, register, register_archive, sha256
 
 from longwave.io.download import archive, catalogue, fetch
-from longwave.io.download.catalogue import MissingData, Source, Table
+from longwave.io.download.catalogue import CsvFile, MissingData, Source
 from longwave.io.download.fetch import DownloadError
 
 # Good downloads.
@@ -31,7 +31,7 @@ def test_a_good_archive_is_verified_unpacked_and_placed(server, folder, name, pa
 def test_a_good_plain_file_is_placed_readable_by_all_whom_the_umask_allows(server, folder):
     server.files["x.csv"] = b"a,b\n1,2\n"
     source = Source((server.url("x.csv"),), "deep/x.csv", 8, sha256(b"a,b\n1,2\n"))
-    register(source, (Table("deep/x.csv", ("a", "b"), 1),))
+    register(source, (CsvFile("deep/x.csv", ("a", "b"), 1),))
     path = fetch.get("tiny", folder)
     assert path.read_bytes() == b"a,b\n1,2\n"
     umask = os.umask(0)
@@ -153,7 +153,7 @@ def test_a_wrong_sum_is_refused_and_leaves_nothing(server, folder):
 
 def test_without_a_known_sum_the_contents_decide(server, folder):
     source = Source((server.url("x.csv"),), "x.csv", 8, None)
-    register(source, (Table("x.csv", ("a", "b"), 1),))
+    register(source, (CsvFile("x.csv", ("a", "b"), 1),))
     server.files["x.csv"] = b"<html>Are you a robot?</html>"
     with pytest.raises(DownloadError, match="does not begin with the 2 columns"):
         fetch.get("tiny", folder)
@@ -164,7 +164,7 @@ def test_without_a_known_sum_the_contents_decide(server, folder):
 
 def test_an_endless_body_is_cut_off(server, folder):
     source = Source((server.url("x.csv"),), "x.csv", 8, None)
-    register(source, (Table("x.csv", ("a", "b"), 1),))
+    register(source, (CsvFile("x.csv", ("a", "b"), 1),))
     server.files["x.csv"] = b"0" * 3_000_000
     with pytest.raises(DownloadError, match="expected about 8"):
         fetch.get("tiny", folder)

@@ -363,15 +363,6 @@ def test_a_chosen_context_leaves_windows_wherever_the_horizon_does(horizon):
     assert min(len(task.train), len(task.valid), len(task.test)) >= 1
 
 
-def test_old_settings_without_a_time_column_have_none(tmp_path):
-    """A time column was once used only if it was named."""
-    old = {"csv": str(tmp_path / "a.csv"), "time": None, "target": "a"}
-    assert ForecastConfig.from_dict(old).time == "none"
-    assert ForecastConfig.from_dict(old | {"duplicates": "error"}).time is None
-    assert ForecastConfig.from_dict(old | {"time": "date"}).time == "date"
-    assert ForecastConfig.from_dict({"data": "etth1", "time": None}).time is None
-
-
 # Custom series
 
 

@@ -55,11 +55,6 @@ def test_unequal_lengths_survive_the_way_through_a_file(tmp_path, ragged):
     assert rows(read_npz(tmp_path / "b.npz")) == [block[:, :1].tolist() for block in ragged]
 
 
-def test_splits_are_read_by_their_older_name(tmp_path):
-    np.savez(tmp_path / "a.npz", x=np.zeros((4, 3)), y=LABELS, part=["train", "train", "valid", "test"])
-    assert read_npz(tmp_path / "a.npz").splits == ("train", "train", "valid", "test")
-
-
 def test_new_sequences_need_no_labels(tmp_path):
     np.savez(tmp_path / "a.npz", x=np.zeros((2, 3)), y=[np.nan, 1.5])
     read = read_npz(tmp_path / "a.npz", labelled=False)

@@ -1,19 +1,4 @@
-"""Tables of figures as plain text, whatever prints them; and how times, sizes and ratios are written."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of cells under the names of their columns."""
-
-    title: str
-    columns: Sequence[str]  # each name once
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()  # lines below the table
-    text: Sequence[str] = ()  # the columns that hold words; the others hold numbers and are aligned to the right
-    sections: str | None = None  # a column: where its value changes, a line is drawn
+"""How times, sizes and ratios are written in tables."""
 
 
 def milliseconds(seconds: float | None) -> str:

@@ -4,18 +4,15 @@ import re
 import sys
 
 import pytest
-from rich.table import Table
 
-from longwave.cli._table import print_notes, print_table
+from longwave.core.terminal import print_notes
+from longwave.core.text_table import TextTable
 
 CELLS = [["linear Transformer with a long name", "12,345.6 ms", ""], ["S4", "7 ms", "a [note]\nof two lines"]]
 
 
-def make_table():
-    table = Table("model", "time of a pass", "note", title="A title that is longer than any terminal here", caption="c")
-    for row in CELLS:
-        table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    return table
+TITLE = "A title that is longer than any terminal here"
+TABLE = TextTable(TITLE, ("model", "time of a pass", "note"), CELLS, ["below"], text=("model", "note"))
 
 
 def plain(text):
@@ -40,34 +37,47 @@ def terminal(monkeypatch):
 def test_every_cell_is_shown_whole(columns, terminal, capsys):
     if columns:
         terminal(columns)
-    print_table(make_table())
+    TABLE.print()
     shown = plain(capsys.readouterr().out)
-    for text in ["A title that is longer than any terminal here", "model", "time of a pass", *CELLS[0], *CELLS[1]]:
+    for text in [TITLE, "below", "model", "time of a pass", *CELLS[0], *CELLS[1]]:
         assert all(line in shown for line in text.split("\n"))
     assert "…" not in shown
 
 
 @pytest.mark.usefixtures("terminal")
 def test_off_a_terminal_a_row_is_a_line(capsys):
-    print_table(make_table())
+    TABLE.print()
     (line,) = (line for line in capsys.readouterr().out.splitlines() if "12,345.6 ms" in line)
     assert line.count("│") == 4
 
 
 def test_on_a_narrow_terminal_a_row_is_a_block_without_empty_cells(terminal, capsys):
     terminal(40)
-    print_table(make_table())
+    TABLE.print()
     lines = plain(capsys.readouterr().out).splitlines()
     start = lines.index("model  linear Transformer with a long name")
     assert lines[start + 1 : start + 4] == ["time of a pass  12,345.6 ms", "", "model  S4"]
 
 
-def test_a_table_can_be_printed_twice(terminal, capsys):
-    table = make_table()
-    print_table(table)
-    first = capsys.readouterr().out
-    print_table(table)
-    assert capsys.readouterr().out == first
+@pytest.mark.parametrize("columns", [40, 200])
+def test_coloured_cells_stand_out_on_a_terminal(columns, terminal, capsys):
+    terminal(columns)
+    TextTable("", ("name", "state"), [["a", "good"]], colours={"good": "green"}).print()
+    assert re.search(r"\x1b\[32m *good", capsys.readouterr().out)
+
+
+def test_bold_rows_stand_out_on_a_terminal(terminal, capsys):
+    terminal(200)
+    TextTable("", ("name",), [["first"], ["second"]], bold=(1,)).print()
+    shown = capsys.readouterr().out
+    assert re.search(r"\x1b\[1m *second", shown)
+    assert not re.search(r"\x1b\[1m *first", shown)
+
+
+def test_a_line_is_drawn_where_the_value_of_the_column_of_sections_changes(capsys):
+    TextTable("", ("model", "time"), [["a", "1"], ["a", "2"], ["b", "3"]], text=("model",), sections="model").print()
+    lines = [line[0] for line in capsys.readouterr().out.strip().splitlines()]
+    assert lines == ["┏", "┃", "┡", "│", "│", "├", "│", "└"]
 
 
 def test_notes_are_wrapped_between_words_on_a_terminal_only(terminal, monkeypatch, capsys):
