@@ -39,10 +39,11 @@ from torch import Tensor
 from torch.nn.functional import gelu, glu, linear
 
 from longwave import ssm
-from longwave.ops import cpu, reference, registration, registration_states  # noqa: F401  (backends, torch.ops.longwave)
+from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, torch.ops.longwave)
 from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, find, is_accelerated
-from longwave.ops.checks import check_devices, check_gated_mix
+from longwave.ops.checks import check_devices
 from longwave.ops.memory import keep_memory
+from longwave.ops.table import OPS
 from longwave.ops.weights import Affine, BlockWeights
 from longwave.ssm import DiscreteDPLR
 from longwave.ssm.nodes import Nodes
@@ -236,7 +237,7 @@ def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: T
         return x + glu(mix(z, keep, weight, bias), dim=-1)
     y: Tensor
     if op == "gate":
-        check_gated_mix(x, z, weight, bias)  # the two ops below do not see all of it
+        OPS["gated_mix"].forward.check(x, z, keep, weight, bias)  # the two ops below do not see all of it
         # Without its bias, which is added on the way through the gate.
         y = torch.ops.longwave.gate(x, mix(z, keep, weight), bias)
     else:

@@ -17,14 +17,13 @@ from torch import Tensor
 
 from longwave.core.native import Unavailable
 from longwave.core.registry import Registry
+from longwave.ops.table import OPS
 
 VARIABLE = "LONGWAVE_KERNEL"
 PREFERRED, FALLBACK = "native", "reference"
 
-# What a backend may have; those with a gradient come with a function `<op>_backward`. ops/__init__.py says what each
-# one computes, reference.py has the signatures.
-OF_STATES = frozenset({"krylov", "power", "collect", "spread", "scan"})
-WITH_GRADIENT = OF_STATES | {"spectrum", "truncate", "power_sum", "convolve", "activate", "mix", "gate", "gated_mix"}
+# What a backend may have; those with a gradient come with a function `<op>_backward`. table.py has the signatures.
+WITH_GRADIENT = frozenset(OPS)
 WITHOUT_GRADIENT = frozenset({"layer_steps", "block_steps", "same"})
 
 
