@@ -35,7 +35,8 @@ def _always(tensor: Tensor) -> bool:
 class Backend:
     """A way to compute some of the ops, or all of them.
 
-    functions     by the name of their op, and `<op>_backward`
+    functions     by the name of their op, and `<op>_backward`; they are called with arguments that were checked, and
+                  not at all for empty results or their gradients
     description   what `longwave doctor` says of it: the width of vectors, the device
     unavailable   the reason why it cannot run here, or None
     serves        whether it takes tensors such as this one: of this device and dtype

@@ -37,6 +37,12 @@ def check_device(name: str, tensor: Tensor, beside: str, other: Tensor) -> None:
         )
 
 
+def check_shape(name: str, tensor: Tensor, shape: Sequence[int]) -> None:
+    """Refuse a tensor of another shape."""
+    if tuple(tensor.shape) != tuple(shape):
+        raise ValueError(f"{name}: expected the shape {tuple(shape)}, got {describe(tensor)}")
+
+
 def resolved(tensor: Tensor) -> Tensor:
     """The numbers themselves, where a bit of the tensor says that they stand there negated or conjugated."""
     return tensor.resolve_conj().resolve_neg()

@@ -1,13 +1,12 @@
-"""What an op takes, and the one check of it: dtypes, devices, layouts, and sizes that fit together.
+"""What an op takes, and the one check of its arguments: dtype, device, layout, and sizes that fit together.
 
-A tensor is stated by its axes, one word each. A word has the same size wherever it occurs in an op; those of DERIVED
-follow from other sizes, those of LIMITS are restricted. An option is a size too, under its own name.
+A tensor is stated by its axes, one word per axis: "batch L H". A word has one size throughout an op. Those in DERIVED
+follow from other sizes, those in LIMITS are restricted. Options count as sizes under their own names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -51,64 +50,60 @@ FIXED = dict.fromkeys(("change", "left", "right", "B_bar", "columns", "rows", "E
 FIXED["lengths"] = torch.int64
 
 _STRIDED = torch.strided
-Limit = tuple[str, str, Callable[[Any], bool], str]  # who has it, the axis, whether a size is allowed, and what is
-# A tensor: its place, its axes, its dtype if that is fixed, and its shape by sizes.
-_Stated = tuple[int, tuple[str, ...], torch.dtype | None, Callable[[Sizes], tuple[int, ...]]]
+Limit = tuple[str, str, Callable[[Any], bool], str]  # argument, axis, whether a size is allowed, what is expected
 
 
-@dataclass(frozen=True, eq=False)
+class _Stated(NamedTuple):
+    place: int
+    axes: tuple[str, ...]
+    dtype: torch.dtype | None  # None: that of the op's signals
+    shape: Callable[[Sizes], tuple[int, ...]]
+
+
 class Signature:
-    """What an op takes: tensors, then options.
+    """The arguments of an op: tensors, then options.
 
-    tensors       axes by name; a name that ends in "?" may be None
-    options       as torch's schemas have them
-    dtypes        those of tensors that are not in FIXED
-    needs_power   whether E has to be given, by sizes and tensors
-    limits        those of the op whose backward pass it is, or none for its own
+    names    of all arguments
+    schema   the arguments in torch's notation
+    limits   what is checked of sizes and options
+    lead     the place of the first tensor whose dtype is not in FIXED, which is the dtype of the results
     """
 
-    tensors: Mapping[str, str]
-    options: Sequence[str] = ()
-    dtypes: Sequence[torch.dtype] = FLOATING
-    needs_power: Callable[[Sizes, Mapping[str, Any]], bool] | None = None
-    limits: Sequence[Limit] = ()
-    names: tuple[str, ...] = field(init=False)  # of all arguments
-    lead: int = field(init=False)  # the first tensor whose dtype is not fixed: that of what comes out
-    _options: Sequence[tuple[int, str]] = field(init=False)
-    _stated: Sequence[_Stated] = field(init=False)
-    _backwards: Sequence[_Stated] = field(init=False)
-    _derived: Sequence[str] = field(init=False)
+    def __init__(
+        self,
+        tensors: Mapping[str, str],
+        options: Sequence[str],
+        dtypes: Sequence[torch.dtype],
+        needs_power: Callable[[Sizes, Mapping[str, Any]], bool] | None = None,
+        limits: Sequence[Limit] | None = None,
+    ) -> None:
+        """Axes by name, where a name that ends in "?" may be None, and options in torch's notation.
 
-    def __post_init__(self) -> None:
-        stated = [(name.rstrip("?"), tuple(axes.split())) for name, axes in self.tensors.items()]
-        options = [option.split("=")[0].split()[1] for option in self.options]
-        free = [i for i, (name, _) in enumerate(stated) if name not in FIXED]
-        each = [(i, axes, FIXED.get(name), _getter(axes)) for i, (name, axes) in enumerate(stated)]
-        values = {
-            "names": (*(name for name, _ in stated), *options),
-            "lead": free[0] if free else 0,
-            "limits": self.limits or _limits(stated, options),
-            "_options": list(enumerate(options, len(stated))),
-            "_stated": each,
-            "_backwards": each[::-1],
-            "_derived": sorted({axis for _, axes in stated for axis in axes if axis in DERIVED}),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def schema(self) -> str:
-        """The arguments as torch's schemas have them."""
-        tensors = [f"Tensor{'?' if name.endswith('?') else ''} {name.rstrip('?')}" for name in self.tensors]
-        return ", ".join([*tensors, *self.options])
+        `dtypes` are those of tensors that are not in FIXED; `needs_power` says if E is required. A backward pass has
+        the `limits` of its op.
+        """
+        axes_of = {name.rstrip("?"): tuple(axes.split()) for name, axes in tensors.items()}
+        option_names = [option.split("=")[0].split()[1] for option in options]
+        kinds = {name: "Tensor?" if name.endswith("?") else "Tensor" for name in tensors}
+        self.names = (*axes_of, *option_names)
+        self.schema = ", ".join([*(f"{kind} {name.rstrip('?')}" for name, kind in kinds.items()), *options])
+        self.limits = _limits(axes_of, option_names) if limits is None else limits
+        self.lead = next((i for i, name in enumerate(axes_of) if name not in FIXED), 0)
+        self._dtypes, self._needs_power = dtypes, needs_power
+        self._stated = [
+            _Stated(i, axes, FIXED.get(name), _shape(axes)) for i, (name, axes) in enumerate(axes_of.items())
+        ]
+        self._last_to_first = self._stated[::-1]
+        self._derived = sorted({axis for axes in axes_of.values() for axis in axes if axis in DERIVED})
+        self._options = list(enumerate(option_names, len(tensors)))
 
     def check(self, *given: Any) -> Sizes:
-        """All sizes; or refuse tensors that do not fit together, and sizes and options that are out of range."""
+        """Return all sizes; refuse tensors that do not fit together, and sizes and options that are not allowed."""
         sizes: Sizes = {}
         device, dtype = given[0].device, given[self.lead].dtype
-        if dtype not in self.dtypes:
+        if dtype not in self._dtypes:
             raise self._misfit(self.lead, None, sizes, given)
-        for i, axes, fixed, _ in self._backwards:  # so that the first tensor with an axis says what its size is
+        for i, axes, fixed, _ in self._last_to_first:  # the size of an axis is that of the first tensor that has it
             tensor = given[i]
             if tensor is None:
                 continue
@@ -117,7 +112,7 @@ class Signature:
                 raise self._misfit(i, fixed or dtype, sizes, given)
             if tensor.layout is not _STRIDED:
                 raise self._misfit(i, fixed or dtype, sizes, given)
-            sizes.update(zip(axes, shape))  # noqa: B905  (as many as the axes: see above; `strict` would take as long)
+            sizes.update(zip(axes, shape))  # noqa: B905  (`strict` would double the time; see above)
         sizes["2"] = 2
         for i, name in self._options:
             sizes[name] = given[i]
@@ -132,22 +127,18 @@ class Signature:
             tensor = given[i]
             if tensor is not None and shape_of(sizes) != tensor.shape:
                 raise self._misfit(i, fixed or dtype, sizes, given)
-        if self.needs_power is not None:
-            self._check_power(sizes, dict(zip(self.names, given, strict=True)))
+        if self._needs_power is not None:
+            named = dict(zip(self.names, given, strict=True))
+            if named["E"] is None and self._needs_power(sizes, named):
+                raise ValueError(f"E: expected A^{sizes['T']} - I, which moves states from block to block, got None")
         return sizes
 
-    def _check_power(self, sizes: Sizes, given: Mapping[str, Any]) -> None:
-        assert self.needs_power is not None
-        if given["E"] is None and self.needs_power(sizes, given):
-            power = f"A^{sizes['T']} - I, which moves states from block to block"
-            raise ValueError(f"E: expected {power}, got None")
-
     def _misfit(self, i: int, dtype: torch.dtype | None, sizes: Sizes, given: Sequence[Any]) -> ValueError:
-        """Of a tensor that does not fit the others; axes whose sizes they do not tell go by their names."""
-        name, axes = self.names[i], self._stated[i][1]
+        """The error for a tensor that does not fit the others; an axis of unknown size is shown by its name."""
+        name, axes = self.names[i], self._stated[i].axes
         tensor: Tensor = given[i]
         first: Tensor = given[0]
-        kinds = "floating-point numbers" if self.dtypes is FLOATING else " or ".join(map(str, self.dtypes))
+        kinds = "floating-point numbers" if self._dtypes is FLOATING else " or ".join(map(str, self._dtypes))
         text = f"{dtype or kinds} ({', '.join(str(sizes.get(axis, axis)) for axis in axes)})"
         if tensor is not first:
             text += f" on {first.device} beside {self.names[0]} {tuple(first.shape)}"
@@ -160,13 +151,16 @@ class Signature:
         return ValueError(f"{name}: expected {text}, got {came}")
 
 
-def _getter(axes: Sequence[str]) -> Callable[[Sizes], tuple[int, ...]]:
-    """A function of sizes that gives those of the axes; one key alone would come without its tuple."""
+def _shape(axes: Sequence[str]) -> Callable[[Sizes], tuple[int, ...]]:
+    """A function that picks the sizes of the axes; itemgetter returns a tuple for two keys or more."""
     return itemgetter(*axes) if len(axes) > 1 else lambda sizes: (sizes[axes[0]],)
 
 
-def _limits(stated: Sequence[tuple[str, tuple[str, ...]]], options: Sequence[str]) -> list[Limit]:
-    """The limits of an op's options, and of each axis, which the first tensor with it is named for."""
-    found = [(name, name, *(LENGTH if name == "L" else LIMITS[name])) for name in options if name in {"L", *LIMITS}]
-    owners = {axis: name for name, axes in reversed(stated) for axis in axes if axis in LIMITS and axis not in options}
-    return [(owner, axis, *LIMITS[axis]) for axis, owner in owners.items()] + found
+def _limits(axes_of: dict[str, tuple[str, ...]], options: Sequence[str]) -> list[Limit]:
+    """The limits of each axis, reported for the first tensor that has it, and those of options."""
+    owners = {axis: name for name, axes in reversed(axes_of.items()) for axis in axes}
+    of_tensors = [(owner, axis, *LIMITS[axis]) for axis, owner in owners.items() if axis in LIMITS]
+    of_options = [
+        (name, name, *(LENGTH if name == "L" else LIMITS[name])) for name in options if name in {"L", *LIMITS}
+    ]
+    return [limit for limit in of_tensors if limit[1] not in options] + of_options

@@ -16,15 +16,15 @@ from longwave.ops.signature import DERIVED, DOUBLE, FLOATING, SIGNALS, SINGLE, S
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """An op.
+    """An op and its backward pass.
 
-    name, tensors, options, dtypes, needs_power   what it takes: see Signature
-    results       axes by name. Gradients come for the first; the others are for the backward pass
-    gradients     tensors with a gradient, which `<name>_backward` returns of those that were given, in this order
-    saved         what `<name>_backward` takes between the gradient of the result and its options: all tensors by default
-    flags         its options, by the tensor with whose gradient they deal: whether an optional one was given, or whether
-                  the gradient of another is needed. By default its options are those of the op
-    follows       gradients that follow from that of the result alone
+    name, tensors, options, dtypes, needs_power: what it takes (see Signature).
+    results      axes by name; the first is differentiable, others are kept for the backward pass
+    gradients    the tensors whose gradients `<name>_backward` returns, in this order and if they were given
+    saved        the tensors that `<name>_backward` takes after the gradient of the result; None: all of the op's
+    flags        its options, by tensor: whether that was given if it is optional, else whether its gradient is needed.
+                 None: the op's own options
+    follows      gradients that are computed from that of the result alone
     """
 
     name: str
@@ -34,7 +34,7 @@ class Op:
     options: Sequence[str] = ()
     dtypes: Sequence[torch.dtype] = FLOATING
     needs_power: Callable[[Sizes, Mapping[str, Any]], bool] | None = None
-    saved: str | None = None
+    saved: Sequence[str] | None = None
     flags: Mapping[str, str] | None = None
     follows: Mapping[str, Callable[[Tensor], Tensor]] = field(default_factory=dict)
 
@@ -47,7 +47,7 @@ class Op:
     def backward(self) -> Signature:
         """What its backward pass takes."""
         names = {name.rstrip("?"): name for name in self.tensors}
-        saved = names.values() if self.saved is None else [names.get(name, name) for name in self.saved.split()]
+        saved = names.values() if self.saved is None else [names.get(name, name) for name in self.saved]
         grad, *_ = self.results.values()
         options = self.options if self.flags is None else [f"bool {flag}" for flag in self.flags.values()]
         known = {**self.tensors, **self.results}
@@ -56,18 +56,18 @@ class Op:
 
     @cached_property
     def kept(self) -> list[str]:
-        """What is kept for the backward pass: what it takes, and what to compute results from again."""
+        """What autograd keeps: what the backward pass takes, and the arguments of an op that may run once more."""
         tensors = [name.rstrip("?") for name in self.tensors]
         again = tensors if len(self.results) > 1 else []
         return [name for name in (*tensors, *self.results) if name in {*self.backward.names, *again}]
 
     @cached_property
     def kept_at(self) -> list[int]:
-        """The places of what is kept, among arguments and results."""
+        """The places of `kept` among arguments and results."""
         return [(*self.forward.names, *self.results).index(name) for name in self.kept]
 
     def wanted(self, given: Mapping[str, Any]) -> list[str]:
-        """The tensors whose gradients the backward pass returns for what it is given."""
+        """The tensors whose gradients the backward pass returns."""
         flags = self.flags or {}
         return [
             name
@@ -95,7 +95,6 @@ class Op:
 _SYSTEM = {"Lambda": "H M 2", "P": "r H M 2", "B": "H M 2", "C": "D H M 2", "dt": "H"}
 _STEP = {"change": "H M 2", "left": "r H M 2", "right": "r H M 2"}
 _ACTIVATION = {"z": "batch L H", "keep": "batch H"}
-_GATES = {"weight": "2H H", "bias": "2H"}
 
 
 def _without(tensors: Mapping[str, str], name: str) -> dict[str, str]:
@@ -129,7 +128,7 @@ _ALL = (
         {"u": "batch L H", "K": "D H L", "D": "H"},
         {"y": "batch L H"},
         gradients=("u", "K", "D"),
-        dtypes=SIGNALS,  # there is no FFT of half precision
+        dtypes=SIGNALS,  # there is no FFT in half precision
     ),
     Op(
         "krylov",
@@ -139,14 +138,7 @@ _ALL = (
         options=("SymInt count", "bool transposed"),
         dtypes=DOUBLE,
     ),
-    Op(
-        "power",
-        _STEP,
-        {"E": "H 2M|1 2M"},
-        gradients=("change", "left", "right"),
-        options=("SymInt T",),
-        dtypes=DOUBLE,
-    ),
+    Op("power", _STEP, {"E": "H 2M|1 2M"}, gradients=("change", "left", "right"), options=("SymInt T",), dtypes=DOUBLE),
     Op(
         "collect",
         {"columns": "H T N", "E?": "H N|1 N", "u": "batch L H", "start?": "batch H N", "lengths": "batch"},
@@ -155,7 +147,7 @@ _ALL = (
         options=("bool keep",),
         dtypes=SIGNALS,
         needs_power=lambda sizes, given: sizes["L"] >= 2 * sizes["T"] or given.get("start") is not None,
-        saved="columns E u lengths kept",
+        saved=("columns", "E", "u", "lengths", "kept"),
         flags={"start": "started"},
     ),
     Op(
@@ -166,7 +158,7 @@ _ALL = (
         options=("SymInt L", "bool keep"),
         dtypes=SIGNALS,
         needs_power=lambda sizes, given: bool(sizes["L"] > sizes["T"]),
-        saved="rows E kept",
+        saved=("rows", "E", "kept"),
         flags={},
     ),
     Op(
@@ -176,22 +168,16 @@ _ALL = (
         gradients=("change", "left", "right", "B_bar", "u", "start"),
         options=("SymInt every",),
         dtypes=SIGNALS,
-        saved="change left right B_bar u start lengths out",
+        saved=("change", "left", "right", "B_bar", "u", "start", "lengths", "out"),
     ),
-    Op(
-        "activate",
-        _ACTIVATION,
-        {"y": "batch L H"},
-        gradients=("z",),
-        dtypes=SINGLE,
-    ),
+    Op("activate", _ACTIVATION, {"y": "batch L H"}, gradients=("z",), dtypes=SINGLE),
     Op(
         "mix",
         {**_ACTIVATION, "weight": "out H", "bias?": "out"},
         {"y": "batch L out"},
         gradients=("z", "weight"),
         dtypes=SINGLE,
-        saved="z keep weight",
+        saved=("z", "keep", "weight"),
         flags={"weight": "need_weight"},
         follows={"bias": lambda grad: grad.sum((0, 1))},
     ),
@@ -201,16 +187,16 @@ _ALL = (
         {"y": "batch L H"},
         gradients=("z", "bias"),
         dtypes=SINGLE,
-        saved="z bias",
+        saved=("z", "bias"),
         follows={"x": lambda grad: grad},
     ),
     Op(
         "gated_mix",
-        {"x": "batch L H", **_ACTIVATION, **_GATES},
+        {"x": "batch L H", **_ACTIVATION, "weight": "2H H", "bias": "2H"},
         {"y": "batch L H"},
         gradients=("z", "weight", "bias"),
         dtypes=SINGLE,
-        saved="z keep weight bias",
+        saved=("z", "keep", "weight", "bias"),
         follows={"x": lambda grad: grad},
     ),
 )
