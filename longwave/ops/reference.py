@@ -85,7 +85,7 @@ def collect(
 ) -> tuple[Tensor, Tensor]:
     """The state after the blocks, and if they are to be kept, those before each."""
     last, kept = collect_states(columns, E, u, start, lengths)
-    return last.clone(), kept if keep else kept[:, :, :0].clone()
+    return last.clone(), kept if keep else kept[:, :, :0].clone()  # an op returns no memory of its arguments
 
 
 def collect_backward(
