@@ -21,8 +21,8 @@ and, for the parts of a block that follow (in float32 and where a backend has th
 
 Complex numbers are real pairs (a last axis of two): Lambda, B (H, M, 2), P (r, H, M, 2), C (D, H, M, 2); dt (H,).
 D is 1, or 2 for a two-sided layer; r is 0, 1 or 2. All tensors of a call have one dtype and one device and any strides;
-the bit that negates a tensor is heeded; of a signal without rows, steps or features nothing comes. `dplr_kernel`,
-`truncated_output_map`, `diagonal_kernel` and `fft_conv` are the functions of those names in longwave.ssm, by these ops.
+a negative bit is resolved; empty signals give empty results. table.py states each op once, for torch and the backends.
+`dplr_kernel`, `truncated_output_map`, `diagonal_kernel` and `fft_conv` are the functions of longwave.ssm, by these ops.
 
 Without gradients, and None where the chosen backend has no such thing:
 
@@ -39,9 +39,9 @@ from torch import Tensor
 from torch.nn.functional import gelu, glu, linear
 
 from longwave import ssm
-from longwave.ops import cpu, reference, registration, registration_states  # noqa: F401  (backends, torch.ops.longwave)
+from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, torch.ops.longwave)
 from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, find, is_accelerated
-from longwave.ops.checks import check_devices, check_gated_mix
+from longwave.ops.checks import check_devices, check_shape
 from longwave.ops.memory import keep_memory
 from longwave.ops.weights import Affine, BlockWeights
 from longwave.ssm import DiscreteDPLR
@@ -159,9 +159,11 @@ def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:
     return y
 
 
-def krylov(change: Tensor, left: Tensor, right: Tensor, start: Tensor, T: int, *, transposed: bool = False) -> Tensor:
-    """A^j x for j = 0 ... T-1 and a column x (H, N); transposed: x A^j for a row x; differentiable."""
-    found: Tensor = torch.ops.longwave.krylov(change, left, right, start, T, transposed)
+def krylov(
+    change: Tensor, left: Tensor, right: Tensor, start: Tensor, count: int, *, transposed: bool = False
+) -> Tensor:
+    """A^j x for j = 0 ... count-1 and a column x (H, N); transposed: x A^j for a row x; differentiable."""
+    found: Tensor = torch.ops.longwave.krylov(change, left, right, start, count, transposed)
     return found
 
 
@@ -236,7 +238,8 @@ def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: T
         return x + glu(mix(z, keep, weight, bias), dim=-1)
     y: Tensor
     if op == "gate":
-        check_gated_mix(x, z, weight, bias)  # the two ops below do not see all of it
+        check_shape("x", x, z.shape)  # the two ops below do not see all of it
+        check_shape("weight", weight, (2 * z.shape[-1], z.shape[-1]))
         # Without its bias, which is added on the way through the gate.
         y = torch.ops.longwave.gate(x, mix(z, keep, weight), bias)
     else:

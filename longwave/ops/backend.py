@@ -17,14 +17,13 @@ from torch import Tensor
 
 from longwave.core.native import Unavailable
 from longwave.core.registry import Registry
+from longwave.ops.table import OPS
 
 VARIABLE = "LONGWAVE_KERNEL"
 PREFERRED, FALLBACK = "native", "reference"
 
-# What a backend may have; those with a gradient come with a function `<op>_backward`. ops/__init__.py says what each
-# one computes, reference.py has the signatures.
-OF_STATES = frozenset({"krylov", "power", "collect", "spread", "scan"})
-WITH_GRADIENT = OF_STATES | {"spectrum", "truncate", "power_sum", "convolve", "activate", "mix", "gate", "gated_mix"}
+# What a backend may have; those with a gradient come with a function `<op>_backward`. table.py has the signatures.
+WITH_GRADIENT = frozenset(OPS)
 WITHOUT_GRADIENT = frozenset({"layer_steps", "block_steps", "same"})
 
 
@@ -36,7 +35,8 @@ def _always(tensor: Tensor) -> bool:
 class Backend:
     """A way to compute some of the ops, or all of them.
 
-    functions     by the name of their op, and `<op>_backward`
+    functions     by the name of their op, and `<op>_backward`; they are called with arguments that were checked, and
+                  not at all for empty results or their gradients
     description   what `longwave doctor` says of it: the width of vectors, the device
     unavailable   the reason why it cannot run here, or None
     serves        whether it takes tensors such as this one: of this device and dtype

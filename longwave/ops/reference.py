@@ -85,36 +85,35 @@ def collect(
 ) -> tuple[Tensor, Tensor]:
     """The state after the blocks, and if they are to be kept, those before each."""
     last, kept = collect_states(columns, E, u, start, lengths)
-    return last, kept if keep else u.new_empty(0)
+    return last.clone(), kept if keep else kept[:, :, :0].clone()  # an op returns no memory of its arguments
 
 
 def collect_backward(
     grad: Tensor, columns: Tensor, E: Tensor | None, u: Tensor, lengths: Tensor, kept: Tensor, started: bool
 ) -> list[Tensor]:
-    """Gradients with respect to columns, E, u and start; empty ones for what was not given."""
+    """Gradients with respect to those of columns, E, u and start that were given."""
     start = kept[:, :, 0] if kept.shape[2] else torch.zeros_like(grad)
-    given = {"columns": columns, "u": u} | ({} if E is None else {"E": E}) | ({"start": start} if started else {})
+    named = {"columns": columns, "E": E, "u": u, "start": start if started else None}
+    given = {name: tensor for name, tensor in named.items() if tensor is not None}
 
     def last(*tensors: Tensor) -> Tensor:
         named = dict(zip(given, tensors, strict=True))
         return collect_states(named["columns"], named.get("E"), named["u"], named.get("start"), lengths)[0]
 
-    found = dict(zip(given, _pull_back(last, list(given.values()), grad), strict=True))
-    return [found.get(name, grad.new_empty(0)) for name in ("columns", "E", "u", "start")]
+    return _pull_back(last, list(given.values()), grad)
 
 
 def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int, keep: bool) -> tuple[Tensor, Tensor]:
     """What states add to L outputs, and if they are to be kept, the states before each block."""
     y, kept = spread_states(rows, E, start, L)
-    return y, kept if keep else start.new_empty(0)
+    return y, kept if keep else kept[:, :, :0].clone()
 
 
 def spread_backward(grad: Tensor, rows: Tensor, E: Tensor | None, kept: Tensor) -> list[Tensor]:
-    """Gradients with respect to rows, E and start; an empty one for an E that was not given."""
+    """Gradients with respect to rows, E if it was given, and start."""
     start, L = kept[:, :, 0], grad.shape[1]
     if E is None:
-        drows, dstart = _pull_back(lambda rows, start: spread_states(rows, None, start, L)[0], [rows, start], grad)
-        return [drows, rows.new_empty(0), dstart]
+        return _pull_back(lambda rows, start: spread_states(rows, None, start, L)[0], [rows, start], grad)
     return _pull_back(lambda rows, E, start: spread_states(rows, E, start, L)[0], [rows, E, start], grad)
 
 
@@ -221,6 +220,8 @@ def _pull_back(function: Callable[..., Tensor], inputs: list[Tensor], grad: Tens
     ):
         leaves = [t.detach().requires_grad_() for t in inputs]
         output = function(*leaves)
+        if not output.requires_grad:
+            return [torch.zeros_like(t) for t in inputs]
         return list(torch.autograd.grad(output, leaves, grad, materialize_grads=True))
 
 

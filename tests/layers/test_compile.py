@@ -192,6 +192,13 @@ step = torch.compile(layer.step, fullgraph=True, backend=BACKEND)
 attempt("first step", lambda: check("first step", step(u[:, 0]), layer.step(u[:, 0])))
 """
 
+WIDE = """
+from longwave import ops
+x, z, weight, bias = (torch.randn(*shape) for shape in ((2, 9, 80), (2, 9, 80), (160, 80), (160,)))
+mix = torch.compile(ops.gated_mix, fullgraph=True, backend=BACKEND)
+attempt("wide", lambda: check("wide", [mix(x, z, None, weight, bias)], [ops.gated_mix(x, z, None, weight, bias)]))
+"""
+
 CASES = {
     "values and gradients": BACKWARD,
     "values and gradients on the reference": ON_THE_REFERENCE,
@@ -208,6 +215,7 @@ OTHERS = {
     "exported to a file and back": EXPORTED_TO_A_FILE,
     "S4D": DIAGONAL,
     "without its state": ALONE,
+    "a wide gated block": WIDE,
 }
 # Differentiated, too; for the others tracing alone shows if there is one graph.
 WITH_GRADIENTS = list(CASES)[:2]

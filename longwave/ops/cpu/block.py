@@ -19,8 +19,6 @@ def activate(z: Tensor, keep: Tensor, vector_bytes: int = 0) -> Tensor:
 def activate_backward(dy: Tensor, z: Tensor, keep: Tensor, vector_bytes: int = 0) -> Tensor:
     """The gradient with respect to z."""
     dz = z.new_empty(z.shape)
-    if z.numel() == 0:
-        return dz
     given = ("grad", dy, torch.float32, z.shape)
     call("activate_backward", z.shape, (given, *_signal(z, keep)), options(vector_bytes), (dz, z.new_empty(0)))
     return dz
@@ -47,8 +45,6 @@ def mix_backward(
 def gate(x: Tensor, z: Tensor, bias: Tensor, vector_bytes: int = 0) -> Tensor:
     """x + a * sigmoid(b) for float32 x (..., H) and (a, b) = z + bias, z (..., 2H)."""
     y = x.new_empty(x.shape)
-    if x.numel() == 0:
-        return y
     H = x.shape[-1]
     given = ("x", x, torch.float32, x.shape)
     call("gate", (x.numel() // H, H), (given, *_gates(x, z, bias)), options(vector_bytes), (y,))
@@ -61,8 +57,6 @@ GATE_ROWS = 4096  # summed at a time into the gradient of the bias, in float32
 def gate_backward(dy: Tensor, z: Tensor, bias: Tensor, vector_bytes: int = 0) -> list[Tensor]:
     """The gradients with respect to z and bias; that of x is dy."""
     dz = z.new_empty(z.shape)
-    if dy.numel() == 0:
-        return [dz, torch.zeros_like(bias)]
     H = dy.shape[-1]
     rows, threads = dy.numel() // H, torch.get_num_threads()
     parts = -(-rows // (GATE_ROWS * threads)) * threads
@@ -78,8 +72,6 @@ MIX_ROWS = 1 << 15  # summed at a time into the gradients of weight and bias, in
 def gated_mix(x: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, vector_bytes: int = 0) -> Tensor:
     """`gate` behind `mix`, in one pass."""
     y = x.new_empty(x.shape)
-    if x.numel() == 0:
-        return y
     inputs = (("x", x, torch.float32, z.shape), *_signal(z, keep), *_linear(z, weight, bias))
     call("gated_mix", z.shape, inputs, options(vector_bytes), (y,))
     return y
@@ -89,8 +81,6 @@ def gated_mix_backward(
     dy: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, vector_bytes: int = 0
 ) -> list[Tensor]:
     """The gradients with respect to z, weight and bias; that of x is dy. What lies between is computed anew."""
-    if z.numel() == 0:
-        return [torch.zeros_like(t) for t in (z, weight, bias)]
     threads = torch.get_num_threads()
     parts = -(-z.shape[0] * z.shape[1] // (MIX_ROWS * threads)) * threads
     dz, dweight, dbias = z.new_empty(z.shape), z.new_empty(parts, *weight.shape), z.new_empty(parts, len(bias))

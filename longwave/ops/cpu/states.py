@@ -65,7 +65,7 @@ def collect(
 ) -> tuple[Tensor, Tensor]:
     """The state after the blocks, and if they are to be kept, those before each."""
     (batch, L, H), (_, T, N) = u.shape, columns.shape
-    last, kept = u.new_empty(batch, H, N), u.new_empty((batch, H, L // T, N) if keep else 0)
+    last, kept = u.new_empty(batch, H, N), u.new_empty(batch, H, L // T if keep else 0, N)
     inputs = [*_tables(lengths, u.shape[1], columns, E), ("u", u, u.dtype, u.shape)]
     inputs.append(("start", _or_nothing(start, u), u.dtype, (0,) if start is None else last.shape))
     _call_blocks("collect", u, L, columns, E, inputs, vector_bytes, (last, kept))
@@ -82,9 +82,11 @@ def collect_backward(
     started: bool,
     vector_bytes: int = 0,
 ) -> list[Tensor]:
-    """Gradients with respect to columns, E, u and start; empty ones for what was not given."""
+    """Gradients with respect to those of columns, E, u and start that were given."""
     dcolumns, dE, du = _like(columns, _or_nothing(E, columns), u)
     dstart = grad.new_empty(grad.shape if started else 0)
+    if not kept.numel():  # the library sets them at the last block
+        dcolumns.zero_(), dE.zero_()
     inputs = [
         *_tables(lengths, u.shape[1], columns, E),
         ("u", u, u.dtype, u.shape),
@@ -92,7 +94,7 @@ def collect_backward(
     ]
     inputs.append(("grad", grad, u.dtype, grad.shape))
     _call_blocks("collect_backward", u, u.shape[1], columns, E, inputs, vector_bytes, (dcolumns, dE, du, dstart))
-    return [dcolumns, dE, du, dstart]
+    return [dcolumns, *([] if E is None else [dE]), du, *([dstart] if started else [])]
 
 
 def spread(
@@ -100,21 +102,21 @@ def spread(
 ) -> tuple[Tensor, Tensor]:
     """What states add to L outputs, and if they are to be kept, the states before each block."""
     (batch, H, N), T = start.shape, rows.shape[1]
-    y, kept = start.new_empty(batch, L, H), start.new_empty((batch, H, -(-L // T), N) if keep else 0)
+    y, kept = start.new_empty(batch, L, H), start.new_empty(batch, H, -(-L // T) if keep else 0, N)
     inputs = [*_tables(_all(start, L), L, rows, E), ("start", start, start.dtype, start.shape)]
     _call_blocks("spread", start, L, rows, E, inputs, vector_bytes, (y, kept))
     return y, kept
 
 
 def spread_backward(grad: Tensor, rows: Tensor, E: Tensor | None, kept: Tensor, vector_bytes: int = 0) -> list[Tensor]:
-    """Gradients with respect to rows, E and start; an empty one for an E that was not given."""
+    """Gradients with respect to rows, E if it was given, and start."""
     (batch, L, H), N = grad.shape, rows.shape[2]
     drows, dE = _like(rows, _or_nothing(E, rows))
     dstart = grad.new_empty(batch, H, N)
     inputs = [*_tables(_all(grad, L), L, rows, E), ("kept", kept, grad.dtype, kept.shape)]
     inputs.append(("grad", grad, grad.dtype, grad.shape))
     _call_blocks("spread_backward", grad, L, rows, E, inputs, vector_bytes, (drows, dE, dstart))
-    return [drows, dE, dstart]
+    return [drows, *([] if E is None else [dE]), dstart]
 
 
 def scan(
