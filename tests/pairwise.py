@@ -8,15 +8,14 @@ import pytest
 def rows(*axes):
     """Few rows of the product of some axes, among them every pair of values of two axes.
 
-    Greedy: the row that has the most pairs which are still missing comes next, the first of them where several have
-    as many. So the rows are the same in every process.
+    Greedy: the row with the most pairs that are still missing comes next, the first of them where several have as many.
+    So the rows are the same in every process.
     """
-    bits = {}
-    candidates = {}
+    places, candidates = {}, {}
     for row in product(*(range(len(axis)) for axis in axes)):
-        pairs = combinations(enumerate(row), 2)
-        candidates[row] = sum(1 << bits.setdefault(pair, len(bits)) for pair in pairs)
-    missing, chosen = (1 << len(bits)) - 1, []
+        pairs = combinations(enumerate(row), min(2, len(row)))
+        candidates[row] = sum(1 << places.setdefault(pair, len(places)) for pair in pairs)
+    missing, chosen = (1 << len(places)) - 1, []
     while missing:
         row = max(candidates, key=lambda row: (candidates[row] & missing).bit_count())
         missing &= ~candidates.pop(row)
@@ -24,13 +23,17 @@ def rows(*axes):
     return [tuple(axis[k] for axis, k in zip(axes, row, strict=True)) for row in sorted(chosen)]
 
 
-def pairwise(**axes):
+def in_pairs(**axes):
     """Mark a test to run over some parameters so that any value of one meets any value of another.
 
-    What a fault depends on is nearly always a value or two values together: the full product of three or more
-    parameters repeats them many times. `backend` is the fixture of this name, as it is without this mark.
+    A fault nearly always depends on one value or on two together, which the full product of three or more parameters
+    repeats many times. Parameters that belong together are one axis, "maps, rank", of tuples. `backend` is the
+    fixture of this name, as it is without this mark.
     """
-    chosen = rows(*map(list, axes.values()))
-    indirect = [name for name in axes if name == "backend"]
-    ids = ["-".join(map(str, row)) for row in chosen]
-    return pytest.mark.parametrize(list(axes), chosen, ids=ids, indirect=indirect)
+    cases = []
+    for row in rows(*map(list, axes.values())):
+        given = zip(axes, row, strict=True)
+        cases.append([value for names, values in given for value in (values if ", " in names else (values,))])
+    names = ", ".join(axes).split(", ")
+    ids = ["-".join(map(str, case)) for case in cases]
+    return pytest.mark.parametrize(names, cases, ids=ids, indirect=["backend"] if "backend" in names else [])

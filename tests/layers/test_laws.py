@@ -14,7 +14,7 @@ from dense import error, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixer_settings import known
-from pairwise import pairwise
+from pairwise import in_pairs
 from torch.nn import Module
 
 from longwave import param_groups
@@ -79,7 +79,7 @@ def what_follows(layer, state, rows=slice(None), batch=2):
 # The contract
 
 
-@pairwise(
+@in_pairs(
     name=[*MIXERS, *VARIANTS],
     bidirectional=[False, True],
     dtype=[torch.bfloat16, torch.float16, torch.float32, torch.float64],
