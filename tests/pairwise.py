@@ -1,5 +1,6 @@
 """Parameters of a test that meet in pairs, without their full product."""
 
+from collections import Counter
 from itertools import combinations, product
 
 import pytest
@@ -8,17 +9,22 @@ import pytest
 def rows(*axes):
     """Few rows of the product of some axes, among them every pair of values of two axes.
 
-    Greedy: the row with the most pairs that are still missing comes next, the first of them where several have as many.
-    So the rows are the same in every process.
+    Greedy: the row with the most pairs that are still missing comes next; of several, one whose pairs were seen the
+    least, so that all come about as often. Nothing is random: the rows are the same in every process.
     """
-    places, candidates = {}, {}
-    for row in product(*(range(len(axis)) for axis in axes)):
-        pairs = combinations(enumerate(row), min(2, len(row)))
-        candidates[row] = sum(1 << places.setdefault(pair, len(places)) for pair in pairs)
-    missing, chosen = (1 << len(places)) - 1, []
+    candidates = {
+        row: list(combinations(enumerate(row), min(2, len(row)))) for row in product(*(range(len(a)) for a in axes))
+    }
+    seen, chosen = Counter(), []
+    missing = {pair for pairs in candidates.values() for pair in pairs}
     while missing:
-        row = max(candidates, key=lambda row: (candidates[row] & missing).bit_count())
-        missing &= ~candidates.pop(row)
+        gains = {row: len(missing.intersection(pairs)) for row, pairs in candidates.items()}
+        most = max(gains.values())
+        best = (row for row, gain in gains.items() if gain == most)
+        row = min(best, key=lambda row: sum(seen[pair] for pair in candidates[row]))
+        pairs = candidates.pop(row)
+        seen.update(pairs)
+        missing.difference_update(pairs)
         chosen.append(row)
     return [tuple(axis[k] for axis, k in zip(axes, row, strict=True)) for row in sorted(chosen)]
 

@@ -1,5 +1,6 @@
 """The cases that `in_pairs` leaves of a product."""
 
+from collections import Counter
 from itertools import combinations, product
 
 import pytest
@@ -27,3 +28,9 @@ def test_parameters_that_belong_together_are_one_axis():
     assert names == ["L", "maps", "rank", "backend"]
     assert cases == [[1, 1, 0, "reference"], [1, 2, 1, "reference"], [2, 1, 0, "reference"], [2, 2, 1, "reference"]]
     assert mark.kwargs["indirect"] == ["backend"]
+
+
+def test_pairs_that_could_come_once_come_about_as_often_as_the_others():
+    """Two backends, eight lengths and two sides: not one backend with one side at all lengths but one."""
+    times = Counter((backend, sides) for backend, _, sides in rows("ab", range(8), (1, 2)))
+    assert set(times.values()) == {4}
