@@ -105,22 +105,22 @@ def test_nothing_imports_the_command_line():
     assert [module_name(path) for path in others if "cli" in parts(imports_of(path))] == []
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "ssm").rglob("*.py")), ids=module_name)
-def test_the_maths_need_torch_and_jaxtyping_only(path):
-    roots = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
-    assert roots <= OUTSIDE_OF_SSM | {"longwave"}
+def outside(*names: str) -> dict[str, set[str]]:
+    """What the modules of some parts import besides longwave and the standard library."""
+    found = {module_name(p): {name.split(".")[0] for name in imports_of(p)} for p in MODULES if part_of(p) in names}
+    return {module: roots - set(sys.stdlib_module_names) - {"longwave"} for module, roots in found.items()}
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "ops").rglob("*.py")), ids=module_name)
-def test_the_ops_need_torch_only(path):
-    roots = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
-    assert roots <= {"torch", "longwave"}
+def test_the_maths_need_torch_and_jaxtyping_only():
+    assert {module: more for module, roots in outside("ssm").items() if (more := roots - OUTSIDE_OF_SSM)} == {}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) in ("core", "io")], ids=module_name)
-def test_files_are_read_without_torch(path):
-    roots = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
-    assert roots <= OUTSIDE_OF_IO | {"longwave"}
+def test_the_ops_need_torch_only():
+    assert {module: more for module, roots in outside("ops").items() if (more := roots - {"torch"})} == {}
+
+
+def test_files_are_read_without_torch():
+    assert {module: more for module, roots in outside("core", "io").items() if (more := roots - OUTSIDE_OF_IO)} == {}
 
 
 def test_neither_files_nor_the_catalogue_of_data_sets_load_torch_or_the_network():

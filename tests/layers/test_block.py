@@ -1,26 +1,21 @@
 """Laws of a residual block, over every norm, order, gate, feed-forward sublayer and mixer."""
 
-import itertools
 import math
 
 import pytest
 import torch
 from mixer_settings import SMALL, known
+from pairwise import in_pairs, rows
 from torch import nn
 
 from longwave.layers import MIXERS, NORMS, S4, Block, make_mixer
 from longwave.layers.block import DROPOUT_PLACES, Dropout, MaskedBatchNorm, ScalarNorm, valid_steps
 
 H, L, CLOSE = 4, 12, 1e-9
-COMMON = [
+# Every two choices meet in a block.
+SETTINGS = [
     {"norm": norm, "prenorm": prenorm, "glu": glu, "feed_forward": feed_forward}
-    for norm, prenorm, glu, feed_forward in itertools.product(("batch", "layer"), (True, False), (True, False), (0, 6))
-]
-# Any other norm in two blocks that differ in all else.
-SETTINGS = COMMON + [
-    {"norm": norm, "prenorm": prenorm, "glu": prenorm, "feed_forward": 6 * prenorm}
-    for norm in sorted(NORMS.keys() - {"batch", "layer"})
-    for prenorm in (True, False)
+    for norm, prenorm, glu, feed_forward in rows(sorted(NORMS), (True, False), (True, False), (0, 6))
 ]
 
 
@@ -35,18 +30,24 @@ def name(settings):
     return "-".join(part for part in parts if part)
 
 
+def case(value):
+    return name(value) if isinstance(value, dict) else value
+
+
 every_block = pytest.mark.parametrize("settings", SETTINGS, ids=name)
-# Every block with S4; two that differ in everything with every mixer, bare and with a mixing of features behind it.
+# Every block with S4; two that differ in everything with every mixer, bare or with a mixing of features behind it.
+OPPOSITE = (
+    {"norm": "batch", "prenorm": True, "glu": True, "feed_forward": 0},
+    {"norm": "layer", "prenorm": False, "glu": False, "feed_forward": 6},
+)
 every_mixer = pytest.mark.parametrize(
     ("settings", "mixer"),
     [(settings, "s4") for settings in SETTINGS]
     + [
         (settings | {"mix_features": mix_features}, mixer)
-        for settings, mixer, mix_features in itertools.product(
-            (COMMON[0], COMMON[-1]), [name for name in MIXERS if name != "s4"], (True, False)
-        )
+        for settings, mixer, mix_features in rows(OPPOSITE, [name for name in MIXERS if name != "s4"], (True, False))
     ],
-    ids=lambda value: name(value) if isinstance(value, dict) else value,
+    ids=case,
 )
 both_ways = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal", "bidirectional"])
 
@@ -148,9 +149,9 @@ def test_rate_reaches_the_mixer_in_both_views(settings):
 # Padding and batches
 
 
-@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
-@both_ways
-@every_block
+@pytest.mark.parametrize(
+    ("settings", "bidirectional", "training"), rows(SETTINGS, (False, True), (False, True)), ids=case
+)
 def test_padding_changes_nothing(settings, bidirectional, training):
     """NaN in more padding: the same outputs, states, gradients and running statistics, to the bit or to rounding."""
     block = make(settings, bidirectional=bidirectional).train(training)
@@ -368,9 +369,7 @@ def test_tied_dropout_in_a_block_is_constant_over_length(feed_forward):
     assert not torch.allclose(y, y[:, :1].expand_as(y))
 
 
-@pytest.mark.parametrize("glu", [True, False])
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("places", [(), ("mixer",), ("activation",), ("linear",), DROPOUT_PLACES], ids="-".join)
+@in_pairs(places=[(), ("mixer",), ("activation",), ("linear",), DROPOUT_PLACES], tied=[True, False], glu=[True, False])
 def test_dropout_is_where_the_settings_say(places, tied, glu):
     """The block written out in plain torch with the masks of the same seed: one after each place, in this order."""
     block = Block(Same(), H, dropout=0.5, dropout_after=places, tie_dropout=tied, glu=glu)

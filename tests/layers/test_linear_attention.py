@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from dense import error, gradients
+from pairwise import in_pairs
 
 from longwave.layers import Attention, LinearAttention
 from longwave.layers.linear_attention import EluFeatures, RandomFeatures
@@ -32,9 +33,7 @@ def quadratic(layer, u):
     return layer.heads.merge(weights / weights.sum(-1, keepdim=True) @ v)
 
 
-@feature_maps
-@both_ways
-@pytest.mark.parametrize("L", [1, 20, 128, 300])
+@in_pairs(feature_map=["elu", "random"], bidirectional=[False, True], L=[1, 20, 128, 300])
 def test_it_is_the_quadratic_formula(feature_map, bidirectional, L):
     layer, u = make(feature_map, bidirectional=bidirectional), signal(2, L).requires_grad_()
     assert error(layer(u)[0], quadratic(layer, u)) < 1e-12
@@ -55,9 +54,7 @@ def test_no_state_is_stored_for_each_step(feature_map, bidirectional):
     assert max(sizes) <= 4096 * 3 * H  # queries, keys and values; the states would be three times that
 
 
-@feature_maps
-@both_ways
-@pytest.mark.parametrize("size", [1e-3, 1.0, 30.0, 1e3])
+@in_pairs(feature_map=["elu", "random"], bidirectional=[False, True], size=[1e-3, 1.0, 30.0, 1e3])
 def test_float32_stays_finite_whatever_the_size_of_the_input(feature_map, bidirectional, size):
     layer = make(feature_map, torch.float32, bidirectional=bidirectional)
     u = (size * signal(2, 150, dtype=torch.float32)).requires_grad_()

@@ -4,6 +4,7 @@ import math
 import pytest
 import torch
 from dense import LOW_RANK_INITS, direct_convolution, error, log_uniform
+from pairwise import in_pairs
 
 from longwave import S4
 from longwave.layers import LSSL
@@ -36,19 +37,20 @@ def power_kernels(layer, L, rate=1.0):
     return torch.stack(kernels).reshape(*layer.C.shape[:-1], L)
 
 
-@inits
-@pytest.mark.parametrize("L", [1, 2, 3, 37, 64])
-@pytest.mark.parametrize("n_ssm", [None, 2, 1])
-@pytest.mark.parametrize("bidirectional", [False, True])
+@in_pairs(init=LOW_RANK_INITS, L=[1, 2, 3, 37, 64], n_ssm=[None, 2, 1], bidirectional=[False, True])
 def test_the_kernel_is_that_of_the_definition(init, L, n_ssm, bidirectional):
     layer = make(init=init, n_ssm=n_ssm, bidirectional=bidirectional)
     for rate in (1.0, 0.37):
         assert error(layer.kernel(L, rate), power_kernels(layer, L, rate)) < 1e-12
 
 
-@pytest.mark.parametrize("L", [1, 2, 37, 64])
-@pytest.mark.parametrize("options", [{"structure": "diagonal"}, {}], ids=["diagonal", "dense"])
-@pytest.mark.parametrize(("n_ssm", "dt_per_feature"), [(None, False), (2, False), (2, True), (1, True)])
+@in_pairs(
+    **{
+        "L": [1, 2, 37, 64],
+        "options": [{"structure": "diagonal"}, {}],
+        "n_ssm, dt_per_feature": [(None, False), (2, False), (2, True), (1, True)],
+    }
+)
 def test_random_systems_have_the_kernel_of_the_definition_values_and_gradients(L, options, n_ssm, dt_per_feature):
     layer = make(init="gaussian", sigma=0.5, n_ssm=n_ssm, dt_per_feature=dt_per_feature, **options)
     for rate in (1.0, 0.37):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from mixer_settings import sequence_config
+from pairwise import in_pairs, rows
 from safetensors.torch import load_file, save_file
 
 import longwave
@@ -37,24 +38,31 @@ HEADS = {
         "output_size": 2,
     },
 }
-BLOCKS = {
-    "-".join(
-        (norm, "before" if prenorm else "after", *(["glu"] if glu else []), *(["feedforward"] if feed_forward else []))
-    ): {"norm": norm, "prenorm": prenorm, "glu": glu, "feed_forward": feed_forward}
-    for norm, prenorm, glu, feed_forward in itertools.product(("layer", "batch"), (True, False), (True, False), (0, 6))
+CHOICES = {
+    "norm": ("layer", "batch", "scalar"),
+    "prenorm": (True, False),
+    "glu": (True, False),
+    "feed_forward": (0, 6),
 }
-BLOCKS["scalar-before-glu"] = {**BLOCKS["layer-before-glu"], "norm": "scalar"}
-BLOCKS["scalar-after"] = {**BLOCKS["layer-after"], "norm": "scalar"}
+
+
+def block_name(norm, prenorm, glu, feed_forward):
+    return f"{norm}-{'before' if prenorm else 'after'}{'-glu' * glu}{'-feedforward' * bool(feed_forward)}"
+
+
+BLOCKS = {
+    block_name(*choice): dict(zip(CHOICES, choice, strict=True)) for choice in itertools.product(*CHOICES.values())
+}
 BLOCKS["two-mixers"] = {**BLOCKS["layer-before-glu-feedforward"], "mixers_per_block": 2}
 NORMS = ["layer-before-glu", "layer-after", "batch-before-glu", "batch-after"]
-every_head = pytest.mark.parametrize("head", HEADS)
+# Every two choices of a head, a block and a direction meet in a model; and two heads with two mixers per block.
+MODELS = [
+    (head, block_name(*choice), bidirectional)
+    for head, *choice, bidirectional in rows(list(HEADS), *CHOICES.values(), (False, True))
+] + list(itertools.product(("mean", "forecast-standard"), ["two-mixers"], (False, True)))
 every_norm = pytest.mark.parametrize("block", NORMS)
-# Every head with every norm, and two heads with every block there is.
-every_model = pytest.mark.parametrize(
-    ("head", "block"),
-    [(h, b) for h, b in itertools.product(HEADS, BLOCKS) if b in NORMS or h in ("mean", "forecast-standard")],
-)
-both_ways = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal", "bidirectional"])
+every_model = pytest.mark.parametrize(("head", "block"), dict.fromkeys(model[:2] for model in MODELS))
+every_model_both_ways = pytest.mark.parametrize(("head", "block", "bidirectional"), MODELS)
 
 
 @pytest.fixture
@@ -248,9 +256,7 @@ def results(model, x, more, lengths):
 
 
 @in_float64
-@both_ways
-@every_norm
-@every_head
+@in_pairs(head=HEADS, block=NORMS, bidirectional=[False, True])
 def test_padding_changes_nothing_in_training(head, block, bidirectional):
     """Whatever stands in the padding, NaN too, and however much there is of it: outputs, gradients and statistics."""
     model = make(head, block, bidirectional=bidirectional)
@@ -272,8 +278,7 @@ def test_padding_changes_nothing_in_training(head, block, bidirectional):
 
 
 @in_float64
-@both_ways
-@every_model
+@every_model_both_ways
 def test_a_padded_row_is_as_if_it_stood_alone(head, block, bidirectional):
     model, lengths = make(head, block, bidirectional=bidirectional).eval(), torch.tensor([6, L, 4])
     x, more = inputs(model)
@@ -289,8 +294,7 @@ def test_a_padded_row_is_as_if_it_stood_alone(head, block, bidirectional):
 
 
 @in_float64
-@every_norm
-@every_head
+@every_model
 def test_rows_of_a_batch_are_independent_in_evaluation(head, block):
     model = make(head, block).eval()
     (x, more), (other, _) = inputs(model), inputs(model)
@@ -465,9 +469,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("block", ["layer-after", "batch-before-glu-feedforward"])
-@every_head
+@in_pairs(
+    head=HEADS,
+    block=["layer-after", "batch-before-glu-feedforward"],
+    dtype=[torch.float32, torch.float64, torch.bfloat16],
+)
 def test_a_saved_model_comes_back_to_the_bit(head, block, dtype, tmp_path):
     places = {"dropout": 0.1, "dropout_after": ("mixer", "linear")}
     model = make(head, block, n_ssm=2, length=L, trainable=False, dt_transform="softplus", **places).to(dtype)

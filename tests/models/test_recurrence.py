@@ -6,6 +6,7 @@ import itertools
 import pytest
 import torch
 from mixer_settings import sequence_config
+from pairwise import in_pairs
 
 from longwave.models import Recurrence, SequenceModel
 from longwave.ops.cpu import library
@@ -82,9 +83,9 @@ def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind, bits):
             assert differ(now, then) < 1e-5
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("batch", [1, 2, 3, 40, 101])
-@pytest.mark.parametrize("kind", ["layer norm", "feed-forward", "feed-forward, batch norm after"])
+@in_pairs(
+    kind=["layer norm", "feed-forward", "feed-forward, batch norm after"], batch=[1, 2, 3, 40, 101], threads=[1, 2, 3]
+)
 @torch.no_grad()
 def test_threads_that_share_rows_or_features_change_nothing(compiled, kind, batch, threads):
     model = make(**{"d_model": 128, **KINDS[kind]})  # wide enough for threads that do not wait to be found out

@@ -1,5 +1,7 @@
 """What every op does with tensors of another device, dtype, shape or layout, with bits set, strided, or empty."""
 
+import itertools
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -54,6 +56,21 @@ OF_A_SYSTEM = [name for name in OPS if "Lambda" in OPS[name]]
 every_op = pytest.mark.parametrize("name", OPS)
 
 
+@pytest.fixture
+def backends(monkeypatch):
+    """Every backend that can run here, each forced while a loop is at it. One that is there and does not work fails."""
+
+    def in_turn():
+        for name in sorted(BACKENDS):
+            reason = BACKENDS[name].unavailable()
+            assert reason is None or "no compiled library" in reason
+            if reason is None:
+                monkeypatch.setenv("LONGWAVE_KERNEL", name)
+                yield name
+
+    return in_turn
+
+
 def arguments(name, **sizes):
     """Tensors for an op, and what else it takes."""
     sizes = {"b": 2, "L": 9, "H": 40, "M": 3, "r": 1, "D": 1, "s": 2, "o": 5, "2": 2, "T": 2} | sizes
@@ -106,99 +123,107 @@ def test_every_op_is_in_the_table():
 
 
 @every_op
-def test_a_tensor_on_another_device_is_refused(name, backend):
+def test_a_tensor_on_another_device_is_refused(name, backends):
     tensors, more = arguments(name)
-    for key in tensors:
-        for moved in ({key}, tensors.keys() - {key}):
-            given = {k: t.to("meta") if k in moved else t for k, t in tensors.items()}
-            with pytest.raises(ValueError, match=r"^\w+: expected .* on (cpu|meta) beside .*; call \w+\.to\('"):
-                call(name, given, more)
+    for _ in backends():
+        for key in tensors:
+            for moved in ({key}, tensors.keys() - {key}):
+                given = {k: t.to("meta") if k in moved else t for k, t in tensors.items()}
+                with pytest.raises(ValueError, match=r"^\w+: expected .* on (cpu|meta) beside .*; call \w+\.to\('"):
+                    call(name, given, more)
 
 
 @every_op
-def test_tensors_without_numbers_give_tensors_without_numbers(name, backend):
+def test_tensors_without_numbers_give_tensors_without_numbers(name, backends):
     tensors, more = arguments(name)
-    results = call(name, {key: t.to("meta") for key, t in tensors.items()}, more)
-    assert all(result.is_meta for result in results)
-    assert [r.shape for r in results] == [r.shape for r in call(name, tensors, more)]
+    for _ in backends():
+        results = call(name, {key: t.to("meta") for key, t in tensors.items()}, more)
+        assert all(result.is_meta for result in results)
+        assert [r.shape for r in results] == [r.shape for r in call(name, tensors, more)]
 
 
 @every_op
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int32, torch.complex64])
-def test_another_dtype_is_refused(name, backend, dtype):
+def test_another_dtype_is_refused(name, backends):
     tensors, more = arguments(name)
-    for key in tensors:
-        alone = name == "spread" and key == "start"  # the only signal: its dtype may be either of the two
-        if tensors[key].dtype != dtype and not (alone and dtype == torch.float64):
-            with pytest.raises(ValueError, match=r"^\w+: expected .*torch\."):
-                call(name, {**tensors, key: tensors[key].to(dtype)}, more)
+    dtypes = (torch.float64, torch.bfloat16, torch.int32, torch.complex64)
+    for _ in backends():
+        for key, dtype in itertools.product(tensors, dtypes):
+            alone = name == "spread" and key == "start"  # the only signal: its dtype may be either of the two
+            if tensors[key].dtype != dtype and not (alone and dtype == torch.float64):
+                with pytest.raises(ValueError, match=r"^\w+: expected .*torch\."):
+                    call(name, {**tensors, key: tensors[key].to(dtype)}, more)
 
 
 @every_op
-def test_another_shape_is_refused(name, backend):
+def test_another_shape_is_refused(name, backends):
     tensors, more = arguments(name)
-    for key, t in tensors.items():
-        for wrong in (t.unsqueeze(0), t[..., :-1], t.new_zeros(())):
-            with pytest.raises(ValueError, match=r"^\w+: expected .*got torch\.(float32|float64|int64)"):
-                call(name, {**tensors, key: wrong}, more)
+    for _ in backends():
+        for key, t in tensors.items():
+            for wrong in (t.unsqueeze(0), t[..., :-1], t.new_zeros(())):
+                with pytest.raises(ValueError, match=r"^\w+: expected .*got torch\.(float32|float64|int64)"):
+                    call(name, {**tensors, key: wrong}, more)
 
 
 @every_op
-def test_another_layout_is_refused(name, backend):
+def test_another_layout_is_refused(name, backends):
     tensors, more = arguments(name)
-    for key, t in tensors.items():
-        with pytest.raises(ValueError, match=rf"^{key}: expected .*got .* in layout torch\.sparse_coo"):
-            call(name, {**tensors, key: t.to_sparse()}, more)
+    for _ in backends():
+        for key, t in tensors.items():
+            with pytest.raises(ValueError, match=rf"^{key}: expected .*got .* in layout torch\.sparse_coo"):
+                call(name, {**tensors, key: t.to_sparse()}, more)
 
 
 @every_op
-def test_strides_change_nothing(name, backend):
+def test_strides_change_nothing(name, backends):
     """But for the last digit, where a product of torch's own takes another way through strided weights."""
     tensors, more = arguments(name)
-    results = call(name, {key: spread(t) for key, t in tensors.items()}, more)
-    for result, expected in zip(results, call(name, tensors, more), strict=True):
-        torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-6 * expected.abs().max().item())
+    for _ in backends():
+        results = call(name, {key: spread(t) for key, t in tensors.items()}, more)
+        for result, expected in zip(results, call(name, tensors, more), strict=True):
+            torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-6 * expected.abs().max().item())
 
 
 @every_op
-def test_the_negative_bit_is_heeded(name, backend):
+def test_the_negative_bit_is_heeded(name, backends):
     """By the op, and by the backend itself: torch resolves the bit on the way to an op, but not in a compiled graph."""
     tensors, more = arguments(name)
-    expected = call(name, tensors, more)
-    function = BACKENDS[backend].functions[name]
-    for key, t in tensors.items():
-        if key == "lengths":  # no bit negates a whole number
-            continue
-        given = {**tensors, key: torch._neg_view(-t)}
-        assert given[key].is_neg()
-        assert same(call(name, given, more), expected)
-        result = function(*given.values(), *more)
-        assert same(result if isinstance(result, list | tuple) else [result], expected)
+    for backend in backends():
+        expected = call(name, tensors, more)
+        function = BACKENDS[backend].functions[name]
+        for key, t in tensors.items():
+            if key == "lengths":  # no bit negates a whole number
+                continue
+            given = {**tensors, key: torch._neg_view(-t)}
+            assert given[key].is_neg()
+            assert same(call(name, given, more), expected)
+            result = function(*given.values(), *more)
+            assert same(result if isinstance(result, list | tuple) else [result], expected)
 
 
 @every_op
-@pytest.mark.parametrize("empty", ["b", "L", "H", "M"])
-def test_what_is_empty_gives_nothing_or_is_refused(name, backend, empty):
-    if empty not in "".join(OPS[name].values()):
-        return
-    tensors, more = arguments(name, **{empty: 0})
-    if (
-        (name in OF_A_SYSTEM and empty in "LM")
-        or ("change" in tensors and empty == "M")
-        or ("rows" in tensors and empty == "L")
-    ):
-        with pytest.raises(ValueError, match=r"^((Lambda|change): expected at least one state|L: expected a length)"):
-            call(name, tensors, more)
-        return
-    results = call(name, tensors, more)
-    shapes = [r.shape for r in call(name, {key: t.to("meta") for key, t in tensors.items()}, more)]
-    assert [r.shape for r in results] == shapes
-    if name == "collect_backward" and empty == "L":
-        assert torch.equal(results.pop(), tensors["grad"])  # the state stays what it was
-    if name.endswith("backward"):
-        assert all((r == 0).all() for r in results)  # nothing has a say in nothing
-    elif name == "mix":
-        assert (results[0] == tensors["bias"]).all()
+def test_what_is_empty_gives_nothing_or_is_refused(name, backends):
+    sizes = [size for size in "bLHM" if size in "".join(OPS[name].values())]
+    for _ in backends():
+        for empty in sizes:
+            tensors, more = arguments(name, **{empty: 0})
+            if (
+                (name in OF_A_SYSTEM and empty in "LM")
+                or ("change" in tensors and empty == "M")
+                or ("rows" in tensors and empty == "L")
+            ):
+                message = r"^((Lambda|change): expected at least one state|L: expected a length)"
+                with pytest.raises(ValueError, match=message):
+                    call(name, tensors, more)
+                continue
+            results = call(name, tensors, more)
+            shapes = [r.shape for r in call(name, {key: t.to("meta") for key, t in tensors.items()}, more)]
+            assert [r.shape for r in results] == shapes
+            if name == "collect_backward" and empty == "L":
+                assert torch.equal(results.pop(), tensors["grad"])  # the state stays what it was
+            if name.endswith("backward"):
+                assert all((r == 0).all() for r in results)  # nothing has a say in nothing
+            elif name == "mix":
+                assert (results[0] == tensors["bias"]).all()
 
 
 # The step, which is no op

@@ -6,18 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from dense import error, hippo_system, log_uniform, random_system
+from pairwise import in_pairs
 from torch.autograd import gradcheck
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
 from longwave import ops
-from longwave.ops import reference
+from longwave.ops import BACKENDS, reference
 from longwave.ops.cpu import convolution, powers, spectrum, step
 from longwave.ssm import dplr_bilinear, dplr_step
 from longwave.ssm import spectrum as algorithm_1
 
-SHAPES = [(maps, rank) for maps in (1, 2) for rank in (0, 1, 2)]
-shapes = pytest.mark.parametrize(("maps", "rank"), SHAPES)
 # A block of the compiled loops has 256 nodes (L = 510, 511) and a tile 4,096 (L = 8,190, 8,191); vectors have up to 16.
 LENGTHS = [1, 2, 3, 30, 31, 33, 510, 511, 512, 8189, 8190, 8192]
 
@@ -144,8 +143,7 @@ def test_the_convolution_is_a_proper_op(backend, sides, L):
     torch.library.opcheck(torch.ops.longwave.convolve_backward.default, (gradient, *detached))
 
 
-@shapes
-@pytest.mark.parametrize("L", [1, 5, 6])
+@in_pairs(backend=BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 5, 6])
 def test_gradcheck_of_the_spectrum(backend, maps, rank, L):
     """Of one feature by the reference, which takes long; of more than one the backends agree (below)."""
     inputs = [t.requires_grad_() for t in random_pairs(1 if backend == "reference" else 2, 2, rank, maps)]
@@ -160,15 +158,13 @@ def test_gradcheck_of_the_spectrum_of_undamped_systems(backend, init):
     assert gradcheck(lambda *x: ops.spectrum(*x, 9), inputs)
 
 
-@shapes
-@pytest.mark.parametrize("L", [1, 2, 33])
+@in_pairs(backend=BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 33])
 def test_gradcheck_of_the_truncation(backend, maps, rank, L):
     Lambda, P, _, C, dt = (t.requires_grad_() for t in random_pairs(2, 2, rank, maps))
     assert gradcheck(lambda *x: ops.truncate(*x, L), [Lambda, P, C, dt])
 
 
-@pytest.mark.parametrize("sides", [1, 2])
-@pytest.mark.parametrize("L", [1, 2, 7])
+@in_pairs(backend=BACKENDS, sides=[1, 2], L=[1, 2, 7])
 def test_gradcheck_of_the_convolution(backend, sides, L):
     assert gradcheck(ops.convolve, [t.requires_grad_() for t in signal(2, L, 9, sides)])
 
@@ -228,8 +224,7 @@ def test_inference_mode_gives_the_same(backend):
 # The backends agree
 
 
-@shapes
-@pytest.mark.parametrize("L", LENGTHS)
+@in_pairs(maps=[1, 2], rank=[0, 1, 2], L=LENGTHS)
 def test_the_backends_agree_on_the_spectrum_in_float64(compiled, monkeypatch, maps, rank, L):
     inputs = random_pairs(3, 5, rank, maps)
     results = {}
@@ -239,8 +234,7 @@ def test_the_backends_agree_on_the_spectrum_in_float64(compiled, monkeypatch, ma
     assert disagreement(results["native"], results["reference"]) < 1e-11
 
 
-@shapes
-@pytest.mark.parametrize("L", [1, 2, 32, 33, 1000])
+@in_pairs(maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 32, 33, 1000])
 def test_the_backends_agree_on_the_truncation_in_float64(compiled, monkeypatch, maps, rank, L):
     inputs = random_pairs(3, 5, rank, maps)
     results = {}
@@ -250,9 +244,7 @@ def test_the_backends_agree_on_the_truncation_in_float64(compiled, monkeypatch, 
     assert disagreement(results["native"], results["reference"]) < 1e-11
 
 
-@pytest.mark.parametrize("init", ["legs", "legt", "lagt"])
-@pytest.mark.parametrize("N", [2, 6, 64])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@in_pairs(init=["legs", "legt", "lagt"], N=[2, 6, 64], dtype=[torch.float32, torch.float64])
 def test_the_backends_agree_on_the_initialisations(compiled, monkeypatch, init, N, dtype):
     inputs = pairs(hippo_system(init, N, log_uniform(4, seed=N)).to(dtype))
     bound = 1e-9 if dtype == torch.float64 else 1e-5
@@ -267,9 +259,7 @@ def test_the_backends_agree_on_the_initialisations(compiled, monkeypatch, init, 
 VECTOR_BYTES = (16, 32, 64)  # those that this CPU does not have fall back to the widest that it has
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("M", [1, 3, 32])
-@shapes
+@in_pairs(dtype=[torch.float32, torch.float64], M=[1, 3, 32], maps=[1, 2], rank=[0, 1, 2])
 def test_every_vector_width_agrees_with_the_reference(compiled, dtype, M, maps, rank):
     Lambda, P, _, C, dt = inputs = random_pairs(2, M, rank, maps, dtype)
     exact = [t.double() for t in inputs]
@@ -304,10 +294,7 @@ def test_what_float32_cannot_do_is_evaluated_in_float64(backend, init, dt):
     assert disagreement(values, truth, loose=1) < 2e-6
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("sides", [1, 2])
-@pytest.mark.parametrize("H", [5, 16, 40])
-@pytest.mark.parametrize("L", [1, 2, 3, 25, 64, 301, 784, 1600])
+@in_pairs(dtype=[torch.float32, torch.float64], sides=[1, 2], H=[5, 16, 40], L=[1, 2, 3, 25, 64, 301, 784, 1600])
 def test_every_vector_width_convolves_like_the_reference(compiled, monkeypatch, dtype, sides, H, L):
     """All radices, odd and even lengths, groups of features that do not fill a vector."""
     monkeypatch.setattr(convolution, "_has_few_features", lambda u: False)
@@ -336,9 +323,7 @@ def test_the_compiled_sum_of_powers_agrees_with_the_reference(compiled, maps, M,
             assert all(error(value, true) < bound for value, true in zip(values, truth, strict=True))
 
 
-@pytest.mark.parametrize("batch", [1, 2, 5])
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("H", [1, 4, 9, 24])
+@in_pairs(batch=[1, 2, 5], threads=[1, 2, 3], H=[1, 4, 9, 24])
 def test_the_split_of_the_work_changes_no_convolution(compiled, batch, threads, H):
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -352,10 +337,14 @@ def test_the_split_of_the_work_changes_no_convolution(compiled, batch, threads, 
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("vector_bytes", VECTOR_BYTES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("rank", [0, 1, 2])
-@pytest.mark.parametrize(("batch", "H", "M"), [(1, 1, 1), (11, 37, 3), (2, 40, 32)])
+@in_pairs(
+    **{
+        "vector_bytes": VECTOR_BYTES,
+        "dtype": [torch.float32, torch.float64],
+        "rank": [0, 1, 2],
+        "batch, H, M": [(1, 1, 1), (11, 37, 3), (2, 40, 32)],
+    }
+)
 def test_the_compiled_step_agrees_with_the_plain_one(compiled, vector_bytes, dtype, rank, batch, H, M):
     system = random_system(H, M, rank).to(dtype)
     discrete = dplr_bilinear(system.Lambda, system.P, system.B, system.dt)

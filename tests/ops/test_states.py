@@ -3,6 +3,7 @@
 import pytest
 import torch
 from dense import LOW_RANK_INITS, error, hippo_system, log_uniform, random_system
+from pairwise import in_pairs
 from torch.autograd import gradcheck
 
 from longwave import ops
@@ -50,9 +51,7 @@ def worst(values, truth):
     return max(error(v, t) for v, t, empty in zip(values, truth, nothing, strict=True) if not empty)
 
 
-@pytest.mark.parametrize("vector_bytes", VECTOR_BYTES)
-@pytest.mark.parametrize("M", [1, 3, 32])
-@pytest.mark.parametrize("rank", [0, 1, 2])
+@in_pairs(vector_bytes=VECTOR_BYTES, M=[1, 3, 32], rank=[0, 1, 2])
 def test_the_compiled_tables_agree_with_the_reference(compiled, vector_bytes, M, rank):
     """In float64 both; the gradients of a power are sums over the steps of a block."""
     change, left, right, B_bar = random_step(3, M, rank)
@@ -69,9 +68,13 @@ def test_the_compiled_tables_agree_with_the_reference(compiled, vector_bytes, M,
         assert worst(states.power_backward(E, change, left, right, count, vector_bytes), truth) < 1e-11
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("batch", "L", "lengths"), SHAPES)
-@pytest.mark.parametrize(("M", "rank"), [(3, 0), (1, 1), (32, 1), (3, 2)])
+@in_pairs(
+    **{
+        "dtype": [torch.float32, torch.float64],
+        "batch, L, lengths": SHAPES,
+        "M, rank": [(3, 0), (1, 1), (32, 1), (3, 2)],
+    }
+)
 def test_the_compiled_sums_agree_with_the_reference(compiled, dtype, batch, L, lengths, M, rank):
     """In float32 the worst that was seen is 4e-7: sums of the steps of a block and, in gradients, of all rows."""
     bound = 1e-12 if dtype == torch.float64 else 1e-5

@@ -15,6 +15,7 @@ from dense import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pairwise import in_pairs
 
 from longwave.ssm import INITS, DiagonalPowers, diagonal_discrete, diagonal_kernel, dplr_step, response, state_after
 from longwave.ssm.diagonal import hold_gain
@@ -28,9 +29,7 @@ def without_P(system):
     return Lambda, B, C, dt
 
 
-@rules
-@pytest.mark.parametrize("maps", [1, 2])
-@pytest.mark.parametrize("L", [1, 2, 3, 16, 65, 300])
+@in_pairs(L=[1, 2, 3, 16, 65, 300], maps=[1, 2], rule=["zoh", "bilinear"])
 def test_the_kernel_and_its_gradients_are_those_of_the_definition(L, maps, rule):
     system = random_system(3, 5, 0, maps).leaves()
     K, true = diagonal_kernel(*without_P(system), L, rule), diagonal_definition(system, L, rule)

@@ -14,6 +14,7 @@ from dense import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from pairwise import in_pairs
 from scipy import signal
 
 from longwave.ssm import bilinear, dplr_bilinear, dplr_step, hippo, power_kernel
@@ -27,9 +28,7 @@ def a_bar(discretised, state):
 # Dense
 
 
-@pytest.mark.parametrize("init", LOW_RANK_INITS)
-@pytest.mark.parametrize("N", [2, 8, 64, 256])
-@pytest.mark.parametrize("dt", [0.0013, 0.021, 0.17])
+@in_pairs(init=LOW_RANK_INITS, N=[2, 8, 64, 256], dt=[0.0013, 0.021, 0.17])
 def test_the_dense_rule_is_scipys(init, N, dt):
     A, B = hippo(init, N)
     A_bar, B_bar = bilinear(A, B, dt)

@@ -20,6 +20,7 @@ from dense import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from pairwise import in_pairs
 
 from longwave.ssm import (
     bilinear,
@@ -51,9 +52,7 @@ def unrolled_kernel(system, L):
 # Values
 
 
-@pytest.mark.parametrize("init", LOW_RANK_INITS)
-@pytest.mark.parametrize("L", LENGTHS)
-@pytest.mark.parametrize("N", [2, 16])
+@in_pairs(init=LOW_RANK_INITS, N=[2, 16], L=LENGTHS)
 def test_every_way_to_the_kernel_agrees(init, N, L):
     system = hippo_system(init, N, [0.0137])
     A, B = hippo(init, N)
@@ -67,9 +66,7 @@ def test_every_way_to_the_kernel_agrees(init, N, L):
     assert error(dense_kernel(system, L)[0], K) < 1e-11
 
 
-@pytest.mark.parametrize("maps", [1, 2])
-@pytest.mark.parametrize("rank", [0, 1, 2])
-@pytest.mark.parametrize("L", LENGTHS)
+@in_pairs(L=LENGTHS, rank=[0, 1, 2], maps=[1, 2])
 def test_any_damped_system_equals_the_dense_one(L, rank, maps):
     system = random_system(3, 5, rank, maps)
     K = dplr_kernel(*system, L)
@@ -149,9 +146,7 @@ def test_gradients_of_every_way_agree(init, L):
             assert error(value, true) < 1e-9
 
 
-@pytest.mark.parametrize("maps", [1, 2])
-@pytest.mark.parametrize("rank", [0, 1, 2])
-@pytest.mark.parametrize("L", [1, 2, 11, 40])
+@in_pairs(L=[1, 2, 11, 40], rank=[0, 1, 2], maps=[1, 2])
 def test_gradients_of_any_damped_system_equal_the_dense_ones(L, rank, maps):
     system = random_system(3, 4, rank, maps).leaves()
     truth = gradients(dense_kernel(system, L), system)
@@ -170,9 +165,7 @@ def test_gradients_of_the_definition_and_of_the_generating_function_agree():
 # C and C~
 
 
-@pytest.mark.parametrize("maps", [1, 2])
-@pytest.mark.parametrize("rank", [0, 1, 2])
-@pytest.mark.parametrize("L", [1, 2, 31, 32, 33, 100, 1000])
+@in_pairs(rank=[0, 1, 2], maps=[1, 2], L=[1, 2, 31, 32, 33, 100, 1000])
 def test_truncation_is_c_times_identity_minus_the_power(rank, maps, L):
     system = random_system(2, 4, rank, maps)
     C_tilde = truncated_output_map(system.Lambda, system.P, system.C, system.dt, L)

@@ -248,7 +248,7 @@ def _parent_of_cases() -> "subprocess.Popen[str]":
 def main() -> None:
     # What a first run imports, loads and prepares, once for all cases. One thread: nothing that a fork would lose.
     with tempfile.TemporaryDirectory() as folder:
-        fit(make_run(Path(folder), make_experiment(), make_task(), quiet=True))
+        fit(make_run(Path(folder), make_experiment(), make_task(), quiet=True), overwrite=True)
     Display(False, 1, 1, "")
     for line in sys.stdin:
         print(json.dumps([answer for group in json.loads(line) for answer in _answers(group)]), flush=True)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from pairwise import in_pairs
 
 from longwave.tasks.classify import baselines as sequence_baselines
 from longwave.tasks.classify.baselines import (
@@ -37,9 +38,7 @@ def slow_dtw(a, b, band):
     return cost[-1, -1]
 
 
-@pytest.mark.parametrize("L", [1, 2, 7, 12])
-@pytest.mark.parametrize("band", [1, 3, 20])
-@pytest.mark.parametrize("channels", [1, 2])
+@in_pairs(L=[1, 2, 7, 12], band=[1, 3, 20], channels=[1, 2])
 def test_dtw_is_that_of_the_definition(L, band, channels):
     a, b = sequences(3, L, channels, seed=1).x, sequences(4, L, channels, seed=2).x
     truth = [[slow_dtw(x, y, band) for y in b.double().numpy()] for x in a.double().numpy()]
