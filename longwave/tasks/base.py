@@ -14,6 +14,7 @@ names that models and training know:
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, get_type_hints
 
@@ -123,6 +124,8 @@ class TaskConfig(Settings):
     """The settings of a task."""
 
     pipeline: ClassVar[str | None] = None  # what the Hugging Face hub calls such a task
+    # The modules, imported when needed, whose ACTION is what a command (predict, generate, stream) does with a run.
+    actions: ClassVar[Mapping[str, str]] = {}
     registry: ClassVar[Registry[Any]] = Registry("task", "longwave.tasks", "task")
 
     @abstractmethod
@@ -142,7 +145,10 @@ class TaskConfig(Settings):
     @classmethod
     def action(cls, command: str) -> Action | None:
         """What `longwave predict`, `generate` or `stream` does with a run of this kind; None if it cannot."""
-        return None
+        if command not in cls.actions:
+            return None
+        action: Action = import_module(cls.actions[command]).ACTION
+        return action
 
     def in_folder(self, folder: Path) -> Self:
         """The settings for a run in `folder`, where data that came as arrays was stored beside it."""
@@ -173,6 +179,8 @@ class TaskInput:
 @dataclass(frozen=True)
 class Task(ABC):
     """A data set with its loss and scores. `goal` names the score that decides which weights are best."""
+
+    report_module: ClassVar[str | None] = None  # imported when needed; its report(model, task) gives the sections
 
     name: str
     train: Split
@@ -236,7 +244,10 @@ class Task(ABC):
 
     def report(self, model: Any) -> list[Section]:
         """The sections that a run of this kind adds to its report; the model has the best weights."""
-        return []
+        if self.report_module is None:
+            return []
+        sections: list[Section] = import_module(self.report_module).report(model, self)
+        return sections
 
     def for_model(self, model: ModelConfig) -> "Adapted":
         """The task as a model with these settings is trained on it; most tasks are the same for all models."""

@@ -1,6 +1,6 @@
 """Classification: cross-entropy and accuracy, and the splits of custom sequences, drawn class by class."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 from longwave.models import ClassifierConfig, ModelConfig, Spec
 from longwave.models.classifier import Classifier
-from longwave.pictures.html import Section
 from longwave.tasks.base import (
     TASKS,
-    Action,
     Adapted,
     Baselines,
     Batch,
@@ -128,14 +126,10 @@ class LabelTask(Task):
 class ClassificationTask(LabelTask):
     """Classify sequences of numbers."""
 
+    report_module: ClassVar[str | None] = "longwave.tasks.classify.report"
+
     inputs: ClassifierInput
     rates: tuple[float, ...] = ()  # sampling rates of training, one for each batch; none: as the sequences are
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.classify.report import report
-
-        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -292,6 +286,10 @@ class ClassifyConfig(SequenceTaskConfig):
     """A classification task on custom labelled sequences."""
 
     answer: ClassVar[Answer] = "labels"
+    actions: ClassVar[Mapping[str, str]] = {
+        "predict": "longwave.tasks.classify.predict",
+        "stream": "longwave.tasks.classify.stream",
+    }
 
     npz: Path | None = None
     """An .npz file with x (n, length, channels) or (n, length), and y (n,) labels; docs: classification."""
@@ -313,13 +311,6 @@ class ClassifyConfig(SequenceTaskConfig):
         check_rates(self.rates, "rates")
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing: expected a share from 0 on and below 1, got {self.smoothing}")
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.classify import predict, stream
-
-        return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
 
     @classmethod
     def upgrade(cls, values: dict[str, Any]) -> dict[str, Any]:

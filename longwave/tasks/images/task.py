@@ -6,7 +6,7 @@ stay in memory as bytes; a batch is a lookup and a scaling, far below the time o
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -21,7 +21,7 @@ from longwave.core.registry import nearest
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Action, Batch, Split, TaskConfig
+from longwave.tasks.base import TASKS, Batch, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.images.data import grey, read_cifar10, read_mnist
 from longwave.tasks.rates import check_rates, drawn
@@ -257,13 +257,7 @@ class ImageTaskConfig(TaskConfig):
     """The settings of a task on images that are classified."""
 
     pipeline: ClassVar[str | None] = "image-classification"
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.classify import predict
-
-        return predict.ACTION if command == "predict" else None
+    actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.classify.predict"}
 
     def read_new(self, npz: Path | None, csv: Path | None, columns: Sequence[str] | None) -> Sequences:
         """New images in one of two files, as pixels from 0 to 255, row by row."""

@@ -4,10 +4,10 @@ Both documents of a pair are characters with an <eos>, numbered and cut as those
 padded to the longest of all: x (B, 2, L), lengths (B, 2).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -17,8 +17,7 @@ from longwave.core.progress import Patient
 from longwave.core.settings import check_least
 from longwave.io.download import making
 from longwave.models import Spec
-from longwave.pictures.html import Section
-from longwave.tasks.base import TASKS, Action, Baselines, Batch, TaskConfig
+from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
 from longwave.tasks.classify.task import LabelTask
 from longwave.tasks.pairs import baselines as pair_baselines
 from longwave.tasks.pairs import retrieval, topics
@@ -88,17 +87,13 @@ SYNTHETIC = (
 class PairTask(LabelTask):
     """Say of two documents whether they belong together."""
 
+    report_module: ClassVar[str | None] = "longwave.tasks.pairs.report"
+
     train: PairSplit
     valid: PairSplit
     test: PairSplit
     inputs: TokenInput
     vocabulary: Vocabulary
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.pairs.report import report
-
-        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -128,6 +123,8 @@ class PairTask(LabelTask):
 class PairsConfig(TaskConfig):
     """A task of pairs of documents to compare."""
 
+    actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.pairs.predict"}
+
     data: Literal["aan", "retrieval-synthetic"] = "aan"
     """Papers, and whether one cites the other; or synthetic texts, and whether they are of one topic."""
     length: int = 4000
@@ -139,13 +136,6 @@ class PairsConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         check_least(self, length=2, least_count=1)
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.pairs import predict
-
-        return {"predict": predict.ACTION}.get(command)
 
     def build(self, data_dir: Path | None = None) -> PairTask:
         """The task with its pairs."""

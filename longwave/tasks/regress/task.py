@@ -1,7 +1,7 @@
 """Regression: one number or several for each sequence, some of which may be missing."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.models import Spec
-from longwave.pictures.html import Section
-from longwave.tasks.base import TASKS, Action, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
+from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
 from longwave.tasks.sequences import linear
 from longwave.tasks.sequences.data import Sequences, read_rows
 from longwave.tasks.sequences.targets import Answer
@@ -53,6 +52,8 @@ class RegressionTask(Task):
     A batch has y (B, targets), standardised, and known (B, targets): where y is missing it is 0, and does not count.
     """
 
+    report_module: ClassVar[str | None] = "longwave.tasks.regress.report"
+
     train: SequenceSplit
     valid: SequenceSplit
     test: SequenceSplit
@@ -60,12 +61,6 @@ class RegressionTask(Task):
     counts: dict[str, tuple[int, ...]]  # how many values of each target are known, by split
     digest: str = ""  # of the data, as it was read
     goal: str = "mse"
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.regress.report import report
-
-        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -267,6 +262,7 @@ class RegressConfig(SequenceTaskConfig):
     """A regression task on custom sequences."""
 
     answer: ClassVar[Answer] = "targets"
+    actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.regress.predict"}
 
     npz: Path | None = None
     """An .npz file with x (n, length, channels) or (n, length), y (n,) or (n, targets) numbers; docs: regression."""
@@ -274,13 +270,6 @@ class RegressConfig(SequenceTaskConfig):
     """Or a CSV file with a header, one row a sequence."""
     target: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """A column of numbers to predict (with csv), by default the one named target; give it again for several."""
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.regress import predict
-
-        return {"predict": predict.ACTION}.get(command)
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""

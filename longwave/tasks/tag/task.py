@@ -1,6 +1,6 @@
 """Tagging: a label at each step of a sequence, some of which may be missing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from longwave.core.random import shuffled
 from longwave.models import Spec
-from longwave.pictures.html import Section
-from longwave.tasks.base import TASKS, Action, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
+from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
 from longwave.tasks.sequences import linear
 from longwave.tasks.sequences.data import Sequences
 from longwave.tasks.sequences.targets import Answer, class_names
@@ -50,6 +49,8 @@ class TaggingTask(Task):
     A batch has y (B, L): the class of each step, NO_TAG where it is not known and behind the end of a row.
     """
 
+    report_module: ClassVar[str | None] = "longwave.tasks.tag.report"
+
     train: SequenceSplit
     valid: SequenceSplit
     test: SequenceSplit
@@ -59,12 +60,6 @@ class TaggingTask(Task):
     digest: str = ""  # of the data, as it was read
     goal: str = "accuracy"
     higher_is_better: bool = True
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.tag.report import report
-
-        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -249,6 +244,10 @@ class TagConfig(SequenceTaskConfig):
     """A tagging task on custom sequences."""
 
     answer: ClassVar[Answer] = "tags"
+    actions: ClassVar[Mapping[str, str]] = {
+        "predict": "longwave.tasks.tag.predict",
+        "stream": "longwave.tasks.classify.stream",
+    }
 
     npz: Path | None = None
     """An .npz file with x (n, length, channels) or (n, length), and y (n, length) labels; docs: tagging."""
@@ -260,14 +259,6 @@ class TagConfig(SequenceTaskConfig):
     """The column with the labels, empty where one is not known (with csv)."""
     balance: bool = False
     """Have all classes count alike, however many steps they have: in the loss, and when weights are chosen."""
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.classify import stream
-        from longwave.tasks.tag import predict
-
-        return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""
