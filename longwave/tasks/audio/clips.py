@@ -23,9 +23,10 @@ from longwave.tasks.audio.clip_lists import ClipList, from_csv
 from longwave.tasks.audio.mfcc import mfcc
 from longwave.tasks.audio.noise import Disturbed, check_noise
 from longwave.tasks.base import Baselines, Batch, Scores, Split, TaskConfig
-from longwave.tasks.classify.task import ClassificationTask, ClassifierInput, class_weights, row_weights
+from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.rates import MOST, check_rates, drawn
 from longwave.tasks.sequences import linear
+from longwave.tasks.sequences.task import class_weights, row_weights
 from longwave.tasks.statistics import digest
 
 Index = NDArray[np.int64]

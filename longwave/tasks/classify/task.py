@@ -21,7 +21,6 @@ from longwave.tasks.base import (
     Scores,
     Split,
     Sums,
-    Task,
     TaskInput,
     call,
 )
@@ -31,15 +30,18 @@ from longwave.tasks.rates import AtRate, check_rates, drawn, ratio
 from longwave.tasks.sequences.data import Sequences, read_rows
 from longwave.tasks.sequences.targets import Answer, class_names
 from longwave.tasks.sequences.task import (
+    CountedTask,
     Index,
     SequenceInput,
     SequenceSplit,
     SequenceTaskConfig,
     channel_statistics,
     check_classes,
+    class_weights,
     draw_class_splits,
     given_splits,
     note_rare_class,
+    row_weights,
 )
 from longwave.tasks.statistics import digest
 
@@ -57,14 +59,12 @@ class ClassifierInput(SequenceInput, LabelInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelTask(Task):
+class LabelTask(CountedTask):
     """Classify anything; an output has a logit for each class. A batch may have a weight for each row, (B,)."""
 
     inputs: LabelInput
-    counts: dict[str, tuple[int, ...]]  # examples of each class, by split
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
     smoothing: float = 0.0  # share of the target that the training loss spreads over all classes
-    digest: str = ""  # of the data, as it was read
     goal: str = "accuracy"
     higher_is_better: bool = True
     scored: Tensor | None = field(default=None, compare=False, repr=False)  # logits (n, classes) of the test set
@@ -87,12 +87,6 @@ class LabelTask(Task):
     def with_outputs(self, outputs: Tensor) -> "LabelTask":
         """The task with the logits of its test set."""
         return replace(self, scored=outputs)
-
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        """The examples of each class, what the model must know of its input, and a digest."""
-        counts = {split: list(counts) for split, counts in self.counts.items()}
-        return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
 
     def baselines(self) -> Baselines:
         """The class prior: how common each class is in the training set."""
@@ -267,17 +261,6 @@ def custom(
         goal="balanced_accuracy" if balance else "accuracy",
         valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
     )
-
-
-def row_weights(labels: Index) -> NDArray[np.float64]:
-    """A weight for each label, of mean 1 and with the same sum for each class."""
-    counts = np.bincount(labels)
-    return np.asarray(len(labels) / ((counts > 0).sum() * counts[labels]), np.float64)
-
-
-def class_weights(counts: Index) -> tuple[float, ...]:
-    """The inverse of each class' share, in units of that of equal shares."""
-    return tuple((counts.sum() / (len(counts) * counts)).tolist())
 
 
 @TASKS.register("classify")

@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 from longwave.core.progress import Patient
 from longwave.core.settings import check_least
 from longwave.io.download import making
-from longwave.models import Spec
 from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
-from longwave.tasks.classify.task import LabelTask
 from longwave.tasks.pairs import baselines as pair_baselines
 from longwave.tasks.pairs import retrieval, topics
 from longwave.tasks.pairs.retrieval import Pairs
 from longwave.tasks.sequences.task import check_classes
 from longwave.tasks.statistics import digest
 from longwave.tasks.tokens.data import SPECIAL, Vocabulary
-from longwave.tasks.tokens.task import TokenInput, TokenSplit, encoded
+from longwave.tasks.tokens.task import TokenInput, TokenSplit, VocabularyTask, encoded
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,27 +82,15 @@ SYNTHETIC = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairTask(LabelTask):
+class PairTask(VocabularyTask):
     """Say of two documents whether they belong together."""
 
     report_module: ClassVar[str | None] = "longwave.tasks.pairs.report"
+    decoders: ClassVar[tuple[str, ...]] = ("pair",)
 
     train: PairSplit
     valid: PairSplit
     test: PairSplit
-    inputs: TokenInput
-    vocabulary: Vocabulary
-
-    @property
-    def spec(self) -> Spec:
-        """Pairs of sequences of tokens in, a logit for each class out."""
-        return Spec(
-            input_size=1,
-            output_size=len(self.inputs.classes),
-            vocabulary=self.vocabulary.size,
-            longest=int(self.train.lengths.max()),
-            decoders=("pair",),
-        )
 
     def baselines(self) -> Baselines:
         """The class prior; and how alike the characters, or their neighbours, of both documents are distributed."""
@@ -112,10 +98,6 @@ class PairTask(LabelTask):
         for name, order in (("characters alike", 1), ("neighbours alike", 2)):
             found[name] = pair_baselines.scores(self.train, {"valid": self.valid, "test": self.test}, order)
         return found
-
-    def artifacts(self) -> dict[str, bytes]:
-        """The vocabulary."""
-        return self.vocabulary.artifacts()
 
 
 @TASKS.register("pairs")
@@ -143,7 +125,7 @@ class PairsConfig(TaskConfig):
         folder = kind.require(data_dir)
         vocabulary: Vocabulary | None = None
         splits: dict[str, PairSplit] = {}
-        notes = self._notes(data_dir)
+        notes = [] if self.data == "aan" else [SYNTHETIC, *making.notes(self.data, data_dir)]
         for split, name in kind.files.items():  # one after the other, so that the codes of one alone are in memory
             read = retrieval.read(folder / name, self.length - 1, self.decode, progress)
             vocabulary = vocabulary or Vocabulary.of_counts(read.counts(), chr, self.least_count)
@@ -185,13 +167,6 @@ class PairsConfig(TaskConfig):
             counts={name: tuple(np.bincount(part.labels, minlength=2).tolist()) for name, part in splits.items()},
             vocabulary=vocabulary,
         )
-
-    def _notes(self, data_dir: Path | None) -> list[str]:
-        if self.data == "aan":
-            return []
-        made = making.made(self.data, data_dir)
-        note = None if made is None else made.note()
-        return [SYNTHETIC] if note is None else [SYNTHETIC, note]
 
     def arrange(self, texts: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> tuple[PairSplit, list[str]]:
         """New pairs of texts in the form that a trained model sees, and notes."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
+from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, batches, call
 from longwave.tasks.sequences import linear
 from longwave.tasks.sequences.data import Sequences, read_rows
 from longwave.tasks.sequences.targets import Answer
@@ -21,6 +21,7 @@ from longwave.tasks.sequences.task import (
     Index,
     SequenceInput,
     SequenceSplit,
+    SequencesTask,
     SequenceTaskConfig,
     channel_statistics,
     plain_splits,
@@ -46,7 +47,7 @@ class RegressionInput(SequenceInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionTask(Task):
+class RegressionTask(SequencesTask):
     """Predict numbers; an output has one for each target, standardised by the training set.
 
     A batch has y (B, targets), standardised, and known (B, targets): where y is missing it is 0, and does not count.
@@ -54,12 +55,7 @@ class RegressionTask(Task):
 
     report_module: ClassVar[str | None] = "longwave.tasks.regress.report"
 
-    train: SequenceSplit
-    valid: SequenceSplit
-    test: SequenceSplit
     inputs: RegressionInput
-    counts: dict[str, tuple[int, ...]]  # how many values of each target are known, by split
-    digest: str = ""  # of the data, as it was read
     goal: str = "mse"
 
     @property
@@ -114,27 +110,25 @@ class RegressionTask(Task):
         variance = spread - means[f"y_{k}"] ** 2
         return 1 - means[f"square_{k}"] / variance if variance > 1e-12 * spread else None
 
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        """The known values of each target, what the model must know of its input, and a digest."""
-        counts = {split: list(counts) for split, counts in self.counts.items()}
-        return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
-
     # Baselines
 
     def baselines(self) -> Baselines:
         """The mean of the training set, and ridge regression on a summary of each sequence and on all its steps."""
-        found = {"mean of training set": self._scores(lambda batch: np.zeros(batch["y"].shape))}
+        found = {
+            "mean of training set": self.scores_of(
+                lambda batch: torch.zeros(batch["y"].shape, dtype=torch.float64), BATCH
+            )
+        }
         features: dict[str, Callable[[Batch], linear.Matrix]] = {"ridge on summary": summaries}
         if self.inputs.length is not None:
             features["ridge on all steps"] = lambda batch: batch["x"].double().flatten(1).numpy()
         for name, function in features.items():
             width = function(self.train.batch([0])).shape[1]
             if linear.is_solvable(len(self.train), width):
-                found[name] = self._scores(self._ridge(function))
+                found[name] = self.scores_of(self._ridge(function), BATCH)
         return found
 
-    def _ridge(self, features: Callable[[Batch], linear.Matrix]) -> Callable[[Batch], linear.Matrix]:
+    def _ridge(self, features: Callable[[Batch], linear.Matrix]) -> Callable[[Batch], Tensor]:
         """Each target fitted to the sequences where it is known; the penalty is chosen on the validation set."""
         (x, y, known), (valid_x, valid_y, valid_known) = (
             _all_rows(split, features) for split in (self.train, self.valid)
@@ -150,23 +144,12 @@ class RegressionTask(Task):
                 return float(np.square(ridge(valid_x[rows])[:, 0] - valid_y[rows, k]).sum())
 
             fits.append(linear.fit(x[rows], y[rows, k : k + 1], error))
-        return lambda batch: np.concatenate([ridge((features(batch) - mean) / scale) for ridge in fits], axis=1)
 
-    def _scores(self, predict: Callable[[Batch], linear.Matrix]) -> dict[str, Scores]:
-        """The task's scores of predictions (B, targets) in standardised units."""
-        scores = {}
-        for name, split in (("valid", self.valid), ("test", self.test)):
-            sums: Sums = {}
-            for batch in batches(split, BATCH):
-                output = torch.from_numpy(predict(batch))
-                sums = add_up(sums, self.outcome(_answering(output), batch).scores)
-            means = {key: float(total) / count if count else math.nan for key, (total, count) in sums.items()}
-            scores[name] = self.reported(means)
-        return scores
+        def answer(batch: Batch) -> Tensor:
+            standard = (features(batch) - mean) / scale
+            return torch.from_numpy(np.concatenate([ridge(standard) for ridge in fits], axis=1))
 
-
-def _answering(output: Tensor) -> Callable[..., tuple[Tensor, None]]:
-    return lambda x, **_: (output, None)
+        return answer
 
 
 def summaries(batch: Batch) -> linear.Matrix:

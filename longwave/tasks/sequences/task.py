@@ -1,7 +1,8 @@
 """What the tasks on custom sequences have in common: settings, splits, batches, and what new sequences must be like."""
 
+import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -9,10 +10,11 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from longwave.core.random import shuffled
 from longwave.core.settings import check_least
-from longwave.tasks.base import Batch, Task, TaskConfig, TaskInput
+from longwave.tasks.base import Batch, Scores, Sums, Task, TaskConfig, TaskInput, add_up, batches
 from longwave.tasks.sequences.data import Sequences, from_arrays, read_npz, save_npz
 from longwave.tasks.sequences.targets import Answer
 from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
@@ -87,6 +89,57 @@ class SequenceSplit:
                 row[:length] = self.tags[start : start + length]
             batch["y"] = torch.from_numpy(y)
         return batch if self.same_length else batch | {"lengths": torch.from_numpy(lengths)}
+
+
+# Tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedTask(Task):
+    """A task whose targets are counted, and whose data is known by a digest."""
+
+    inputs: TaskInput  # what a trained model must know of its data
+    counts: dict[str, tuple[int, ...]]  # known targets, of each class or column, by split
+    digest: str = ""  # of the data, as it was read
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The known targets, what the model must know of its input, and a digest."""
+        counts = {split: list(counts) for split, counts in self.counts.items()}
+        return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequencesTask(CountedTask):
+    """A task on custom sequences, which are in memory."""
+
+    train: SequenceSplit
+    valid: SequenceSplit
+    test: SequenceSplit
+    inputs: SequenceInput
+
+    def scores_of(self, answer: Callable[[Batch], Tensor], size: int) -> dict[str, Scores]:
+        """The scores of a baseline, by the outputs that it has for a batch of so many sequences."""
+        scores = {}
+        for name, split in (("valid", self.valid), ("test", self.test)):
+            sums: Sums = {}
+            for batch in batches(split, size):
+                output = answer(batch)
+                sums = add_up(sums, self.outcome(lambda x, output=output, **_: (output, None), batch).scores)
+            means = {key: float(total) / count if count else math.nan for key, (total, count) in sums.items()}
+            scores[name] = self.reported(means)
+        return scores
+
+
+def row_weights(labels: Index) -> NDArray[np.float64]:
+    """A weight for each label, of mean 1 and with the same sum for each class."""
+    counts = np.bincount(labels)
+    return np.asarray(len(labels) / ((counts > 0).sum() * counts[labels]), np.float64)
+
+
+def class_weights(counts: Index) -> tuple[float, ...]:
+    """The inverse of each class' share, in units of that of equal shares."""
+    return tuple((counts.sum() / (len(counts) * counts)).tolist())
 
 
 # Splits

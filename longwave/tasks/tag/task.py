@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from longwave.core.random import shuffled
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
+from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, call
 from longwave.tasks.sequences import linear
 from longwave.tasks.sequences.data import Sequences
 from longwave.tasks.sequences.targets import Answer, class_names
@@ -21,9 +21,11 @@ from longwave.tasks.sequences.task import (
     Index,
     SequenceInput,
     SequenceSplit,
+    SequencesTask,
     SequenceTaskConfig,
     channel_statistics,
     check_classes,
+    class_weights,
     note_rare_class,
     plain_splits,
 )
@@ -43,7 +45,7 @@ class TaggingInput(SequenceInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggingTask(Task):
+class TaggingTask(SequencesTask):
     """Classify each step; an output has a logit for each class at each step.
 
     A batch has y (B, L): the class of each step, NO_TAG where it is not known and behind the end of a row.
@@ -51,13 +53,8 @@ class TaggingTask(Task):
 
     report_module: ClassVar[str | None] = "longwave.tasks.tag.report"
 
-    train: SequenceSplit
-    valid: SequenceSplit
-    test: SequenceSplit
     inputs: TaggingInput
-    counts: dict[str, tuple[int, ...]]  # labelled steps of each class, by split
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
-    digest: str = ""  # of the data, as it was read
     goal: str = "accuracy"
     higher_is_better: bool = True
 
@@ -96,12 +93,6 @@ class TaggingTask(Task):
         f1 = [2 * means[f"hits_{k}"] / total for k, total in both.items() if total > 0]
         return {"accuracy": means["accuracy"], "loss": means["loss"], "macro_f1": sum(f1) / len(f1)}
 
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        """The labelled steps of each class, what the model must know of its input, and a digest."""
-        counts = {split: list(counts) for split, counts in self.counts.items()}
-        return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
-
     def _labelled(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Logits and classes of the labelled steps."""
         y = batch["y"]
@@ -120,13 +111,13 @@ class TaggingTask(Task):
         """The class prior, and ridge regression on the values around each step."""
         shares = torch.tensor(self.counts["train"], dtype=torch.float64)
         prior = (shares / shares.sum()).log()
-        found = {"class prior": self._scores(lambda x, **_: (prior.expand(*x.shape[:2], -1), None), self._size(1))}
+        found = {"class prior": self.scores_of(lambda batch: prior.expand(*batch["x"].shape[:2], -1), self._size(1))}
         reach = min(REACH, (WIDEST // self.inputs.channels - 1) // 2)
         width = self.inputs.channels * (2 * reach + 1)
         if reach >= 0:
             ridge = self._ridge(reach, linear.MEMORY // width)
-            scores = self._scores(
-                lambda x, **_: (torch.from_numpy(ridge(linear.windows(x.double().numpy(), reach))), None),
+            scores = self.scores_of(
+                lambda batch: torch.from_numpy(ridge(linear.windows(batch["x"].double().numpy(), reach))),
                 self._size(width),
             )
             for own in scores.values():
@@ -140,15 +131,6 @@ class TaggingTask(Task):
         valid_x, valid_y = _labelled_steps(self.valid, reach, most)
         one_hot = np.eye(len(self.inputs.classes))[y]
         return linear.fit(x, one_hot, lambda ridge: float((ridge(valid_x).argmax(axis=1) != valid_y).mean()))
-
-    def _scores(self, model: Any, size: int) -> dict[str, Scores]:
-        scores = {}
-        for name, split in (("valid", self.valid), ("test", self.test)):
-            sums: Sums = {}
-            for batch in batches(split, size):
-                sums = add_up(sums, self.outcome(model, batch).scores)
-            scores[name] = self.reported({key: float(total) / count for key, (total, count) in sums.items()})
-        return scores
 
     def _size(self, width: int) -> int:
         """Sequences of a batch that has so many features a step, when baselines are scored."""
@@ -221,7 +203,7 @@ def custom(sequences: Sequences, balance: bool = False, split_seed: int = 0, nam
         test=examples(splits["test"]),
         inputs=inputs,
         counts={split: tuple(count.tolist()) for split, count in counts.items()},
-        weights=tuple((counts["train"].sum() / (len(classes) * counts["train"])).tolist()) if balance else None,
+        weights=class_weights(counts["train"]) if balance else None,
         origin=source,
         notes=tuple(notes),
         digest=digest(sequences.values, lengths, codes, *splits.values()),

@@ -94,9 +94,7 @@ class TokenSet:
 def _read_listops(data_dir: Path | None, most: int, progress: Progress) -> Published:
     folder = making.require("listops", data_dir)
     splits = {split: listops.read(folder / name, most, progress) for split, name in listops.FILES.items()}
-    made = making.made("listops", data_dir)
-    note = None if made is None else made.note()
-    return Published(splits, str(folder), () if note is None else (note,))
+    return Published(splits, str(folder), making.notes("listops", data_dir))
 
 
 def _read_reviews(data_dir: Path | None, most: int, progress: Progress) -> Published:
@@ -123,17 +121,14 @@ class TokenInput(LabelInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenTask(LabelTask):
-    """Classify sequences of tokens."""
+class VocabularyTask(LabelTask):
+    """Classify what consists of the tokens of a vocabulary."""
 
-    report_module: ClassVar[str | None] = "longwave.tasks.tokens.report"
+    decoders: ClassVar[tuple[str, ...]] = ("mean", "last")  # of the models that can
 
-    train: TokenSplit
-    valid: TokenSplit
-    test: TokenSplit
+    train: Any
     inputs: TokenInput
     vocabulary: Vocabulary
-    kind: TokenSet
 
     @property
     def spec(self) -> Spec:
@@ -143,12 +138,24 @@ class TokenTask(LabelTask):
             output_size=len(self.inputs.classes),
             vocabulary=self.vocabulary.size,
             longest=int(self.train.lengths.max()),
-            decoders=("mean", "last"),
+            decoders=self.decoders,
         )
 
     def artifacts(self) -> dict[str, bytes]:
         """The vocabulary."""
         return self.vocabulary.artifacts()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenTask(VocabularyTask):
+    """Classify sequences of tokens."""
+
+    report_module: ClassVar[str | None] = "longwave.tasks.tokens.report"
+
+    train: TokenSplit
+    valid: TokenSplit
+    test: TokenSplit
+    kind: TokenSet
 
 
 @TASKS.register("tokens")
