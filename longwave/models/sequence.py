@@ -81,16 +81,7 @@ class SequenceConfig(ModelConfig):
                 "bidirectional: this task needs a causal model, since a step must not see those after it; expected "
                 "bidirectional False (--model.mixer.no-bidirectional)"
             )
-        return replace(
-            self,
-            mixer=self.mixer.for_length(spec.length),
-            input_size=spec.input_size,
-            vocabulary=spec.vocabulary,
-            scale=spec.scale,
-            time_size=spec.time_size,
-            output_size=spec.output_size,
-            horizon=spec.horizon,
-        )
+        return replace(self.with_sizes(spec), mixer=self.mixer.for_length(spec.length))
 
     @property
     def label(self) -> str:
@@ -101,6 +92,11 @@ class SequenceConfig(ModelConfig):
     def streams(self) -> bool:
         """Whether the model can take a sequence step by step."""
         return self.mixer.is_causal
+
+    @property
+    def reads_tokens(self) -> bool:
+        """If it has a vocabulary."""
+        return bool(self.vocabulary)
 
     @property
     def takes_any_length(self) -> bool:

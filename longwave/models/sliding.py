@@ -24,7 +24,7 @@ class SlidingWindow:
         self.model, self.hop, self.window = model, hop, window
         self.weight = next(p for p in model.parameters() if p.is_floating_point())
         self._settings = {} if rate == 1 else {"rate": rate}
-        is_token = bool(getattr(model.config, "vocabulary", 0))
+        is_token = model.config.reads_tokens
         shape = (batch, window) if is_token else (batch, window, model.config.input_size)
         inputs = torch.zeros(shape, dtype=torch.long if is_token else self.weight.dtype, device=self.weight.device)
         self.state = {"inputs": inputs}

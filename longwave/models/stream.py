@@ -100,7 +100,7 @@ class Stream:
 
     def _check(self, x: Tensor) -> None:
         config = self.model.config
-        is_token = bool(getattr(config, "vocabulary", 0))
+        is_token = config.reads_tokens
         shape = (self.batch, "L") if is_token else (self.batch, "L", config.input_size)
         fits = isinstance(x, Tensor) and x.ndim == len(shape) and len(x) == self.batch
         if not fits or x.shape[2:] != shape[2:]:

@@ -59,6 +59,11 @@ def part_of_batch(split: Split, indices: Sequence[int], whole: Sequence[int], pl
     return split.batch(indices) if within is None else within(indices, whole, place)
 
 
+def lengths_of(split: Split) -> Any:
+    """The lengths (n,) of the examples of a split that has them, known without reading any; None: all have one."""
+    return getattr(split, "lengths", None)
+
+
 class Outcome(NamedTuple):
     """What a model makes of a batch. A tuple, because accelerate converts those to float32 and no dataclasses."""
 
@@ -219,6 +224,11 @@ class Task(ABC):
             f"rate: the sampling rate of {self.name} cannot be changed; that of sequences of numbers with one label "
             "each can (classify, images, audio)"
         )
+
+    @property
+    def plane(self) -> tuple[int, int] | None:
+        """Height and width of an image whose pixels come row by row; None: the steps are something else."""
+        return None
 
     @property
     def carried_rows(self) -> int:

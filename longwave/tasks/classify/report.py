@@ -212,12 +212,11 @@ def report(model: Any, task: ClassificationTask) -> list[Section]:
         picture = image(lambda: draw_examples(task, task.test, predictions, wrong), "misclassified examples")
         mistakes = f"<p>{count:,} of {total:,}; the most confident mistakes, with their confidence.</p>{picture}"
     shown = wrong[:3] + predictions.right(6 - len(wrong[:3]))
-    deep = getattr(model, "deep", None)  # the part that has gradients, where another one has none
-    shares = attribution(deep or model, task.test.batch(shown), average_example(task))
+    shares = attribution(model.explained, task.test.batch(shown), average_example(task))
     text = (
         "<p>Blue steps speak for the predicted class against the second likeliest, orange ones for the second: "
         "integrated gradients of the difference of their logits, from the average training example"
-        f"{', by the deep model alone' if deep else ''}.</p>"
+        f"{'' if model.explained is model else ', by the deep model alone'}.</p>"
     )
     picture = image(lambda: draw_attribution(task, task.test, predictions, shown, shares), "attribution of each step")
     return [

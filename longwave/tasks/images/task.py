@@ -229,6 +229,11 @@ class ImageTask(ClassificationTask):
         """As for other sequences, with the size of the image for those models that see it whole."""
         return replace(super().spec, image_size=self.size)
 
+    @property
+    def plane(self) -> tuple[int, int] | None:
+        """The size of the image, unless its pixels come in another order."""
+        return self.size if self.order is None else None
+
     def train_at(self, epoch: int, seed: int) -> Split:
         """The training set, with other crops, flips and sampling rates in each epoch if they are asked for."""
         split: Split = self.train

@@ -316,12 +316,14 @@ class SequenceTaskConfig(TaskConfig):
             notes.append(f"the model was trained on sequences of {inputs.length} steps, and these have {lengths}")
         return inputs.standardise(sequences.values), notes
 
-    def on_arrays(self, x: Any, y: Any, split: Any, folder: Path, names: Sequence[str] | None = None) -> Self:
-        """The settings for arrays, which are written into the folder of the run, so that it can be used again."""
+    def on_arrays(
+        self, x: Any, y: Any, split: Any, folder: Path, names: Sequence[str] | None = None
+    ) -> tuple[Self, tuple[str, ...]]:
+        """The settings for arrays, which are written into the folder of the run to be used again; and notes."""
         sequences = from_arrays(x, y, split, self.answer, names)
         self.on(sequences)  # which refuses what cannot be trained on before anything is written
         save_npz(folder / ARRAYS, sequences)
-        return replace(self, npz=folder / ARRAYS, csv=None)
+        return replace(self, npz=folder / ARRAYS, csv=None), ()
 
     def in_folder(self, folder: Path) -> Self:
         """With the arrays beside the run, wherever its folder is by now."""
