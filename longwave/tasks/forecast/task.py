@@ -19,14 +19,13 @@ from torch import Tensor
 
 from longwave.core.registry import nearest
 from longwave.io.download import catalogue
-from longwave.io.gaps import Fill
 from longwave.io.times import season
 from longwave.models import LinearSolution, Spec
 from longwave.models.base import StartShift
 from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Task, TaskConfig, call
 from longwave.tasks.forecast import yearly
 from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features, share_borders
-from longwave.tasks.forecast.series import Duplicates, Series, read_series, write_csv
+from longwave.tasks.forecast.series import Duplicates, Fill, Series, read_series, write_csv
 from longwave.tasks.forecast.windows import ForecastData, ForecastInput, ForecastWindows
 from longwave.tasks.statistics import digest
 

@@ -5,7 +5,7 @@ level each line ends with <eos>, and the vocabulary is that of the training set;
 they are. A custom file is cut by position: the first 90 % to train, then 5 % to validate and 5 % to test.
 
 A text is cut into windows that begin with START (see `autoregressive`), or, with `rows`, into as many rows of windows
-whose inputs are the true tokens before, as the paper has it (see `token_rows`).
+whose inputs are the true tokens before, as the paper has it (see `TokenRows`).
 """
 
 import math
@@ -23,10 +23,9 @@ from torch import Tensor
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
-from longwave.tasks.autoregressive import AutoregressiveTask, TokenWindows
+from longwave.tasks.autoregressive import AutoregressiveTask, TokenRows, TokenWindows
 from longwave.tasks.base import TASKS, Batch, Outcome, Scores, Split, TaskConfig, map_tensors
 from longwave.tasks.text.codecs import CODECS, END, Bytes, Codec, Ties, Words, read_bytes, read_lines
-from longwave.tasks.text.rows import TokenRows
 
 Level = Literal["bytes", "words"]
 
