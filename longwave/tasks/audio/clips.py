@@ -223,14 +223,7 @@ class ClipTask(ClassificationTask):
             return float((ridge(known[name][0]).argmax(1) != known[name][1]).mean())
 
         ridge = linear.fit(x, y, error)
-        return {name: self._accuracies(ridge(features).argmax(1), labels) for name, (features, labels) in known.items()}
-
-    def _accuracies(self, predicted: Index, labels: Index) -> Scores:
-        right = predicted == labels
-        scores = {"accuracy": float(right.mean())}
-        if self.goal == "balanced_accuracy":
-            scores["balanced_accuracy"] = float(np.mean([right[labels == k].mean() for k in np.unique(labels)]))
-        return scores
+        return {name: self.accuracies(labels, ridge(features).argmax(1)) for name, (features, labels) in known.items()}
 
     def _summaries(self, split: ClipSplit, index: Index) -> NDArray[np.float64]:
         """Mean and deviation over time of each coefficient of some clips, (n, features)."""

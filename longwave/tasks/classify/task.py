@@ -104,6 +104,14 @@ class LabelTask(CountedTask):
                 scores[split]["balanced_accuracy"] = float(accuracy > 0) / int((counts > 0).sum())
         return scores
 
+    def accuracies(self, true: Index, predicted: Index) -> Scores:
+        """The scores of predicted labels (n,), by the true ones."""
+        right = true == predicted
+        scores = {"accuracy": float(right.mean())}
+        if self.goal == "balanced_accuracy":
+            scores["balanced_accuracy"] = float(np.mean([right[true == k].mean() for k in np.unique(true)]))
+        return scores
+
     def _losses(self, output: Tensor, batch: Batch) -> Tensor:
         """The cross-entropy of each row as training has it: smoothed and weighted, if it is to be."""
         y = batch["y"]
@@ -187,19 +195,14 @@ class SequenceTask(ClassificationTask):
         rows = len(self.valid) + len(self.test)
         for classifier in sequence_baselines.fitted(self.train, rows, len(self.inputs.classes)):
             labels = {"valid": self._validated(classifier), "test": predicted(classifier, self.test)}
-            found[classifier.name] = {name: self._accuracies(*pair) for name, pair in labels.items()}
+            found[classifier.name] = {
+                name: self.accuracies(*(own.numpy() for own in pair)) for name, pair in labels.items()
+            }
         return found
 
     def _validated(self, classifier: NearestNeighbour | ConvolutionClassifier) -> tuple[Tensor, Tensor]:
         """The true labels of the validation set, and those that a baseline predicts."""
         return predicted(classifier, self.valid)
-
-    def _accuracies(self, true: Tensor, predicted: Tensor) -> Scores:
-        right = (true == predicted).double()
-        scores = {"accuracy": float(right.mean())}
-        if self.goal == "balanced_accuracy":
-            scores["balanced_accuracy"] = float(torch.stack([right[true == k].mean() for k in true.unique()]).mean())
-        return scores
 
 
 def custom(

@@ -4,7 +4,6 @@ Clips are scaled by their own lowest and highest sample, and cut into windows of
 the start token. Windows are encoded when they are asked for: the samples stay in the mapped array.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from longwave.io.download import catalogue
 from longwave.tasks.audio.clip_lists import ClipList, from_folder, speech_commands, spoken_digits
 from longwave.tasks.audio.clips import FEW_BAD, cache_folder, random_clips
 from longwave.tasks.autoregressive import PADDING, AutoregressiveTask, shifted
-from longwave.tasks.base import TASKS, Baselines, Batch, Scores, TaskConfig
+from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
 from longwave.tasks.sequences.targets import SPLITS
 from longwave.tasks.statistics import digest
 from longwave.tasks.waveform.quantize import CODES, ENCODINGS, SILENCE, scaled
@@ -115,10 +114,6 @@ class WaveformTask(AutoregressiveTask):
                 loss = -float((found * np.log(chances)).sum() / found.sum())
                 scores[name][split] = self.reported({"loss": loss})
         return scores
-
-    def reported(self, means: Scores) -> Scores:
-        """The loss, and the same in bits."""
-        return {"loss": means["loss"], self.bits: means["loss"] / math.log(2)}
 
 
 def _followers(windows: ClipWindows, most: int | None = None) -> NDArray[np.float64]:
