@@ -98,9 +98,19 @@ class ModelConfig(Settings):
         return False
 
     @property
-    def reads_tokens(self) -> bool:
-        """Whether the input is tokens, not numbers."""
-        return False
+    def vocabulary(self) -> int:
+        """Number of tokens, if the input is tokens."""
+        return 0
+
+    @property
+    def decoder(self) -> str:
+        """What the output is, in the words of a SequenceModel."""
+        return "none"
+
+    @property
+    def cutoffs(self) -> tuple[int, ...]:
+        """Tokens at which the bins of an adaptive softmax begin, if there is one."""
+        return ()
 
     @property
     def takes_any_length(self) -> bool:

@@ -36,6 +36,10 @@ class Pretrained:
         """The part of the model whose gradients a report shows; usually all of it."""
         return self
 
+    def compiled_run(self) -> Any:
+        """How the compiled library takes the steps of a model that is no stack of blocks; None: it does not."""
+        return None
+
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`, each atomically."""
         save_model(self, folder)

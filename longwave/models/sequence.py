@@ -94,11 +94,6 @@ class SequenceConfig(ModelConfig):
         return self.mixer.is_causal
 
     @property
-    def reads_tokens(self) -> bool:
-        """If it has a vocabulary."""
-        return bool(self.vocabulary)
-
-    @property
     def takes_any_length(self) -> bool:
         """Yes, unless it forecasts or has an adaptive softmax."""
         return self.decoder != "forecast" and not self.cutoffs

@@ -101,7 +101,7 @@ class Stream:
 
     def _check(self, x: Tensor) -> None:
         config = self.model.config
-        is_token = config.reads_tokens
+        is_token = bool(config.vocabulary)
         shape = (self.batch, "L") if is_token else (self.batch, "L", config.input_size)
         fits = isinstance(x, Tensor) and x.ndim == len(shape) and len(x) == self.batch
         if not fits or x.shape[2:] != shape[2:]:
@@ -239,7 +239,7 @@ class SlidingWindow:
         self.model, self.hop, self.window = model, hop, window
         self.weight = next(p for p in model.parameters() if p.is_floating_point())
         self._settings = {} if rate == 1 else {"rate": rate}
-        is_token = model.config.reads_tokens
+        is_token = bool(model.config.vocabulary)
         shape = (batch, window) if is_token else (batch, window, model.config.input_size)
         inputs = torch.zeros(shape, dtype=torch.long if is_token else self.weight.dtype, device=self.weight.device)
         self.state = {"inputs": inputs}
@@ -287,12 +287,12 @@ class Obstacle(NamedTuple):
 
 def _obstacle(model: Any) -> Obstacle | None:
     config = model.config
-    if not hasattr(model, "chunk_features") or config.decoder not in POOLINGS:
+    if config.decoder not in POOLINGS:
         return Obstacle(
             f"a {config.kind} takes whole sequences or windows",
             "train a causal SequenceModel (--model.kind SequenceModel --model.mixer.no-bidirectional)",
         )
-    if getattr(config, "cutoffs", ()):
+    if config.cutoffs:
         return Obstacle(
             "an adaptive softmax (cutoffs) gives log-probabilities of words, one step after the other",
             "take longwave.generate, or longwave.models.Recurrence",

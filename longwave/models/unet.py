@@ -93,13 +93,8 @@ class UNetConfig(ModelConfig):
 
     @property
     def decoder(self) -> str:
-        """What the output is, in the words of a SequenceModel."""
+        """An output at every step."""
         return "sequence"
-
-    @property
-    def reads_tokens(self) -> bool:
-        """If it has a vocabulary."""
-        return bool(self.vocabulary)
 
     @property
     def streams(self) -> bool:

@@ -11,6 +11,7 @@ names that models and training know:
     known     optional, of the shape of y: where the target is known; the loss leaves out the rest
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -329,6 +330,14 @@ def batches(split: Split, size: int) -> Iterator[Batch]:
     """A whole split in batches of at most `size` rows, in order."""
     for start in range(0, len(split), size):
         yield split.batch(range(start, min(start + size, len(split))))
+
+
+def score(task: Task, model: Any, split: Split, size: int) -> Scores:
+    """The scores of a model, or of a baseline that is called as one, on a split in batches of so many examples."""
+    sums: Sums = {}
+    for batch in batches(split, size):
+        sums = add_up(sums, task.outcome(model, batch).scores)
+    return task.reported({name: float(total) / count if count else math.nan for name, (total, count) in sums.items()})
 
 
 def add_up(total: Sums, more: Sums) -> Sums:

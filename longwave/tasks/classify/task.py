@@ -42,6 +42,7 @@ from longwave.tasks.sequences.task import (
     given_splits,
     note_rare_class,
     row_weights,
+    sequence_fields,
 )
 from longwave.tasks.statistics import digest
 
@@ -239,30 +240,20 @@ def custom(
     note_rare_class(counts["train"], classes, "examples", balance, notes)
     mean, deviation = channel_statistics(sequences, splits["train"], notes)
     inputs = ClassifierInput(classes=classes, mean=mean, deviation=deviation, length=sequences.length)
-    values, starts, lengths = inputs.standardise(sequences.values), sequences.starts, sequences.lengths
 
-    def examples(index: Index) -> SequenceSplit:
-        own = labels[index]
-        rows: dict[str, NDArray[Any]] = {"y": own}
-        if balance:
-            rows["weight"] = row_weights(own)
-        return SequenceSplit(values, starts[index], lengths[index], sequences.length is not None, rows)
+    def rows(index: Index) -> dict[str, NDArray[Any]]:
+        weights = {"weight": row_weights(labels[index])} if balance else {}
+        return {"y": labels[index], **weights}
 
     return SequenceTask(
         name=name,
-        train=examples(splits["train"]),
-        valid=examples(splits["valid"]),
-        test=examples(splits["test"]),
-        inputs=inputs,
-        counts={split: tuple(count.tolist()) for split, count in counts.items()},
         weights=class_weights(counts["train"]) if balance else None,
         smoothing=smoothing,
         rates=rates,
-        origin=sequences.source,
-        notes=tuple(notes),
         digest=digest(sequences.values, sequences.lengths, labels),
         goal="balanced_accuracy" if balance else "accuracy",
         valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
+        **sequence_fields(sequences, splits, inputs, counts, notes, rows),
     )
 
 

@@ -25,6 +25,7 @@ from longwave.tasks.sequences.task import (
     SequenceTaskConfig,
     channel_statistics,
     plain_splits,
+    sequence_fields,
 )
 from longwave.tasks.statistics import deviation_or_one, digest, mean_and_deviation, standardised
 
@@ -114,11 +115,8 @@ class RegressionTask(SequencesTask):
 
     def baselines(self) -> Baselines:
         """The mean of the training set, and ridge regression on a summary of each sequence and on all its steps."""
-        found = {
-            "mean of training set": self.scores_of(
-                lambda batch: torch.zeros(batch["y"].shape, dtype=torch.float64), BATCH
-            )
-        }
+        zeros = torch.zeros(len(self.inputs.targets), dtype=torch.float64)
+        found = {"mean of training set": self.scores_of(lambda x, **_: (zeros.expand(len(x), -1), None), BATCH)}
         features: dict[str, Callable[[Batch], linear.Matrix]] = {"ridge on summary": summaries}
         if self.inputs.length is not None:
             features["ridge on all steps"] = lambda batch: batch["x"].double().flatten(1).numpy()
@@ -128,7 +126,7 @@ class RegressionTask(SequencesTask):
                 found[name] = self.scores_of(self._ridge(function), BATCH)
         return found
 
-    def _ridge(self, features: Callable[[Batch], linear.Matrix]) -> Callable[[Batch], Tensor]:
+    def _ridge(self, features: Callable[[Batch], linear.Matrix]) -> Callable[..., tuple[Tensor, None]]:
         """Each target fitted to the sequences where it is known; the penalty is chosen on the validation set."""
         (x, y, known), (valid_x, valid_y, valid_known) = (
             _all_rows(split, features) for split in (self.train, self.valid)
@@ -145,11 +143,12 @@ class RegressionTask(SequencesTask):
 
             fits.append(linear.fit(x[rows], y[rows, k : k + 1], error))
 
-        def answer(batch: Batch) -> Tensor:
+        def model(x: Tensor, lengths: Tensor | None = None, **_: Any) -> tuple[Tensor, None]:
+            batch = {"x": x} if lengths is None else {"x": x, "lengths": lengths}
             standard = (features(batch) - mean) / scale
-            return torch.from_numpy(np.concatenate([ridge(standard) for ridge in fits], axis=1))
+            return torch.from_numpy(np.concatenate([ridge(standard) for ridge in fits], axis=1)), None
 
-        return answer
+        return model
 
 
 def summaries(batch: Batch) -> linear.Matrix:
@@ -177,7 +176,7 @@ def custom(sequences: Sequences, split_seed: int = 0, name: str = "regress") -> 
     """
     if sequences.targets is None:
         raise ValueError(f"{sequences.source}: y: expected a number for each sequence, got none")
-    targets, names, source = sequences.targets, sequences.target_names, sequences.source
+    targets, names = sequences.targets, sequences.target_names
     known = ~np.isnan(targets)
     members = np.flatnonzero(known.any(axis=1))
     notes: list[str] = []
@@ -200,24 +199,16 @@ def custom(sequences: Sequences, split_seed: int = 0, name: str = "regress") -> 
         target_mean=tuple(target_mean.tolist()),
         target_deviation=deviation_or_one(target_deviation),
     )
-    values, starts, lengths = inputs.standardise(sequences.values), sequences.starts, sequences.lengths
     filled = np.where(known, targets, target_mean)
     standard = standardised(filled, inputs.target_mean, inputs.target_deviation).astype(np.float32)
     standard[~known] = 0
 
-    def examples(index: Index) -> SequenceSplit:
-        rows = {"y": standard[index], "known": known[index]}
-        return SequenceSplit(values, starts[index], lengths[index], sequences.length is not None, rows)
+    def rows(index: Index) -> dict[str, NDArray[Any]]:
+        return {"y": standard[index], "known": known[index]}
 
     return RegressionTask(
         name=name,
-        train=examples(splits["train"]),
-        valid=examples(splits["valid"]),
-        test=examples(splits["test"]),
-        inputs=inputs,
-        counts={split: tuple(count.tolist()) for split, count in counts.items()},
-        origin=source,
-        notes=tuple(notes),
+        **sequence_fields(sequences, splits, inputs, counts, notes, rows),
         digest=digest(sequences.values, sequences.lengths, filled, known, *splits.values()),
     )
 

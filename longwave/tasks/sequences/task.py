@@ -1,6 +1,5 @@
 """What the tasks on custom sequences have in common: settings, splits, batches, and what new sequences must be like."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,11 +9,10 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from longwave.core.random import shuffled
 from longwave.core.settings import check_least
-from longwave.tasks.base import Batch, Scores, Sums, Task, TaskConfig, TaskInput, add_up, batches
+from longwave.tasks.base import Batch, Scores, Task, TaskConfig, TaskInput, score
 from longwave.tasks.sequences.data import Sequences, from_arrays, read_npz, save_npz
 from longwave.tasks.sequences.targets import Answer
 from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
@@ -118,17 +116,32 @@ class SequencesTask(CountedTask):
     test: SequenceSplit
     inputs: SequenceInput
 
-    def scores_of(self, answer: Callable[[Batch], Tensor], size: int) -> dict[str, Scores]:
-        """The scores of a baseline, by the outputs that it has for a batch of so many sequences."""
-        scores = {}
-        for name, split in (("valid", self.valid), ("test", self.test)):
-            sums: Sums = {}
-            for batch in batches(split, size):
-                output = answer(batch)
-                sums = add_up(sums, self.outcome(lambda x, output=output, **_: (output, None), batch).scores)
-            means = {key: float(total) / count if count else math.nan for key, (total, count) in sums.items()}
-            scores[name] = self.reported(means)
-        return scores
+    def scores_of(self, model: Any, size: int) -> dict[str, Scores]:
+        """The scores of a baseline that is called as a model, in batches of so many sequences."""
+        return {name: score(self, model, own, size) for name, own in (("valid", self.valid), ("test", self.test))}
+
+
+def sequence_fields(
+    sequences: Sequences,
+    splits: Mapping[str, Index],
+    inputs: SequenceInput,
+    counts: Mapping[str, NDArray[Any]],
+    notes: Sequence[str],
+    rows: Callable[[Index], Mapping[str, NDArray[Any]]] = lambda index: {},
+    tags: Index | None = None,
+) -> dict[str, Any]:
+    """The fields that all tasks on custom sequences have; `rows` gives what batches have of the sequences at an index.
+
+    `tags` are of all steps.
+    """
+    values, starts, lengths = inputs.standardise(sequences.values), sequences.starts, sequences.lengths
+    same_length = sequences.length is not None
+    own = {
+        split: SequenceSplit(values, starts[index], lengths[index], same_length, rows(index), tags)
+        for split, index in splits.items()
+    }
+    shown = {split: tuple(count.tolist()) for split, count in counts.items()}
+    return {**own, "inputs": inputs, "counts": shown, "origin": sequences.source, "notes": tuple(notes)}
 
 
 def row_weights(labels: Index) -> NDArray[np.float64]:

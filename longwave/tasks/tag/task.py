@@ -28,6 +28,7 @@ from longwave.tasks.sequences.task import (
     class_weights,
     note_rare_class,
     plain_splits,
+    sequence_fields,
 )
 from longwave.tasks.statistics import digest
 from longwave.tasks.tag.data import read_steps
@@ -111,13 +112,13 @@ class TaggingTask(SequencesTask):
         """The class prior, and ridge regression on the values around each step."""
         shares = torch.tensor(self.counts["train"], dtype=torch.float64)
         prior = (shares / shares.sum()).log()
-        found = {"class prior": self.scores_of(lambda batch: prior.expand(*batch["x"].shape[:2], -1), self._size(1))}
+        found = {"class prior": self.scores_of(lambda x, **_: (prior.expand(*x.shape[:2], -1), None), self._size(1))}
         reach = min(REACH, (WIDEST // self.inputs.channels - 1) // 2)
         width = self.inputs.channels * (2 * reach + 1)
         if reach >= 0:
             ridge = self._ridge(reach, linear.MEMORY // width)
             scores = self.scores_of(
-                lambda batch: torch.from_numpy(ridge(linear.windows(batch["x"].double().numpy(), reach))),
+                lambda x, **_: (torch.from_numpy(ridge(linear.windows(x.double().numpy(), reach))), None),
                 self._size(width),
             )
             for own in scores.values():
@@ -191,21 +192,10 @@ def custom(sequences: Sequences, balance: bool = False, split_seed: int = 0, nam
     inputs = TaggingInput(
         mean=mean, deviation=deviation, length=sequences.length, classes=classes, columns=sequences.columns
     )
-    values = inputs.standardise(sequences.values)
-
-    def examples(index: Index) -> SequenceSplit:
-        return SequenceSplit(values, starts[index], lengths[index], sequences.length is not None, tags=codes)
-
     return TaggingTask(
         name=name,
-        train=examples(splits["train"]),
-        valid=examples(splits["valid"]),
-        test=examples(splits["test"]),
-        inputs=inputs,
-        counts={split: tuple(count.tolist()) for split, count in counts.items()},
+        **sequence_fields(sequences, splits, inputs, counts, notes, tags=codes),
         weights=class_weights(counts["train"]) if balance else None,
-        origin=source,
-        notes=tuple(notes),
         digest=digest(sequences.values, lengths, codes, *splits.values()),
         goal="macro_f1" if balance else "accuracy",
     )
