@@ -67,4 +67,4 @@ def written(found: Predictions, out: Path) -> Iterator[str]:
     found.write(out)
     for note in found.notes:
         say(f"note: {note}", sys.stdout)
-    yield f"{len(found)} rows: {out}\n"
+    yield f"{len(found)} row{'s' * (len(found) != 1)}: {out}\n"
