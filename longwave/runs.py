@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,13 +14,14 @@ from longwave.core import files, lock
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.experiments.prepared import prepare
 from longwave.report.page import write_report
-from longwave.tasks.base import Scores, Task
+from longwave.tasks.base import Scores, Task, TaskConfig
 from longwave.tasks.rates import check_rates
 from longwave.train.device import find_device
 from longwave.train.folder import RunFolder, RunPlace
 from longwave.train.loop import Run
 
 FEW_STEPS = 100
+Stored = tuple[TaskConfig, tuple[str, ...]]  # the settings of a task on data that was stored beside its run, and notes
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,9 @@ def train_classifier(
 
     The arrays are written to data.npz in the folder of the run, so that it can be resumed and scored again.
     """
-    return _start_on_arrays("classify", x, y, folder, split, experiment, quiet, device)
+    return _start_on(
+        "classify", lambda task: task.on_arrays(x, y, split, Path(folder)), folder, experiment, quiet, device
+    )
 
 
 def train_regressor(
@@ -119,7 +122,9 @@ def train_regressor(
     A number that is not known is NaN. `names` are those of the targets. The arrays are written to data.npz in the
     folder of the run.
     """
-    return _start_on_arrays("regress", x, y, folder, split, experiment, quiet, device, names=names)
+    return _start_on(
+        "regress", lambda task: task.on_arrays(x, y, split, Path(folder), names), folder, experiment, quiet, device
+    )
 
 
 def train_tagger(
@@ -137,30 +142,7 @@ def train_tagger(
     A label that is not known is "", NaN or, among numbers, -1. The arrays are written to data.npz in the folder of the
     run.
     """
-    return _start_on_arrays("tag", x, y, folder, split, experiment, quiet, device)
-
-
-def _start_on_arrays(
-    kind: str,
-    x: Any,
-    y: Any,
-    folder: str | Path,
-    split: Any,
-    experiment: Experiment | None,
-    quiet: bool,
-    device: str,
-    **more: Any,
-) -> Finished:
-    folder = Path(folder)
-    _check_new(folder)
-    experiment = experiment or EXPERIMENTS.find(kind)
-    settings: Any = experiment.task
-    if settings.kind != kind:
-        raise ValueError(f"experiment: expected one for custom sequences, such as {kind}, got {experiment.name}")
-    find_device(device)
-    with _holding(folder):
-        task = settings.on_arrays(x, y, split, folder, **more)
-        return start(dataclasses.replace(experiment, task=task), folder, quiet=quiet, device=device)
+    return _start_on("tag", lambda task: task.on_arrays(x, y, split, Path(folder)), folder, experiment, quiet, device)
 
 
 def train_forecaster(
@@ -183,12 +165,6 @@ def train_forecaster(
     read by the rules of `longwave.tasks.forecast.series`; an index of dates gives the times, unless `time` names a
     column. What is no file is written to data.csv in the folder of the run, so that it can be resumed and scored again.
     """
-    folder = Path(folder)
-    _check_new(folder)
-    experiment = experiment or EXPERIMENTS.find("forecast")
-    if not hasattr(experiment.task, "on_frame"):
-        raise ValueError(f"experiment: expected one that forecasts, such as forecast, got {experiment.name}")
-    find_device(device)
     given = {
         "target": None if target is None else str(target),
         "time": time,
@@ -198,21 +174,41 @@ def train_forecaster(
         "fill": fill,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    task: Any = dataclasses.replace(experiment.task, **changes)
-    with _holding(folder):
-        settings, notes = task.on_frame(data, folder)
-        experiment = dataclasses.replace(experiment, task=settings)
-        (finished,) = start_seeds(experiment, {experiment.loop.seed: folder}, quiet=quiet, device=device, notes=notes)
-        return finished
+
+    def store(task: Any) -> Stored:
+        stored: Stored = dataclasses.replace(task, **changes).on_frame(data, Path(folder))
+        return stored
+
+    return _start_on("forecast", store, folder, experiment, quiet, device)
 
 
-def _check_new(folder: Path) -> None:
-    """Refuse a folder that already has a run, before data is written into it."""
-    if (folder / "config.json").exists():
+def _start_on(
+    name: str,
+    store: Callable[[Any], Stored],
+    folder: str | Path,
+    experiment: Experiment | None,
+    quiet: bool,
+    device: str,
+) -> Finished:
+    """Train `experiment`, by default the one called `name`, on data in memory.
+
+    `store` takes the settings of the task, and writes the data into the folder.
+    """
+    folder, default = Path(folder), EXPERIMENTS.find(name)
+    if (folder / "config.json").exists():  # before data is written into it
         raise ValueError(
             f"folder: {folder} already has a run; name another folder, or resume that run with "
             f"longwave.runs.resume({str(folder)!r})"
         )
+    experiment = experiment or default
+    if not isinstance(experiment.task, type(default.task)):
+        raise ValueError(f"experiment: expected one of the kind {default.task.kind}, got {experiment.name}")
+    find_device(device)
+    with _holding(folder):
+        task, notes = store(experiment.task)
+        experiment = dataclasses.replace(experiment, task=task)
+        (finished,) = start_seeds(experiment, {experiment.loop.seed: folder}, quiet=quiet, device=device, notes=notes)
+        return finished
 
 
 def _holding(folder: Path) -> contextlib.AbstractContextManager[Any]:

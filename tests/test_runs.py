@@ -151,7 +151,7 @@ def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
         ({"device": "cuda:99"}, "device: there is no 'cuda:99' here"),
         (
             {"experiment": EXPERIMENTS["smnist"]},
-            "experiment: expected one that forecasts, such as forecast, got smnist",
+            "experiment: expected one of the kind forecast, got smnist",
         ),
     ):
         with pytest.raises(ValueError, match=message):

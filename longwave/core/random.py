@@ -1,5 +1,7 @@
 """Random orders and random bits that stay the same whatever the versions of numpy and torch."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,12 @@ def random_bits(seed: int, epoch: int, index: NDArray[np.int64]) -> NDArray[np.u
     for part in (np.uint64(seed % 2**64), np.uint64(epoch), index.astype(np.uint64)):
         state = mixed(state + part + GOLDEN)  # wraps, as it should
     return state
+
+
+def numbered_bits(seed: int, numbers: NDArray[Any]) -> NDArray[np.uint64]:
+    """64 random bits for each number of a thing that is drawn: they follow from the seed and the number alone."""
+    first = mixed(np.array([seed % 2**64], np.uint64) + GOLDEN)
+    return mixed(first + GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)))
 
 
 def mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
 
@@ -78,6 +78,11 @@ class ModelConfig(Settings):
         """The settings with the sizes that a task decides; a task that the model cannot do is refused."""
         raise TypeError(f"{type(self).__name__} does not say how to fit a task")
 
+    def with_sizes(self, spec: Spec) -> Self:
+        """The settings with the sizes of a task, as far as both have them by the same name."""
+        shared = {one.name for one in fields(self)} & {one.name for one in fields(spec)}
+        return replace(self, **{name: getattr(spec, name) for name in shared})
+
     @property
     @abstractmethod
     def label(self) -> str:
@@ -91,6 +96,21 @@ class ModelConfig(Settings):
     def streams(self) -> bool:
         """Whether the model has `step`, which takes one step of a sequence at a time."""
         return False
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens, if the input is tokens."""
+        return 0
+
+    @property
+    def decoder(self) -> str:
+        """What the output is, in the words of a SequenceModel."""
+        return "none"
+
+    @property
+    def cutoffs(self) -> tuple[int, ...]:
+        """Tokens at which the bins of an adaptive softmax begin, if there is one."""
+        return ()
 
     @property
     def takes_any_length(self) -> bool:

@@ -67,14 +67,8 @@ class ClassifierConfig(ModelConfig):
         """The settings with the sizes that a task decides; without examples to start from, without convolutions."""
         if "mean" not in spec.decoders:
             raise ValueError("model: a Classifier needs a task with classes of whole sequences")
-        return replace(
-            self,
-            convolutions=0 if spec.examples is None else self.convolutions,
-            mixer=self.mixer.for_length(spec.length),
-            input_size=spec.input_size,
-            output_size=spec.output_size,
-            longest=spec.longest,
-        )
+        convolutions = 0 if spec.examples is None else self.convolutions
+        return replace(self.with_sizes(spec), convolutions=convolutions, mixer=self.mixer.for_length(spec.length))
 
     def prepare(self, model: Any, spec: Spec) -> bool:
         """Solve the ridge regression of a new model."""
@@ -106,8 +100,9 @@ class Classifier(Pretrained, nn.Module):
     def __init__(self, config: ClassifierConfig) -> None:
         super().__init__()
         self.config = config
-        self.model = SequenceModel(_deep(config))
-        self.judge = SequenceModel(_deep(config)) if config.judge else None
+        deep: SequenceConfig = config.as_kind("SequenceModel")
+        self.model = SequenceModel(deep)
+        self.judge = SequenceModel(deep) if config.judge else None
         self.convolutions: RandomConvolutions | None = None
         if config.convolutions:
             self.convolutions = RandomConvolutions(config.input_size, config.longest, config.convolutions)
@@ -209,6 +204,11 @@ class Classifier(Pretrained, nn.Module):
         return self.model.state_spaces
 
     @property
+    def explained(self) -> Any:
+        """The deep model: random convolutions have no gradients."""
+        return self.deep
+
+    @property
     def parts(self) -> dict[str, Any]:
         """What is scored beside the whole, by the name that tables have for it."""
         return {f"{self.config.mixer.label} alone": self.deep} if self.convolutions is not None else {}
@@ -230,17 +230,3 @@ def _solve(features: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor]:
     losses = [nn.functional.cross_entropy(ridge.left_out / t, y, label_smoothing=unsure) for t in TEMPERATURES.tolist()]
     temperature = TEMPERATURES[int(torch.stack(losses).argmin())]
     return ridge.weight / temperature, ridge.offset / temperature
-
-
-def _deep(config: ClassifierConfig) -> SequenceConfig:
-    """A deep model beside the ridge regression."""
-    return SequenceConfig(
-        d_model=config.d_model,
-        n_layers=config.n_layers,
-        mixer=config.mixer,
-        norm=config.norm,
-        dropout=config.dropout,
-        tie_dropout=config.tie_dropout,
-        input_size=config.input_size,
-        output_size=config.output_size,
-    )

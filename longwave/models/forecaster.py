@@ -16,7 +16,7 @@ from longwave.layers import MixerConfig, S4Config
 from longwave.layers.checks import without_autocast
 from longwave.models.base import MODELS, ModelConfig, Spec, StartShift
 from longwave.models.pretrained import Pretrained
-from longwave.models.sequence import SequenceConfig, SequenceModel
+from longwave.models.sequence import SequenceModel
 
 
 @MODELS.register("Forecaster")
@@ -62,13 +62,10 @@ class ForecasterConfig(ModelConfig):
             ask = spec.linear if self.shift == "auto" else None
             reversion = 0.0 if ask is None else ask("auto", None).reversion
         return replace(
-            self,
+            self.with_sizes(spec),
             reversion=reversion,
             mixer=self.mixer.for_length(spec.length),
-            input_size=spec.input_size,
-            time_size=spec.time_size,
             context=spec.length - spec.horizon,
-            horizon=spec.horizon,
         )
 
     def prepare(self, model: Any, spec: Spec) -> bool:
@@ -107,7 +104,8 @@ class Forecaster(Pretrained, nn.Module):
         self.linear = LinearMap(config.context, config.horizon)
         self.correction: SequenceModel | None = None
         if config.n_layers:
-            self.correction = SequenceModel(_deep(config))
+            deep = replace(config.as_kind("SequenceModel"), decoder="forecast", output_size=config.input_size)
+            self.correction = SequenceModel(deep)
             nn.init.zeros_(self.correction.decoder.linear.weight)
             nn.init.zeros_(self.correction.decoder.linear.bias)
 
@@ -179,19 +177,3 @@ def window_shift(known: Tensor, shift: StartShift) -> Tensor:
         return known.mean(1, keepdim=True)
     last = known[:, -1:]
     return torch.zeros_like(last) if shift == "none" else last
-
-
-def _deep(config: ForecasterConfig) -> SequenceConfig:
-    """The deep model beside the linear map."""
-    return SequenceConfig(
-        d_model=config.d_model,
-        n_layers=config.n_layers,
-        mixer=config.mixer,
-        dropout=config.dropout,
-        tie_dropout=config.tie_dropout,
-        decoder="forecast",
-        input_size=config.input_size,
-        time_size=config.time_size,
-        output_size=config.input_size,
-        horizon=config.horizon,
-    )

@@ -151,7 +151,7 @@ def _inference(modules: list[nn.Module]) -> Iterator[None]:
 
 def _check_model(model: Any, reads_other: bool) -> None:
     config: Any = getattr(model, "config", None)
-    if not getattr(config, "vocabulary", 0):
+    if config is None or not config.vocabulary:
         raise ValueError(
             f"model: expected a model of tokens, with a vocabulary in its config, got a {type(model).__name__} without"
         )

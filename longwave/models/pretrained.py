@@ -26,6 +26,20 @@ class Pretrained:
         """The layers with SSMs, from the input to the output; a report shows the first and the last."""
         return [layer for layer in self.modules() if isinstance(layer, StateSpaces)]
 
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What is scored beside the whole model, by the name that tables have for it."""
+        return {}
+
+    @property
+    def explained(self) -> Any:
+        """The part of the model whose gradients a report shows; usually all of it."""
+        return self
+
+    def compiled_run(self) -> Any:
+        """How the compiled library takes the steps of a model that is no stack of blocks; None: it does not."""
+        return None
+
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`, each atomically."""
         save_model(self, folder)

@@ -33,11 +33,10 @@ class Recurrence:
         with torch.no_grad():
             states, self._decoder_state = model.initial_state(batch) if state is None else state
             # A model that was changed goes by its own step, whatever it is.
-            ours = getattr(type(model), "step", None) is SequenceModel.step and is_untouched(model)
+            ours = type(model).step is SequenceModel.step and is_untouched(model)
             self._blocks = compiled_steps(model.blocks, rate) if ours else None
             # A model that is no stack of blocks says itself how the library takes its steps.
-            find_run: Any = getattr(model, "compiled_run", None)
-            self._run = None if find_run is None else find_run()
+            self._run: Any = model.compiled_run()
             self.states = states
 
     @property

@@ -47,7 +47,7 @@ class ResNetConfig(ModelConfig):
         if spec.image_size is None:
             raise ValueError("model: a ResNet needs images of one size, and this task has none")
         height, width = spec.image_size
-        return replace(self, input_size=spec.input_size, output_size=spec.output_size, height=height, image_width=width)
+        return replace(self.with_sizes(spec), height=height, image_width=width)
 
     @property
     def label(self) -> str:

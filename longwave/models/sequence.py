@@ -81,16 +81,7 @@ class SequenceConfig(ModelConfig):
                 "bidirectional: this task needs a causal model, since a step must not see those after it; expected "
                 "bidirectional False (--model.mixer.no-bidirectional)"
             )
-        return replace(
-            self,
-            mixer=self.mixer.for_length(spec.length),
-            input_size=spec.input_size,
-            vocabulary=spec.vocabulary,
-            scale=spec.scale,
-            time_size=spec.time_size,
-            output_size=spec.output_size,
-            horizon=spec.horizon,
-        )
+        return replace(self.with_sizes(spec), mixer=self.mixer.for_length(spec.length))
 
     @property
     def label(self) -> str:

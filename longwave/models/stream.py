@@ -12,6 +12,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,9 +23,9 @@ from longwave.layers.checks import advice, check_count, check_rate, describe
 from longwave.models import weights
 from longwave.models.pooling import POOLINGS
 from longwave.models.recurrence import Recurrence
-from longwave.models.sliding import SlidingWindow
 
 LONGEST = 4096  # steps of a chunk: more are cut, so that memory does not depend on how much is pushed at once
+TOGETHER = 1 << 12  # steps of the windows that go through the model at once
 SHORTEST = 96  # a chunk of fewer steps takes longer than the steps themselves
 MOST = 2**53  # steps of a stream: as many as float64 can count
 FORMAT, NOTE = 2, "longwave"  # of a saved state, and where in its header the settings are
@@ -95,7 +96,7 @@ class Stream:
 
     def _check(self, x: Tensor) -> None:
         config = self.model.config
-        is_token = bool(getattr(config, "vocabulary", 0))
+        is_token = bool(config.vocabulary)
         shape = (self.batch, "L") if is_token else (self.batch, "L", config.input_size)
         fits = isinstance(x, Tensor) and x.ndim == len(shape) and len(x) == self.batch
         if not fits or x.shape[2:] != shape[2:]:
@@ -223,6 +224,50 @@ class Carried:
         self.pooling.state = {name: state[f"pooling.{name}"] for name in self.pooling.state}
 
 
+class SlidingWindow:
+    """The outputs of a model that is run anew on the last `window` steps at every hop; while there are fewer, on those.
+
+    For models that need whole sequences: those that see both ways, and those whose state would grow. Where the model
+    has an output for each step, it is that of the last. The state is the steps themselves.
+    """
+
+    constants: Any = None  # that copies share: none
+
+    def __init__(self, model: Any, *, hop: int, window: int, batch: int, rate: float) -> None:
+        self.model, self.hop, self.window = model, hop, window
+        self.weight = next(p for p in model.parameters() if p.is_floating_point())
+        self._settings = {} if rate == 1 else {"rate": rate}
+        is_token = bool(model.config.vocabulary)
+        shape = (batch, window) if is_token else (batch, window, model.config.input_size)
+        inputs = torch.zeros(shape, dtype=torch.long if is_token else self.weight.dtype, device=self.weight.device)
+        self.state = {"inputs": inputs}
+
+    def __call__(self, x: Tensor, before: int) -> Tensor:
+        """What the steps x (B, L, ...) that follow `before` others make due: (B, n, output_size)."""
+        seen = self._keep(x)
+        ends = range((before // self.hop + 1) * self.hop, before + x.shape[1] + 1, self.hop)
+        outputs = [self.weight.new_zeros(len(x), 0, self.model.config.output_size)]
+        together = max(1, TOGETHER // (self.window * len(x)))
+        for length, group in groupby(ends, lambda end: min(end, self.window)):
+            stops = [self.window + end - before for end in group]
+            for k in range(0, len(stops), together):
+                windows = torch.stack([seen[:, stop - length : stop] for stop in stops[k : k + together]], dim=1)
+                y, _ = self.model(windows.flatten(0, 1), **self._settings)
+                outputs.append((y[:, -1] if y.ndim == 3 else y).unflatten(0, windows.shape[:2]))
+        return torch.cat(outputs, dim=1)
+
+    def skip(self, x: Tensor, before: int) -> None:
+        """Take steps whose outputs are not wanted."""
+        self._keep(x)
+
+    def _keep(self, x: Tensor) -> Tensor:
+        """Keep the last steps; those kept before, and x behind them."""
+        inputs = self.state["inputs"]
+        seen = torch.cat((inputs, x.to(inputs.dtype)), dim=1)
+        self.state = {"inputs": seen[:, -self.window :].clone()}
+        return seen
+
+
 def _check_model(model: Any) -> None:
     """Refuse what is no model, or not ready."""
     if getattr(model, "config", None) is None:
@@ -240,12 +285,12 @@ class Obstacle(NamedTuple):
 
 def _obstacle(model: Any) -> Obstacle | None:
     config = model.config
-    if not hasattr(model, "chunk_features") or config.decoder not in POOLINGS:
+    if config.decoder not in POOLINGS:
         return Obstacle(
             f"a {config.kind} takes whole sequences or windows",
             "train a causal SequenceModel (--model.kind SequenceModel --model.mixer.no-bidirectional)",
         )
-    if getattr(config, "cutoffs", ()):
+    if config.cutoffs:
         return Obstacle(
             "an adaptive softmax (cutoffs) gives log-probabilities of words, one step after the other",
             "take longwave.generate, or longwave.models.Recurrence",

@@ -26,7 +26,6 @@ from longwave.layers.compiled import compiled_steps, is_untouched
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder
 from longwave.models.pretrained import Pretrained
-from longwave.models.sequence import SequenceConfig
 from longwave.models.unet_levels import Centre, Level, Run
 
 Skips = Literal["layers", "stages"]
@@ -85,14 +84,7 @@ class UNetConfig(ModelConfig):
                 f"model: a UNet puts something out at every step, and this task needs {wanted}; expected another "
                 "(--model.kind SequenceModel)"
             )
-        return replace(
-            self,
-            input_size=spec.input_size,
-            vocabulary=spec.vocabulary,
-            scale=spec.scale,
-            output_size=spec.output_size,
-            length=spec.length,
-        )
+        return self.with_sizes(spec)
 
     @property
     def label(self) -> str:
@@ -101,7 +93,7 @@ class UNetConfig(ModelConfig):
 
     @property
     def decoder(self) -> str:
-        """What the output is, in the words of a SequenceModel."""
+        """An output at every step."""
         return "sequence"
 
     @property
@@ -150,14 +142,7 @@ class UNet(Pretrained, nn.Module):
             raise ValueError("mixer: a UNet needs a causal one; expected bidirectional False, got True")
         self.config = config
         self.group = math.prod(config.poolings)
-        ends = SequenceConfig(
-            d_model=config.d_model,
-            decoder="sequence",
-            input_size=config.input_size,
-            vocabulary=config.vocabulary,
-            scale=config.scale,
-            output_size=config.output_size,
-        )
+        ends = replace(config.as_kind("SequenceModel"), decoder="sequence")
         self.encoder = Encoder(ends)
         self.levels = Level(config, 0)
         self.norm = LayerNorm(config.d_model)

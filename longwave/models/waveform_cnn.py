@@ -7,7 +7,7 @@ instead of being flattened, so that clips may have any length.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
 
@@ -47,7 +47,7 @@ class WaveformCNNConfig(ModelConfig):
         """The settings with the sizes that a task decides."""
         if spec.vocabulary or spec.horizon or (spec.decoders and "mean" not in spec.decoders):
             raise ValueError("model: a WaveformCNN classifies sequences of numbers; this task is another one")
-        return replace(self, input_size=spec.input_size, output_size=spec.output_size)
+        return self.with_sizes(spec)
 
     @property
     def takes_any_length(self) -> bool:

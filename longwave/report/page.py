@@ -64,8 +64,8 @@ def _kernels(model: Any, task: Task) -> list[Section]:
     shown = {"first layer": layers[0]} | ({"last layer": layers[-1]} if len(layers) > 1 else {})
     length = task.spec.length or 1024
     picture = KERNELS + image(lambda: draw_kernels(shown, length), "kernels of the first and the last layer")
-    size = task.spec.image_size
-    if size is not None and getattr(task, "order", None) is None:
+    size = task.plane
+    if size is not None:
         picture += "<p>Some of them as images, row by row as the pixels come; lag 0 is at the top left.</p>"
         picture += image(lambda: draw_planes(shown, size), "kernels reshaped to the plane")
     return [Section("Learned kernels", picture)]

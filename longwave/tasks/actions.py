@@ -1,13 +1,15 @@
-"""What the actions of all kinds share: a check of the run, the device, a batch through the model, distinct files."""
+"""What the actions of all kinds share: a check of the run, the device, a batch through the model, files to write."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from longwave.core.terminal import say
 from longwave.tasks.base import Action, Batch, TrainedRun, call
 
 
@@ -41,3 +43,28 @@ def check_distinct(**paths: Path | None) -> None:
         other = seen.setdefault(path.expanduser().resolve(), role)
         if other != role:
             raise ValueError(f"--{role}: {path} is also --{other}; name another file")
+
+
+class Predictions(Protocol):
+    """Predictions for new data, one row of a file each."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of them."""
+        ...
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def write(self, path: Path) -> None:
+        """Write them as CSV."""
+        ...
+
+
+def written(found: Predictions, out: Path) -> Iterator[str]:
+    """Write predictions into a file; what a command prints of it."""
+    found.write(out)
+    for note in found.notes:
+        say(f"note: {note}", sys.stdout)
+    yield f"{len(found)} row{'s' * (len(found) != 1)}: {out}\n"

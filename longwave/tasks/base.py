@@ -11,9 +11,11 @@ names that models and training know:
     known     optional, of the shape of y: where the target is known; the loss leaves out the rest
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, get_type_hints
 
@@ -56,6 +58,11 @@ def part_of_batch(split: Split, indices: Sequence[int], whole: Sequence[int], pl
     """The examples at `indices` as a part of a batch of an epoch; see `Split`."""
     within: Callable[..., Batch] | None = getattr(split, "batch_within", None)
     return split.batch(indices) if within is None else within(indices, whole, place)
+
+
+def lengths_of(split: Split) -> Any:
+    """The lengths (n,) of the examples of a split that has them, known without reading any; None: all have one."""
+    return getattr(split, "lengths", None)
 
 
 class Outcome(NamedTuple):
@@ -123,6 +130,8 @@ class TaskConfig(Settings):
     """The settings of a task."""
 
     pipeline: ClassVar[str | None] = None  # what the Hugging Face hub calls such a task
+    # The modules, imported when needed, whose ACTION is what a command (predict, generate, stream) does with a run.
+    actions: ClassVar[Mapping[str, str]] = {}
     registry: ClassVar[Registry[Any]] = Registry("task", "longwave.tasks", "task")
 
     @abstractmethod
@@ -142,7 +151,10 @@ class TaskConfig(Settings):
     @classmethod
     def action(cls, command: str) -> Action | None:
         """What `longwave predict`, `generate` or `stream` does with a run of this kind; None if it cannot."""
-        return None
+        if command not in cls.actions:
+            return None
+        action: Action = import_module(cls.actions[command]).ACTION
+        return action
 
     def in_folder(self, folder: Path) -> Self:
         """The settings for a run in `folder`, where data that came as arrays was stored beside it."""
@@ -173,6 +185,8 @@ class TaskInput:
 @dataclass(frozen=True)
 class Task(ABC):
     """A data set with its loss and scores. `goal` names the score that decides which weights are best."""
+
+    report_module: ClassVar[str | None] = None  # imported when needed; its report(model, task) gives the sections
 
     name: str
     train: Split
@@ -213,6 +227,11 @@ class Task(ABC):
         )
 
     @property
+    def plane(self) -> tuple[int, int] | None:
+        """Height and width of an image whose pixels come row by row; None: the steps are something else."""
+        return None
+
+    @property
     def carried_rows(self) -> int:
         """Rows of a training batch that go on where those of the batch before ended; 0: examples are independent.
 
@@ -236,7 +255,10 @@ class Task(ABC):
 
     def report(self, model: Any) -> list[Section]:
         """The sections that a run of this kind adds to its report; the model has the best weights."""
-        return []
+        if self.report_module is None:
+            return []
+        sections: list[Section] = import_module(self.report_module).report(model, self)
+        return sections
 
     def for_model(self, model: ModelConfig) -> "Adapted":
         """The task as a model with these settings is trained on it; most tasks are the same for all models."""
@@ -308,6 +330,14 @@ def batches(split: Split, size: int) -> Iterator[Batch]:
     """A whole split in batches of at most `size` rows, in order."""
     for start in range(0, len(split), size):
         yield split.batch(range(start, min(start + size, len(split))))
+
+
+def score(task: Task, model: Any, split: Split, size: int) -> Scores:
+    """The scores of a model, or of a baseline that is called as one, on a split in batches of so many examples."""
+    sums: Sums = {}
+    for batch in batches(split, size):
+        sums = add_up(sums, task.outcome(model, batch).scores)
+    return task.reported({name: float(total) / count if count else math.nan for name, (total, count) in sums.items()})
 
 
 def add_up(total: Sums, more: Sums) -> Sums:

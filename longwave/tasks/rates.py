@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from longwave.core.random import random_bits
-from longwave.tasks.base import Batch, Split, part_of_batch
+from longwave.tasks.base import Batch, Split, lengths_of, part_of_batch
 
 MOST = 64  # times as many samples, or as few
 FINEST = 1000  # the largest denominator of a rate
@@ -85,7 +85,7 @@ class AtRate:
     @property
     def lengths(self) -> Any:
         """Those of the split itself, which have the same order; None: all have one."""
-        return getattr(self.split, "lengths", None)
+        return lengths_of(self.split)
 
     def batch(self, indices: Sequence[int]) -> Batch:
         """As that of the split, with other x and lengths, and `rate`."""

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from longwave.core.random import shuffled
 from longwave.experiments.base import LoopConfig
-from longwave.tasks.base import Batch, Split, Task, part_of_batch
+from longwave.tasks.base import Batch, Split, Task, lengths_of, part_of_batch
 from longwave.train import signals
 from longwave.train.order import epoch_batches, evaluation_batches
 
@@ -94,7 +94,7 @@ class Loading:
         """The lengths of the examples of a split, if batches are to have rows of similar length."""
         if not self.config.bucket:
             return None
-        lengths = getattr(split, "lengths", None)
+        lengths = lengths_of(split)
         if lengths is None:
             raise ValueError(
                 f"loop.bucket: the examples of {self.task.name} have no lengths of their own; expected 0, got "

@@ -374,7 +374,7 @@ class Run:
         self.accelerator.wait_for_everyone()
         self.folder.load_best_into(self.model)
         self.display.testing()
-        parts: dict[str, Any] = getattr(self.model, "parts", {})
+        parts: dict[str, Any] = self.model.parts
         outputs: list[Tensor] = []
         test = self.evaluate(self.task.test, outputs=outputs)
         self.test_outputs = self.loading.in_order(self.task.test, outputs)

@@ -106,7 +106,7 @@ def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_i
 
 def test_arrays_that_cannot_be_trained_on_leave_no_folder():
     x, labels = slopes(30)
-    with pytest.raises(ValueError, match="experiment: expected one for custom sequences, such as classify, got smnist"):
+    with pytest.raises(ValueError, match="experiment: expected one of the kind classify, got smnist"):
         runs.train_classifier(x, labels, Path("other"), experiment=EXPERIMENTS["smnist"])
     with pytest.raises(ValueError, match="expected two classes or more"):
         runs.train_classifier(x, ["a"] * 30, Path("other"))

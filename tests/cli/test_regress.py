@@ -87,7 +87,7 @@ def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
     assert runs.evaluate(Path("moved"), "test") == finished.result["test"]
-    with pytest.raises(ValueError, match="expected one for custom sequences, such as regress, got classify"):
+    with pytest.raises(ValueError, match="expected one of the kind regress, got classify"):
         runs.train_regressor(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
     with pytest.raises(ValueError, match="names: expected one for each of 2 targets, got 1"):
         runs.train_regressor(x, y, Path("other"), names=["a"])

@@ -100,7 +100,7 @@ def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
     assert runs.evaluate(Path("moved"), "test") == finished.result["test"]
-    with pytest.raises(ValueError, match="expected one for custom sequences, such as tag, got classify"):
+    with pytest.raises(ValueError, match="expected one of the kind tag, got classify"):
         runs.train_tagger(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
     assert not Path("other").exists()
 

@@ -44,6 +44,13 @@ def changed(model):
             parameter.add_(torch.randn(parameter.shape))
 
 
+def test_the_deep_model_has_the_settings_that_it_shares_with_the_classifier():
+    deep = dataclasses.replace(CONFIG, norm="layer", dropout=0.3, input_size=2, output_size=5).build().model.config
+    assert (deep.d_model, deep.n_layers, deep.mixer) == (CONFIG.d_model, CONFIG.n_layers, CONFIG.mixer)
+    assert (deep.norm, deep.dropout, deep.tie_dropout) == ("layer", 0.3, CONFIG.tie_dropout)
+    assert (deep.input_size, deep.output_size, deep.decoder) == (2, 5, "mean")
+
+
 def test_the_answer_is_a_mean_of_both_in_the_logarithm():
     task, model = started(judged=False)
     batch = task.test.batch(range(4))

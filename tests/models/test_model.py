@@ -422,6 +422,12 @@ def test_settings_that_make_no_model_are_refused(change, message):
         SequenceModel(sequence_config(**TINY, **change))
 
 
+def test_a_model_takes_over_the_sizes_of_a_task_that_it_has_settings_for():
+    spec = Spec(input_size=3, output_size=5, vocabulary=7, time_size=2)
+    assert SequenceConfig().with_sizes(spec) == SequenceConfig(input_size=3, output_size=5, vocabulary=7, time_size=2)
+    assert ResNetConfig().with_sizes(spec) == ResNetConfig(input_size=3, output_size=5)
+
+
 def test_a_model_is_built_from_keywords_as_from_settings():
     settings = {"d_model": 8, "n_layers": 1, "input_size": 3, "output_size": 5}
     assert SequenceModel(**settings).config == SequenceConfig(**settings)

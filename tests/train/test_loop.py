@@ -18,10 +18,10 @@ from tiny import LENGTH, fit, lines, make_experiment, make_run, make_task, run_c
 from longwave.experiments import LoopConfig, OptimConfig
 from longwave.layers.lssl import LSSLConfig
 from longwave.models import SequenceModel, load_model
+from longwave.tasks.autoregressive import TokenRows
 from longwave.tasks.classify.task import custom
 from longwave.tasks.sequences.data import from_arrays
 from longwave.tasks.text.codecs import Bytes
-from longwave.tasks.text.rows import TokenRows
 from longwave.tasks.text.task import TextTask
 from longwave.train import checkpoint, loop, signals
 from longwave.train.display import Display, time_left

@@ -140,6 +140,13 @@ def made(name: str, folder: str | Path | None = None) -> Made | None:
     return _read(data_dir(folder) / MAKERS.find(name).path)
 
 
+def notes(name: str, folder: str | Path | None = None) -> tuple[str, ...]:
+    """What a user should know of how the set in the data folder was made."""
+    found = made(name, folder)
+    note = None if found is None else found.note()
+    return () if note is None else (note,)
+
+
 def require(name: str, folder: str | Path | None = None) -> Path:
     """The path to the files of a set, for readers; MissingData if it is absent."""
     maker, where = MAKERS.find(name), data_dir(folder)

@@ -6,7 +6,7 @@ be, too; or position by position, as the paper's code has it for Speech Commands
 
 import io
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -19,13 +19,14 @@ from longwave.core.random import shuffled
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
 from longwave.models import Spec
-from longwave.pictures.html import Section
+from longwave.tasks.audio.clip_lists import ClipList, from_csv
 from longwave.tasks.audio.mfcc import mfcc
 from longwave.tasks.audio.noise import Disturbed, check_noise
-from longwave.tasks.base import Action, Baselines, Batch, Scores, Split, TaskConfig
-from longwave.tasks.classify.task import ClassificationTask, ClassifierInput, class_weights, row_weights
+from longwave.tasks.base import Baselines, Batch, Scores, Split, TaskConfig
+from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.rates import MOST, check_rates, drawn
 from longwave.tasks.sequences import linear
+from longwave.tasks.sequences.task import class_weights, row_weights
 from longwave.tasks.statistics import digest
 
 Index = NDArray[np.int64]
@@ -183,17 +184,13 @@ def _blocks(clips: Clips, rows: Index, length: int) -> Iterator[NDArray[np.float
 class ClipTask(ClassificationTask):
     """Classify clips of audio."""
 
+    report_module: ClassVar[str | None] = "longwave.tasks.audio.report"
+
     train: ClipSplit
     valid: ClipSplit
     test: ClipSplit
     inputs: ClipInput
     noise: float = 0.0  # share of the training clips that are made worse
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.audio.report import report
-
-        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -226,14 +223,7 @@ class ClipTask(ClassificationTask):
             return float((ridge(known[name][0]).argmax(1) != known[name][1]).mean())
 
         ridge = linear.fit(x, y, error)
-        return {name: self._accuracies(ridge(features).argmax(1), labels) for name, (features, labels) in known.items()}
-
-    def _accuracies(self, predicted: Index, labels: Index) -> Scores:
-        right = predicted == labels
-        scores = {"accuracy": float(right.mean())}
-        if self.goal == "balanced_accuracy":
-            scores["balanced_accuracy"] = float(np.mean([right[labels == k].mean() for k in np.unique(labels)]))
-        return scores
+        return {name: self.accuracies(labels, ridge(features).argmax(1)) for name, (features, labels) in known.items()}
 
     def _summaries(self, split: ClipSplit, index: Index) -> NDArray[np.float64]:
         """Mean and deviation over time of each coefficient of some clips, (n, features)."""
@@ -308,6 +298,10 @@ class ClipTaskConfig(TaskConfig):
     """The settings of a task on audio."""
 
     pipeline: ClassVar[str | None] = "audio-classification"
+    actions: ClassVar[Mapping[str, str]] = {
+        "predict": "longwave.tasks.audio.predict",
+        "stream": "longwave.tasks.classify.stream",
+    }
 
     rates: tuple[float, ...] = field(default=(), kw_only=True)
     """Sampling rates to train at, one for each batch: 2 has every second step, and twice the dt; none: as they are."""
@@ -318,18 +312,19 @@ class ClipTaskConfig(TaskConfig):
         check_rates(self.rates, "rates")
         check_noise(self.noise)
 
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.audio import predict
-        from longwave.tasks.classify import stream
-
-        return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
-
     @property
     def reading(self) -> dict[str, Any]:
         """How new files are read, for `longwave.io.audio.read`."""
         return {"channels": "mix", "most_bad": FEW_BAD}
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether all classes count alike in the scores."""
+        return False
+
+    def read_list(self, csv: Path, labelled: bool) -> ClipList:
+        """The files that a CSV file names, by the columns of training."""
+        return from_csv(csv, labelled=labelled)
 
     def arrange(self, clips: Clips, inputs: ClipInput, artifact: Callable[[str], bytes]) -> tuple[ClipSplit, list[str]]:
         """New clips in the form that a trained model sees, and notes; dt follows if they have another sampling rate.

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from longwave.core.random import mixed, random_bits
-from longwave.tasks.base import Batch, Split
+from longwave.tasks.base import Batch, Split, lengths_of
 
 Values = NDArray[np.float64]
 LOWEST_CUTOFF = 0.2  # of half the sampling frequency
@@ -44,7 +44,7 @@ class Disturbed:
     @property
     def lengths(self) -> Any:
         """Those of the split itself, which have the same order; None: all have one."""
-        return getattr(self.split, "lengths", None)
+        return lengths_of(self.split)
 
     def batch(self, indices: Sequence[int]) -> Batch:
         """As that of the split, with another x; padding stays as it is."""

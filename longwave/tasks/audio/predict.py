@@ -7,38 +7,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from longwave.core.progress import Patient
 from longwave.io import audio
-from longwave.io.csv import write_csv
-from longwave.tasks.actions import OnDevice, check_distinct, check_kind
-from longwave.tasks.audio.clip_lists import ClipList, from_csv, from_folder
+from longwave.tasks.actions import OnDevice, check_distinct, check_kind, written
+from longwave.tasks.audio.clip_lists import ClipList, from_folder
 from longwave.tasks.audio.clips import ClipInput
 from longwave.tasks.base import Action, Scores, TrainedRun
-from longwave.tasks.classify.predict import probabilities
-from longwave.tasks.sequences.predict import check_finite, written
-
-
-@dataclass(frozen=True)
-class FileLabels:
-    """The prediction for each of some files: a probability for each class, and the label of the likeliest."""
-
-    files: tuple[str, ...]
-    classes: tuple[str, ...]
-    probabilities: NDArray[np.float64]  # (n, classes)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def labels(self) -> list[str]:
-        """The likeliest class of each file."""
-        return [self.classes[k] for k in self.probabilities.argmax(axis=1)]
-
-    def write(self, path: str | Path) -> None:
-        """Write file, label and probabilities as CSV, atomically."""
-        rows = zip(self.files, self.labels, self.probabilities, strict=True)
-        head = ["file", "label", *(f"p_{name}" for name in self.classes)]
-        write_csv(path, [head, *([file, label, *(f"{p:.6g}" for p in row)] for file, label, row in rows)])
+from longwave.tasks.classify.predict import Labels, probabilities
+from longwave.tasks.sequences.predict import check_finite
 
 
 def classify(
@@ -48,7 +25,7 @@ def classify(
     *,
     sampling_rate: int | None = None,
     device: str = "auto",
-) -> FileLabels:
+) -> Labels:
     """Classify audio files with the best weights of a run: all below a folder, or those that a CSV file names.
 
     They are resampled to the rate of training, and mixed down or not as then; with `sampling_rate`, in Hz, to that one,
@@ -86,7 +63,8 @@ def score(
     least = np.finfo(np.float64).tiny  # a class of probability 0 has a finite loss
     loss = -np.log(np.maximum(found.probabilities[np.arange(len(y)), y], least))
     scores = {"accuracy": float(right.mean()), "loss": float(loss.mean())}
-    if getattr(run.settings, "balance", False):
+    settings: Any = run.settings
+    if settings.is_balanced:
         scores["balanced_accuracy"] = float(np.mean([right[y == k].mean() for k in np.unique(y)]))
     return scores, found.notes
 
@@ -97,12 +75,12 @@ def _listed(run: TrainedRun, folder: str | Path | None, csv: str | Path | None, 
     if folder is not None:
         return from_folder(Path(folder), labelled=labelled)
     assert csv is not None
-    task = run.settings
-    columns = getattr(task, "column", "file"), getattr(task, "label", "label")
-    return from_csv(Path(csv), *columns, labelled=labelled)
+    settings: Any = run.settings
+    found: ClipList = settings.read_list(Path(csv), labelled)
+    return found
 
 
-def _classify(run: TrainedRun, listed: ClipList, sampling_rate: int | None, device: str) -> FileLabels:
+def _classify(run: TrainedRun, listed: ClipList, sampling_rate: int | None, device: str) -> Labels:
     inputs = run.fact("inputs", ClipInput.from_dict)
     settings: Any = run.settings
     if sampling_rate is not None:
@@ -131,7 +109,7 @@ def _classify(run: TrainedRun, listed: ClipList, sampling_rate: int | None, devi
         split, notes = settings.arrange(read.clips, inputs, run.artifact)
         found = probabilities(model, split, size)
     check_finite(found, listed.source)
-    return FileLabels(read.clips.names, inputs.classes, found, (*listed.notes, *read.notes, *notes))
+    return Labels(inputs.classes, found, (*listed.notes, *read.notes, *notes), read.clips.names)
 
 
 @dataclass(frozen=True)
@@ -155,8 +133,7 @@ def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     check_distinct(csv=options.csv, out=options.out)
     listed = _listed(run, options.folder, options.csv, labelled=False)
     labels = _classify(run, listed, options.sampling_rate, options.device)
-    labels.write(options.out)
-    yield from written(labels.notes, len(labels.labels), options.out)
+    yield from written(labels, options.out)
 
 
 ACTION = Action(Options, _predict)

@@ -4,7 +4,6 @@ import html
 import math
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from longwave.pictures.html import Section, image, table
@@ -13,13 +12,12 @@ from longwave.tasks.audio.clips import ClipTask
 from longwave.tasks.audio.plots import show_frames, show_spectrogram, show_waveform
 from longwave.tasks.classify import report as classification
 from longwave.tasks.classify.confusion import confusion
-from longwave.tasks.classify.report import Predictions, attribution_colours, of_test_set
+from longwave.tasks.classify.report import Predictions, of_test_set, show_attribution
 
 MOST_SAMPLES = 2**19  # of a batch
 SHOWN = 6
 ATTRIBUTED = 4
 LONGEST = 2**17  # samples of a clip whose attribution is computed
-BINS = 200  # stretches that the attribution is added up over
 
 
 def report(model: Any, task: ClipTask) -> list[Section]:
@@ -28,13 +26,7 @@ def report(model: Any, task: ClipTask) -> list[Section]:
     size = max(1, min(100, MOST_SAMPLES // longest))
     chances = of_test_set(task, lambda: classification.probabilities(model, task.test, size))
     found = Predictions(chances, task.test.labels, task.inputs.classes)
-    wrong, count = found.wrong(SHOWN), int((found.predicted != found.labels).sum())
-    mistakes = f"<p>None of {len(task.test):,}.</p>"
-    if wrong:
-        picture = image(lambda: draw_clips(task, found, wrong), "misclassified clips")
-        mistakes = (
-            f"<p>{count:,} of {len(task.test):,}; the most confident mistakes, with their confidence.</p>{picture}"
-        )
+    mistakes = found.mistakes(lambda: draw_clips(task, found, found.wrong(SHOWN)), "clips")
     return [
         Section("Data", _data(task)),
         Section("Confusion matrix", confusion(found, task.counts["train"])),
@@ -121,20 +113,7 @@ def draw_attribution(task: ClipTask, found: Predictions, indices: list[int], sha
         length = min(len(clip), int(task.test.lengths[index]))
         seconds = length * _step_seconds(task)
         show_waveform(axes, clip[:length], seconds, "black")
-        edges = np.unique(np.linspace(0, length, min(BINS, length) + 1).astype(int))
-        sums = np.add.reduceat(shares[k, :length].sum(-1).double().numpy(), edges[:-1]) / np.diff(edges)
-        bound = np.abs(sums).max() or 1.0
-        low, high = axes.get_ylim()
-        axes.pcolormesh(
-            edges * _step_seconds(task),
-            [low, high],
-            sums[None],
-            cmap=attribution_colours(),
-            vmin=-bound,
-            vmax=bound,
-            zorder=0,
-            alpha=0.8,
-        )
+        show_attribution(axes, shares[k, :length], lambda edges: edges * _step_seconds(task))
         axes.set_title(_title(task, found, index).replace("\n", ": "), fontsize=9)
     panels[-1].set_xlabel("seconds", fontsize=8)
     return figure

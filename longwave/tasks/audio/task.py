@@ -68,6 +68,15 @@ class AudioConfig(ClipTaskConfig):
         """How files are read."""
         return {"channels": self.channels, "most_bad": self.most_bad}
 
+    @property
+    def is_balanced(self) -> bool:
+        """As asked for."""
+        return self.balance
+
+    def read_list(self, csv: Path, labelled: bool) -> ClipList:
+        """The files that a CSV file names, by the columns of training."""
+        return from_csv(csv, self.column, self.label, labelled=labelled)
+
     def listed(self) -> ClipList:
         """The files and their labels."""
         if (self.folder is None) == (self.csv is None):

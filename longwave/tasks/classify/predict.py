@@ -1,6 +1,6 @@
 """Labels of new sequences, with probabilities."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.csv import write_csv
-from longwave.tasks.actions import OnDevice, check_kind, predict
-from longwave.tasks.base import Action, Split, TrainedRun, batches
+from longwave.tasks.actions import check_kind, predict
+from longwave.tasks.base import Split, TrainedRun, batches
 from longwave.tasks.classify.task import ClassifierInput
+from longwave.tasks.sequences import predict as sequences_predict
 from longwave.tasks.sequences.data import Sequences
-from longwave.tasks.sequences.predict import check_finite, prepare, read_new, written
+from longwave.tasks.sequences.predict import check_finite, predict_action, prepare
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,10 @@ class Labels:
     classes: tuple[str, ...]
     probabilities: NDArray[np.float64]  # (n, classes)
     notes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # that the sequences were read from, where each has one of its own
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
 
     @property
     def labels(self) -> list[str]:
@@ -30,10 +35,12 @@ class Labels:
         return [self.classes[k] for k in self.probabilities.argmax(axis=1)]
 
     def write(self, path: str | Path) -> None:
-        """Write label and probabilities as CSV, a row a sequence, atomically."""
-        rows = zip(self.labels, self.probabilities, strict=True)
-        head = ["label", *(f"p_{name}" for name in self.classes)]
-        write_csv(path, [head, *([label, *(f"{p:.6g}" for p in row)] for label, row in rows)])
+        """Write the file if there is one, label and probabilities as CSV, one row per sequence, atomically."""
+        columns: dict[str, Sequence[str]] = {"file": self.files} if self.files else {}
+        columns["label"] = self.labels
+        for name, own in zip(self.classes, self.probabilities.T, strict=True):
+            columns[f"p_{name}"] = [f"{p:.6g}" for p in own]
+        write_csv(path, [list(columns), *map(list, zip(*columns.values(), strict=True))])
 
 
 def probabilities(model: Any, split: Split, batch_size: int) -> NDArray[np.float64]:
@@ -55,7 +62,7 @@ def classify(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> 
 
 
 @dataclass(frozen=True)
-class Options(OnDevice):
+class Options(sequences_predict.Options):
     """Classify sequences, with or without labels: a label and the probability of each class for each of them.
 
     Example: longwave predict runs/classify-my-seed0 --npz new.npz --out labels.csv
@@ -63,17 +70,8 @@ class Options(OnDevice):
 
     npz: Path | None = None
     """Sequences (x, and lengths if they differ); images as pixels from 0 to 255, row by row."""
-    csv: Path | None = None
-    """Or a CSV file, one sequence a row."""
     out: Path = Path("labels.csv")
     """Where to write the labels."""
 
 
-def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
-    new = read_new(run, options.npz, options.csv, options.out, "classifies")
-    labels = classify(run, new, device=options.device)
-    labels.write(options.out)
-    yield from written(labels.notes, len(labels.labels), options.out)
-
-
-ACTION = Action(Options, _predict)
+ACTION = predict_action(Options, "classifies", classify)

@@ -59,6 +59,14 @@ class Predictions:
             first.setdefault(int(self.labels[k]), int(k))
         return sorted(first.values())[:most]
 
+    def mistakes(self, draw: Callable[[], Any], what: str) -> str:
+        """How many examples are misclassified, and a picture of some."""
+        count, total = int((self.predicted != self.labels).sum()), len(self.labels)
+        if not count:
+            return f"<p>None of {total:,}.</p>"
+        text = f"<p>{count:,} of {total:,}; the most confident mistakes, with their confidence.</p>"
+        return text + image(draw, f"misclassified {what}")
+
     def caption(self, index: int, width: int = 80) -> str:
         """The class, the prediction and its confidence; in two lines if one would be longer than `width`."""
         truth, found = self.classes[self.labels[index]], self.classes[self.predicted[index]]
@@ -158,22 +166,18 @@ def draw_attribution(task: Any, split: Split, predictions: Predictions, indices:
     for k, (axes, index) in enumerate(zip(panels, indices, strict=True)):
         x = unpadded(batch, k)
         show_lines(axes, in_units(task.inputs, x), ("black", "0.45", "0.65", "0.8"))
-        edges = np.unique(np.linspace(0, len(x), min(BINS, len(x)) + 1).astype(int))
-        sums = np.add.reduceat(shares[k, : len(x)].sum(-1).double().numpy(), edges[:-1]) / np.diff(edges)
-        bound = np.abs(sums).max() or 1.0
-        low, high = axes.get_ylim()
-        axes.pcolormesh(
-            edges - 0.5,
-            [low, high],
-            sums[None],
-            cmap=attribution_colours(),
-            vmin=-bound,
-            vmax=bound,
-            zorder=0,
-            alpha=0.8,
-        )
+        show_attribution(axes, shares[k, : len(x)], lambda edges: edges - 0.5)
         axes.set_title(predictions.caption(index), fontsize=9)
     return figure
+
+
+def show_attribution(axes: Any, shares: Tensor, place: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+    """Behind a sequence, in colour, what its steps (length, channels) add, stretch by stretch; `place` is on x."""
+    edges = np.unique(np.linspace(0, len(shares), min(BINS, len(shares)) + 1).astype(int))
+    sums = np.add.reduceat(shares.sum(-1).double().numpy(), edges[:-1]) / np.diff(edges)
+    bound, colours = np.abs(sums).max() or 1.0, attribution_colours()
+    low, high = axes.get_ylim()
+    axes.pcolormesh(place(edges), [low, high], sums[None], cmap=colours, vmin=-bound, vmax=bound, zorder=0, alpha=0.8)
 
 
 def _show_image(axes: Any, task: Any, x: Tensor) -> None:
@@ -206,18 +210,13 @@ def report(model: Any, task: ClassificationTask) -> list[Section]:
     """Confusion matrix, misclassified examples, attribution."""
     predictions = predict(model, task, task.test)
     wrong = predictions.wrong(12 if _is_image(task) else 6)
-    count, total = int((predictions.predicted != predictions.labels).sum()), len(predictions.labels)
-    mistakes = f"<p>None of {total:,}.</p>"
-    if wrong:
-        picture = image(lambda: draw_examples(task, task.test, predictions, wrong), "misclassified examples")
-        mistakes = f"<p>{count:,} of {total:,}; the most confident mistakes, with their confidence.</p>{picture}"
+    mistakes = predictions.mistakes(lambda: draw_examples(task, task.test, predictions, wrong), "examples")
     shown = wrong[:3] + predictions.right(6 - len(wrong[:3]))
-    deep = getattr(model, "deep", None)  # the part that has gradients, where another one has none
-    shares = attribution(deep or model, task.test.batch(shown), average_example(task))
+    shares = attribution(model.explained, task.test.batch(shown), average_example(task))
     text = (
         "<p>Blue steps speak for the predicted class against the second likeliest, orange ones for the second: "
         "integrated gradients of the difference of their logits, from the average training example"
-        f"{', by the deep model alone' if deep else ''}.</p>"
+        f"{'' if model.explained is model else ', by the deep model alone'}.</p>"
     )
     picture = image(lambda: draw_attribution(task, task.test, predictions, shown, shares), "attribution of each step")
     return [

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from longwave.io.audio import file_blocks, open_sound, raw_blocks, steps
 from longwave.io.rows import NumberReader
-from longwave.io.sound import file_blocks, open_sound, raw_blocks, steps
 from longwave.io.tail import PIPE
 from longwave.models.stream import Stream, stream
 from longwave.tasks.actions import check_distinct

@@ -1,6 +1,6 @@
 """Classification: cross-entropy and accuracy, and the splits of custom sequences, drawn class by class."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 from longwave.models import ClassifierConfig, ModelConfig, Spec
 from longwave.models.classifier import Classifier
-from longwave.pictures.html import Section
 from longwave.tasks.base import (
     TASKS,
-    Action,
     Adapted,
     Baselines,
     Batch,
@@ -23,7 +21,6 @@ from longwave.tasks.base import (
     Scores,
     Split,
     Sums,
-    Task,
     TaskInput,
     call,
 )
@@ -33,15 +30,19 @@ from longwave.tasks.rates import AtRate, check_rates, drawn, ratio
 from longwave.tasks.sequences.data import Sequences, read_rows
 from longwave.tasks.sequences.targets import Answer, class_names
 from longwave.tasks.sequences.task import (
+    CountedTask,
     Index,
     SequenceInput,
     SequenceSplit,
     SequenceTaskConfig,
     channel_statistics,
     check_classes,
+    class_weights,
     draw_class_splits,
     given_splits,
     note_rare_class,
+    row_weights,
+    sequence_fields,
 )
 from longwave.tasks.statistics import digest
 
@@ -59,14 +60,12 @@ class ClassifierInput(SequenceInput, LabelInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelTask(Task):
+class LabelTask(CountedTask):
     """Classify anything; an output has a logit for each class. A batch may have a weight for each row, (B,)."""
 
     inputs: LabelInput
-    counts: dict[str, tuple[int, ...]]  # examples of each class, by split
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
     smoothing: float = 0.0  # share of the target that the training loss spreads over all classes
-    digest: str = ""  # of the data, as it was read
     goal: str = "accuracy"
     higher_is_better: bool = True
     scored: Tensor | None = field(default=None, compare=False, repr=False)  # logits (n, classes) of the test set
@@ -90,12 +89,6 @@ class LabelTask(Task):
         """The task with the logits of its test set."""
         return replace(self, scored=outputs)
 
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        """The examples of each class, what the model must know of its input, and a digest."""
-        counts = {split: list(counts) for split, counts in self.counts.items()}
-        return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
-
     def baselines(self) -> Baselines:
         """The class prior: how common each class is in the training set."""
         return {"class prior": self._prior()}
@@ -110,6 +103,14 @@ class LabelTask(Task):
             scores[split] = {"accuracy": float(accuracy), "loss": float(-(counts @ log_share) / counts.sum())}
             if self.goal == "balanced_accuracy":
                 scores[split]["balanced_accuracy"] = float(accuracy > 0) / int((counts > 0).sum())
+        return scores
+
+    def accuracies(self, true: Index, predicted: Index) -> Scores:
+        """The scores of predicted labels (n,), by the true ones."""
+        right = true == predicted
+        scores = {"accuracy": float(right.mean())}
+        if self.goal == "balanced_accuracy":
+            scores["balanced_accuracy"] = float(np.mean([right[true == k].mean() for k in np.unique(true)]))
         return scores
 
     def _losses(self, output: Tensor, batch: Batch) -> Tensor:
@@ -128,14 +129,10 @@ class LabelTask(Task):
 class ClassificationTask(LabelTask):
     """Classify sequences of numbers."""
 
+    report_module: ClassVar[str | None] = "longwave.tasks.classify.report"
+
     inputs: ClassifierInput
     rates: tuple[float, ...] = ()  # sampling rates of training, one for each batch; none: as the sequences are
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.classify.report import report
-
-        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -199,19 +196,14 @@ class SequenceTask(ClassificationTask):
         rows = len(self.valid) + len(self.test)
         for classifier in sequence_baselines.fitted(self.train, rows, len(self.inputs.classes)):
             labels = {"valid": self._validated(classifier), "test": predicted(classifier, self.test)}
-            found[classifier.name] = {name: self._accuracies(*pair) for name, pair in labels.items()}
+            found[classifier.name] = {
+                name: self.accuracies(*(own.numpy() for own in pair)) for name, pair in labels.items()
+            }
         return found
 
     def _validated(self, classifier: NearestNeighbour | ConvolutionClassifier) -> tuple[Tensor, Tensor]:
         """The true labels of the validation set, and those that a baseline predicts."""
         return predicted(classifier, self.valid)
-
-    def _accuracies(self, true: Tensor, predicted: Tensor) -> Scores:
-        right = (true == predicted).double()
-        scores = {"accuracy": float(right.mean())}
-        if self.goal == "balanced_accuracy":
-            scores["balanced_accuracy"] = float(torch.stack([right[true == k].mean() for k in true.unique()]).mean())
-        return scores
 
 
 def custom(
@@ -248,42 +240,21 @@ def custom(
     note_rare_class(counts["train"], classes, "examples", balance, notes)
     mean, deviation = channel_statistics(sequences, splits["train"], notes)
     inputs = ClassifierInput(classes=classes, mean=mean, deviation=deviation, length=sequences.length)
-    values, starts, lengths = inputs.standardise(sequences.values), sequences.starts, sequences.lengths
 
-    def examples(index: Index) -> SequenceSplit:
-        own = labels[index]
-        rows: dict[str, NDArray[Any]] = {"y": own}
-        if balance:
-            rows["weight"] = row_weights(own)
-        return SequenceSplit(values, starts[index], lengths[index], sequences.length is not None, rows)
+    def rows(index: Index) -> dict[str, NDArray[Any]]:
+        weights = {"weight": row_weights(labels[index])} if balance else {}
+        return {"y": labels[index], **weights}
 
     return SequenceTask(
         name=name,
-        train=examples(splits["train"]),
-        valid=examples(splits["valid"]),
-        test=examples(splits["test"]),
-        inputs=inputs,
-        counts={split: tuple(count.tolist()) for split, count in counts.items()},
         weights=class_weights(counts["train"]) if balance else None,
         smoothing=smoothing,
         rates=rates,
-        origin=sequences.source,
-        notes=tuple(notes),
         digest=digest(sequences.values, sequences.lengths, labels),
         goal="balanced_accuracy" if balance else "accuracy",
         valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
+        **sequence_fields(sequences, splits, inputs, counts, notes, rows),
     )
-
-
-def row_weights(labels: Index) -> NDArray[np.float64]:
-    """A weight for each label, of mean 1 and with the same sum for each class."""
-    counts = np.bincount(labels)
-    return np.asarray(len(labels) / ((counts > 0).sum() * counts[labels]), np.float64)
-
-
-def class_weights(counts: Index) -> tuple[float, ...]:
-    """The inverse of each class' share, in units of that of equal shares."""
-    return tuple((counts.sum() / (len(counts) * counts)).tolist())
 
 
 @TASKS.register("classify")
@@ -292,6 +263,10 @@ class ClassifyConfig(SequenceTaskConfig):
     """A classification task on custom labelled sequences."""
 
     answer: ClassVar[Answer] = "labels"
+    actions: ClassVar[Mapping[str, str]] = {
+        "predict": "longwave.tasks.classify.predict",
+        "stream": "longwave.tasks.classify.stream",
+    }
 
     npz: Path | None = None
     """An .npz file with x (n, length, channels) or (n, length), and y (n,) labels; docs: classification."""
@@ -313,13 +288,6 @@ class ClassifyConfig(SequenceTaskConfig):
         check_rates(self.rates, "rates")
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing: expected a share from 0 on and below 1, got {self.smoothing}")
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.classify import predict, stream
-
-        return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""

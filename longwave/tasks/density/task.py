@@ -5,7 +5,7 @@ A grey pixel is one value; a colour pixel is three, red, green and blue, which a
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -17,9 +17,8 @@ from longwave.core.random import shuffled
 from longwave.core.registry import nearest
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
-from longwave.pictures.html import Section
 from longwave.tasks.autoregressive import AutoregressiveTask, Interleaved, TokenWindows
-from longwave.tasks.base import TASKS, Action, Baselines, Scores, TaskConfig
+from longwave.tasks.base import TASKS, Baselines, Scores, TaskConfig
 from longwave.tasks.images.data import read_cifar10, read_mnist
 from longwave.tasks.images.task import VALID_SHARE, Bytes
 
@@ -44,13 +43,9 @@ SETS = {
 class DensityTask(AutoregressiveTask):
     """Predict the next value of an image. Without colours, START, before the first, is a dark pixel."""
 
+    report_module: ClassVar[str | None] = "longwave.tasks.density.report"
+
     size: tuple[int, ...]  # height and width, and 3 if there are colours
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.density.report import report
-
-        return report(model, self)
 
     def test_images(self, indices: Sequence[int]) -> NDArray[np.uint8]:
         """Images of the test set, (n, height, width) or (n, height, width, 3)."""
@@ -73,6 +68,7 @@ class DensityConfig(TaskConfig):
     """Images, predicted value by value."""
 
     pipeline: ClassVar[str | None] = "unconditional-image-generation"
+    actions: ClassVar[Mapping[str, str]] = {"generate": "longwave.tasks.density.generate"}
 
     data: Literal["mnist", "cifar"] = "mnist"
     """Which images."""
@@ -81,13 +77,6 @@ class DensityConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.density import generate
-
-        return {"generate": generate.ACTION}.get(command)
 
     @property
     def says_facts(self) -> bool:

@@ -19,7 +19,7 @@ from torch import Tensor
 from longwave.core.registry import nearest
 from longwave.io.times import season
 from longwave.models import Shift
-from longwave.tasks.base import Baselines, Scores, Sums, add_up, batches
+from longwave.tasks.base import Baselines, Scores, score
 from longwave.tasks.forecast.task import ForecastTask
 from longwave.tasks.forecast.windows import ForecastWindows
 
@@ -133,10 +133,7 @@ def solvable(task: ForecastTask) -> bool:
 def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: ForecastWindows) -> Scores:
     """The task's scores of a forecast, over every window."""
     size = max(1, 2**22 // (windows.values.shape[1] * (task.context + task.horizon)))  # 32 MB of float64
-    sums: Sums = {}
-    for batch in batches(windows, size):
-        sums = add_up(sums, task.outcome(lambda x, **_: (forecast(x), None), batch).scores)
-    return {score: float(total) / count for score, (total, count) in sums.items()}
+    return score(task, lambda x, **_: (forecast(x), None), windows, size)
 
 
 def moments(windows: ForecastWindows) -> tuple[Matrix, Matrix]:

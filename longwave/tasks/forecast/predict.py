@@ -1,7 +1,6 @@
 """Forecasts of new data: the rows that follow a series."""
 
 import functools
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from longwave.core.settings import typed
-from longwave.core.terminal import say
 from longwave.io.csv import write_csv
 from longwave.pictures.style import check_path
-from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict
+from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict, written
 from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.forecast.benchmarks import SETS
 from longwave.tasks.forecast.plots import draw_continuation
@@ -34,6 +32,9 @@ class Continuation:
     times: Any
     notes: tuple[str, ...] = ()
     time: str | None = None  # the name of the time column
+
+    def __len__(self) -> int:
+        return len(self.values)
 
     def write(self, path: str | Path) -> None:
         """Write the forecast as CSV, atomically."""
@@ -160,11 +161,8 @@ def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     check_path(picture)
     found = forecast(run, options.csv, device=options.device)
     draw_continuation(found, picture)
-    found.write(options.out)
-    for note in found.notes:
-        say(f"note: {note}", sys.stdout)
-    rows = len(found.values)
-    yield f"{rows} row{'s' * (rows > 1)}: {options.out}\npicture: {picture}\n"
+    yield from written(found, options.out)
+    yield f"picture: {picture}\n"
 
 
 ACTION = Action(Options, _predict)

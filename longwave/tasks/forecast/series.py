@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from longwave.io.csv import parse_table
 from longwave.io.csv import write_csv as write_rows
-from longwave.io.gaps import Fill, Floats, Known, check_fill, fill_gaps
 from longwave.io.read import read_table
 from longwave.io.table import Table, is_missing, may_be_times, number, times_in
 from longwave.io.times import (
@@ -42,6 +41,10 @@ from longwave.io.times import (
     times_at,
 )
 
+Floats = NDArray[np.float64]
+Known = NDArray[np.bool_]
+Fill = Literal["linear", "mask"] | None
+MANY = 0.1  # a larger share of a column that is missing is said
 NO_TIME = "none"  # as the name of the time column: there is none, and none is looked for
 Duplicates = Literal["error", "first", "last", "mean"]
 
@@ -157,7 +160,8 @@ def write_csv(path: str | os.PathLike[str], series: Series, time: str = "time") 
 
 
 def _series(table: Table, how: Reading) -> Series:
-    check_fill(how.fill)
+    if how.fill not in (None, "linear", "mask"):
+        raise ValueError(f"fill: expected None, 'linear' or 'mask', got {how.fill!r}")
     if how.duplicates not in ("error", "first", "last", "mean"):
         raise ValueError(f"duplicates: expected 'error', 'first', 'last' or 'mean', got {how.duplicates!r}")
     columns, clock, notes = _roles(table, how)
@@ -338,3 +342,57 @@ def _without_repeats(
     counts = np.add.reduceat(known, begins, axis=0, dtype=np.int64)
     sums = np.add.reduceat(np.where(known, values, 0), begins, axis=0)
     return rows, np.where(counts > 0, sums / counts.clip(1), np.nan)
+
+
+# Gaps
+
+
+class Filled(NamedTuple):
+    """Numbers (rows, columns) without gaps, and how they came to be so."""
+
+    values: Floats
+    known: Known | None  # where numbers were given, if gaps are remembered; None: everywhere
+    notes: tuple[str, ...]
+
+
+def fill_gaps(values: Floats, fill: Fill, missing_rows: int, columns: list[str]) -> Filled:
+    """Numbers in place of NaN in values (rows, columns), of which `missing_rows` rows were not there at all.
+
+    The line between the neighbours of a gap ("linear") is known only when the gap is over; the last known number
+    ("mask") is known in the gap already, and losses and scores leave the gaps out.
+    """
+    known = ~np.isnan(values)
+    missing = int(known.size - known.sum())
+    if not missing:
+        return Filled(values, None, ())
+    if fill == "mask":
+        return Filled(carry_forward(values), known, _notes_on_gaps(known, columns))
+    counts = {"rows": missing_rows, "cells": missing - missing_rows * len(columns)}
+    notes = (f"{count} missing {what} were interpolated" for what, count in counts.items() if count)
+    return Filled(interpolate(values), None, tuple(notes))
+
+
+def interpolate(values: Floats) -> Floats:
+    """Missing numbers on a line between their neighbours; at the ends, the nearest number."""
+    filled, rows = values.copy(), np.arange(len(values))
+    for column in filled.T:
+        known = ~np.isnan(column)
+        column[~known] = np.interp(rows[~known], rows[known], column[known])
+    return filled
+
+
+def carry_forward(values: Floats) -> Floats:
+    """Missing numbers as the last one before them in their column; before the first, that first one."""
+    known = ~np.isnan(values)
+    rows = np.where(known, np.arange(len(values))[:, None], known.argmax(axis=0))
+    return np.take_along_axis(values, np.maximum.accumulate(rows, axis=0), axis=0)
+
+
+def _notes_on_gaps(known: Known, columns: list[str]) -> tuple[str, ...]:
+    missing = known.size - int(known.sum())
+    total = (
+        f"{missing} of {known.size} values are missing; where a model sees them, it sees the last known ones instead"
+    )
+    shares = zip(columns, 1 - known.mean(axis=0), strict=True)
+    many = (f"column {name!r}: {share:.0%} of the values are missing" for name, share in shares if share > MANY)
+    return total, *many

@@ -8,7 +8,7 @@ the rows before, even if they belong to the split before.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -19,15 +19,13 @@ from torch import Tensor
 
 from longwave.core.registry import nearest
 from longwave.io.download import catalogue
-from longwave.io.gaps import Fill
 from longwave.io.times import season
 from longwave.models import LinearSolution, Spec
 from longwave.models.base import StartShift
-from longwave.pictures.html import Section
-from longwave.tasks.base import TASKS, Action, Baselines, Batch, Outcome, Task, TaskConfig, call
+from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Task, TaskConfig, call
 from longwave.tasks.forecast import yearly
 from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features, share_borders
-from longwave.tasks.forecast.series import Duplicates, Series, read_series, write_csv
+from longwave.tasks.forecast.series import Duplicates, Fill, Series, read_series, write_csv
 from longwave.tasks.forecast.windows import ForecastData, ForecastInput, ForecastWindows
 from longwave.tasks.statistics import digest
 
@@ -110,6 +108,8 @@ def check_sizes(context: int, horizon: int) -> None:
 class ForecastTask(Task):
     """Forecast `horizon` rows from `context` rows. An output may cover the horizon, or the window that ends with it."""
 
+    report_module: ClassVar[str | None] = "longwave.tasks.forecast.report"
+
     train: ForecastWindows
     valid: ForecastWindows
     test: ForecastWindows
@@ -120,12 +120,6 @@ class ForecastTask(Task):
     time_features: bool = True  # whether models see them
     independent: bool = False  # whether each column is a series of its own to the model, which sees no other
     goal: str = "mse"
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.forecast.report import report
-
-        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -329,6 +323,10 @@ class ForecastConfig(TaskConfig):
     """A forecasting task: a named data set, or a custom series."""
 
     pipeline: ClassVar[str | None] = "time-series-forecasting"
+    actions: ClassVar[Mapping[str, str]] = {
+        "predict": "longwave.tasks.forecast.predict",
+        "stream": "longwave.tasks.forecast.stream",
+    }
 
     data: str = "etth1"
     """etth1, etth2, ettm1, weather or ecl; own if `csv` is given."""
@@ -356,13 +354,6 @@ class ForecastConfig(TaskConfig):
     """Missing values of a custom series: linear interpolates them; mask keeps them as gaps; without it, refused."""
     duplicates: Duplicates = "error"
     """Of rows of a custom series with the same time, keep the first or last, or average them; else they are refused."""
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.forecast import predict, stream
-
-        return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
 
     def build(self, data_dir: Path | None = None) -> ForecastTask:
         """The task with its series."""

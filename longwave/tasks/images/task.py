@@ -6,10 +6,10 @@ stay in memory as bytes; a batch is a lookup and a scaling, far below the time o
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from longwave.core.registry import nearest
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Action, Batch, Split, TaskConfig
+from longwave.tasks.base import TASKS, Batch, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.images.data import grey, read_cifar10, read_mnist
 from longwave.tasks.rates import check_rates, drawn
@@ -95,32 +95,35 @@ def load(
     mean, deviation = _statistics(pixels[train])
     if chosen.scale is not None:
         mean, deviation = (chosen.scale[0],), (chosen.scale[1],)
-    pixel_order = permutation(pixels[0, ..., 0].size) if chosen.permuted else None
-
-    def images(pixels: Bytes, labels: Bytes) -> Images:
-        scale = np.array(mean, np.float32), np.array(deviation, np.float32)
-        return Images(pixels, labels.astype(np.int64), pixel_order, *scale)
-
-    splits = {
-        "train": images(pixels[train], labels[train]),
-        "valid": images(pixels[valid], labels[valid]),
-        "test": images(test_pixels, test_labels),
-    }
-    height, width = pixels.shape[1:3]
+    examples = {"train": (pixels[train], labels[train]), "valid": (pixels[valid], labels[valid])}
+    task = _task(name, {**examples, "test": (test_pixels, test_labels)}, mean, deviation, augment)
     paper = chosen.paper_augmented if augment else chosen.paper
+    return replace(task, origin=str(path), paper={} if paper is None else {"accuracy": paper})
+
+
+def _task(
+    name: str,
+    examples: dict[str, tuple[Bytes, NDArray[Any]]],
+    mean: tuple[float, ...],
+    deviation: tuple[float, ...],
+    augment: bool,
+) -> "ImageTask":
+    """The task on pixels and labels by split."""
+    chosen, (height, width) = SETS[name], examples["train"][0].shape[1:3]
+    order = permutation(height * width) if chosen.permuted else None
+    scale = np.array(mean, np.float32), np.array(deviation, np.float32)
+    splits: dict[str, Any] = {
+        split: Images(pixels, labels.astype(np.int64), order, *scale) for split, (pixels, labels) in examples.items()
+    }
     return ImageTask(
         name=name,
-        train=splits["train"],
-        valid=splits["valid"],
-        test=splits["test"],
-        paper={} if paper is None else {"accuracy": paper},
         inputs=ClassifierInput(classes=chosen.classes, mean=mean, deviation=deviation, length=height * width),
         counts={split: tuple(np.bincount(own.labels, minlength=10).tolist()) for split, own in splits.items()},
-        origin=str(path),
         size=(height, width),
-        order=pixel_order,
+        order=order,
         crops=PADDING if augment else 0,
         flips=augment and chosen.flips,
+        **splits,
     )
 
 
@@ -229,6 +232,11 @@ class ImageTask(ClassificationTask):
         """As for other sequences, with the size of the image for those models that see it whole."""
         return replace(super().spec, image_size=self.size)
 
+    @property
+    def plane(self) -> tuple[int, int] | None:
+        """The size of the image, unless its pixels come in another order."""
+        return self.size if self.order is None else None
+
     def train_at(self, epoch: int, seed: int) -> Split:
         """The training set, with other crops, flips and sampling rates in each epoch if they are asked for."""
         split: Split = self.train
@@ -257,13 +265,7 @@ class ImageTaskConfig(TaskConfig):
     """The settings of a task on images that are classified."""
 
     pipeline: ClassVar[str | None] = "image-classification"
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.classify import predict
-
-        return predict.ACTION if command == "predict" else None
+    actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.classify.predict"}
 
     def read_new(self, npz: Path | None, csv: Path | None, columns: Sequence[str] | None) -> Sequences:
         """New images in one of two files, as pixels from 0 to 255, row by row."""
@@ -299,25 +301,10 @@ class ImageConfig(ImageTaskConfig):
     def on_random_data(self, rows: int, seed: int = 0) -> ImageTask:
         """The task on random pixels."""
         chosen, draw = SETS[self.data], np.random.default_rng(seed)
-        height, width, channels = chosen.shape
-        pixels = draw.integers(256, size=(rows, height, width, channels), dtype=np.uint8)
-        mean, deviation = _statistics(pixels)
-        order = permutation(height * width) if chosen.permuted else None
-        scale = np.array(mean, np.float32), np.array(deviation, np.float32)
-        images = Images(pixels, draw.integers(len(chosen.classes), size=rows), order, *scale)
-        counts = tuple(np.bincount(images.labels, minlength=len(chosen.classes)).tolist())
-        return ImageTask(
-            name=self.data,
-            train=images,
-            valid=images,
-            test=images,
-            inputs=ClassifierInput(classes=chosen.classes, mean=mean, deviation=deviation, length=height * width),
-            counts=dict.fromkeys(("train", "valid", "test"), counts),
-            size=(height, width),
-            order=order,
-            crops=PADDING if self.augment else 0,
-            flips=self.augment and chosen.flips,
-        )
+        pixels = draw.integers(256, size=(rows, *chosen.shape), dtype=np.uint8)
+        labels = draw.integers(len(chosen.classes), size=rows)
+        examples = dict.fromkeys(("train", "valid", "test"), (pixels, labels))
+        return _task(self.data, examples, *_statistics(pixels), self.augment)
 
     def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
         """New images, as pixels from 0 to 255, row by row, in the form that a trained model sees; and notes."""

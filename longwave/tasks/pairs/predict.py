@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from longwave.tasks.actions import OnDevice, check_distinct, check_kind
+from longwave.tasks.actions import OnDevice, check_distinct, check_kind, written
 from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.classify.predict import Labels
-from longwave.tasks.sequences.predict import written
 from longwave.tasks.tokens.predict import labelled, read_column
 
 
@@ -27,7 +26,7 @@ class Options(OnDevice):
     """
 
     csv: Path | None = None
-    """A CSV file with a header, one pair a row."""
+    """A CSV file with a header, one pair per row."""
     first: str = "text1"
     """The column with the first texts."""
     second: str = "text2"
@@ -43,8 +42,7 @@ def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     first = read_column(options.csv, options.first, "--first")
     second = read_column(options.csv, options.second, "--second")
     labels = compare_texts(run, list(zip(first, second, strict=True)), str(options.csv), device=options.device)
-    labels.write(options.out)
-    yield from written(labels.notes, len(labels.labels), options.out)
+    yield from written(labels, options.out)
 
 
 ACTION = Action(Options, _predict)

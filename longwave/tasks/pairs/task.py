@@ -4,10 +4,10 @@ Both documents of a pair are characters with an <eos>, numbered and cut as those
 padded to the longest of all: x (B, 2, L), lengths (B, 2).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -16,17 +16,14 @@ from numpy.typing import NDArray
 from longwave.core.progress import Patient
 from longwave.core.settings import check_least
 from longwave.io.download import making
-from longwave.models import Spec
-from longwave.pictures.html import Section
-from longwave.tasks.base import TASKS, Action, Baselines, Batch, TaskConfig
-from longwave.tasks.classify.task import LabelTask
+from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
 from longwave.tasks.pairs import baselines as pair_baselines
 from longwave.tasks.pairs import retrieval, topics
 from longwave.tasks.pairs.retrieval import Pairs
 from longwave.tasks.sequences.task import check_classes
 from longwave.tasks.statistics import digest
 from longwave.tasks.tokens.data import SPECIAL, Vocabulary
-from longwave.tasks.tokens.task import TokenInput, TokenSplit, encoded
+from longwave.tasks.tokens.task import TokenInput, TokenSplit, VocabularyTask, encoded
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,31 +82,15 @@ SYNTHETIC = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairTask(LabelTask):
+class PairTask(VocabularyTask):
     """Say of two documents whether they belong together."""
+
+    report_module: ClassVar[str | None] = "longwave.tasks.pairs.report"
+    decoders: ClassVar[tuple[str, ...]] = ("pair",)
 
     train: PairSplit
     valid: PairSplit
     test: PairSplit
-    inputs: TokenInput
-    vocabulary: Vocabulary
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.pairs.report import report
-
-        return report(model, self)
-
-    @property
-    def spec(self) -> Spec:
-        """Pairs of sequences of tokens in, a logit for each class out."""
-        return Spec(
-            input_size=1,
-            output_size=len(self.inputs.classes),
-            vocabulary=self.vocabulary.size,
-            longest=int(self.train.lengths.max()),
-            decoders=("pair",),
-        )
 
     def baselines(self) -> Baselines:
         """The class prior; and how alike the characters, or their neighbours, of both documents are distributed."""
@@ -118,15 +99,13 @@ class PairTask(LabelTask):
             found[name] = pair_baselines.scores(self.train, {"valid": self.valid, "test": self.test}, order)
         return found
 
-    def artifacts(self) -> dict[str, bytes]:
-        """The vocabulary."""
-        return self.vocabulary.artifacts()
-
 
 @TASKS.register("pairs")
 @dataclass(frozen=True)
 class PairsConfig(TaskConfig):
     """A task of pairs of documents to compare."""
+
+    actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.pairs.predict"}
 
     data: Literal["aan", "retrieval-synthetic"] = "aan"
     """Papers, and whether one cites the other; or synthetic texts, and whether they are of one topic."""
@@ -140,20 +119,13 @@ class PairsConfig(TaskConfig):
     def __post_init__(self) -> None:
         check_least(self, length=2, least_count=1)
 
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.pairs import predict
-
-        return {"predict": predict.ACTION}.get(command)
-
     def build(self, data_dir: Path | None = None) -> PairTask:
         """The task with its pairs."""
         kind, progress = SETS[self.data], Patient()
         folder = kind.require(data_dir)
         vocabulary: Vocabulary | None = None
         splits: dict[str, PairSplit] = {}
-        notes = self._notes(data_dir)
+        notes = [] if self.data == "aan" else [SYNTHETIC, *making.notes(self.data, data_dir)]
         for split, name in kind.files.items():  # one after the other, so that the codes of one alone are in memory
             read = retrieval.read(folder / name, self.length - 1, self.decode, progress)
             vocabulary = vocabulary or Vocabulary.of_counts(read.counts(), chr, self.least_count)
@@ -195,13 +167,6 @@ class PairsConfig(TaskConfig):
             counts={name: tuple(np.bincount(part.labels, minlength=2).tolist()) for name, part in splits.items()},
             vocabulary=vocabulary,
         )
-
-    def _notes(self, data_dir: Path | None) -> list[str]:
-        if self.data == "aan":
-            return []
-        made = making.made(self.data, data_dir)
-        note = None if made is None else made.note()
-        return [SYNTHETIC] if note is None else [SYNTHETIC, note]
 
     def arrange(self, texts: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> tuple[PairSplit, list[str]]:
         """New pairs of texts in the form that a trained model sees, and notes."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core.native import Unavailable, load
-from longwave.core.random import GOLDEN, mixed
+from longwave.core.random import numbered_bits
 from longwave.tasks.pathfinder import compiled, snakes
 from longwave.tasks.pathfinder.settings import LEVELS, SETTINGS, Setting
 from longwave.tasks.pathfinder.snakes import Drawn, Paddle
@@ -25,8 +25,7 @@ __all__ = ["LEVELS", "SETTINGS", "Drawn", "Paddle", "Setting", "draw", "keys"]
 
 def keys(seed: int, numbers: Iterable[int]) -> NDArray[np.uint64]:
     """The key of each image of a set: it follows from the seed of the set and the number of the image alone."""
-    first = mixed(np.array([seed % 2**64], np.uint64) + GOLDEN)
-    return mixed(first + GOLDEN * (np.array(list(numbers), np.uint64) + np.uint64(1)))
+    return numbered_bits(seed, np.array(list(numbers), np.uint64))
 
 
 def draw(setting: Setting, keys: NDArray[np.uint64], together: int = 50) -> Iterator[Drawn]:

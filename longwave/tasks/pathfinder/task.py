@@ -138,8 +138,7 @@ class PathfinderConfig(ImageTaskConfig):
         if not isinstance(found.pixels, np.memmap):
             notes.append(f"{folder} cannot be written to, so that all images are read anew for each run, into memory")
         made = making.made(self.data, data_dir)
-        if made is not None and (note := made.note()) is not None:
-            notes.append(note)
+        notes += making.notes(self.data, data_dir)
         indices = self._splits(len(found.rows), str(folder))
         splits = {
             name: self._images(found.pixels, found.labels[index], found.rows[index]) for name, index in indices.items()

@@ -1,6 +1,5 @@
 """Numbers for new sequences."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.csv import write_csv
-from longwave.tasks.actions import OnDevice, check_kind, predict
-from longwave.tasks.base import Action, Split, TrainedRun, batches
+from longwave.tasks.actions import check_kind, predict
+from longwave.tasks.base import Split, TrainedRun, batches
 from longwave.tasks.regress.task import RegressionInput
+from longwave.tasks.sequences import predict as sequences_predict
 from longwave.tasks.sequences.data import Sequences
-from longwave.tasks.sequences.predict import check_finite, prepare, read_new, written
+from longwave.tasks.sequences.predict import check_finite, predict_action, prepare
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,11 @@ class Numbers:
     values: NDArray[np.float64]  # (n, targets)
     notes: tuple[str, ...] = ()
 
+    def __len__(self) -> int:
+        return len(self.values)
+
     def write(self, path: Path) -> None:
-        """Write a column for each target as CSV, a row a sequence, atomically."""
+        """Write a column for each target as CSV, one row per sequence, atomically."""
         write_csv(path, [list(self.targets), *([f"{value:.7g}" for value in row] for row in self.values)])
 
 
@@ -45,25 +48,11 @@ def regress(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> N
 
 
 @dataclass(frozen=True)
-class Options(OnDevice):
+class Options(sequences_predict.Options):
     """Predict numbers for sequences: a column for each target, a row for each sequence.
 
     Example: longwave predict runs/regress-my-seed0 --npz new.npz --out predictions.csv
     """
 
-    npz: Path | None = None
-    """Sequences (x, and lengths if they differ)."""
-    csv: Path | None = None
-    """Or a CSV file, one sequence a row."""
-    out: Path = Path("predictions.csv")
-    """Where to write the predictions."""
 
-
-def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
-    new = read_new(run, options.npz, options.csv, options.out, "predicts numbers")
-    numbers = regress(run, new, device=options.device)
-    numbers.write(options.out)
-    yield from written(numbers.notes, len(numbers.values), options.out)
-
-
-ACTION = Action(Options, _predict)
+ACTION = predict_action(Options, "predicts numbers", regress)

@@ -1,7 +1,7 @@
 """Regression: one number or several for each sequence, some of which may be missing."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.models import Spec
-from longwave.pictures.html import Section
-from longwave.tasks.base import TASKS, Action, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
+from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, batches, call
 from longwave.tasks.sequences import linear
 from longwave.tasks.sequences.data import Sequences, read_rows
 from longwave.tasks.sequences.targets import Answer
@@ -22,9 +21,11 @@ from longwave.tasks.sequences.task import (
     Index,
     SequenceInput,
     SequenceSplit,
+    SequencesTask,
     SequenceTaskConfig,
     channel_statistics,
     plain_splits,
+    sequence_fields,
 )
 from longwave.tasks.statistics import deviation_or_one, digest, mean_and_deviation, standardised
 
@@ -47,25 +48,16 @@ class RegressionInput(SequenceInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionTask(Task):
+class RegressionTask(SequencesTask):
     """Predict numbers; an output has one for each target, standardised by the training set.
 
     A batch has y (B, targets), standardised, and known (B, targets): where y is missing it is 0, and does not count.
     """
 
-    train: SequenceSplit
-    valid: SequenceSplit
-    test: SequenceSplit
+    report_module: ClassVar[str | None] = "longwave.tasks.regress.report"
+
     inputs: RegressionInput
-    counts: dict[str, tuple[int, ...]]  # how many values of each target are known, by split
-    digest: str = ""  # of the data, as it was read
     goal: str = "mse"
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.regress.report import report
-
-        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -119,27 +111,22 @@ class RegressionTask(Task):
         variance = spread - means[f"y_{k}"] ** 2
         return 1 - means[f"square_{k}"] / variance if variance > 1e-12 * spread else None
 
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        """The known values of each target, what the model must know of its input, and a digest."""
-        counts = {split: list(counts) for split, counts in self.counts.items()}
-        return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
-
     # Baselines
 
     def baselines(self) -> Baselines:
         """The mean of the training set, and ridge regression on a summary of each sequence and on all its steps."""
-        found = {"mean of training set": self._scores(lambda batch: np.zeros(batch["y"].shape))}
+        zeros = torch.zeros(len(self.inputs.targets), dtype=torch.float64)
+        found = {"mean of training set": self.scores_of(lambda x, **_: (zeros.expand(len(x), -1), None), BATCH)}
         features: dict[str, Callable[[Batch], linear.Matrix]] = {"ridge on summary": summaries}
         if self.inputs.length is not None:
             features["ridge on all steps"] = lambda batch: batch["x"].double().flatten(1).numpy()
         for name, function in features.items():
             width = function(self.train.batch([0])).shape[1]
             if linear.is_solvable(len(self.train), width):
-                found[name] = self._scores(self._ridge(function))
+                found[name] = self.scores_of(self._ridge(function), BATCH)
         return found
 
-    def _ridge(self, features: Callable[[Batch], linear.Matrix]) -> Callable[[Batch], linear.Matrix]:
+    def _ridge(self, features: Callable[[Batch], linear.Matrix]) -> Callable[..., tuple[Tensor, None]]:
         """Each target fitted to the sequences where it is known; the penalty is chosen on the validation set."""
         (x, y, known), (valid_x, valid_y, valid_known) = (
             _all_rows(split, features) for split in (self.train, self.valid)
@@ -155,23 +142,13 @@ class RegressionTask(Task):
                 return float(np.square(ridge(valid_x[rows])[:, 0] - valid_y[rows, k]).sum())
 
             fits.append(linear.fit(x[rows], y[rows, k : k + 1], error))
-        return lambda batch: np.concatenate([ridge((features(batch) - mean) / scale) for ridge in fits], axis=1)
 
-    def _scores(self, predict: Callable[[Batch], linear.Matrix]) -> dict[str, Scores]:
-        """The task's scores of predictions (B, targets) in standardised units."""
-        scores = {}
-        for name, split in (("valid", self.valid), ("test", self.test)):
-            sums: Sums = {}
-            for batch in batches(split, BATCH):
-                output = torch.from_numpy(predict(batch))
-                sums = add_up(sums, self.outcome(_answering(output), batch).scores)
-            means = {key: float(total) / count if count else math.nan for key, (total, count) in sums.items()}
-            scores[name] = self.reported(means)
-        return scores
+        def model(x: Tensor, lengths: Tensor | None = None, **_: Any) -> tuple[Tensor, None]:
+            batch = {"x": x} if lengths is None else {"x": x, "lengths": lengths}
+            standard = (features(batch) - mean) / scale
+            return torch.from_numpy(np.concatenate([ridge(standard) for ridge in fits], axis=1)), None
 
-
-def _answering(output: Tensor) -> Callable[..., tuple[Tensor, None]]:
-    return lambda x, **_: (output, None)
+        return model
 
 
 def summaries(batch: Batch) -> linear.Matrix:
@@ -199,7 +176,7 @@ def custom(sequences: Sequences, split_seed: int = 0, name: str = "regress") -> 
     """
     if sequences.targets is None:
         raise ValueError(f"{sequences.source}: y: expected a number for each sequence, got none")
-    targets, names, source = sequences.targets, sequences.target_names, sequences.source
+    targets, names = sequences.targets, sequences.target_names
     known = ~np.isnan(targets)
     members = np.flatnonzero(known.any(axis=1))
     notes: list[str] = []
@@ -222,24 +199,16 @@ def custom(sequences: Sequences, split_seed: int = 0, name: str = "regress") -> 
         target_mean=tuple(target_mean.tolist()),
         target_deviation=deviation_or_one(target_deviation),
     )
-    values, starts, lengths = inputs.standardise(sequences.values), sequences.starts, sequences.lengths
     filled = np.where(known, targets, target_mean)
     standard = standardised(filled, inputs.target_mean, inputs.target_deviation).astype(np.float32)
     standard[~known] = 0
 
-    def examples(index: Index) -> SequenceSplit:
-        rows = {"y": standard[index], "known": known[index]}
-        return SequenceSplit(values, starts[index], lengths[index], sequences.length is not None, rows)
+    def rows(index: Index) -> dict[str, NDArray[Any]]:
+        return {"y": standard[index], "known": known[index]}
 
     return RegressionTask(
         name=name,
-        train=examples(splits["train"]),
-        valid=examples(splits["valid"]),
-        test=examples(splits["test"]),
-        inputs=inputs,
-        counts={split: tuple(count.tolist()) for split, count in counts.items()},
-        origin=source,
-        notes=tuple(notes),
+        **sequence_fields(sequences, splits, inputs, counts, notes, rows),
         digest=digest(sequences.values, sequences.lengths, filled, known, *splits.values()),
     )
 
@@ -267,6 +236,7 @@ class RegressConfig(SequenceTaskConfig):
     """A regression task on custom sequences."""
 
     answer: ClassVar[Answer] = "targets"
+    actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.regress.predict"}
 
     npz: Path | None = None
     """An .npz file with x (n, length, channels) or (n, length), y (n,) or (n, targets) numbers; docs: regression."""
@@ -274,13 +244,6 @@ class RegressConfig(SequenceTaskConfig):
     """Or a CSV file with a header, one row a sequence."""
     target: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """A column of numbers to predict (with csv), by default the one named target; give it again for several."""
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.regress import predict
-
-        return {"predict": predict.ACTION}.get(command)
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""

@@ -1,37 +1,53 @@
 """What predictions of new sequences have in common, whatever the kind of task."""
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.core.terminal import say
-from longwave.tasks.actions import check_distinct
-from longwave.tasks.base import TrainedRun
+from longwave.tasks.actions import OnDevice, Predictions, check_distinct, written
+from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.sequences.data import Sequences
 from longwave.tasks.sequences.task import SequenceInput, SequenceSplit
 
 FAR = 50  # standard deviations from the mean of the training set
 
 
-def written(notes: Sequence[str], rows: int, out: Path) -> Iterator[str]:
-    """What a command prints once the predictions are in their file."""
-    for note in notes:
-        say(f"note: {note}", sys.stdout)
-    yield f"{rows} rows: {out}\n"
+@dataclass(frozen=True)
+class Options(OnDevice):
+    """Predict for new sequences in one of two files."""
+
+    npz: Path | None = None
+    """Sequences (x, and lengths if they differ)."""
+    csv: Path | None = None
+    """Or a CSV file, one sequence per row."""
+    out: Path = Path("predictions.csv")
+    """Where to write the predictions."""
 
 
-def read_new(run: TrainedRun, npz: Path | None, csv: Path | None, out: Path, does: str) -> Sequences:
-    """The sequences in one of two files, read by the settings of the run; `out` must be another file."""
-    if (csv is None) == (npz is None):
-        raise ValueError(f"{run.path} is a run that {does}: expected --npz FILE or --csv FILE")
-    check_distinct(csv=csv, npz=npz, out=out)
-    settings: Any = run.settings
-    sequences: Sequences = settings.read_new(npz, csv, run.facts.get("inputs", {}).get("columns"))
-    return sequences
+class Predict(Protocol):
+    """What a kind predicts for sequences with a run."""
+
+    def __call__(self, run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> Predictions:
+        """The predictions, in the order of the sequences."""
+        ...
+
+
+def predict_action(options: type[Options], does: str, predict: Predict) -> Action:
+    """`longwave predict` with runs of a kind: read new sequences by the settings of the run, predict, write."""
+
+    def run_action(run: TrainedRun, options: Options) -> Iterator[str]:
+        if (options.csv is None) == (options.npz is None):
+            raise ValueError(f"{run.path} is a run that {does}: expected --npz FILE or --csv FILE")
+        check_distinct(csv=options.csv, npz=options.npz, out=options.out)
+        settings: Any = run.settings
+        new = settings.read_new(options.npz, options.csv, run.facts.get("inputs", {}).get("columns"))
+        yield from written(predict(run, new, device=options.device), options.out)
+
+    return Action(options, run_action)
 
 
 def prepare(run: TrainedRun, sequences: Sequences, inputs: SequenceInput) -> tuple[SequenceSplit, list[str]]:

@@ -1,7 +1,7 @@
 """What the tasks on custom sequences have in common: settings, splits, batches, and what new sequences must be like."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from longwave.core.random import shuffled
 from longwave.core.settings import check_least
-from longwave.tasks.base import Batch, Task, TaskConfig, TaskInput
+from longwave.tasks.base import Batch, Scores, Task, TaskConfig, TaskInput, score
 from longwave.tasks.sequences.data import Sequences, from_arrays, read_npz, save_npz
 from longwave.tasks.sequences.targets import Answer
 from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
@@ -87,6 +87,72 @@ class SequenceSplit:
                 row[:length] = self.tags[start : start + length]
             batch["y"] = torch.from_numpy(y)
         return batch if self.same_length else batch | {"lengths": torch.from_numpy(lengths)}
+
+
+# Tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedTask(Task):
+    """A task whose targets are counted, and whose data is known by a digest."""
+
+    inputs: TaskInput  # what a trained model must know of its data
+    counts: dict[str, tuple[int, ...]]  # known targets, of each class or column, by split
+    digest: str = ""  # of the data, as it was read
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The known targets, what the model must know of its input, and a digest."""
+        counts = {split: list(counts) for split, counts in self.counts.items()}
+        return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequencesTask(CountedTask):
+    """A task on custom sequences, which are in memory."""
+
+    train: SequenceSplit
+    valid: SequenceSplit
+    test: SequenceSplit
+    inputs: SequenceInput
+
+    def scores_of(self, model: Any, size: int) -> dict[str, Scores]:
+        """The scores of a baseline that is called as a model, in batches of so many sequences."""
+        return {name: score(self, model, own, size) for name, own in (("valid", self.valid), ("test", self.test))}
+
+
+def sequence_fields(
+    sequences: Sequences,
+    splits: Mapping[str, Index],
+    inputs: SequenceInput,
+    counts: Mapping[str, NDArray[Any]],
+    notes: Sequence[str],
+    rows: Callable[[Index], Mapping[str, NDArray[Any]]] = lambda index: {},
+    tags: Index | None = None,
+) -> dict[str, Any]:
+    """The fields that all tasks on custom sequences have; `rows` gives what batches have of the sequences at an index.
+
+    `tags` are of all steps.
+    """
+    values, starts, lengths = inputs.standardise(sequences.values), sequences.starts, sequences.lengths
+    same_length = sequences.length is not None
+    own = {
+        split: SequenceSplit(values, starts[index], lengths[index], same_length, rows(index), tags)
+        for split, index in splits.items()
+    }
+    shown = {split: tuple(count.tolist()) for split, count in counts.items()}
+    return {**own, "inputs": inputs, "counts": shown, "origin": sequences.source, "notes": tuple(notes)}
+
+
+def row_weights(labels: Index) -> NDArray[np.float64]:
+    """A weight for each label, of mean 1 and with the same sum for each class."""
+    counts = np.bincount(labels)
+    return np.asarray(len(labels) / ((counts > 0).sum() * counts[labels]), np.float64)
+
+
+def class_weights(counts: Index) -> tuple[float, ...]:
+    """The inverse of each class' share, in units of that of equal shares."""
+    return tuple((counts.sum() / (len(counts) * counts)).tolist())
 
 
 # Splits
@@ -263,12 +329,14 @@ class SequenceTaskConfig(TaskConfig):
             notes.append(f"the model was trained on sequences of {inputs.length} steps, and these have {lengths}")
         return inputs.standardise(sequences.values), notes
 
-    def on_arrays(self, x: Any, y: Any, split: Any, folder: Path, names: Sequence[str] | None = None) -> Self:
-        """The settings for arrays, which are written into the folder of the run, so that it can be used again."""
+    def on_arrays(
+        self, x: Any, y: Any, split: Any, folder: Path, names: Sequence[str] | None = None
+    ) -> tuple[Self, tuple[str, ...]]:
+        """The settings for arrays, which are written into the folder of the run to be used again; and notes."""
         sequences = from_arrays(x, y, split, self.answer, names)
         self.on(sequences)  # which refuses what cannot be trained on before anything is written
         save_npz(folder / ARRAYS, sequences)
-        return replace(self, npz=folder / ARRAYS, csv=None)
+        return replace(self, npz=folder / ARRAYS, csv=None), ()
 
     def in_folder(self, folder: Path) -> Self:
         """With the arrays beside the run, wherever its folder is by now."""

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.csv import write_csv
-from longwave.tasks.actions import OnDevice, check_kind, predict
-from longwave.tasks.base import Action, TrainedRun, batches
+from longwave.tasks.actions import check_kind, predict
+from longwave.tasks.base import TrainedRun, batches
+from longwave.tasks.sequences import predict as sequences_predict
 from longwave.tasks.sequences.data import Sequences
-from longwave.tasks.sequences.predict import check_finite, prepare, read_new, written
+from longwave.tasks.sequences.predict import check_finite, predict_action, prepare
 from longwave.tasks.sequences.task import SequenceSplit
 from longwave.tasks.tag.task import TaggingInput
 
@@ -26,13 +27,16 @@ class Tags:
     names: tuple[str, ...]  # of the sequences
     notes: tuple[str, ...] = ()
 
+    def __len__(self) -> int:
+        return sum(map(len, self.probabilities))
+
     @property
     def labels(self) -> list[list[str]]:
         """The likeliest class at each step of each sequence."""
         return [[self.classes[k] for k in chances.argmax(axis=1)] for chances in self.probabilities]
 
     def write(self, path: Path) -> None:
-        """Write sequence, step, label and probabilities as CSV, a row a step, atomically."""
+        """Write sequence, step, label and probabilities as CSV, one row per step, atomically."""
         write_csv(path, self._rows())
 
     def _rows(self) -> Iterator[list[str]]:
@@ -62,25 +66,16 @@ def tag(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> Tags:
 
 
 @dataclass(frozen=True)
-class Options(OnDevice):
+class Options(sequences_predict.Options):
     """Label each step of sequences: a label and the probability of each class, a row for each step.
 
     Example: longwave predict runs/tag-my-seed0 --npz new.npz --out tags.csv
     """
 
-    npz: Path | None = None
-    """Sequences (x, and lengths if they differ)."""
     csv: Path | None = None
-    """Or a CSV file, one step a row, with the column that names the sequence and the channels of training."""
+    """Or a CSV file, one step per row, with the column that names the sequence and the channels of training."""
     out: Path = Path("tags.csv")
     """Where to write the labels."""
 
 
-def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
-    new = read_new(run, options.npz, options.csv, options.out, "tags")
-    tags = tag(run, new, device=options.device)
-    tags.write(options.out)
-    yield from written(tags.notes, sum(map(len, tags.probabilities)), options.out)
-
-
-ACTION = Action(Options, _predict)
+ACTION = predict_action(Options, "tags", tag)

@@ -1,6 +1,6 @@
 """Tagging: a label at each step of a sequence, some of which may be missing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from longwave.core.random import shuffled
 from longwave.models import Spec
-from longwave.pictures.html import Section
-from longwave.tasks.base import TASKS, Action, Baselines, Batch, Outcome, Scores, Sums, Task, add_up, batches, call
+from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, call
 from longwave.tasks.sequences import linear
 from longwave.tasks.sequences.data import Sequences
 from longwave.tasks.sequences.targets import Answer, class_names
@@ -22,11 +21,14 @@ from longwave.tasks.sequences.task import (
     Index,
     SequenceInput,
     SequenceSplit,
+    SequencesTask,
     SequenceTaskConfig,
     channel_statistics,
     check_classes,
+    class_weights,
     note_rare_class,
     plain_splits,
+    sequence_fields,
 )
 from longwave.tasks.statistics import digest
 from longwave.tasks.tag.data import read_steps
@@ -44,27 +46,18 @@ class TaggingInput(SequenceInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggingTask(Task):
+class TaggingTask(SequencesTask):
     """Classify each step; an output has a logit for each class at each step.
 
     A batch has y (B, L): the class of each step, NO_TAG where it is not known and behind the end of a row.
     """
 
-    train: SequenceSplit
-    valid: SequenceSplit
-    test: SequenceSplit
+    report_module: ClassVar[str | None] = "longwave.tasks.tag.report"
+
     inputs: TaggingInput
-    counts: dict[str, tuple[int, ...]]  # labelled steps of each class, by split
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
-    digest: str = ""  # of the data, as it was read
     goal: str = "accuracy"
     higher_is_better: bool = True
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.tag.report import report
-
-        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -101,12 +94,6 @@ class TaggingTask(Task):
         f1 = [2 * means[f"hits_{k}"] / total for k, total in both.items() if total > 0]
         return {"accuracy": means["accuracy"], "loss": means["loss"], "macro_f1": sum(f1) / len(f1)}
 
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        """The labelled steps of each class, what the model must know of its input, and a digest."""
-        counts = {split: list(counts) for split, counts in self.counts.items()}
-        return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
-
     def _labelled(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Logits and classes of the labelled steps."""
         y = batch["y"]
@@ -125,12 +112,12 @@ class TaggingTask(Task):
         """The class prior, and ridge regression on the values around each step."""
         shares = torch.tensor(self.counts["train"], dtype=torch.float64)
         prior = (shares / shares.sum()).log()
-        found = {"class prior": self._scores(lambda x, **_: (prior.expand(*x.shape[:2], -1), None), self._size(1))}
+        found = {"class prior": self.scores_of(lambda x, **_: (prior.expand(*x.shape[:2], -1), None), self._size(1))}
         reach = min(REACH, (WIDEST // self.inputs.channels - 1) // 2)
         width = self.inputs.channels * (2 * reach + 1)
         if reach >= 0:
             ridge = self._ridge(reach, linear.MEMORY // width)
-            scores = self._scores(
+            scores = self.scores_of(
                 lambda x, **_: (torch.from_numpy(ridge(linear.windows(x.double().numpy(), reach))), None),
                 self._size(width),
             )
@@ -145,15 +132,6 @@ class TaggingTask(Task):
         valid_x, valid_y = _labelled_steps(self.valid, reach, most)
         one_hot = np.eye(len(self.inputs.classes))[y]
         return linear.fit(x, one_hot, lambda ridge: float((ridge(valid_x).argmax(axis=1) != valid_y).mean()))
-
-    def _scores(self, model: Any, size: int) -> dict[str, Scores]:
-        scores = {}
-        for name, split in (("valid", self.valid), ("test", self.test)):
-            sums: Sums = {}
-            for batch in batches(split, size):
-                sums = add_up(sums, self.outcome(model, batch).scores)
-            scores[name] = self.reported({key: float(total) / count for key, (total, count) in sums.items()})
-        return scores
 
     def _size(self, width: int) -> int:
         """Sequences of a batch that has so many features a step, when baselines are scored."""
@@ -214,21 +192,10 @@ def custom(sequences: Sequences, balance: bool = False, split_seed: int = 0, nam
     inputs = TaggingInput(
         mean=mean, deviation=deviation, length=sequences.length, classes=classes, columns=sequences.columns
     )
-    values = inputs.standardise(sequences.values)
-
-    def examples(index: Index) -> SequenceSplit:
-        return SequenceSplit(values, starts[index], lengths[index], sequences.length is not None, tags=codes)
-
     return TaggingTask(
         name=name,
-        train=examples(splits["train"]),
-        valid=examples(splits["valid"]),
-        test=examples(splits["test"]),
-        inputs=inputs,
-        counts={split: tuple(count.tolist()) for split, count in counts.items()},
-        weights=tuple((counts["train"].sum() / (len(classes) * counts["train"])).tolist()) if balance else None,
-        origin=source,
-        notes=tuple(notes),
+        **sequence_fields(sequences, splits, inputs, counts, notes, tags=codes),
+        weights=class_weights(counts["train"]) if balance else None,
         digest=digest(sequences.values, lengths, codes, *splits.values()),
         goal="macro_f1" if balance else "accuracy",
     )
@@ -249,6 +216,10 @@ class TagConfig(SequenceTaskConfig):
     """A tagging task on custom sequences."""
 
     answer: ClassVar[Answer] = "tags"
+    actions: ClassVar[Mapping[str, str]] = {
+        "predict": "longwave.tasks.tag.predict",
+        "stream": "longwave.tasks.classify.stream",
+    }
 
     npz: Path | None = None
     """An .npz file with x (n, length, channels) or (n, length), and y (n, length) labels; docs: tagging."""
@@ -260,14 +231,6 @@ class TagConfig(SequenceTaskConfig):
     """The column with the labels, empty where one is not known (with csv)."""
     balance: bool = False
     """Have all classes count alike, however many steps they have: in the loss, and when weights are chosen."""
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.classify import stream
-        from longwave.tasks.tag import predict
-
-        return {"predict": predict.ACTION, "stream": stream.ACTION}.get(command)
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         """The sequences in a CSV file."""

@@ -5,11 +5,12 @@ level each line ends with <eos>, and the vocabulary is that of the training set;
 they are. A custom file is cut by position: the first 90 % to train, then 5 % to validate and 5 % to test.
 
 A text is cut into windows that begin with START (see `autoregressive`), or, with `rows`, into as many rows of windows
-whose inputs are the true tokens before, as the paper has it (see `token_rows`).
+whose inputs are the true tokens before, as the paper has it (see `TokenRows`).
 """
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -22,11 +23,9 @@ from torch import Tensor
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
-from longwave.pictures.html import Section
-from longwave.tasks.autoregressive import AutoregressiveTask, TokenWindows
-from longwave.tasks.base import TASKS, Action, Batch, Outcome, Scores, Split, TaskConfig, map_tensors
+from longwave.tasks.autoregressive import AutoregressiveTask, TokenRows, TokenWindows
+from longwave.tasks.base import TASKS, Batch, Outcome, Scores, Split, TaskConfig, map_tensors
 from longwave.tasks.text.codecs import CODECS, END, Bytes, Codec, Ties, Words, read_bytes, read_lines
-from longwave.tasks.text.rows import TokenRows
 
 Level = Literal["bytes", "words"]
 
@@ -54,14 +53,10 @@ HELD_SHARE = 20  # one byte in so many of a custom text is for validation, and o
 class TextTask(AutoregressiveTask):
     """Predict the next byte or word of a text."""
 
+    report_module: ClassVar[str | None] = "longwave.tasks.text.report"
+
     codec: Codec
     carries: bool = False  # whether the state is carried from window to window, in training too
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.text.report import report
-
-        return report(model, self)
 
     def reported(self, means: Scores) -> Scores:
         """The loss in nats, perplexity, and the loss in bits."""
@@ -142,6 +137,7 @@ class TextConfig(TaskConfig):
     """A text, predicted byte by byte or word by word."""
 
     pipeline: ClassVar[str | None] = "text-generation"
+    actions: ClassVar[Mapping[str, str]] = {"generate": "longwave.tasks.text.generate"}
 
     data: Literal["own", "wikitext2", "wikitext103"] = "own"
     """A custom text, in `file`, or a published one."""
@@ -161,13 +157,6 @@ class TextConfig(TaskConfig):
         check_least(self, rows=0)
         if self.carry_state and not self.rows:
             raise ValueError("carry_state: expected rows whose windows follow one another (--task.rows), got none")
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.text import generate
-
-        return {"generate": generate.ACTION}.get(command)
 
     def codec(self, folder: Path) -> Codec:
         """How a run in `folder` turns text into tokens and back."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from longwave.core import files
 from longwave.core.progress import Progress
-from longwave.core.random import GOLDEN, mixed
+from longwave.core.random import GOLDEN, mixed, numbered_bits
 from longwave.tasks.tokens.data import Labelled
 
 Keys = NDArray[np.uint64]
@@ -66,8 +66,7 @@ class Level(NamedTuple):
 
 def root_keys(seed: int, start: int, count: int) -> Keys:
     """The random bits of the roots of the trees start, start + 1, ..."""
-    first = mixed(np.array([seed % 2**64], np.uint64) + GOLDEN)
-    return mixed(first + GOLDEN * np.arange(start + 1, start + count + 1, dtype=np.uint64))
+    return numbered_bits(seed, np.arange(start, start + count))
 
 
 def draw(keys: Keys) -> list[Level]:

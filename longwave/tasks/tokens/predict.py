@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.read import read_table
-from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict
+from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict, written
 from longwave.tasks.base import Action, Split, TrainedRun
 from longwave.tasks.classify.predict import Labels
-from longwave.tasks.sequences.predict import check_finite, written
+from longwave.tasks.sequences.predict import check_finite
 from longwave.tasks.tokens.data import Vocabulary
 from longwave.tasks.tokens.task import TokenInput
 
@@ -65,9 +65,9 @@ class Options(OnDevice):
     """
 
     txt: Path | None = None
-    """Texts in UTF-8, one a line."""
+    """Texts in UTF-8, one per line."""
     csv: Path | None = None
-    """Or a CSV file with a header, one text a row."""
+    """Or a CSV file with a header, one text per row."""
     column: str = "text"
     """The column with the texts (with csv)."""
     out: Path = Path("labels.csv")
@@ -98,8 +98,7 @@ def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
         assert options.csv is not None
         source, texts = options.csv, read_column(options.csv, options.column)
     labels = classify_texts(run, texts, str(source), device=options.device)
-    labels.write(options.out)
-    yield from written(labels.notes, len(labels.labels), options.out)
+    yield from written(labels, options.out)
 
 
 ACTION = Action(Options, _predict)

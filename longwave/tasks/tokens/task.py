@@ -5,7 +5,7 @@ sequence is cut to the length less one, and ends with <eos>. Batches are padded 
 so that padding has no effect; every example is scored.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -19,8 +19,7 @@ from longwave.core.random import shuffled
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue, making
 from longwave.models import Spec
-from longwave.pictures.html import Section
-from longwave.tasks.base import TASKS, Action, Batch, TaskConfig
+from longwave.tasks.base import TASKS, Batch, TaskConfig
 from longwave.tasks.classify.task import LabelInput, LabelTask
 from longwave.tasks.sequences.task import check_classes
 from longwave.tasks.statistics import digest
@@ -95,9 +94,7 @@ class TokenSet:
 def _read_listops(data_dir: Path | None, most: int, progress: Progress) -> Published:
     folder = making.require("listops", data_dir)
     splits = {split: listops.read(folder / name, most, progress) for split, name in listops.FILES.items()}
-    made = making.made("listops", data_dir)
-    note = None if made is None else made.note()
-    return Published(splits, str(folder), () if note is None else (note,))
+    return Published(splits, str(folder), making.notes("listops", data_dir))
 
 
 def _read_reviews(data_dir: Path | None, most: int, progress: Progress) -> Published:
@@ -124,21 +121,14 @@ class TokenInput(LabelInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenTask(LabelTask):
-    """Classify sequences of tokens."""
+class VocabularyTask(LabelTask):
+    """Classify what consists of the tokens of a vocabulary."""
 
-    train: TokenSplit
-    valid: TokenSplit
-    test: TokenSplit
+    decoders: ClassVar[tuple[str, ...]] = ("mean", "last")  # of the models that can
+
+    train: Any
     inputs: TokenInput
     vocabulary: Vocabulary
-    kind: TokenSet
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.tokens.report import report
-
-        return report(model, self)
 
     @property
     def spec(self) -> Spec:
@@ -148,12 +138,24 @@ class TokenTask(LabelTask):
             output_size=len(self.inputs.classes),
             vocabulary=self.vocabulary.size,
             longest=int(self.train.lengths.max()),
-            decoders=("mean", "last"),
+            decoders=self.decoders,
         )
 
     def artifacts(self) -> dict[str, bytes]:
         """The vocabulary."""
         return self.vocabulary.artifacts()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenTask(VocabularyTask):
+    """Classify sequences of tokens."""
+
+    report_module: ClassVar[str | None] = "longwave.tasks.tokens.report"
+
+    train: TokenSplit
+    valid: TokenSplit
+    test: TokenSplit
+    kind: TokenSet
 
 
 @TASKS.register("tokens")
@@ -162,6 +164,7 @@ class TokensConfig(TaskConfig):
     """A task of sequences of tokens to classify."""
 
     pipeline: ClassVar[str | None] = "text-classification"
+    actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.tokens.predict"}
 
     data: Literal["listops", "imdb"] = "listops"
     """Nested lists of operators on digits, or film reviews by characters."""
@@ -176,13 +179,6 @@ class TokensConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         check_least(self, length=2, least_count=1, split_seed=0)
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.tokens import predict
-
-        return {"predict": predict.ACTION}.get(command)
 
     def build(self, data_dir: Path | None = None) -> TokenTask:
         """The task with its sequences."""

@@ -15,8 +15,7 @@ from torch import nn
 from longwave.core import files
 from longwave.core.progress import Patient
 from longwave.core.settings import typed
-from longwave.io import sound
-from longwave.io.audio import BadFile, read_samples, resampled, wav_bytes
+from longwave.io.audio import BadFile, read_samples, resampled, steps, wav_bytes
 from longwave.models.generate import stream
 from longwave.tasks.actions import check_distinct, check_kind
 from longwave.tasks.base import Action, TrainedRun
@@ -77,7 +76,7 @@ def continue_sound(
     """
     kind = Sound.of(run)
     given = np.empty(0, np.uint8) if prompt is None else kind.read(Path(prompt))
-    length = sound.steps(seconds, kind.sampling_rate, "seconds")
+    length = steps(seconds, kind.sampling_rate, "seconds")
     codes = np.stack(list(draw(run.load_best(device), np.repeat(given[None], count, 0), length, **choice)), axis=1)
     return kind.decode(np.concatenate((np.repeat(given[None], count, 0), codes), axis=1)), kind.sampling_rate
 
@@ -86,8 +85,8 @@ def draw(model: nn.Module, given: Codes, length: int, **choice: Any) -> Iterator
     """Codes (n,) that follow those of each row of `given` (n, k), one step after the other."""
     begin = torch.from_numpy(given).long()
     prompt = torch.cat((torch.full((len(begin), 1), SILENCE), begin), dim=1)
-    steps = stream(model, prompt, length, **choice)  # which refuses what is wrong at once
-    return (codes.cpu().numpy().astype(np.uint8) for codes, _ in steps)
+    drawn = stream(model, prompt, length, **choice)  # which refuses what is wrong at once
+    return (codes.cpu().numpy().astype(np.uint8) for codes, _ in drawn)
 
 
 @dataclass(frozen=True)
@@ -116,17 +115,17 @@ def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
         raise ValueError(f"out: expected a file that ends in .wav, got {str(options.out)!r}")
     check_distinct(**{"prompt-wav": options.prompt_wav, "out": options.out})
     kind = Sound.of(run)
-    length = sound.steps(options.seconds, kind.sampling_rate, "seconds")
+    length = steps(options.seconds, kind.sampling_rate, "seconds")
     given = np.empty(0, np.uint8) if options.prompt_wav is None else kind.read(options.prompt_wav)
     given = np.repeat(given[None], options.count, axis=0)
     choice, progress, began = options.choice(), Patient(), time.perf_counter()
-    steps = draw(run.load_best(options.device), given, length, **choice)
+    drawn = draw(run.load_best(options.device), given, length, **choice)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.print_seed(choice)
     progress.start(f"generating {options.seconds:g} seconds", length)
     made, stopped = [], False
     try:
-        for codes in steps:
+        for codes in drawn:
             made.append(codes)
             progress.advance(1)
     except KeyboardInterrupt:  # what there is can be heard

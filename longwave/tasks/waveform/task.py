@@ -4,12 +4,11 @@ Clips are scaled by their own lowest and highest sample, and cut into windows of
 the start token. Windows are encoded when they are asked for: the samples stay in the mapped array.
 """
 
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,10 @@ from longwave.core.settings import check_least
 from longwave.io import audio
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
-from longwave.pictures.html import Section
 from longwave.tasks.audio.clip_lists import ClipList, from_folder, speech_commands, spoken_digits
 from longwave.tasks.audio.clips import FEW_BAD, cache_folder, random_clips
 from longwave.tasks.autoregressive import PADDING, AutoregressiveTask, shifted
-from longwave.tasks.base import TASKS, Action, Baselines, Batch, Scores, TaskConfig
+from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
 from longwave.tasks.sequences.targets import SPLITS
 from longwave.tasks.statistics import digest
 from longwave.tasks.waveform.quantize import CODES, ENCODINGS, SILENCE, scaled
@@ -76,15 +74,11 @@ class ClipWindows:
 class WaveformTask(AutoregressiveTask):
     """Predict the next sample of a waveform."""
 
+    report_module: ClassVar[str | None] = "longwave.tasks.waveform.report"
+
     train: ClipWindows  # type: ignore[assignment]
     valid: ClipWindows  # type: ignore[assignment]
     test: ClipWindows  # type: ignore[assignment]
-
-    def report(self, model: Any) -> list[Section]:
-        """The sections of this kind in the report of a run."""
-        from longwave.tasks.waveform.report import report
-
-        return report(model, self)
 
     @property
     def sampling_rate(self) -> int:
@@ -121,10 +115,6 @@ class WaveformTask(AutoregressiveTask):
                 scores[name][split] = self.reported({"loss": loss})
         return scores
 
-    def reported(self, means: Scores) -> Scores:
-        """The loss, and the same in bits."""
-        return {"loss": means["loss"], self.bits: means["loss"] / math.log(2)}
-
 
 def _followers(windows: ClipWindows, most: int | None = None) -> NDArray[np.float64]:
     """(256, 256) how often each code follows each other; of at most so many samples, from all over the windows."""
@@ -143,6 +133,8 @@ def _followers(windows: ClipWindows, most: int | None = None) -> NDArray[np.floa
 class WaveformConfig(TaskConfig):
     """Audio, predicted sample by sample."""
 
+    actions: ClassVar[Mapping[str, str]] = {"generate": "longwave.tasks.waveform.generate"}
+
     data: Literal["own", "sc09", "fsdd"] = "own"
     """Custom audio, in `folder`; the digits of Speech Commands, with its official lists; free spoken digits."""
     folder: Path | None = None
@@ -160,13 +152,6 @@ class WaveformConfig(TaskConfig):
         check_least(self, length=2, most_bad=0)
         if self.sampling_rate is not None:
             check_least(self, sampling_rate=1)
-
-    @classmethod
-    def action(cls, command: str) -> Action | None:
-        """What a command does with a run of this kind."""
-        from longwave.tasks.waveform import generate
-
-        return {"generate": generate.ACTION}.get(command)
 
     @property
     def says_facts(self) -> bool:

@@ -239,7 +239,7 @@ def test_custom_sequences_need_one_file(tmp_path):
 
 def test_arrays_beside_a_run_are_found_wherever_its_folder_is(tmp_path):
     x, labels = np.random.default_rng(0).standard_normal((20, 5)), ["a", "b"] * 10
-    config = ClassifyConfig(split_seed=3).on_arrays(x, labels, None, tmp_path / "run")
+    config, _ = ClassifyConfig(split_seed=3).on_arrays(x, labels, None, tmp_path / "run")
     expected = config.build()
     (tmp_path / "run").rename(tmp_path / "moved")
     assert config.in_folder(tmp_path / "moved").build().fingerprint == expected.fingerprint

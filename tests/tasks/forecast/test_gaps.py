@@ -9,10 +9,9 @@ import torch
 from constant_model import answering
 from tiny import assert_resumes_to_the_bit, make_experiment, make_run
 
-from longwave.io.gaps import carry_forward
 from longwave.tasks.base import add_up, batches
 from longwave.tasks.forecast.baselines import BASELINES, evaluate, fit, table
-from longwave.tasks.forecast.series import Series
+from longwave.tasks.forecast.series import Series, carry_forward
 from longwave.tasks.forecast.task import ForecastConfig, make_task
 from longwave.tasks.forecast.windows import ForecastData
 

@@ -5,8 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longwave.tasks.autoregressive import PADDING
-from longwave.tasks.text.rows import TokenRows
+from longwave.tasks.autoregressive import PADDING, TokenRows
 
 
 @given(rows=st.integers(1, 4), row_length=st.integers(2, 20), left=st.integers(0, 3), length=st.integers(1, 8))

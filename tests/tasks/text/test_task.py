@@ -15,10 +15,9 @@ from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.io.download import catalogue
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig
-from longwave.tasks.autoregressive import PADDING
+from longwave.tasks.autoregressive import PADDING, TokenRows
 from longwave.tasks.text import task as text
 from longwave.tasks.text.codecs import Words
-from longwave.tasks.text.rows import TokenRows
 from longwave.tasks.text.task import TextConfig
 
 # WikiText-2

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from series_files import HOURLY, with_times
 
-from longwave.io.gaps import carry_forward, fill_gaps
-from longwave.tasks.forecast.series import read_series, write_csv
+from longwave.tasks.forecast.series import carry_forward, fill_gaps, read_series, write_csv
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "n/a", "NaN", " null "])
