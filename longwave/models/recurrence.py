@@ -5,7 +5,7 @@ leaves the state it was given as it was. Here both are settled once, and where t
 one call of it takes a step through all blocks and moves the states on in place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -60,7 +60,7 @@ class Recurrence:
         if self._blocks is not None:
             self._states = [_own(block, s, self.batch) for block, s in zip(self.model.blocks, states, strict=True)]
         if self._run is not None:
-            self._states = [_copied(state) for state in states]
+            self._states = map_tensors(_copied, list(states))
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
@@ -95,9 +95,18 @@ def _own(block: Any, state: Tensor, batch: int) -> Tensor:
     return plain.clone(memory_format=torch.contiguous_format)
 
 
-def _copied(state: Any) -> Any:
-    """A copy of a state, tensors or tuples of them, that steps may work on."""
+def _copied(state: Tensor) -> Tensor:
+    """A copy of a tensor that steps may work on."""
+    return state.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], state: Any) -> Any:
+    """A state with a function of each of its tensors, however it is nested in lists, tuples and dicts."""
     if isinstance(state, Tensor):
-        return state.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
-    parts = [_copied(part) for part in state]
-    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+        return function(state)
+    if isinstance(state, dict):
+        return {key: map_tensors(function, part) for key, part in state.items()}
+    if isinstance(state, list | tuple):
+        parts = [map_tensors(function, part) for part in state]
+        return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
+    return state

@@ -314,18 +314,6 @@ def call(model: Any, batch: Batch, **more: Any) -> Tensor:
     return output.to(torch.promote_types(output.dtype, torch.float32))
 
 
-def map_tensors(function: Callable[[Tensor], Tensor], state: Any) -> Any:
-    """A state with a function of each of its tensors, however it is nested in lists, tuples and dicts."""
-    if isinstance(state, Tensor):
-        return function(state)
-    if isinstance(state, dict):
-        return {key: map_tensors(function, part) for key, part in state.items()}
-    if isinstance(state, list | tuple):
-        parts = [map_tensors(function, part) for part in state]
-        return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
-    return state
-
-
 def batches(split: Split, size: int) -> Iterator[Batch]:
     """A whole split in batches of at most `size` rows, in order."""
     for start in range(0, len(split), size):

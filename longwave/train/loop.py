@@ -25,7 +25,8 @@ from longwave.core.settings import typed
 from longwave.core.terminal import with_command
 from longwave.experiments.prepared import Prepared
 from longwave.models.pretrained import build
-from longwave.tasks.base import Batch, Outcome, Scores, Split, Task, map_tensors
+from longwave.models.recurrence import map_tensors
+from longwave.tasks.base import Batch, Outcome, Scores, Split, Task
 from longwave.train import checkpoint, signals, trackers
 from longwave.train.average import Average
 from longwave.train.device import find_device, make_accelerator

@@ -23,8 +23,9 @@ from torch import Tensor
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
+from longwave.models.recurrence import map_tensors
 from longwave.tasks.autoregressive import AutoregressiveTask, TokenRows, TokenWindows
-from longwave.tasks.base import TASKS, Batch, Outcome, Scores, Split, TaskConfig, map_tensors
+from longwave.tasks.base import TASKS, Batch, Outcome, Scores, Split, TaskConfig
 from longwave.tasks.text.codecs import CODECS, END, Bytes, Codec, Ties, Words, read_bytes, read_lines
 
 Level = Literal["bytes", "words"]
