@@ -18,6 +18,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+_here = threading.local()  # whether this thread fills any registry
+
+
 class Registry(Mapping[str, T]):
     """A mapping from names to items of one kind, filled by `register`.
 
@@ -29,7 +32,7 @@ class Registry(Mapping[str, T]):
     def __init__(self, what: str, package: str | None = None, module: str | None = None) -> None:
         self.what, self.package, self.module = what, package, module
         self._items: dict[str, T] = {}
-        self._is_filled = False
+        self._is_imported = self._is_filled = False
         self._here = threading.local()  # whether this thread is at the imports, which may read the registry
 
     def register(self, name: str) -> Callable[[T], T]:
@@ -77,14 +80,20 @@ class Registry(Mapping[str, T]):
         if self._is_filled or getattr(self._here, "is_filling", False):
             return
         # A second thread imports as well, and so waits for what the first has begun.
-        self._here.is_filling = True
+        is_outermost = not getattr(_here, "is_filling", False)
+        self._here.is_filling = _here.is_filling = True
         try:
-            for module in self._modules():
-                importlib.import_module(module)
-            load_plugins()
-            self._is_filled = True  # only now: else a reader would find some names missing, without a reason
+            if not self._is_imported:
+                for module in self._modules():
+                    importlib.import_module(module)
+                self._is_imported = True
+            if is_outermost:  # plug-ins may read every registry: they come when no other is half-filled
+                load_plugins()
+                self._is_filled = True  # only now: else a reader would find some names missing, without a reason
         finally:
             self._here.is_filling = False
+            if is_outermost:
+                _here.is_filling = False
 
     def _modules(self) -> Iterator[str]:
         """The names of the modules that register items."""

@@ -27,7 +27,7 @@ class TinyExperiments:
     def find(self, name):
         found = EXPERIMENTS.find(name)
         model = dataclasses.replace(found.model, d_model=4, n_layers=1)
-        if hasattr(model, "cutoffs"):
+        if any(field.name == "cutoffs" for field in dataclasses.fields(model)):
             model = dataclasses.replace(model, cutoffs=model.cutoffs[:1])
         task = dataclasses.replace(found.task, length=12) if hasattr(found.task, "length") else found.task
         return dataclasses.replace(found, task=task, model=model, loop=dataclasses.replace(found.loop, batch_size=5))
