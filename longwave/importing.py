@@ -67,7 +67,7 @@ def _prepared(config: ModelConfig, experiment: Experiment, data_dir: Path | None
     In float32: mixed precision is of training, and evaluation without a GPU would refuse it.
     """
     settings = experiment.task.with_absolute_paths()
-    task = settings.on_random_data(1) if settings.says_facts else settings.build(data_dir)
+    task = settings.on_random_data(1) if settings.is_self_describing else settings.build(data_dir)
     spec = task.spec
     _check_task(config, spec, experiment)
     optim = dataclasses.replace(experiment.optim, precision="no")
@@ -89,7 +89,7 @@ def _check_task(config: ModelConfig, spec: Spec, experiment: Experiment) -> None
 def _write_run(folder: Path, converted: Converted, prepared: Prepared, data_dir: Path | None, source: str) -> None:
     """Write config.json, the best weights, and the files of the task."""
     run = RunFolder.create(folder, prepared, data_dir)
-    facts = _facts(prepared.task, run.settings.says_facts)
+    facts = _facts(prepared.task, run.settings.is_self_describing)
     run.config = dataclasses.replace(run.config, task=facts, imported=source)
     run.write_config(prepared.artifacts)
     pretrained.write_model(converted.config, converted.weights, folder / pretrained.BEST)

@@ -267,7 +267,7 @@ def evaluate_at(
     """
     check_rates(rates)
     run_folder = RunFolder.open(folder)
-    run_folder.check_knows_time("rate")
+    run_folder.check_supports_rate("rate")
     run = _best(run_folder, data_dir, device)
     examples = getattr(run.task, split)
     splits = [(rate, run.task.at_rate(examples, rate, antialias)) for rate in rates]  # refused before any is scored
@@ -288,7 +288,7 @@ def _best(folder: RunPlace, data_dir: str | Path | None, device: str, *, restart
 
 @contextlib.contextmanager
 def _naming_the_cure(run: Run) -> Iterator[None]:
-    """Have the error of a full disk say how to go on with the run, once there is one."""
+    """Have the error of a full disk say how to resume the run, once there is one."""
     try:
         yield
     except OSError as error:
@@ -332,6 +332,6 @@ def is_main_process() -> bool:
 
 
 def leave_processes() -> None:
-    """Part from the other processes of a run in good order: one that just exits may abort, and take them along."""
+    """Destroy the process group: a process that just exits may abort, and take the others along."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

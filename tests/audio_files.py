@@ -26,7 +26,7 @@ def write(path: Path, samples: np.ndarray, rate: int = 8000, subtype: str | None
 
 
 def write_clips(folder: Path, count: int = 30) -> Path:
-    """A folder of clips of unequal length, with a sub-folder for each of three classes."""
+    """A folder of clips of unequal length, with a subfolder for each of three classes."""
     for k in range(count):
         kind = KINDS[k % 3]
         write(folder / kind / f"{k}.wav", sound(kind, 100 + 7 * (k % 11), seed=k))

@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"--rate: expected a whole number from 2 on, got {options.rate}")
     try:
         run = RunFolder.open(options.run)
-        run.config.experiment.check_knows_time("rate")
+        run.config.experiment.check_supports_rate("rate")
         task = run.build_task(options.data_dir)
     except (ValueError, OSError) as error:
         parser.error(str(error))

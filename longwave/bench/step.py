@@ -1,4 +1,4 @@
-"""One training step of named experiments at their own size, on random data: time, memory and rows a second."""
+"""One training step of named experiments at their own size, on random data: time, memory and rows per second."""
 
 import math
 import tempfile
@@ -83,7 +83,16 @@ class StepBench(Bench):
                 )
             )
             notes += [f"{row['name']}: {row['reason']}"] if row["reason"] else []
-        columns = ("experiment", "parameters", "batch", "parts", "a step", "processor time", "memory", "rows a second")
+        columns = (
+            "experiment",
+            "parameters",
+            "batch",
+            "parts",
+            "a step",
+            "processor time",
+            "memory",
+            "rows per second",
+        )
         return [TextTable("One training step", columns, rows, notes, text=("experiment",))]
 
 

@@ -16,7 +16,7 @@ from longwave.layers import MIXERS
 from longwave.models import SequenceModel
 from longwave.models.stream import Stream, stream
 
-RATE = 16_000  # samples a second
+RATE = 16_000  # samples per second
 MODELS = {  # layers, features, mixer: a small one, and the paper's on raw speech
     "4 layers of 64": (4, 64, "s4"),
     "6 layers of 128": (6, 128, "s4"),
@@ -35,7 +35,7 @@ PIECE = 4096  # steps that are pushed at once where time is not measured
 @BENCHES.register("stream")
 @dataclass(frozen=True)
 class StreamBench(Bench):
-    """Stream sound of 16,000 samples a second through causal models of S4 and S4D, on one core.
+    """Stream sound of 16,000 samples per second through causal models of S4 and S4D, on one core.
 
     How long a chunk takes over how long it lasts; whether memory stays what it is over an hour; and how far single
     precision is from double precision after ten million steps.
@@ -87,7 +87,7 @@ class StreamBench(Bench):
         ]
         tables = [
             TextTable(
-                f"Chunks of sound, {RATE:,} samples a second",
+                f"Chunks of sound, {RATE:,} samples per second",
                 ("model", "chunk", "time of a chunk", "processor time", "real-time factor"),
                 chunks,
                 text=("model",),

@@ -55,7 +55,7 @@ def evaluate(
         restart_state: Begin each window from nothing, also of a run that was trained with its state carried on.
         sampling_rate: The same in Hz, for audio: files that have this rate are taken as they are, others are resampled
             to it, filtered.
-        folder: Other audio files to score, one sub-folder a class, instead of the run's own data.
+        folder: Other audio files to score, one subfolder per class, instead of the run's own data.
         csv: Or a CSV file that names them, with their labels.
         picture: Draw the scores over the rates into this file.
         device: Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ...

@@ -19,10 +19,10 @@ Examples:
   longwave train etth1-720 --model.d-model 64 --optim.lr 0.004 --seeds 0 1 2
   longwave train smnist-small --model.norm layer
   longwave train forecast --csv my.csv --target price --time date --horizon 96
-  longwave train classify --npz my.npz                (x and y; or --csv my.csv --label kind, one row a sequence)
+  longwave train classify --npz my.npz                (x and y; or --csv my.csv --label kind, one row per sequence)
   longwave train regress --npz my.npz                 (numbers to predict; or --csv my.csv --target yield)
   longwave train tag --npz my.npz                     (a label at each step; or --csv my.csv --sequence id)
-  longwave train audio --folder clips/                (one sub-folder a class; or --csv list.csv: file and label)
+  longwave train audio --folder clips/                (one subfolder per class; or --csv list.csv: file and label)
   longwave train text --file my.txt
   longwave train waveform --folder music/             (audio files, sample by sample, to generate more)
   longwave train --config my.json --loop.epochs 5     (settings as longwave show prints them, and changes)

@@ -78,7 +78,7 @@ class LoopConfig(Settings):
     minutes: float | None = None
     """Minutes of training at most, final scores apart; the schedule is fitted to what can be done in them."""
     validations: float = 1
-    """Validations an epoch, evenly spaced; 0.1: one every ten epochs."""
+    """Validations per epoch, evenly spaced; 0.1: one every ten epochs."""
     checkpoint_minutes: float = 15
     """Minutes between checkpoints at most, where validations, which have one each, are further apart."""
     patience: int = 0
@@ -136,9 +136,9 @@ class Experiment(Settings):
     optim: OptimConfig = field(default_factory=OptimConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
 
-    def check_knows_time(self, option: str) -> None:
+    def check_supports_rate(self, option: str) -> None:
         """Refuse a model that cannot follow another sampling rate."""
-        if not self.model.knows_time:
+        if not self.model.supports_rate:
             raise ValueError(
                 f"{option}: the model of {self.name} ({self.model.label}) knows no time between steps, so that "
                 "another sampling rate would be another sequence to it; a SequenceModel of state spaces does "

@@ -7,7 +7,7 @@ from longwave.models import ForecasterConfig, SequenceConfig
 from longwave.tasks.forecast.benchmarks import HORIZONS
 from longwave.tasks.forecast.task import ForecastConfig
 
-# 128 steps an epoch
+# 128 steps per epoch
 HYBRID = ForecastConfig(context=None, independent=True, epoch_windows=6400, time_features=False, yearly="auto")
 
 

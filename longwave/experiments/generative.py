@@ -48,8 +48,8 @@ def _wikitext103() -> list[Experiment]:
     """The paper's language model (tab:wt103), and the same with one Lambda, P and B for all features of a layer.
 
     Cut-offs, places of dropout and rates are those of the authors' code. The paper's 249 million parameters are those
-    of one SSM a feature; the model that the authors published later shares them, and has 243 million. They trained with
-    fp16 on eight GPUs, a row each, and set the cosine to 800,000 steps, which 508 epochs are.
+    of one SSM per feature; the model that the authors published later shares them, and has 243 million. They trained
+    with fp16 on eight GPUs, a row each, and set the cosine to 800,000 steps, which 508 epochs are.
     """
     own = SequenceConfig(
         d_model=1024,

@@ -16,7 +16,7 @@ TEXT = TokensConfig("imdb", length=4096, least_count=15)
 BUCKET = 100  # batches that are sorted by length together: reviews are a third as long as the longest, on average
 
 # tab:lra, updated settings. Tokens: 4 states, one SSM for all features, and dt at the common rate. Pixels: 64 states,
-# one SSM a feature (Image: n_ssm=1), and C at the rate of the SSM.
+# one SSM per feature (Image: n_ssm=1), and C at the rate of the SSM.
 WIDE = SequenceConfig(
     d_model=256,
     n_layers=6,

@@ -44,7 +44,7 @@ def prepare_on(experiment: Experiment, task: Task) -> Prepared:
     spec = task.spec
     experiment = replace(experiment, model=model.resolve(spec))
     if spec.changes_rate:
-        experiment.check_knows_time("rates")
+        experiment.check_supports_rate("rates")
     return Prepared(experiment.fitted(len(task.train), n_selection_examples), task, spec, calibrate)
 
 

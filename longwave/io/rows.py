@@ -28,7 +28,7 @@ class Rows(NamedTuple):
 
 
 class RowReader:
-    """The rows of a CSV file, or of a pipe; while a file is followed, people are told on stderr what happens.
+    """The rows of a CSV file, or of a pipe; while a file is followed, stderr says what happens.
 
     With `follow` it goes on as the file grows, until Ctrl-C. Rows that are there already are past, unless `from_start`.
     `is_header` says of the first line, and where it stands, whether it is a header.

@@ -258,7 +258,7 @@ class LSSL(Mixer):
                 self._step_cache = {rate: (known, constants)}  # one rate at a time: an entry is as large as the layer
         return constants
 
-    # What a module owes torch and its callers
+    # nn.Module plumbing
 
     @property
     def _dtype(self) -> torch.dtype:

@@ -80,7 +80,7 @@ class MixerConfig(Settings):
         return not getattr(self, "bidirectional", False)
 
     @property
-    def knows_time(self) -> bool:
+    def supports_rate(self) -> bool:
         """Whether the layer knows the time between steps, and so can follow another sampling rate."""
         return False
 
@@ -114,7 +114,7 @@ class StateSpaceConfig(MixerConfig):
     """Train dt, A and B (True), none of them, or those that are named; C and D are trained in any case."""
 
     @property
-    def knows_time(self) -> bool:
+    def supports_rate(self) -> bool:
         """Yes: it is dt."""
         return True
 

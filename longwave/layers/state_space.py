@@ -367,7 +367,7 @@ class StateSpaces(Mixer):
         """What a step derives from the parameters as they are now; differentiable."""
         return StepConstants(self._discrete(rate), self._output_map(), self.D.to(self._dtype))
 
-    # What a module owes torch and its callers
+    # nn.Module plumbing
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_derived": {}}  # copies and pickles derive their own

@@ -118,7 +118,7 @@ class ModelConfig(Settings):
         return False
 
     @property
-    def knows_time(self) -> bool:
+    def supports_rate(self) -> bool:
         """Whether the model takes `rate`: input sampled at 1/rate of the frequency of training."""
         return False
 

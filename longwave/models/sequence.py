@@ -99,9 +99,9 @@ class SequenceConfig(ModelConfig):
         return self.decoder != "forecast" and not self.cutoffs
 
     @property
-    def knows_time(self) -> bool:
+    def supports_rate(self) -> bool:
         """Whether the mixer does."""
-        return self.mixer.knows_time
+        return self.mixer.supports_rate
 
 
 class SequenceModel(Pretrained, nn.Module):

@@ -50,7 +50,7 @@ class Stream:
         check_rate(rate)
         if window is not None:
             check_count("window", window)
-        if rate != 1 and not model.config.knows_time:
+        if rate != 1 and not model.config.supports_rate:
             raise ValueError(f"rate: {model.config.label} knows no time between steps; expected 1.0, got {rate}")
         self.model, self.hop, self.window, self.batch, self.rate = model, hop, window, batch, rate
         self.steps = 0  # pushed so far

@@ -49,7 +49,7 @@ def start(
     device: str = "auto",
     may_differ: Sequence[str] = (),
 ) -> SweepFolder:
-    """Run a sweep in a folder, or go on with it if it is there already; another sweep there is refused.
+    """Run a sweep in a folder, or resume it if it is there already; another sweep there is refused.
 
     Before anything is trained, the data is read and every model is built once, so that what does not fit is refused.
     With `may_differ`, runs that differ in these settings alone may be added to those of a sweep.

@@ -113,7 +113,7 @@ class TrainedRun(Protocol):
         """The task with the data of training."""
         ...
 
-    def check_knows_time(self, option: str) -> None:
+    def check_supports_rate(self, option: str) -> None:
         """Refuse a model that cannot follow another sampling rate."""
         ...
 
@@ -144,7 +144,7 @@ class TaskConfig(Settings):
         raise ValueError(f"task: the shapes of {self.kind} are not known without its data; train a few steps instead")
 
     @property
-    def says_facts(self) -> bool:
+    def is_self_describing(self) -> bool:
         """Whether the settings say all that a model must know to be used, such as a sampling rate, without the data."""
         return False
 

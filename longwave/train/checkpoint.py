@@ -52,7 +52,7 @@ def load(folder: Path) -> tuple[dict[str, Any], str | None] | None:
         try:
             return _read(path), note
         except Damaged as error:
-            note = f"{error}; going on from the checkpoint before it"
+            note = f"{error}; resuming from the checkpoint before it"
     if note is not None:
         raise Damaged(f"{folder}: no checkpoint is whole; train again with --overwrite, or in another folder")
     return None

@@ -1,4 +1,4 @@
-"""What a person sees of a run: one live line on a terminal; elsewhere a plain line a minute and one a validation."""
+"""What a person sees of a run: one live line on a terminal; elsewhere one plain line per minute and per validation."""
 
 import contextlib
 import sys

@@ -120,9 +120,9 @@ class RunFolder:
         """Examples that are evaluated at a time."""
         return self.config.experiment.loop.eval_batch_size
 
-    def check_knows_time(self, option: str) -> None:
+    def check_supports_rate(self, option: str) -> None:
         """Refuse a model that cannot follow another sampling rate."""
-        self.config.experiment.check_knows_time(option)
+        self.config.experiment.check_supports_rate(option)
 
     @property
     def is_published(self) -> bool:

@@ -466,7 +466,7 @@ class Run:
             damaged = self.folder.truncate_metrics(self.position.step)
             if damaged:
                 self.display.say(f"note: {damaged} lines of metrics.jsonl were damaged, and are left out")
-            self.display.say(f"going on at step {self.position.step}")
+            self.display.say(f"resuming at step {self.position.step}")
 
     def _restore(self, content: dict[str, Any]) -> None:
         """Put everything in the state that a checkpoint has."""

@@ -112,5 +112,5 @@ class Schedule:
 
     @property
     def _validations(self) -> float:
-        """Validations an epoch: at most one a batch."""
+        """Validations per epoch: at most one a batch."""
         return min(self.loop.validations, self.batches)

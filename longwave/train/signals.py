@@ -1,4 +1,4 @@
-"""Signals that end a run in good order: Ctrl-C, and what schedulers, containers and closed terminals send."""
+"""Signals that end a run cleanly: Ctrl-C, and what schedulers, containers and closed terminals send."""
 
 import contextlib
 import signal

@@ -161,8 +161,8 @@ def test_a_checkpoint_that_is_none_is_noted_in_one_line_and_the_one_before_serve
     assert call("train", "--resume", "run") == 0
     first, second = capsys.readouterr().err.splitlines()[:2]
     assert first.startswith("run/checkpoints/last.ckpt ")
-    assert first.endswith("; going on from the checkpoint before it")
-    assert second == "going on at step 14"
+    assert first.endswith("; resuming from the checkpoint before it")
+    assert second == "resuming at step 14"
 
 
 def test_a_warning_of_python_is_one_plain_line():

@@ -76,7 +76,7 @@ def test_another_sampling_rate_than_that_of_training_changes_dt(run, capsys):
     soundfile.write("tone.wav", tone(), 1000, subtype="FLOAT")
     assert call("stream", str(run), "--wav", "tone.wav", "--hop", "0.5") == 0
     printed = capsys.readouterr()
-    assert printed.err == "note: the model was trained at 2000 samples a second, and these are 1000: dt follows\n"
+    assert printed.err == "note: the model was trained at 2000 samples per second, and these are 1000: dt follows\n"
     inputs = config["task"]["inputs"]
     x = torch.from_numpy(((tone() - inputs["mean"]) / inputs["deviation"]).astype(np.float32)).unsqueeze(0)
     with torch.no_grad():
@@ -92,8 +92,8 @@ def test_another_sampling_rate_than_that_of_training_changes_dt(run, capsys):
         (["--wav", "none.wav"], "--wav: none.wav: there is no such file"),
         (["--wav", "text.wav"], "text.wav: expected an audio file"),
         (["--wav", "nan.wav", "--latency", "0.1"], "nan.wav: the sample at 0.3 s is not a finite number"),
-        (["--stdin"], "--sampling-rate: expected the samples a second"),
-        (["--stdin", "--sampling-rate", "0"], "--sampling-rate: expected samples a second, above 0"),
+        (["--stdin"], "--sampling-rate: expected the samples per second"),
+        (["--stdin", "--sampling-rate", "0"], "--sampling-rate: expected samples per second, above 0"),
         (["--wav", "tone.wav", "--sampling-rate", "8"], "tone.wav says its own"),
         (["--wav", "tone.wav", "--hop", "0"], "--hop: expected seconds above 0"),
         (["--wav", "tone.wav", "--follow"], "--follow: only a CSV file is followed"),

@@ -33,7 +33,7 @@ def write_files():
         file.write("\n".join([",".join(["yield", *(f"t{k}" for k in range(12))]), *rows]) + "\n")
     write_clips(Path("clips"), 12)
     write(Path("new/one.wav"), sound("tone", 100))
-    write_tones(Path("music"), 3, length=40, rate=20)  # few samples a second, and few to generate
+    write_tones(Path("music"), 3, length=40, rate=20)  # few samples per second, and few to generate
     with open("notes.txt", "w") as file:
         file.write("The quick brown fox jumps over the lazy dog. " * 60)
 

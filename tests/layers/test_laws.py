@@ -164,7 +164,7 @@ def test_a_layer_that_returns_no_state_returns_the_same_y_alone(name, bidirectio
     alone.return_state = False
     calls = [{}, {"lengths": torch.tensor([7, 20])}, {"rate": 2.0}, {"state": None if bidirectional else layer(u)[1]}]
     for more in calls:
-        if "rate" not in more or MIXERS[name.partition(" ")[0]]().knows_time:
+        if "rate" not in more or MIXERS[name.partition(" ")[0]]().supports_rate:
             assert torch.equal(alone(u, **more), layer(u, **more)[0])
     if not bidirectional:
         close(alone.step(u[:, 0])[0], layer.step(u[:, 0])[0])
@@ -482,7 +482,7 @@ def test_a_step_is_never_stale(name):
 @every_mixer
 def test_a_rate_is_taken_by_state_spaces_and_refused_by_the_rest(name):
     layer, u = make(name), signal()
-    if MIXERS[name.partition(" ")[0]]().knows_time:
+    if MIXERS[name.partition(" ")[0]]().supports_rate:
         assert error(layer(u, rate=2.0)[0], layer(u)[0]) > 0.01
         y_t, _ = layer.step(u[:, 0], layer.initial_state(2), rate=2.0)
         close(y_t, layer(u, rate=2.0)[0][:, 0])

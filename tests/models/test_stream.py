@@ -26,7 +26,7 @@ KINDS = {
     "softplus": {"mixer": S4Config(d_state=4, dt_transform="softplus")},
 }
 FIXED = sorted(kind for kind in MIXERS if MIXERS[kind]().has_fixed_state)
-STATE_SPACES = sorted(kind for kind in MIXERS if MIXERS[kind]().knows_time)
+STATE_SPACES = sorted(kind for kind in MIXERS if MIXERS[kind]().supports_rate)
 
 
 def make(dtype=torch.float64, **config):

@@ -80,7 +80,7 @@ def test_a_damaged_last_checkpoint_falls_back_to_the_one_before_and_says_so(fold
     loaded, note = checkpoint.load(folder)
     assert step_of((loaded, note)) == 1
     assert str(folder / LAST) in note
-    assert "going on from the checkpoint before it" in note
+    assert "resuming from the checkpoint before it" in note
 
 
 @every_damage

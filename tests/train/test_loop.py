@@ -118,7 +118,7 @@ def test_a_run_killed_again_and_again_goes_on_to_the_bit(tmp_path):
     ]
     answers = run_cases([*cases, often | {"resume": True, "damage": True}])
     assert [answer["code"] for answer in answers] == [0, -9, -9, -9, -9, 0]
-    assert "is damaged; going on from the checkpoint before it" in answers[-1]["stderr"]
+    assert "is damaged; resuming from the checkpoint before it" in answers[-1]["stderr"]
     assert differences(tmp_path / "often", trace(tmp_path / "never")) == []
     assert (tmp_path / "often" / "checkpoints" / checkpoint.DAMAGED).exists()
 
@@ -264,7 +264,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_loses_nothing(tmp_path):
         assert interrupted["code"] == 130, interrupted["stderr"]
         assert interrupted["stderr"].count("stopping after this step") == 1  # not once more from each worker
         assert f"stopped at step 5; resume with:\n  longwave train --resume '{folder}'" in interrupted["stderr"]
-        assert "going on at step 5" in resumed["stderr"]
+        assert "resuming at step 5" in resumed["stderr"]
         assert differences(folder, trace(tmp_path / "never")) == []
 
 
@@ -284,7 +284,7 @@ def test_ctrl_c_twice_or_during_the_final_scores_stops_at_once_and_loses_nothing
         cases += [{"folder": str(tmp_path / name), "strike": strike}, {"folder": str(tmp_path / name), "resume": True}]
     answers = run_cases(cases)
     assert [answer["code"] for answer in answers] == [0, 130, 0, 130, 0]
-    assert "going on at step 4" in answers[2]["stderr"]
+    assert "resuming at step 4" in answers[2]["stderr"]
     for name, answer in zip(strikes, answers[1::2], strict=True):
         assert "stopped; resume from the last checkpoint with:\n  longwave train --resume" in answer["stderr"]
         assert differences(tmp_path / name, trace(tmp_path / "never")) == []

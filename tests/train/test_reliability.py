@@ -72,7 +72,7 @@ def test_what_schedulers_and_terminals_send_saves_as_ctrl_c_does(name, code, tmp
     assert stopped["code"] == code, stopped["stderr"]
     assert stopped["stderr"].count(f"{name}: stopping after this step") == 1
     assert "stopped at step 3; resume with:\n  longwave train --resume" in stopped["stderr"]
-    assert "going on at step 3" in resumed["stderr"]
+    assert "resuming at step 3" in resumed["stderr"]
     assert never["code"] == resumed["code"] == 0
     assert trace(tmp_path / "run") == trace(tmp_path / "never")
 
@@ -91,7 +91,7 @@ def test_a_signal_during_a_validation_does_not_wait_for_its_end(tmp_path):
     assert [answer["code"] for answer in answers] == [0, 143, 0, 143, 0]
     for name, step, stopped, resumed in zip(("second", "last"), (4, 8), answers[1::2], answers[2::2], strict=True):
         assert f"stopped at step {step}; resume with:\n  longwave train --resume" in stopped["stderr"]
-        assert f"going on at step {step}" in resumed["stderr"]
+        assert f"resuming at step {step}" in resumed["stderr"]
         assert trace(tmp_path / name) == trace(tmp_path / "never")
 
 
@@ -110,7 +110,7 @@ def test_checkpoints_come_by_the_clock_where_validations_are_far_apart(tmp_path)
     never = {"folder": str(tmp_path / "never"), "settings": {"loop": {"validations": 1}}}
     killed, resumed, _ = run_cases([case | {"strike": strike}, case | {"resume": True}, never])
     assert killed["code"] == -signal.SIGKILL
-    assert "going on at step 3" in resumed["stderr"]
+    assert "resuming at step 3" in resumed["stderr"]
     assert trace(tmp_path / "run") == trace(tmp_path / "never")
     with pytest.raises(ValueError, match="checkpoint_minutes: expected a number above 0, got 0"):
         make_experiment(loop={"checkpoint_minutes": 0})

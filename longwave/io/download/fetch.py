@@ -17,7 +17,7 @@ from longwave.io.download import catalogue
 from longwave.io.download.archive import BLOCK, Refused, unpack
 from longwave.io.download.catalogue import DATASETS, Dataset, Source
 
-PATIENCE, LEAST_SPEED = 60.0, 500  # seconds, and bytes a second over that time
+PATIENCE, LEAST_SPEED = 60.0, 500  # seconds, and bytes per second over that time
 
 
 class DownloadError(OSError):

@@ -1,4 +1,4 @@
-"""Which audio files there are, and what they are of: a folder with one sub-folder a class, a CSV file, public sets."""
+"""Which audio files there are, and what they are of: a folder with one subfolder per class, a CSV file, public sets."""
 
 import re
 from collections import Counter
@@ -29,14 +29,14 @@ class ClipList:
 
 
 def from_folder(folder: Path, labelled: bool = True) -> ClipList:
-    """The files below a folder, by name; the class of a file is the sub-folder that it is in.
+    """The files below a folder, by name; the class of a file is the subfolder that it is in.
 
-    Where all sub-folders are called train, valid and test, the classes are the folders in these. Without `labelled`,
+    Where all subfolders are called train, valid and test, the classes are the folders in these. Without `labelled`,
     all files below the folder.
     """
     folder = folder.expanduser()
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: there is no such folder; expected one with a sub-folder for each class")
+        raise FileNotFoundError(f"{folder}: there is no such folder; expected one with a subfolder for each class")
     notes: list[str] = []
     files = list(_audio_files(folder, notes))
     names = [path.relative_to(folder).as_posix() for path in files]
@@ -49,7 +49,7 @@ def from_folder(folder: Path, labelled: bool = True) -> ClipList:
     for part, name in zip(parts, names, strict=True):
         if len(part) < depth + 2:
             raise ValueError(
-                f"{folder}: expected each file in a sub-folder with the name of its class, and {name} is in none; "
+                f"{folder}: expected each file in a subfolder with the name of its class, and {name} is in none; "
                 "move it, or say what it is in a CSV file (--csv) with the columns file and label"
             )
     labels = tuple(read_label(part[depth], f"{folder}/{name}") for part, name in zip(parts, names, strict=True))

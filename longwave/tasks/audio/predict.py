@@ -45,8 +45,8 @@ def score(
 ) -> tuple[Scores, tuple[str, ...]]:
     """Score the best weights of a run on labelled audio files, and notes on these.
 
-    The files are those of a folder with one sub-folder a class, or of a CSV file, read as `classify` reads them. All of
-    them are scored, also where they are marked as training files.
+    The files are those of a folder with one subfolder per class, or of a CSV file, read as `classify` reads them. All
+    of them are scored, also where they are marked as training files.
     """
     check_kind(run, "predict", ACTION, "classifies audio")
     listed = _listed(run, folder, csv, labelled=True)
@@ -87,7 +87,7 @@ def _classify(run: TrainedRun, listed: ClipList, sampling_rate: int | None, devi
         if sampling_rate < 1:
             raise ValueError(f"sampling_rate: expected a number of Hz above 0, got {sampling_rate}")
         if sampling_rate != inputs.sampling_rate:
-            run.check_knows_time("sampling_rate")
+            run.check_supports_rate("sampling_rate")
     model, size = run.load_best(device), run.batch_size
     # Mapped from a file that goes when all is done: there may be more than fits into memory.
     with TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:

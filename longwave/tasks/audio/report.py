@@ -44,7 +44,7 @@ def _attribution(model: Any, task: ClipTask, found: Predictions) -> str:
         return f"<p>All clips have more than {LONGEST:,} samples, too many for the memory that it takes.</p>"
     shares = classification.attribution(model, task.test.batch(short), classification.average_example(task, most=100))
     text = (
-        "<p>Blue stretches speak for the predicted class against the second likeliest, orange ones for the second: "
+        "<p>Blue stretches support the predicted class against the second likeliest, orange ones the second: "
         "integrated gradients of the difference of their logits, from the average training clip."
         f"{'' if task.inputs.features == 'raw' else ' The line is the first coefficient, the loudness.'}</p>"
     )
@@ -103,7 +103,7 @@ def draw_clips(task: ClipTask, found: Predictions, indices: list[int]) -> Any:
 
 
 def draw_attribution(task: ClipTask, found: Predictions, indices: list[int], shares: Tensor) -> Any:
-    """Clips and, in colour, the stretches that speak for (blue) and against (orange) the predicted class."""
+    """Clips and, in colour, the stretches that support (blue) and oppose (orange) the predicted class."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 1.7 * len(indices)), layout="constrained")

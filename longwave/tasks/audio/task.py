@@ -1,4 +1,4 @@
-"""Custom clips of audio to classify: a folder with one sub-folder a class, or a CSV file of names and labels."""
+"""Custom clips of audio to classify: a folder with one subfolder per class, or a CSV file of names and labels."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,9 +33,9 @@ class AudioConfig(ClipTaskConfig):
     """A classification task on custom clips of audio."""
 
     folder: Path | None = None
-    """A folder with one sub-folder of WAV, FLAC or OGG files for each class; docs: audio."""
+    """A folder with one subfolder of WAV, FLAC or OGG files for each class; docs: audio."""
     csv: Path | None = None
-    """Or a CSV file with a header, one row a file; names are relative to where it is."""
+    """Or a CSV file with a header, one row per file; names are relative to where it is."""
     column: str = "file"
     """The column with the names of the files (with csv)."""
     label: str = "label"

@@ -143,7 +143,7 @@ def draw_examples(task: ClassificationTask, split: Split, predictions: Predictio
 
 
 def draw_attribution(task: Any, split: Split, predictions: Predictions, indices: list[int], shares: Tensor) -> Any:
-    """Examples and, in colour, the steps that speak for (blue) and against (orange) the predicted class."""
+    """Examples and, in colour, the steps that support (blue) and oppose (orange) the predicted class."""
     from matplotlib.figure import Figure
 
     batch = split.batch(indices)
@@ -214,7 +214,7 @@ def report(model: Any, task: ClassificationTask) -> list[Section]:
     shown = wrong[:3] + predictions.right(6 - len(wrong[:3]))
     shares = attribution(model.explained, task.test.batch(shown), average_example(task))
     text = (
-        "<p>Blue steps speak for the predicted class against the second likeliest, orange ones for the second: "
+        "<p>Blue steps support the predicted class against the second likeliest, orange ones the second: "
         "integrated gradients of the difference of their logits, from the average training example"
         f"{'' if model.explained is model else ', by the deep model alone'}.</p>"
     )

@@ -73,7 +73,7 @@ def _of_sound(run: TrainedRun, model: Any, inputs: dict[str, Any], options: Opti
     channels = model.config.input_size
     if options.stdin:
         if options.sampling_rate is None:
-            raise ValueError("--sampling-rate: expected the samples a second that come in through --stdin, got none")
+            raise ValueError("--sampling-rate: expected the samples per second that come in through --stdin, got none")
         live, size = _opened(run, model, trained, options.sampling_rate, options, options.hop)
         blocks = raw_blocks(sys.stdin.buffer, size, channels)
         for block in blocks:
@@ -94,12 +94,12 @@ def _opened(
 ) -> tuple[Stream, int]:
     """A stream of sound of so many samples per second, and those of a block."""
     if not rate > 0:
-        raise ValueError(f"--sampling-rate: expected samples a second, above 0, got {rate}")
+        raise ValueError(f"--sampling-rate: expected samples per second, above 0, got {rate}")
     hop = steps(options.hop, rate, "--hop")
     window = None if options.window is None else steps(options.window, rate, "--window")
     size = steps(latency if options.latency is None else options.latency, rate, "--latency")
     if trained is not None and trained != rate:
-        note(f"the model was trained at {trained:g} samples a second, and these are {rate:g}: dt follows")
+        note(f"the model was trained at {trained:g} samples per second, and these are {rate:g}: dt follows")
     return _stream(run, model, hop, window, 1.0 if trained is None else trained / rate), size
 
 
@@ -153,7 +153,7 @@ def _probabilities(outputs: Tensor) -> NDArray[np.float64]:
     """(outputs, classes) of one sequence."""
     chances: NDArray[np.float64] = outputs[0].double().softmax(-1).cpu().numpy()
     if not np.isfinite(chances).all():
-        raise ValueError("the model has no finite answer; the values are too far from those of training")
+        raise ValueError("the model output is NaN or inf; the values are too far from those of training")
     return chances
 
 

@@ -271,7 +271,7 @@ class ClassifyConfig(SequenceTaskConfig):
     npz: Path | None = None
     """An .npz file with x (n, length, channels) or (n, length), and y (n,) labels; docs: classification."""
     csv: Path | None = None
-    """Or a CSV file with a header, one row a sequence."""
+    """Or a CSV file with a header, one row per sequence."""
     label: str = "label"
     """The column with the labels (with csv)."""
     split: str | None = None

@@ -79,7 +79,7 @@ class DensityConfig(TaskConfig):
         check_least(self, split_seed=0)
 
     @property
-    def says_facts(self) -> bool:
+    def is_self_describing(self) -> bool:
         """The size of the images is that of the data set."""
         return True
 

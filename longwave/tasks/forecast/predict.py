@@ -87,7 +87,7 @@ class Forecasts:
         y = predict(self._model, batch, call)
         if not y.isfinite().all():
             raise ValueError(
-                f"{series.source}: the model has no finite answer; the values are too far from those of training"
+                f"{series.source}: the model output is NaN or inf; the values are too far from those of training"
             )
         order = [series.columns.index(name) for name in inputs.columns]
         return Continuation(

@@ -339,13 +339,13 @@ class ForecastConfig(TaskConfig):
     independent: bool = False
     """Each column is a series of its own to the model, which is one for all; else it sees all columns together."""
     epoch_windows: int | None = None
-    """At most so many training windows an epoch, a column of independent ones counting as one; None: all of them."""
+    """At most so many training windows per epoch, a column of independent ones counting as one; None: all of them."""
     time_features: bool = True
     """Add features of the time (hour, day of the week ...) to the input."""
     yearly: Literal["auto", "on", "off"] = "off"
     """Forecast what differs from the usual course of the year; auto: if the training set has two years or more."""
     csv: Path | None = None
-    """A custom series: a CSV file with a header, one row a step."""
+    """A custom series: a CSV file with a header, one row per step."""
     target: str | None = None
     """The column to forecast (with csv)."""
     time: str | None = None

@@ -63,7 +63,7 @@ def _pairs(model: Any, task: PairTask, found: Predictions) -> str:
     count = int((found.predicted != found.labels).sum())
     text = (
         f"<p>{count:,} of {len(split):,} are misclassified. The most confident mistakes, and some that are right; of "
-        f"each text, the first {SHOWN:,} characters. Blue speaks for the predicted class, orange against it: "
+        f"each text, the first {SHOWN:,} characters. Blue supports the predicted class, orange opposes it: "
         "integrated gradients of the difference of the logits at the embedding, from the average of the training "
         "set.</p>"
     )

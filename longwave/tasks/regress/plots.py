@@ -35,7 +35,7 @@ def draw_predictions(truth: Values, predicted: Values, names: Sequence[str]) -> 
 
 
 def draw_residuals(truth: Values, predicted: Values, names: Sequence[str]) -> Any:
-    """Predicted minus true values over the predicted ones, and how they are distributed, one row a target."""
+    """Predicted minus true values over the predicted ones, and how they are distributed, one row per target."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 2.2 * len(names)), layout="constrained")

@@ -241,7 +241,7 @@ class RegressConfig(SequenceTaskConfig):
     npz: Path | None = None
     """An .npz file with x (n, length, channels) or (n, length), y (n,) or (n, targets) numbers; docs: regression."""
     csv: Path | None = None
-    """Or a CSV file with a header, one row a sequence."""
+    """Or a CSV file with a header, one row per sequence."""
     target: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """A column of numbers to predict (with csv), by default the one named target; give it again for several."""
 

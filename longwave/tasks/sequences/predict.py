@@ -74,6 +74,6 @@ def check_finite(outputs: NDArray[np.float64], source: str) -> None:
     is_finite: Any = np.isfinite(outputs).reshape(len(outputs), -1).all(axis=1)
     if not is_finite.all():
         raise ValueError(
-            f"{source}: sequence {int(np.argmin(is_finite))}: the model has no finite answer; its values are too far "
+            f"{source}: sequence {int(np.argmin(is_finite))}: the model output is NaN or inf; its values are too far "
             "from those of training"
         )

@@ -224,7 +224,7 @@ class TagConfig(SequenceTaskConfig):
     npz: Path | None = None
     """An .npz file with x (n, length, channels) or (n, length), and y (n, length) labels; docs: tagging."""
     csv: Path | None = None
-    """Or a CSV file with a header, one row a step."""
+    """Or a CSV file with a header, one row per step."""
     sequence: str = "sequence"
     """The column that names the sequence of each step (with csv)."""
     label: str = "label"

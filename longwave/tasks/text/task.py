@@ -1,8 +1,8 @@
 """Language modelling by bytes or words: WikiText-2, WikiText-103, and any text file.
 
-WikiText is read as it is published: words with spaces between them, one line a paragraph, rare words as <unk>. At word
-level each line ends with <eos>, and the vocabulary is that of the training set; at byte level the files are read as
-they are. A custom file is cut by position: the first 90 % to train, then 5 % to validate and 5 % to test.
+WikiText is read as it is published: words with spaces between them, one line per paragraph, rare words as <unk>. At
+word level each line ends with <eos>, and the vocabulary is that of the training set; at byte level the files are read
+as they are. A custom file is cut by position: the first 90 % to train, then 5 % to validate and 5 % to test.
 
 A text is cut into windows that begin with START (see `autoregressive`), or, with `rows`, into as many rows of windows
 whose inputs are the true tokens before, as the paper has it (see `TokenRows`).

@@ -88,7 +88,7 @@ def in_words(tokens: Sequence[str], shares: NDArray[np.float64]) -> tuple[list[s
 
 
 def coloured(tokens: Sequence[str], shares: NDArray[np.float64], separator: str) -> str:
-    """Tokens as HTML: what speaks for the predicted class on blue, what speaks against it on orange.
+    """Tokens as HTML: what supports the predicted class on blue, what opposes it on orange.
 
     Without a separator tokens are characters: a word has the colour of their sum, as single letters cannot be read.
     """
@@ -128,7 +128,7 @@ def report(model: Any, task: TokenTask) -> list[Section]:
     count = int((found.predicted != found.labels).sum())
     text = (
         f"<p>{count:,} of {len(split):,} are misclassified. The most confident mistakes, and some that are right, of "
-        f"those with up to {READABLE:,} {task.kind.unit}s. Blue speaks for the predicted class against the second "
+        f"those with up to {READABLE:,} {task.kind.unit}s. Blue supports the predicted class against the second "
         "likeliest, orange for the second: integrated gradients of the difference of their logits at the embedding, "
         f"from the average of the training set{'' if task.kind.separator else ', added up over each word'}.</p>"
     )

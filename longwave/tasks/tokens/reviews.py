@@ -1,4 +1,4 @@
-"""The film reviews of IMDB: one file a review, in a folder for each class of each split, as aclImdb has them."""
+"""The film reviews of IMDB: one file per review, in a folder for each class of each split, as aclImdb has them."""
 
 import os
 from pathlib import Path

@@ -154,7 +154,7 @@ class WaveformConfig(TaskConfig):
             check_least(self, sampling_rate=1)
 
     @property
-    def says_facts(self) -> bool:
+    def is_self_describing(self) -> bool:
         """If they say the sampling rate."""
         return self.sampling_rate is not None
 
@@ -236,7 +236,7 @@ class WaveformConfig(TaskConfig):
 
 
 def _folder(folder: Path) -> ClipList:
-    """All files below a folder in natural order, and their splits if its sub-folders are called so."""
+    """All files below a folder in natural order, and their splits if its subfolders are called so."""
     listed = from_folder(folder, labelled=False)
     order = sorted(range(len(listed)), key=lambda k: _natural(listed.names[k]))
     names = tuple(listed.names[k] for k in order)

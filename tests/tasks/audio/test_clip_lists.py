@@ -33,7 +33,7 @@ def test_folders_called_train_and_test_are_splits(tmp_path):
 def test_a_file_in_no_class_is_refused_and_so_is_a_missing_folder(tmp_path):
     write(tmp_path / "a" / "1.wav", sound("noise", 50))
     write(tmp_path / "2.wav", sound("noise", 50))
-    with pytest.raises(ValueError, match=r"expected each file in a sub-folder .*, and 2.wav is in none"):
+    with pytest.raises(ValueError, match=r"expected each file in a subfolder .*, and 2.wav is in none"):
         from_folder(tmp_path)
     assert from_folder(tmp_path, labelled=False).names == ("2.wav", "a/1.wav")
     with pytest.raises(FileNotFoundError, match="nowhere: there is no such folder"):

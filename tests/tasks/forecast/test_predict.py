@@ -55,7 +55,7 @@ def test_a_series_that_ends_before_a_test_window_has_the_forecast_that_was_score
 def test_values_too_far_from_those_of_training_are_refused(run):
     lines = Path("series.csv").read_text().splitlines()
     for value, message in (
-        ("1e35", "new.csv: the model has no finite answer; the values are too far from those of training"),
+        ("1e35", "new.csv: the model output is NaN or inf; the values are too far from those of training"),
         ("1e60", "column 0: values up to .* are too far from the training set"),
     ):
         Path("new.csv").write_text("\n".join([*lines[:-1], f"{lines[-1].split(',')[0]},{value}"]) + "\n")

@@ -43,7 +43,7 @@ def test_sequences_unlike_those_of_training_are_refused(run):
         regress(load_run(run), sequences.from_arrays(np.zeros((3, 8, 2))))
     x, _ = lines(5)
     x[2][3] = 1e30
-    with pytest.raises(ValueError, match="sequence 2: the model has no finite answer"):
+    with pytest.raises(ValueError, match="sequence 2: the model output is NaN or inf"):
         regress(load_run(run), sequences.from_arrays(x))
 
 

@@ -46,7 +46,7 @@ def test_sequences_unlike_those_of_training_are_refused(run):
         tag(load_run(run), sequences.from_arrays(np.zeros((3, 8, 2))))
     x, _ = switches(4)
     x[2][3] = 1e30
-    with pytest.raises(ValueError, match="sequence 2: the model has no finite answer"):
+    with pytest.raises(ValueError, match="sequence 2: the model output is NaN or inf"):
         tag(load_run(run), sequences.from_arrays(x))
     with pytest.raises(ValueError, match="run: expected a run that predicts numbers, got one of the kind tag"):
         regress(load_run(run), sequences.from_arrays(x))
