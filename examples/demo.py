@@ -8,9 +8,8 @@ from pathlib import Path
 import torch
 
 from longwave import runs
-from longwave.cli._table import print_scores
+from longwave.cli.train import print_scores
 from longwave.experiments import EXPERIMENTS
-from longwave.train.folder import RunFolder
 
 FOLDER = Path("demo")
 
@@ -20,10 +19,10 @@ def main() -> None:
     experiment = EXPERIMENTS.find("etth1-720-small")
     print("Forecasting 720 hours of ETTh1 from the 336 before them: a few minutes on two cores.\n", flush=True)
     finished = runs.start(experiment, FOLDER, overwrite=True)
-    print_scores(experiment.name, finished.result)
+    print_scores(experiment.title, finished.result)
 
     # The same forecast twice: as one convolution over the window, and as a recurrence, one hour at a time.
-    model = RunFolder.open(FOLDER).load_best()
+    model = runs.load_run(FOLDER).load_best()
     window = experiment.task.build().test.batch([0])
     with torch.no_grad():
         whole, _ = model(window["x"], time=window["time"])

@@ -100,12 +100,12 @@ def _report(finished: Any) -> dict[str, Any]:
     """Print the table of a finished run and where its report is."""
     result: dict[str, Any] = finished.result
     if finished.main:
-        _print_scores(finished.experiment.title, result)
+        print_scores(finished.experiment.title, result)
         print(f"report: {(finished.folder / 'report.html').resolve()}")
     return result
 
 
-def _print_scores(name: str, result: dict[str, Any]) -> None:
+def print_scores(name: str, result: dict[str, Any]) -> None:
     """Scores on the test set: the run, the baselines, the paper."""
     from longwave.core.text_table import TextTable
     from longwave.pictures.html import duration, score_text
