@@ -106,6 +106,18 @@ def test_an_array_is_kept_with_the_run_and_its_columns_are_named_by_their_number
         longwave.train_forecaster(data, "other", **sizes)
 
 
+def test_a_time_column_that_is_not_there_is_refused_though_the_index_has_dates():
+    frame = pd.DataFrame({"price": PRICES, "day": range(len(PRICES))}, index=pd.Index(HOURS, name="date"))
+    message = r"^time: there is no column 'dat'; expected one of price, day.* index of dates$"
+    with pytest.raises(ValueError, match=message):
+        longwave.train_forecaster(frame, "run", **SIZES | {"target": "price", "time": "dat"})
+    assert not Path("run/config.json").exists()
+    finished = longwave.train_forecaster(
+        frame, "run", experiment=small(), **SIZES | {"target": "price", "time": "date"}
+    )
+    assert finished.experiment.task.time == "date"
+
+
 @pytest.mark.parametrize(
     ("data", "got"),
     [

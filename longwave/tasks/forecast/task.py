@@ -403,6 +403,13 @@ class ForecastConfig(TaskConfig):
         if isinstance(frame, (str, os.PathLike)):
             return replace(self, data="own", csv=Path(frame)), ()
         series = read_series(frame, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates)
+        is_index = self.time is not None and series.times is not None and series.time is None
+        if is_index and frame.index.name != self.time:
+            names = map(str, getattr(frame, "columns", ()))
+            raise ValueError(
+                f"time: there is no column {self.time!r}; {nearest(str(self.time), names)}; leave time out to use the "
+                "index of dates"
+            )
         custom(series, self.horizon, self.context)  # which refuses what cannot be trained on before anything is written
         time = None if series.times is None else (self.time or _free_name("time", series.columns))
         folder.mkdir(parents=True, exist_ok=True)
