@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from longwave.fitting import train_classifier, train_forecaster, train_regressor, train_tagger
     from longwave.layers.s4 import S4, S4Config
     from longwave.layers.s4d import S4D, S4DConfig
     from longwave.layers.state_space import DPLR
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from longwave.models.generate import generate
     from longwave.models.stream import stream
     from longwave.publish import push_to_hub
-    from longwave.runs import load_run, train_classifier, train_forecaster, train_regressor, train_tagger
+    from longwave.runs import load_run
     from longwave.train.optim import param_groups
 
 __version__ = "0.1.0"
@@ -56,10 +57,10 @@ _HOME = {  # the module of a name
     "param_groups": "longwave.train.optim",
     "push_to_hub": "longwave.publish",
     "stream": "longwave.models.stream",
-    "train_classifier": "longwave.runs",
-    "train_forecaster": "longwave.runs",
-    "train_regressor": "longwave.runs",
-    "train_tagger": "longwave.runs",
+    "train_classifier": "longwave.fitting",
+    "train_forecaster": "longwave.fitting",
+    "train_regressor": "longwave.fitting",
+    "train_tagger": "longwave.fitting",
 }
 
 

@@ -109,13 +109,15 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     """Scores on the test set: the run, the baselines, the paper."""
     from longwave.core.text_table import TextTable
     from longwave.pictures.html import duration, score_text
+    from longwave.tasks.base import scored_split
 
-    found = {f"{result.get('model', 'S4')} (this run)": result["test"]}
-    found |= {f"{part} (of this run)": splits["test"] for part, splits in result.get("parts", {}).items()}
-    found |= {baseline: splits["test"] for baseline, splits in result.get("baselines", {}).items()}
+    split, where = scored_split(result)
+    found = {f"{result.get('model', 'S4')} (this run)": result[split]}
+    found |= {f"{part} (of this run)": splits[split] for part, splits in result.get("parts", {}).items()}
+    found |= {baseline: splits[split] for baseline, splits in result.get("baselines", {}).items()}
     if result.get("paper"):
         found["S4 (the paper)"] = result["paper"]
-    scores = list(result["test"])
+    scores = list(result[split])
     rows = [
         [model, *(score_text(values[score]) if score in values else "-" for score in scores)]
         for model, values in found.items()
@@ -123,13 +125,16 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     trained = f"{result['steps']} steps in {duration(result['seconds'])}, weights of step {result['best_step']}"
     notes = [f"{result['parameters']:,} parameters, {trained}", *(f"note: {note}" for note in result.get("notes", ()))]
     columns = ["model", *(score.upper().replace("_", " ") for score in scores)]
-    TextTable(f"{name}, test set", columns, rows, notes, text=("model",), bold=(0,)).print()
+    TextTable(f"{name}, {where} set", columns, rows, notes, text=("model",), bold=(0,)).print()
 
 
 def _spread(seeds: tuple[int, ...], results: list[dict[str, Any]]) -> None:
     import statistics
 
+    from longwave.tasks.base import scored_split
+
     print(f"seeds {', '.join(map(str, seeds))}:")
-    for score in results[0]["test"]:
-        values = [result["test"][score] for result in results]
-        print(f"  test {score} {statistics.mean(values):.4f} +- {statistics.stdev(values):.4f}")
+    split, where = scored_split(results[0])
+    for score in results[0][split]:
+        values = [result[split][score] for result in results]
+        print(f"  {where} {score} {statistics.mean(values):.4f} +- {statistics.stdev(values):.4f}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -118,10 +119,12 @@ class Classifier(Pretrained, nn.Module):
         lengths: Tensor | None = None,
         held: Tensor | None = None,
         weight: Tensor | None = None,
+        sample_weight: Tensor | None = None,
     ) -> None:
         """Solve the ridge regression for training examples x (n, L, channels) of the classes y (n,).
 
-        With weights, all classes are to count alike: then a class' share is taken out of its probability.
+        With weights, all classes are to count alike: then a class' share is taken out of its probability. With
+        `sample_weight`, examples count as often as it says.
         """
         assert self.convolutions is not None
         lengths = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
@@ -129,11 +132,12 @@ class Classifier(Pretrained, nn.Module):
         convolutions.start(x, lengths)
         features = convolutions(x, lengths)
         self.convolutions.load_state_dict(convolutions.state_dict())
-        everything = torch.ones(len(x), dtype=torch.bool)
-        for k, kept in enumerate((everything, everything if held is None else ~held)[: len(self.weight)]):
-            slope, offset = _solve(features[kept], y[kept], self.config.output_size)
+        counts = torch.ones(len(x), dtype=torch.float64) if sample_weight is None else sample_weight.double()
+        everything = counts > 0
+        for k, kept in enumerate((everything, everything if held is None else everything & ~held)[: len(self.weight)]):
+            slope, offset = _solve(features[kept], y[kept], counts[kept], self.config.output_size)
             if weight is not None:
-                offset = offset - y[kept].bincount(minlength=len(offset)).clamp(min=1).log()
+                offset = offset - y[kept].bincount(counts[kept], minlength=len(offset)).clamp(min=1).log()
             self.weight[k].copy_(slope)
             self.offset[k].copy_(offset)
 
@@ -193,6 +197,7 @@ class Classifier(Pretrained, nn.Module):
             deep = self.deep(batch["x"], lengths=lengths, held=held)[0].double()
             ridge = self.ridge(batch["x"], lengths, held).double()
             weight = batch.get("weight", torch.ones_like(batch["y"], dtype=torch.float64))
+            weight = weight * batch.get("sample_weight", 1)
             for k, share in enumerate(SHARES.tolist()):
                 each = nn.functional.cross_entropy(deep.lerp(ridge, share), batch["y"], reduction="none")
                 losses[k] += float((each * weight).sum())
@@ -218,15 +223,19 @@ class Classifier(Pretrained, nn.Module):
     share: Tensor
 
 
-def _solve(features: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+def _solve(features: Tensor, y: Tensor, counts: Tensor, classes: int) -> tuple[Tensor, Tensor]:
     """The ridge regression whose scores, as logits, are likeliest for the examples that are left out in turn.
 
     As if there was one more example for each class, which is of any class: else a few examples that are all right when
     left out would make it certain of everything.
     """
     targets = 2 * nn.functional.one_hot(y, classes).double() - 1
-    ridge = fit_ridge(features, targets)
-    unsure = classes / (len(y) + classes)
-    losses = [nn.functional.cross_entropy(ridge.left_out / t, y, label_smoothing=unsure) for t in TEMPERATURES.tolist()]
-    temperature = TEMPERATURES[int(torch.stack(losses).argmin())]
+    ridge = fit_ridge(features, targets, counts)
+    unsure = classes / (float(counts.sum()) + classes)
+
+    def loss(temperature: float) -> float:
+        scores = ridge.left_out / temperature
+        return float(counts @ nn.functional.cross_entropy(scores, y, reduction="none", label_smoothing=unsure))
+
+    temperature = TEMPERATURES[int(np.argmin([loss(t) for t in TEMPERATURES.tolist()]))]
     return ridge.weight / temperature, ridge.offset / temperature

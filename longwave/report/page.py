@@ -10,8 +10,9 @@ from longwave.core import files
 from longwave.pictures.html import Section, duration, image, score_text
 from longwave.pictures.kernels import draw_kernels, draw_planes
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one
-from longwave.tasks.base import Task
-from longwave.train.folder import RunConfig, RunFolder
+from longwave.tasks.base import Task, scored_split
+from longwave.train.folder import RunFolder
+from longwave.train.trained import RunConfig
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a202c; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -38,8 +39,8 @@ def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, An
     config, metrics = folder.config, folder.metrics()
     title = html.escape(config.experiment.title)
     sections = [
-        Section("Scores on the test set", _scores(result)),
-        *task.report(model),
+        Section(f"Scores on the {scored_split(result)[1]} set", scores_table(result)),
+        *(task.report(model) if len(task.test) else ()),  # which show the test set
         Section("Training", _training(metrics, task, result)),
         *_kernels(model, task),
         Section("Settings", _settings(config, result)),
@@ -71,11 +72,13 @@ def _kernels(model: Any, task: Task) -> list[Section]:
     return [Section("Learned kernels", picture)]
 
 
-def _scores(result: dict[str, Any]) -> str:
-    scores = list(result["test"])
-    rows = [(f"{result.get('model', 'S4')}, this run", result["test"], "own")]
-    rows += [(f"{name} (of this run)", splits["test"], "") for name, splits in result.get("parts", {}).items()]
-    rows += [(name, splits["test"], "") for name, splits in result.get("baselines", {}).items()]
+def scores_table(result: dict[str, Any]) -> str:
+    """The scores of a run, of its parts and of its baselines, and notes."""
+    split, _ = scored_split(result)
+    scores = list(result[split])
+    rows = [(f"{result.get('model', 'S4')}, this run", result[split], "own")]
+    rows += [(f"{name} (of this run)", splits[split], "") for name, splits in result.get("parts", {}).items()]
+    rows += [(name, splits[split], "") for name, splits in result.get("baselines", {}).items()]
     if result.get("paper"):
         rows.append(("S4, the paper", result["paper"], ""))
     head = "".join(f'<th class="n">{html.escape(score.upper().replace("_", " "))}</th>' for score in scores)
@@ -94,7 +97,10 @@ def _training(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any])
     goal = f"valid_{task.goal}"
     metrics = [line for line in metrics if {"epoch", "seconds", "loss", goal} <= line.keys()]
     if len(metrics) > 1:
-        return image(lambda: _curves(metrics, task, result), "loss and validation score over epochs and minutes")
+        baseline = task.best_baseline(result.get("baselines", {}), "valid")
+        return image(
+            lambda: training_curves(metrics, task.goal, baseline), "loss and validation score over epochs and minutes"
+        )
     if not metrics:
         return "<p>No validation was logged.</p>"
     (line,) = metrics
@@ -107,7 +113,7 @@ def _training(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any])
     return f"<p>{html.escape(text)}</p>"
 
 
-def _curves(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -> Any:
+def training_curves(metrics: list[dict[str, Any]], goal: str, baseline: tuple[str, float] | None = None) -> Any:
     """Loss and validation score over epochs; the score beside the best baseline, and over minutes on a second axis."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -117,12 +123,12 @@ def _curves(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -
     left, right = figure.subplots(1, 2)
     left.plot(epochs, [line["loss"] for line in metrics], color=BLUE, marker="o", markersize=3)
     left.set(ylabel="training loss, last batch", xlabel="epoch")
-    right.plot(epochs, [line[f"valid_{task.goal}"] for line in metrics], color=ORANGE, marker="o", markersize=3)
-    right.set(ylabel=f"validation {task.goal.replace('_', ' ')}", xlabel="epoch")
-    if baseline := task.best_baseline(result.get("baselines", {}), "valid"):
+    right.plot(epochs, [line[f"valid_{goal}"] for line in metrics], color=ORANGE, marker="o", markersize=3)
+    right.set(ylabel=f"validation {goal.replace('_', ' ')}", xlabel="epoch")
+    if baseline is not None:
         right.axhline(baseline[1], color=GREY, linestyle="--", linewidth=1, label=as_drawn(baseline[0]))
         right.legend(fontsize=8, frameon=False)
-    end_at_one(right, task.goal)
+    end_at_one(right, goal)
     for axes in (left, right):
         axes.yaxis.set_major_formatter("{x:.7g}")  # never with an offset, which would stand where the upper axis is
         if epochs[-1] - epochs[0] >= 1:

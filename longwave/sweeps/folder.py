@@ -19,6 +19,7 @@ from longwave.core.settings import flat, typed
 from longwave.core.terminal import command_line, with_command
 from longwave.experiments import Experiment
 from longwave.sweeps.plan import Member
+from longwave.tasks.base import scored_split
 from longwave.train.folder import RunFolder
 
 FORMAT = 1
@@ -178,8 +179,9 @@ class SweepFolder:
         )
 
     def test_scores(self, row: "Row") -> dict[str, list[float]]:
-        """The scores of one row on the test set, by name, a number for each seed."""
-        results = [self._result(member)["test"] for member in row.members]
+        """The test scores of one row, by name, one per seed; validation scores where there is no test set."""
+        found = [self._result(member) for member in row.members]
+        results = [result[scored_split(result)[0]] for result in found]
         return {name: [result[name] for result in results] for name in results[0] if all(name in r for r in results)}
 
     def curves(self, member: Member) -> list[dict[str, Any]]:

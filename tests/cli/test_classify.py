@@ -13,6 +13,7 @@ from command import call
 from image_files import write_cifar10
 from trained import KINDS, TINY, slopes
 
+import longwave
 from longwave import runs
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
@@ -91,13 +92,13 @@ def test_custom_sequences_go_from_csv_to_labels(capsys):
 
 def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_it_was_moved(monkeypatch):
     x, labels = slopes(30, channels=2)
-    finished = runs.train_classifier(x, labels, "run", experiment=small_classifier(), quiet=True)
+    finished = longwave.train_classifier(x, labels, "run", experiment=small_classifier(), quiet=True)
     assert (finished.folder / "report.html").exists()
     assert runs.evaluate("run", "test") == finished.result["test"]
     assert runs.evaluate(Path("run"), device="cpu") == finished.result["test"]
     assert len(classify(load_run("run"), sequences.from_arrays(x)).labels) == 30
     with pytest.raises(ValueError, match=r"^folder: run already has a run; .* longwave\.runs\.resume\('run'\)$"):
-        runs.train_classifier(x, labels, Path("run"))
+        longwave.train_classifier(x, labels, Path("run"))
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
@@ -107,16 +108,16 @@ def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_i
 def test_arrays_that_cannot_be_trained_on_leave_no_folder():
     x, labels = slopes(30)
     with pytest.raises(ValueError, match="experiment: expected one of the kind classify, got smnist"):
-        runs.train_classifier(x, labels, Path("other"), experiment=EXPERIMENTS["smnist"])
+        longwave.train_classifier(x, labels, Path("other"), experiment=EXPERIMENTS["smnist"])
     with pytest.raises(ValueError, match="expected two classes or more"):
-        runs.train_classifier(x, ["a"] * 30, Path("other"))
+        longwave.train_classifier(x, ["a"] * 30, Path("other"))
     assert not Path("other").exists()
 
 
 def test_names_of_classes_may_be_anything():
     names = ["<b>bold</b>", 'a, "b"', "cost $5 to $10", "$\\foo$", "two\nlines"]
     x, _ = slopes(30)
-    finished = runs.train_classifier(x, names * 6, Path("run"), experiment=small_classifier(), quiet=True)
+    finished = longwave.train_classifier(x, names * 6, Path("run"), experiment=small_classifier(), quiet=True)
     assert "<b>" not in (finished.folder / "report.html").read_text()
     classify(load_run(Path("run")), sequences.from_arrays(x)).write(Path("labels.csv"))
     assert {row["label"] for row in read_labels("labels.csv")} <= set(names)

@@ -66,6 +66,7 @@ class LabelTask(CountedTask):
     inputs: LabelInput
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
     smoothing: float = 0.0  # share of the target that the training loss spreads over all classes
+    mean_weight: float = 1.0  # of training examples, if they have weights
     goal: str = "accuracy"
     higher_is_better: bool = True
     scored: Tensor | None = field(default=None, compare=False, repr=False)  # logits (n, classes) of the test set
@@ -97,7 +98,7 @@ class LabelTask(CountedTask):
         train = np.array(self.counts["train"], dtype=np.float64)
         log_share = np.log(train / train.sum())
         scores = {}
-        for split in ("valid", "test"):
+        for split in self.held_out:
             counts = np.array(self.counts[split])
             accuracy = counts[train.argmax()] / counts.sum()
             scores[split] = {"accuracy": float(accuracy), "loss": float(-(counts @ log_share) / counts.sum())}
@@ -120,6 +121,8 @@ class LabelTask(CountedTask):
         if output.shape != expected:
             raise ValueError(f"output: expected {expected}, a logit for each class, got {tuple(output.shape)}")
         losses = nn.functional.cross_entropy(output, y, reduction="none", label_smoothing=self.smoothing)
+        if "sample_weight" in batch:
+            losses = losses * (batch["sample_weight"] / self.mean_weight).to(losses)
         if self.weights is None:
             return losses
         return losses * torch.tensor(self.weights, device=output.device, dtype=output.dtype)[y]
@@ -195,7 +198,9 @@ class SequenceTask(ClassificationTask):
         found = super().baselines()
         rows = len(self.valid) + len(self.test)
         for classifier in sequence_baselines.fitted(self.train, rows, len(self.inputs.classes)):
-            labels = {"valid": self._validated(classifier), "test": predicted(classifier, self.test)}
+            labels = {"valid": self._validated(classifier)}
+            if len(self.test):
+                labels["test"] = predicted(classifier, self.test)
             found[classifier.name] = {
                 name: self.accuracies(*(own.numpy() for own in pair)) for name, pair in labels.items()
             }
@@ -248,6 +253,7 @@ def custom(
     return SequenceTask(
         name=name,
         weights=class_weights(counts["train"]) if balance else None,
+        mean_weight=1.0 if sequences.weights is None else float(sequences.weights[splits["train"]].mean()),
         smoothing=smoothing,
         rates=rates,
         digest=digest(sequences.values, sequences.lengths, labels),

@@ -124,4 +124,4 @@ def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
     yield f"picture: {out}\n"
 
 
-ACTION = Action(Options, _generate)
+ACTION = Action(Options, _generate, draw_images)

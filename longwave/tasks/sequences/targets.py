@@ -124,6 +124,19 @@ def default_names(count: int) -> tuple[str, ...]:
     return ("y",) if count == 1 else tuple(f"y{k}" for k in range(count))
 
 
+def read_weights(weight: Any, source: str) -> NDArray[np.float64]:
+    """(n,) numbers from 0 on, not all of them 0."""
+    values = as_array(weight, f"{source}: weight")
+    if values.ndim != 1 or values.dtype.kind not in "buif":
+        raise ValueError(
+            f"{source}: weight: expected one number per sequence, (n,), got {values.dtype} of shape {values.shape}"
+        )
+    values = values.astype(np.float64)
+    if not (np.isfinite(values).all() and (values >= 0).all() and (values > 0).any()):
+        raise ValueError(f"{source}: weight: expected numbers from 0 on, one of them above 0")
+    return values
+
+
 # A label at each step
 
 

@@ -116,4 +116,9 @@ def _printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
 
 
-ACTION = Action(Options, _generate)
+def generate(run: TrainedRun, prompt: str = "", length: int = 500, **choice: Any) -> str:
+    """The prompt and what follows it, as `longwave generate` writes it."""
+    return "".join(write_text(run, prompt, length, **choice))
+
+
+ACTION = Action(Options, _generate, generate)

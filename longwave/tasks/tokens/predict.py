@@ -101,4 +101,4 @@ def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     yield from written(labels, options.out)
 
 
-ACTION = Action(Options, _predict)
+ACTION = Action(Options, _predict, classify_texts)

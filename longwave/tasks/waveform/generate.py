@@ -147,4 +147,4 @@ def _write(options: Options, samples: NDArray[np.float32], kind: Sound) -> Itera
         yield f"sound: {out}\n"
 
 
-ACTION = Action(Options, _generate)
+ACTION = Action(Options, _generate, continue_sound)
