@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from longwave.estimators import S4Classifier, S4Forecaster, S4Regressor, S4Tagger
     from longwave.fitting import train_classifier, train_forecaster, train_regressor, train_tagger
     from longwave.layers.s4 import S4, S4Config
     from longwave.layers.s4d import S4D, S4DConfig
@@ -24,8 +25,12 @@ __all__ = [
     "DPLR",
     "S4",
     "S4D",
+    "S4Classifier",
     "S4Config",
     "S4DConfig",
+    "S4Forecaster",
+    "S4Regressor",
+    "S4Tagger",
     "SequenceConfig",
     "SequenceModel",
     "__version__",
@@ -33,6 +38,7 @@ __all__ = [
     "generate",
     "load_model",
     "load_run",
+    "open",
     "param_groups",
     "push_to_hub",
     "stream",
@@ -46,6 +52,7 @@ _HOME = {  # the module of a name
     "S4": "longwave.layers.s4",
     "S4Config": "longwave.layers.s4",
     "S4D": "longwave.layers.s4d",
+    **dict.fromkeys(("S4Classifier", "S4Forecaster", "S4Regressor", "S4Tagger"), "longwave.estimators"),
     "S4DConfig": "longwave.layers.s4d",
     "DPLR": "longwave.layers.state_space",
     "SequenceConfig": "longwave.models",
@@ -53,6 +60,7 @@ _HOME = {  # the module of a name
     "from_authors": "longwave.models.authors",
     "load_model": "longwave.models",
     "load_run": "longwave.runs",
+    "open": "longwave.runs",
     "generate": "longwave.models.generate",
     "param_groups": "longwave.train.optim",
     "push_to_hub": "longwave.publish",

@@ -99,8 +99,8 @@ def load_run(folder: RunPlace) -> RunFolder:
     return RunFolder.open(folder)
 
 
-def open_run(folder: RunPlace) -> FinishedRun:
-    """A finished run, by its folder or the hub's "user/name": `longwave.open(...)`."""
+def open(folder: RunPlace) -> FinishedRun:
+    """A finished run, by its folder or the hub's "user/name"."""
     run = RunFolder.open(folder)
     result = run.result()
     if result is None and not run.is_published:

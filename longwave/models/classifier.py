@@ -134,6 +134,8 @@ class Classifier(Pretrained, nn.Module):
         self.convolutions.load_state_dict(convolutions.state_dict())
         counts = torch.ones(len(x), dtype=torch.float64) if sample_weight is None else sample_weight.double()
         everything = counts > 0
+        if (counts[everything] < 1).any():  # these are no counts: only their ratios matter
+            counts = counts / counts[everything].mean()
         for k, kept in enumerate((everything, everything if held is None else everything & ~held)[: len(self.weight)]):
             slope, offset = _solve(features[kept], y[kept], counts[kept], self.config.output_size)
             if weight is not None:

@@ -121,6 +121,7 @@ def fit_ridge(x: Tensor, targets: Tensor, counts: Tensor | None = None) -> Ridge
     total, s = counts.sum(), counts.sqrt().unsqueeze(1)
     mean = counts @ x / total
     deviation = (counts @ (x - mean).square() / total).sqrt()
+    deviation = deviation.maximum(x.std(0, correction=0) / 10)  # of one that varies where next to nothing counts
     deviation[deviation < 1e-8] = 1.0
     X, offset = s * (x - mean) / deviation, counts @ targets / total
     K = X @ X.T

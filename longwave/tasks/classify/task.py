@@ -1,5 +1,6 @@
 """Classification: cross-entropy and accuracy, and the splits of custom sequences, drawn class by class."""
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,6 +46,8 @@ from longwave.tasks.sequences.task import (
     sequence_fields,
 )
 from longwave.tasks.statistics import digest
+
+AVERAGE = "average.npy"  # beside a run: the average training example, standardised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +161,12 @@ class ClassificationTask(LabelTask):
         return AtRate(split, ratio(rate), antialias)
 
 
+def average_example(task: ClassificationTask, most: int = 1000) -> Tensor:
+    """The mean of the first training examples; where lengths differ, of all steps, which is 0."""
+    batch = task.train.batch(range(min(most, len(task.train))))
+    return torch.zeros(1, 1, task.inputs.channels) if "lengths" in batch else batch["x"].mean(0, keepdim=True)
+
+
 # Custom sequences
 
 
@@ -192,6 +201,12 @@ class SequenceTask(ClassificationTask):
         has_judge = task is not self  # which is validated, so that no example chooses the weights of the model
         model = replace(model, judge=has_judge)
         return Adapted(task, model, 0 if has_judge else len(self.valid), Classifier.calibrate)
+
+    def artifacts(self) -> dict[str, bytes]:
+        """The average example, from which what a model has seen in others is explained."""
+        content = io.BytesIO()
+        np.save(content, average_example(self).numpy())
+        return {AVERAGE: content.getvalue()}
 
     def baselines(self) -> Baselines:
         """The class prior, the nearest neighbour, and ridge regression on random convolutions."""

@@ -1,0 +1,98 @@
+"""What all estimators share: parameters into settings, fitting in memory or in a folder, saving and loading."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+
+from longwave import runs
+from longwave.experiments import EXPERIMENTS, Experiment
+from longwave.fitting import train_on
+from longwave.report.page import scores_table
+from longwave.runs import FinishedRun
+from longwave.tasks.base import OnData
+from longwave.train.loop import Interrupted
+from longwave.train.trained import MemoryRun
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import check_is_fitted
+except ImportError as error:
+    raise ImportError(
+        "the estimators need scikit-learn, which is not installed: pip install 'longwave[sklearn]'"
+    ) from error
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """A run of one kind of task, with scikit-learn's methods."""
+
+    kind: ClassVar[str]  # of its task, and the name of the experiment whose settings it starts from
+
+    d_model: int
+    n_layers: int
+    epochs: int | None
+    max_minutes: float | None
+    random_state: Any
+    device: str
+    folder: str | Path | None
+    verbose: int
+
+    def _experiment(self, **task: Any) -> Experiment:
+        """The experiment with the parameters of the estimator; `task` are settings of the task."""
+        default = EXPERIMENTS.find(self.kind)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        model: Any = dataclasses.replace(default.model, d_model=self.d_model, n_layers=self.n_layers)  # type: ignore[call-arg]
+        given = {"seed": seed, "minutes": self.max_minutes}
+        if self.epochs is not None:
+            given["epochs"] = self.epochs
+        return dataclasses.replace(
+            default,
+            task=dataclasses.replace(default.task, **task),
+            model=model,
+            loop=dataclasses.replace(default.loop, **given),
+        )
+
+    def _train(self, experiment: Experiment, on: Callable[[Any, Path | None], OnData]) -> None:
+        """Fit, and keep the weights; with a folder, a run that is there is replaced."""
+        try:
+            with torch.random.fork_rng(devices=[]):  # the generator of the caller stays as it is
+                run = train_on(
+                    self.kind, on, self.folder, experiment, overwrite=True, quiet=not self.verbose, device=self.device
+                )
+        except Interrupted as error:
+            raise KeyboardInterrupt(str(error)) from None
+        self._keep(run)
+
+    def _keep(self, finished: FinishedRun) -> None:
+        """Become what was fitted."""
+        run = finished.run
+        self.run_ = run if isinstance(run, MemoryRun) else MemoryRun.copy_of(run)
+        self.result_ = finished.result
+
+    @property
+    def _fitted(self) -> MemoryRun:
+        check_is_fitted(self, "run_")
+        return self.run_
+
+    def save(self, path: str | Path) -> None:
+        """Write what the commands open into a folder: the weights, all settings, and a card with the scores."""
+        FinishedRun(self._fitted, self.result_).save(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """What `save`, `longwave train` or `longwave publish` wrote; also the hub's "user/name"."""
+        opened = runs.open(path)
+        if opened.run.settings.kind != cls.kind:
+            raise ValueError(f"{path}: expected a run of the kind {cls.kind}, got one of {opened.run.settings.kind}")
+        model: Any = opened.experiment.model
+        loop = opened.experiment.loop
+        estimator = cls(d_model=model.d_model, n_layers=model.n_layers, epochs=loop.epochs, random_state=loop.seed)
+        estimator._keep(opened)
+        return estimator
+
+    def _repr_html_(self) -> str:
+        html = f"<pre>{self!r}</pre>"
+        return html + scores_table(self.result_) if hasattr(self, "result_") else html
