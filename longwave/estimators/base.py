@@ -26,7 +26,7 @@ except ImportError as error:
     ) from error
 
 
-class Estimator(BaseEstimator):  # type: ignore[misc]
+class Estimator(BaseEstimator):
     """A run of one kind of task, with scikit-learn's methods."""
 
     kind: ClassVar[str]  # of its task, and the name of the experiment whose settings it starts from
@@ -45,7 +45,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         default = EXPERIMENTS.find(self.kind)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         model: Any = dataclasses.replace(default.model, d_model=self.d_model, n_layers=self.n_layers)  # type: ignore[call-arg]
-        given = {"seed": seed, "minutes": self.max_minutes}
+        given: dict[str, Any] = {"seed": seed, "minutes": self.max_minutes}
         if self.epochs is not None:
             given["epochs"] = self.epochs
         return dataclasses.replace(
@@ -72,14 +72,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self.run_ = run if isinstance(run, MemoryRun) else MemoryRun.copy_of(run)
         self.result_ = finished.result
 
-    @property
-    def _fitted(self) -> MemoryRun:
+    def _trained(self) -> MemoryRun:
+        """What was fitted; refuses an estimator that was not."""
         check_is_fitted(self, "run_")
         return self.run_
 
     def save(self, path: str | Path) -> None:
         """Write what the commands open into a folder: the weights, all settings, and a card with the scores."""
-        FinishedRun(self._fitted, self.result_).save(path)
+        FinishedRun(self._trained(), self.result_).save(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -106,13 +106,13 @@ class S4Forecaster(Estimator):
     def _rows(self, df: Any) -> Any:
         if df is not None:
             return _frame(df, getattr(self, "id_col_", None))[0]
-        self._fitted  # noqa: B018: which refuses an estimator that was not fitted
+        self._trained()
         if not hasattr(self, "rows_"):
             raise ValueError("df: expected the rows to go on from; a loaded forecaster does not keep those of training")
         return self.rows_
 
     def _forecasts(self) -> Forecasts:
-        return Forecasts(self._fitted, self.device)
+        return Forecasts(self._trained(), self.device)
 
     def _continuation(self, frame: Any) -> Continuation:
         forecasts = self._forecasts()

@@ -60,7 +60,9 @@ class SequenceEstimator(Estimator):
         if self.channels not in ("first", "last"):
             raise ValueError(f"channels: expected 'first' or 'last', got {self.channels!r}")
         is_list = isinstance(X, list | tuple) and len(X) > 0 and getattr(X[0], "ndim", 0) > 0
-        if is_list or (getattr(X, "dtype", None) == object and getattr(X, "ndim", 0) == 1 and np.ndim(X[0]) > 0):
+        if is_list or (
+            getattr(X, "dtype", None) is np.dtype(object) and getattr(X, "ndim", 0) == 1 and np.ndim(X[0]) > 0
+        ):
             rows = [np.asarray(row) for row in X]
             rows = [row[None] if row.ndim == 1 else row.T if self.channels == "last" else row for row in rows]
             count = rows[0].shape[0]
@@ -75,7 +77,7 @@ class SequenceEstimator(Estimator):
 
     def _sequences(self, X: Any) -> Sequences:
         """New sequences."""
-        self._fitted  # noqa: B018: which refuses an estimator that was not fitted
+        self._trained()
         sequences = from_arrays(self._checked(X), channels="first")
         _warn(sequences)
         return sequences
@@ -114,7 +116,7 @@ def _warn(sequences: Sequences) -> None:
         warnings.warn(note, UserWarning, stacklevel=4)
 
 
-class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):  # type: ignore[misc]
+class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
     """Classes of sequences: an S4 and, on few examples, ridge regression on random convolutions beside it.
 
     >>> clf = S4Classifier(random_state=0).fit(X, y)
@@ -167,7 +169,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):  # typ
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """(n, classes): the probability of each class."""
-        found = classify(self._fitted, self._sequences(X), device=self.device)
+        found = classify(self._trained(), self._sequences(X), device=self.device)
         places = [found.classes.index(read_label(name, "y")) for name in self.classes_.tolist()]
         return found.probabilities[:, places]
 
@@ -228,7 +230,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):  # typ
             self.classes_ = names.astype(np.int64) if is_whole else names
 
 
-class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):  # type: ignore[misc]
+class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):
     """One number, or several, for each sequence."""
 
     kind: ClassVar[str] = "regress"
@@ -249,7 +251,7 @@ class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):  # type:
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """(n,) or (n, targets), as y was."""
-        values = regress(self._fitted, self._sequences(X), device=self.device).values
+        values = regress(self._trained(), self._sequences(X), device=self.device).values
         return values[:, 0] if getattr(self, "_is_flat", values.shape[1] == 1) else values
 
 
@@ -267,7 +269,7 @@ class S4Tagger(SequenceEstimator):
 
     def predict_proba(self, X: Any) -> list[NDArray[np.float64]]:
         """(length, classes) for each sequence: the probability of each class at each step."""
-        return tag(self._fitted, self._sequences(X), device=self.device).probabilities
+        return tag(self._trained(), self._sequences(X), device=self.device).probabilities
 
     def predict(self, X: Any) -> Any:
         """(n, length), or a list of (length,): the likeliest class at each step."""

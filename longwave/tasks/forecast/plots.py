@@ -65,15 +65,13 @@ def draw_continuation(forecast: Any, path: str | Path) -> None:
     figure = Figure(figsize=(10, 1.2 + 1.8 * len(columns)), layout="constrained")
     for place, k in enumerate(columns):
         axes = figure.add_subplot(len(columns), 1, place + 1)
-        draw_forecast(axes, forecast, k)
-        if place:
-            axes.get_legend().remove()
+        draw_forecast(axes, forecast, k, with_legend=not place)
         if place < len(columns) - 1:
             axes.set_xlabel("")
     save(figure, path, dpi=120)
 
 
-def draw_forecast(axes: Any, forecast: Any, k: int) -> None:
+def draw_forecast(axes: Any, forecast: Any, k: int, with_legend: bool = True) -> None:
     """The rows of column k before, and the forecast after them."""
     known, values = forecast.known[:, k], forecast.values[:, k]
     with_times = forecast.known_times is not None and drawable(forecast.times)
@@ -83,7 +81,8 @@ def draw_forecast(axes: Any, forecast: Any, k: int) -> None:
     axes.plot(after, values, color=ORANGE, linewidth=1.4, label="forecast", **lone_points(values))
     axes.set_ylabel(as_drawn(short(forecast.columns[k], 24)))
     axes.margins(x=0.01)
-    axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
+    if with_legend:
+        axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
     if with_times:
         _concise_dates(axes)
     else:
