@@ -87,10 +87,11 @@ class Estimator(BaseEstimator):
         opened = runs.open(path)
         if opened.run.settings.kind != cls.kind:
             raise ValueError(f"{path}: expected a run of the kind {cls.kind}, got one of {opened.run.settings.kind}")
-        model: Any = opened.experiment.model
-        loop = opened.experiment.loop
-        estimator = cls(d_model=model.d_model, n_layers=model.n_layers, epochs=loop.epochs, random_state=loop.seed)
-        estimator._keep(opened)
+        loop, estimator = opened.experiment.loop, cls()
+        given = {"epochs": loop.epochs, "max_minutes": loop.minutes, "random_state": loop.seed}
+        for settings in (opened.experiment.task, opened.experiment.model):
+            given |= {name: value for name, value in vars(settings).items() if name in estimator.get_params()}
+        estimator.set_params(**given)._keep(opened)
         return estimator
 
     def _repr_html_(self) -> str:

@@ -134,9 +134,7 @@ def _frame(df: Any, id_col: str | None) -> tuple[Any, list[str] | None]:
         if id_col not in frame.columns:
             raise ValueError(f"id_col: there is no column {id_col!r}; {nearest(id_col, frame.columns)}")
         if (count := frame[id_col].n_unique()) != 1:
-            raise ValueError(
-                f"id_col: expected the rows of one series, got {count} values in {id_col!r}: fit each alone"
-            )
+            raise ValueError(f"id_col: expected the rows of one series, got {count} in {id_col!r}; fit each alone")
         frame = frame.drop(id_col)
     return frame.to_native(), [str(name) for name in frame.columns]
 

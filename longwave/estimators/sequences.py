@@ -103,6 +103,10 @@ class SequenceEstimator(Estimator):
         if not hasattr(self, "n_features_in_"):
             inputs = self.run_.facts["inputs"]
             self.n_features_in_ = inputs["length"] if len(inputs["mean"]) == 1 else len(inputs["mean"])
+        names = self.run_.facts["inputs"].get("classes")
+        if names is not None and not hasattr(self, "classes_"):
+            is_whole = all(name.removeprefix("-").isdecimal() for name in names)
+            self.classes_ = np.array([int(name) for name in names] if is_whole else names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -222,13 +226,6 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    def _keep(self, finished: FinishedRun) -> None:
-        super()._keep(finished)
-        if not hasattr(self, "classes_"):
-            names = np.array(self.run_.facts["inputs"]["classes"])
-            is_whole = all(name.removeprefix("-").isdecimal() for name in names.tolist())
-            self.classes_ = names.astype(np.int64) if is_whole else names
-
 
 class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):
     """One number, or several, for each sequence."""
@@ -281,5 +278,3 @@ class S4Tagger(SequenceEstimator):
         truth, found = np.concatenate([np.asarray(row).ravel() for row in y]), np.concatenate(list(self.predict(X)))
         known = np.array([str(cell) not in ("-1", "", "nan") for cell in truth.tolist()])
         return float(accuracy_score(truth[known].astype(found.dtype), found[known]))
-
-    _keep = S4Classifier._keep

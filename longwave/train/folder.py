@@ -271,7 +271,9 @@ def _checked_result(content: Any) -> dict[str, Any]:
         others = content.get(name, {})
         if not isinstance(others, dict) or not all(isinstance(splits, dict) for splits in others.values()):
             raise ValueError(f"{name}: expected the scores of each, got {others!r:.80}")
-        scored |= {f"{name}: {own}: {split}": splits.get(split) for own, splits in others.items() for split in SPLITS}
+        # Without a test set, the run itself has no scores of it.
+        kept = [split for split in SPLITS if content.get(split) != {}]
+        scored |= {f"{name}: {own}: {split}": splits.get(split) for own, splits in others.items() for split in kept}
     scored["paper"] = content.get("paper", {})
     for name, scores in scored.items():
         if not isinstance(scores, dict):

@@ -426,7 +426,7 @@ class ForecastConfig(TaskConfig):
                 f"time: there is no column {self.time!r}; {nearest(str(self.time), names)}; leave time out to use the "
                 "index of dates"
             )
-        time = None if series.times is None else (self.time or _free_name("time", series.columns))
+        time = None if series.times is None else (self.time or series.time or _free_name("time", series.columns))
         stored = None if folder is None else folder / FRAME
         settings = replace(self, data="own", csv=stored, target=series.columns[series.target], time=time)
         files = {} if folder is None else {FRAME: to_csv(series, time or "")}

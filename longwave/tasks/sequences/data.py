@@ -340,7 +340,7 @@ def _transposed(count: int, longest: int, channels: Channels) -> tuple[str, ...]
     other = "last" if channels == "first" else "first"
     return (
         f"x has {count} channels and only {longest} steps: if it is the other way round, say that channels come {other}"
-        f" (channels={other!r}, --task.channels {other})",
+        f" (channels={other!r}, --channels {other})",
     )
 
 
