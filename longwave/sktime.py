@@ -1,6 +1,6 @@
 """The forecaster as sktime has it: a pandas Series in, and one with the rows of a forecasting horizon out."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from longwave.estimators import S4Forecaster as _Forecaster
 class S4Forecaster(BaseForecaster):
     """`longwave.S4Forecaster` as a forecaster of sktime; it is trained for the last step of the horizon in `fit`."""
 
-    _tags = {
+    _tags: ClassVar[dict[str, Any]] = {
         "scitype:y": "univariate",
         "y_inner_mtype": "pd.Series",
         "capability:exogenous": False,

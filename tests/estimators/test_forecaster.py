@@ -1,6 +1,7 @@
 """The estimator of series: what comes in as a data frame goes out as one, and equals the commands."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -58,7 +59,7 @@ def test_it_equals_the_commands_on_the_same_file_to_the_bit():
     assert call("train", "forecast", "--csv", "my.csv", "--target", "y", "--time", "ds", *sizes, *settings) == 0
     for run in ("own", "run"):
         assert call("predict", run, "--csv", "my.csv", "--out", f"{run}.csv") == 0
-    assert open("own.csv").read() == open("run.csv").read()
+    assert Path("own.csv").read_text() == Path("run.csv").read_text()
     np.testing.assert_array_equal(longwave.open("own").predict("my.csv").values[:, 0], forecaster.predict()["y"])
 
 
