@@ -1,6 +1,7 @@
 """The estimators as aeon has them: collections (n, channels, length), or lists of unequal lengths."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from aeon.classification import BaseClassifier
@@ -19,28 +20,21 @@ _TAGS = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class _Shared:
     """Parameters, and the estimator that they make."""
 
-    _estimator: type[Any]
+    _estimator: ClassVar[type[Any]]
 
-    def __init__(
-        self,
-        d_model: int = 64,
-        n_layers: int = 3,
-        epochs: int | None = None,
-        max_minutes: float | None = None,
-        random_state: Any = None,
-        device: str = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.d_model = d_model
-        self.n_layers = n_layers
-        self.epochs = epochs
-        self.max_minutes = max_minutes
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    d_model: int = 64
+    n_layers: int = 3
+    epochs: int | None = None
+    max_minutes: float | None = None
+    random_state: Any = None
+    device: str = "auto"
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
         super().__init__()
 
     def _fit(self, X: Any, y: Any) -> Any:
@@ -56,19 +50,21 @@ class _Shared:
         return {"d_model": 8, "n_layers": 1, "epochs": 2}
 
 
+@dataclass(eq=False, repr=False)
 class S4Classifier(_Shared, BaseClassifier):
     """`longwave.S4Classifier` as a classifier of aeon."""
 
-    _tags = _TAGS
-    _estimator = _Classifier
+    _tags: ClassVar[dict[str, Any]] = _TAGS
+    _estimator: ClassVar[type[Any]] = _Classifier
 
     def _predict_proba(self, X: Any) -> Any:
         found = self.estimator_.predict_proba(X)
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
+@dataclass(eq=False, repr=False)
 class S4Regressor(_Shared, BaseRegressor):
     """`longwave.S4Regressor` as a regressor of aeon."""
 
-    _tags = _TAGS
-    _estimator = _Regressor
+    _tags: ClassVar[dict[str, Any]] = _TAGS
+    _estimator: ClassVar[type[Any]] = _Regressor

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,19 +27,20 @@ except ImportError as error:
     ) from error
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Estimator(BaseEstimator):
     """A run of one kind of task, with scikit-learn's methods."""
 
     kind: ClassVar[str]  # of its task, and the name of the experiment whose settings it starts from
 
-    d_model: int
-    n_layers: int
-    epochs: int | None
-    max_minutes: float | None
-    random_state: Any
-    device: str
-    folder: str | Path | None
-    verbose: int
+    d_model: int = 64  # features of every layer
+    n_layers: int = 3
+    epochs: int | None = None  # None: as many as a small set needs
+    max_minutes: float | None = None
+    random_state: Any = None
+    device: str = "auto"
+    folder: str | Path | None = None  # where to keep the run with its report, too
+    verbose: int = 0  # from 1 on: progress on stderr; the logger "longwave" has it at any rate
 
     def _experiment(self, **task: Any) -> Experiment:
         """The experiment with the parameters of the estimator; `task` are settings of the task."""

@@ -1,5 +1,6 @@
 """The estimator of series: data frames, Series and arrays in, and what is forecast in the same form."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -14,6 +15,7 @@ from longwave.tasks.forecast.predict import Continuation, Forecasts
 from longwave.tasks.forecast.series import read_series
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class S4Forecaster(Estimator):
     """Forecasts of the `horizon` rows that follow a series: a linear map, solved, and an S4 that corrects it.
 
@@ -24,34 +26,12 @@ class S4Forecaster(Estimator):
 
     kind: ClassVar[str] = "forecast"
 
-    def __init__(
-        self,
-        horizon: int = 96,
-        *,
-        context: int | None = None,
-        multivariate: bool = False,
-        fill: Literal["linear", "mask"] | None = None,
-        d_model: int = 32,
-        n_layers: int = 2,
-        epochs: int | None = None,
-        max_minutes: float | None = None,
-        random_state: Any = None,
-        device: str = "auto",
-        folder: str | Path | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.horizon = horizon
-        self.context = context
-        self.multivariate = multivariate
-        self.fill = fill
-        self.d_model = d_model
-        self.n_layers = n_layers
-        self.epochs = epochs
-        self.max_minutes = max_minutes
-        self.random_state = random_state
-        self.device = device
-        self.folder = folder
-        self.verbose = verbose
+    horizon: int = field(default=96, kw_only=False)  # rows to forecast
+    context: int | None = None  # rows that a forecast looks back on; None: by series length and seasonality
+    multivariate: bool = False  # all columns in and out, not the target alone
+    fill: Literal["linear", "mask"] | None = None  # missing values: interpolate them, or keep the gaps
+    d_model: int = 32
+    n_layers: int = 2
 
     def fit(
         self, df: Any, y: Any = None, *, target_col: str = "y", time_col: str = "ds", id_col: str | None = None

@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,31 +30,11 @@ from longwave.tasks.tag.predict import tag
 EXPLAINING_STEPS = 128  # points on the way from the average example to a sequence
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SequenceEstimator(Estimator):
     """An estimator of sequences; all of them train, and those that validate are drawn from them."""
 
-    def __init__(
-        self,
-        *,
-        d_model: int = 64,
-        n_layers: int = 3,
-        epochs: int | None = None,
-        max_minutes: float | None = None,
-        channels: Channels = "first",
-        random_state: Any = None,
-        device: str = "auto",
-        folder: str | Path | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.d_model = d_model
-        self.n_layers = n_layers
-        self.epochs = epochs
-        self.max_minutes = max_minutes
-        self.channels = channels
-        self.random_state = random_state
-        self.device = device
-        self.folder = folder
-        self.verbose = verbose
+    channels: Channels = "first"  # whether they stand before the steps in X, or last
 
     def _checked(self, X: Any, reset: bool = False) -> Any:
         """X as arrays with channels first: (n, length), (n, channels, length), or a list of (channels, length)."""
@@ -120,6 +101,7 @@ def _warn(sequences: Sequences) -> None:
         warnings.warn(note, UserWarning, stacklevel=4)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
     """Classes of sequences: an S4 and, on few examples, ridge regression on random convolutions beside it.
 
@@ -129,32 +111,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
 
     kind: ClassVar[str] = "classify"
 
-    def __init__(
-        self,
-        *,
-        d_model: int = 64,
-        n_layers: int = 3,
-        epochs: int | None = None,
-        max_minutes: float | None = None,
-        channels: Channels = "first",
-        class_weight: Any = None,
-        random_state: Any = None,
-        device: str = "auto",
-        folder: str | Path | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            d_model=d_model,
-            n_layers=n_layers,
-            epochs=epochs,
-            max_minutes=max_minutes,
-            channels=channels,
-            random_state=random_state,
-            device=device,
-            folder=folder,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+    class_weight: Any = None  # None, "balanced", or a weight by class
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "S4Classifier":
         """Train on sequences X of the classes y (n,); `class_weight` "balanced" has all classes count alike."""
@@ -227,6 +184,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):
     """One number, or several, for each sequence."""
 
@@ -252,6 +210,7 @@ class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):
         return values[:, 0] if getattr(self, "_is_flat", values.shape[1] == 1) else values
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class S4Tagger(SequenceEstimator):
     """A class at each step of sequences."""
 
