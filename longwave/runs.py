@@ -255,7 +255,8 @@ def _finish(run: Run, resume: bool) -> FinishedRun:
         result["baselines"] = task.baselines()
     if run.main:
         is_cut = run.schedule.steps(run.position) < run.schedule.all_steps  # by its minutes
-        result["notes"] = notes_on(result, task, "--loop.minutes" if is_cut else "--loop.epochs")
+        limits = ("--loop.epochs", "--loop.minutes") if isinstance(place, RunFolder) else ("epochs", "minutes")
+        result["notes"] = notes_on(result, task, limits[is_cut])
         place.write_result(result)
     if run.main and isinstance(place, RunFolder):
         run.display.say("drawing the report")

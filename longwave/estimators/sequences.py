@@ -23,7 +23,7 @@ from longwave.tasks.classify.task import AVERAGE, ClassifierInput
 from longwave.tasks.regress.predict import regress
 from longwave.tasks.sequences.data import Channels, Sequences, from_arrays
 from longwave.tasks.sequences.predict import prepare
-from longwave.tasks.sequences.targets import read_label
+from longwave.tasks.sequences.targets import as_array, read_label
 from longwave.tasks.sequences.task import SequenceInput, SequenceSplit
 from longwave.tasks.tag.predict import tag
 
@@ -52,8 +52,8 @@ class SequenceEstimator(Estimator):
             elif count != self.n_features_in_:
                 raise ValueError(f"X: expected sequences of {self.n_features_in_} channels, as in fit, got {count}")
             return rows
-        if self.channels == "last" and getattr(X, "ndim", 0) == 3:
-            X = np.asarray(X).transpose(0, 2, 1)
+        if hasattr(X, "collect") or (self.channels == "last" and getattr(X, "ndim", 0) == 3):
+            X = as_array(X, "X").transpose(0, 2, 1)
         return validate_data(self, X, reset=reset, allow_nd=True, ensure_min_samples=2 if reset else 1)
 
     def _sequences(self, X: Any) -> Sequences:

@@ -142,7 +142,8 @@ def _show_time(axes: Any, epochs: list[float], seconds: list[float]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     unit, scale = ("seconds", 1) if seconds[-1] < 120 else ("minutes", 60)
-    first, *_, last = times = [one / scale for one in seconds]
+    times = [one / scale for one in seconds]
+    first, last = times[0], times[-1]
     ticks = [tick for tick in MaxNLocator(6).tick_values(first, last) if first <= tick <= last]
     top = axes.secondary_xaxis("top")
     top.set_xticks(np.interp(ticks, times, epochs), [f"{tick:g}" for tick in ticks])

@@ -21,6 +21,8 @@ NO_LABEL = ("", "nan", "<na>", "nat")
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """An array, a tensor, a series or a list as a numpy array."""
+    if hasattr(values, "collect") and not hasattr(values, "shape"):
+        raise ValueError(f"{name}: expected numbers in memory, got a {type(values).__name__}; call .collect()")
     if np.ma.is_masked(values):
         raise ValueError(f"{name}: expected numbers, got a masked array; fill in what is masked")
     try:
