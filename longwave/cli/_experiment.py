@@ -5,7 +5,7 @@ import inspect
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 from longwave.cli import _early
 from longwave.core import files
@@ -14,23 +14,25 @@ from longwave.core.settings import check_numbers
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """What holds for every training, whether it starts or goes on."""
+    """Options of every training, new or resumed."""
 
     quiet: bool = False
-    """No progress, only the result."""
+    """Print the result only, no progress."""
     device: str = "auto"
     """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(TrainingOptions):
-    """Where a run goes, apart from what it is."""
+    """Options of a new run, besides its settings."""
 
     out: Path | None = None
-    """Folder of the run; by default runs/NAME-seedN, with the name of the file behind NAME for custom data."""
+    """Folder of the run; by default runs/NAME-seedN, or runs/NAME-FILE-seedN for custom data."""
     overwrite: bool = False
     """Replace the run in that folder, if there is one."""
     data_dir: Path | None = None
@@ -41,16 +43,27 @@ class RunOptions(TrainingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeOptions(TrainingOptions):
-    """Go on with a run after a kill or Ctrl-C, exactly where it stopped."""
+    """Resume a run after a kill or Ctrl-C, exactly where it stopped."""
 
     resume: Path
     """Folder of the run."""
 
 
+def parse_resume(command: str, options: type[T], arguments: list[str], example: str) -> T | None:
+    """The options of a command that resumes a folder such as runs/`example`; None if --resume does not come first."""
+    if not arguments or arguments[0].partition("=")[0] != "--resume":
+        return None
+    if arguments[0] == "--resume" and (len(arguments) == 1 or arguments[1].startswith("-")):
+        raise ValueError(f"--resume: expected one folder, as in longwave {command} --resume runs/{example}")
+    import tyro
+
+    return tyro.cli(options, prog=f"longwave {command}", args=arguments)
+
+
 def parse_experiment(
     command: str, description: str, arguments: list[str], options: Any = None
 ) -> tuple["Experiment", Any]:
-    """The experiment as the command line wants it, and `options` (an instance of a dataclass) likewise."""
+    """The experiment, and `options` (an instance of a dataclass), with what the arguments override."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(f"usage: longwave {command} NAME [--setting value ...]")
         print(f"       longwave {command} --config FILE [--setting value ...]\n\n{description}\n")
@@ -79,7 +92,7 @@ def parse_experiment(
 
 
 def _named_or_stored(arguments: list[str]) -> tuple["Experiment", str, list[str]]:
-    """The experiment that the arguments begin with, by name or as a file; what help calls it; the other arguments."""
+    """The experiment that the arguments begin with, by name or file; what help calls it; the other arguments."""
     first, is_joined, value = arguments[0].partition("=")
     if first == "--config":
         file, rest = (value, arguments[1:]) if is_joined else ("".join(arguments[1:2]), arguments[2:])

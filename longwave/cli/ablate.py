@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from longwave.cli import sweep
 from longwave.cli._experiment import parse_experiment
-from longwave.cli.train import _exit_code
+from longwave.cli.train import exit_code
 from longwave.core.terminal import print_notes
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
     if arguments and arguments[0].partition("=")[0] == "--resume":
         return sweep.main(arguments)
     experiments, options = _parse(arguments)
-    return _exit_code(lambda: _ablate(experiments, options))
+    return exit_code(lambda: _ablate(experiments, options))
 
 
 def _parse(arguments: list[str]) -> "tuple[list[Experiment], AblateOptions]":

@@ -31,7 +31,7 @@ SUMMARIES = {  # what help and a wrong name show, without torch
 def main(arguments: list[str]) -> None:
     """Run `longwave bench ...`: the benches are those that are registered."""
     from longwave.cli import _early
-    from longwave.cli._group import run_group
+    from longwave.cli._tyro import run_group
 
     if (not arguments or arguments[0] not in SUMMARIES) and _early.is_untouched("longwave.bench.base"):
         _show_or_refuse(arguments)

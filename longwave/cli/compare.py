@@ -12,12 +12,7 @@ if TYPE_CHECKING:
     from longwave.sweeps.compare import Compared
 
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave compare`."""
-    tyro.cli(compare, prog="longwave compare", args=arguments)
-
-
-def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("compare.png"), test: bool = False) -> None:
+def command(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("compare.png"), test: bool = False) -> None:
     """Show the settings in which runs differ, their scores and minutes, and draw how they came there.
 
     Runs of a sweep are shown without their scores on the test set, because settings must not be chosen by them.
@@ -35,13 +30,13 @@ def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("comp
         raise ValueError(f"runs: expected the folders of two runs or more, got {len(runs)}")
     stored = [config_file.read(run) for run in runs]
     from longwave.pictures.style import check_path
-    from longwave.sweeps import compare as comparing
+    from longwave.sweeps import compare
 
     check_path(out, "out")
-    found = comparing.compare(stored)
+    found = compare.compare(stored)
     _print_settings(found)
     _print_scores(found, test)
-    if comparing.draw_comparison(found, out):
+    if compare.draw_comparison(found, out):
         print(f"picture: {out.resolve()}")
     else:
         print("no picture: none of the runs has been validated yet")

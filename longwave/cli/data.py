@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
@@ -13,20 +13,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
     from longwave.core.progress import Progress
-
-
-def main(arguments: list[str]) -> int | None:
-    """Run `longwave data ...`."""
-    from longwave.cli._group import run_group
-
-    commands: dict[str, Callable[..., Any]] = {
-        "list": data_list,
-        "get": data_get,
-        "make": data_make,
-        "check": data_check,
-    }
-    result: int | None = run_group("data", "List, download, make and check data sets.", commands, arguments)
-    return result
 
 
 def data_list(data_dir: Path | None = None) -> None:
@@ -180,3 +166,6 @@ class _Bar:
 
 def _size(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+COMMANDS = {"list": data_list, "get": data_get, "make": data_make, "check": data_check}

@@ -10,12 +10,7 @@ from longwave.cli._experiment import read_experiment
 from longwave.core.terminal import say
 
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave import`."""
-    tyro.cli(import_, prog="longwave import", args=arguments)
-
-
-def import_(
+def command(
     file: tyro.conf.Positional[Path],
     out: Path,
     data: str | None = None,

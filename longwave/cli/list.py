@@ -4,14 +4,7 @@ WIDTH = 80  # of the output, whatever that of the terminal
 NAMES = 44  # columns of it up to the tasks
 
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave list`."""
-    import tyro
-
-    tyro.cli(list_experiments, prog="longwave list", args=arguments)
-
-
-def list_experiments(all: bool = False) -> None:
+def command(all: bool = False) -> None:
     """Show the named experiments, a line for each task.
 
     Example: longwave list --all

@@ -1,6 +1,7 @@
-"""`longwave`: the commands, and how mistakes reach the user. A command is a module of this package.
+"""`longwave`: the commands, and how errors reach the user.
 
-It is imported only when it runs; modules that begin with an underscore are no commands.
+A command is a module of this package without a leading underscore, imported only when it runs. It has
+`main(arguments)`, or a function `command`, or several in `COMMANDS`: signatures and docstrings give options and help.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import sys
 import warnings
 from typing import Any
 
+from longwave.cli import _tyro
 from longwave.core import files
 from longwave.core.terminal import say
 from longwave.train import signals
@@ -71,8 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with signals.raised(), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: say(f"longwave: warning: {message}")
-            module = importlib.import_module(f"longwave.cli.{name}")
-            code = module.main(rest)
+            code = _run(name, rest)
             sys.stdout.flush()  # what cannot be written is an error of the command, too
             sys.exit(code)
     except BrokenPipeError:
@@ -90,6 +91,15 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt as error:
         say(f"longwave: {error if isinstance(error, signals.Ended) else 'interrupted'}")
         sys.exit(signals.exit_code(getattr(error, "number", signal.SIGINT)))
+
+
+def _run(name: str, arguments: list[str]) -> Any:
+    module = importlib.import_module(f"longwave.cli.{name}")
+    if hasattr(module, "main"):
+        return module.main(arguments)
+    if hasattr(module, "command"):
+        return _tyro.run_command(name, module.command, arguments)
+    return _tyro.run_group(name, f"{COMMANDS[name].capitalize()}.", module.COMMANDS, arguments)
 
 
 def _advice(error: OSError, command: str) -> str:

@@ -7,13 +7,6 @@ from pathlib import Path
 MOST_STATES, MOST_VALUES = 4096, 1 << 26  # what a picture can be drawn of within seconds and some gigabytes
 
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave plot ...`."""
-    from longwave.cli._group import run_group
-
-    run_group("plot", "Draw pictures.", {"init": plot_init, "basis": plot_basis, "nodes": plot_nodes}, arguments)
-
-
 def plot_init(
     init: str = "legs",
     d_model: int = 64,
@@ -123,3 +116,6 @@ def _check_sizes(d_state: int, d_model: int = 1, length: int = 2, seed: int = 0)
 def _check_positive(name: str, value: float) -> None:
     if not 1e-9 <= value <= 1e9:
         raise ValueError(f"{name}: expected a number from 1e-9 to 1e9, got {value:g}")
+
+
+COMMANDS = {"init": plot_init, "basis": plot_basis, "nodes": plot_nodes}

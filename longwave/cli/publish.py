@@ -7,12 +7,7 @@ import tyro
 from longwave.train import config_file
 
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave publish`."""
-    tyro.cli(publish, prog="longwave publish", args=arguments)
-
-
-def publish(
+def command(
     run: tyro.conf.Positional[Path],
     name: tyro.conf.Positional[str],
     public: bool = False,
@@ -37,7 +32,7 @@ def publish(
         preview: Upload nothing, and write the files into this new folder.
     """
     stored = config_file.read(run)
-    from longwave import publish as publishing
+    from longwave import publish
     from longwave.core import files
     from longwave.train.folder import RunFolder
 
@@ -45,7 +40,7 @@ def publish(
         if preview.exists():
             raise ValueError(f"--preview: {preview} exists already; expected the name of a new folder")
         with files.atomic_folder(preview) as folder:
-            publishing.assemble(RunFolder.open(stored), folder, name, licence)
+            publish.assemble(RunFolder.open(stored), folder, name, licence)
         print(f"files: {preview}")
         return
-    print(publishing.push_to_hub(stored, name, private=not public, licence=licence, token=token, revision=revision))
+    print(publish.push_to_hub(stored, name, private=not public, licence=licence, token=token, revision=revision))
