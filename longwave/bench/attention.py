@@ -2,23 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
 
 from longwave import ops
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
-from longwave.bench.measure import (
-    best_times,
-    can_measure_memory,
-    in_fresh_process,
-    live_growth_of,
-    machine,
-    too_little_memory,
-)
-from longwave.bench.numbers import megabytes, milliseconds, over, three_digits
-from longwave.bench.picture import Panel
+from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of, too_little_memory
+from longwave.bench.numbers import MEMORY, TIME, over, three_digits
+from longwave.bench.picture import Panel, Points
 from longwave.core.text_table import TextTable
 from longwave.layers import MIXERS, S4Config
 from longwave.models import SequenceConfig, SequenceModel
@@ -51,7 +44,7 @@ PAPER: dict[int, dict[str, tuple[float, float]]] = {
 CAPTION = (
     f"A training pass, forward + backward, of a classifier of bytes: {LAYERS} layers, {WIDTH} features, {HEADS} "
     f"heads, queries, keys and values {D_ATTENTION} wide, no feed-forward sublayer. S4: N = {D_STATE}, one "
-    f"(Lambda, P, B) a layer, length= given, a {WIDTH} x {WIDTH} matrix behind it; so both sides have 600k "
+    f"(Lambda, P, B) per layer, length= given, a {WIDTH} x {WIDTH} matrix behind it; so both sides have 600k "
     "parameters, as in the paper. With GLU that matrix is twice as wide. Attention is bidirectional, as in "
     "the Long Range Arena; S4 is causal, as follows from the paper's number of parameters. Attention has no positional "
     "encoding. S4 computes its kernels once for all sequences of a batch; the other models do the same work for each "
@@ -75,7 +68,8 @@ class AttentionBench(DrawnBench):
     batch: int | None = None
     """Sequences in a batch; None: 32, as in the paper, or 8 with --quick."""
 
-    duration: ClassVar[str] = "seven minutes"
+    duration = "seven minutes"
+    caption = CAPTION
 
     def check(self) -> None:
         """Refuse a batch without sequences."""
@@ -83,7 +77,7 @@ class AttentionBench(DrawnBench):
         if self.batch is not None and self.batch < 1:
             raise ValueError(f"batch: expected at least 1, got {self.batch}")
 
-    def run(self, progress: Progress) -> Result:
+    def measure(self, progress: Progress) -> Result:
         """For each length and model: seconds, bytes, and both over the Transformer's."""
         batch = (QUICK_BATCH if self.quick else BATCH) if self.batch is None else self.batch
         rows: list[dict[str, Any]] = []
@@ -95,68 +89,50 @@ class AttentionBench(DrawnBench):
             progress(f"times at length {L:,}, batch {batch}")
             repeats = 5 if L * batch < 2**16 and not self.quick else 2
             seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats)
-            sizes: dict[Row, int] = {}
+            memories: dict[Row, int] = {}
             if can_measure_memory() and not self.quick:
                 for name, count in batches.items():
                     progress(f"memory of {LABELS[name]} at length {L:,}")
-                    sizes[name] = in_fresh_process(memory, name=name, L=L, batch=count)
-            rows += rows_at(L, batch, batches, counts, seconds, sizes, reasons)
-        return {
-            "bench": "attention",
-            "layers": LAYERS,
-            "d_model": WIDTH,
-            "heads": HEADS,
-            "d_attention": D_ATTENTION,
-            "d_state": D_STATE,
-            "caption": CAPTION,
-            "machine": machine(),
-            "rows": rows,
-        }
+                    memories[name] = in_fresh_process(memory, name=name, L=L, batch=count)
+            rows += rows_at(L, batch, batches, counts, seconds, memories, reasons)
+        sizes = {"layers": LAYERS, "d_model": WIDTH, "heads": HEADS, "d_attention": D_ATTENTION, "d_state": D_STATE}
+        return {**sizes, "rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
         """Time and memory of each model at each length, ours and the paper's."""
         sizes = f"{result['layers']} layers, {result['d_model']} features"
         tables = []
-        for what, field, ratio, text, relative in (
-            ("time", "seconds", "speed", milliseconds, "speed"),
-            ("memory", "memory_bytes", "memory", megabytes, "memory ratio"),
-        ):
+        for quantity, ratio, relative in ((TIME, "speed", "speed"), (MEMORY, "memory", "memory ratio")):
+            if not any(quantity.field in row for row in result["rows"]):
+                continue
             rows = []
             for row in result["rows"]:
                 ours, paper = row.get(ratio), (row["paper"] or {}).get(ratio)
                 cells = (f"{row['L']:,}", _batch_text(row), LABELS[row["model"]], f"{row['parameters'] / 1e3:.0f}k")
-                rows.append((*cells, text(row.get(field)), three_digits(ours), three_digits(paper), over(ours, paper)))
-            title = f"Transformers and S4, {what} of a training pass: {sizes}"
-            columns = ("length", "batch", "model", "parameters", what, relative, "paper", "ours / paper")
-            if any(field in row for row in result["rows"]):
-                tables.append(TextTable(title, columns, rows, text=("model",), sections="length"))
+                ratios = (three_digits(ours), three_digits(paper), over(ours, paper))
+                rows.append((*cells, quantity.text(row.get(quantity.field)), *ratios))
+            title = f"Transformers and S4, {quantity.name} of a training pass: {sizes}"
+            columns = ("length", "batch", "model", "parameters", quantity.name, relative, "paper", "ours / paper")
+            tables.append(TextTable(title, columns, rows, text=("model",), sections="length"))
         return tables
 
     def notes(self, result: Result) -> list[str]:
         """Also which models were not measured, and why."""
-        skipped = [
-            f"{LABELS[row['model']]} at length {row['L']:,}: {row['skipped']}"
-            for row in result["rows"]
-            if "skipped" in row
-        ]
-        return skipped + super().notes(result)
+        skipped = [row for row in result["rows"] if "skipped" in row]
+        reasons = [f"{LABELS[row['model']]} at length {row['L']:,}: {row['skipped']}" for row in skipped]
+        return reasons + super().notes(result)
 
     def panels(self, result: Result) -> list[Panel]:
         """Time and memory for 1,000 tokens of a batch, over length."""
         found = []
-        for title, field, label, unit in (
-            ("Time of a training pass", "seconds", "ms for 1,000 tokens", 1e-3),
-            ("Memory of a training pass", "memory_bytes", "MB for 1,000 tokens", 1e6),
-        ):
-            lines = {
-                LABELS[name]: [
-                    (row["L"], row[field] / unit / (row["batch"] * row["L"] / 1000))
-                    for row in result["rows"]
-                    if row["model"] == name and field in row
-                ]
-                for name in ROWS
-            }
-            found.append(Panel(title, "length", label, lines, {}))
+        for quantity in (TIME, MEMORY):
+            lines: dict[str, Points] = {label: [] for label in LABELS.values()}
+            for row in result["rows"]:
+                if quantity.field in row:
+                    value = row[quantity.field] / quantity.unit / (row["batch"] * row["L"] / 1000)
+                    lines[LABELS[row["model"]]].append((row["L"], value))
+            title = f"{quantity.name.capitalize()} of a training pass"
+            found.append(Panel(title, "length", f"{quantity.symbol} for 1,000 tokens", lines))
         return found
 
 

@@ -1,23 +1,16 @@
 """How time and memory grow with length, batch and width: the paper's tab:complexity as measured exponents."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from longwave.bench import measure
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
-from longwave.bench.measure import (
-    best_times,
-    can_measure_memory,
-    in_fresh_process,
-    live_growth_of,
-    machine,
-    peak_of_tensors,
-    state_bytes,
-)
+from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of
+from longwave.bench.numbers import MEMORY, TIME
 from longwave.bench.picture import Panel
 from longwave.core.text_table import TextTable
 from longwave.layers import make_mixer
@@ -42,7 +35,6 @@ class Cost(NamedTuple):
 
 NONE, ONE, TWO = (0.0, 0.0), (1.0, 1.0), (2.0, 2.0)
 UP_TO_ONE, ONE_TO_TWO = (0.0, 1.0), (1.0, 2.0)
-UNSAID = Cost("-", None, None, None)
 # What leads in a sum depends on the sizes, so that an exponent lies between those of its terms. ~ hides logarithms.
 PAPER: dict[str, dict[str, Cost]] = {
     "parameters": {
@@ -69,7 +61,7 @@ PAPER: dict[str, dict[str, Cost]] = {
         "attention": Cost("L^2 H + H^2 L", ONE_TO_TWO, None, ONE_TO_TWO),
         "s4": Cost("H^2", NONE, None, TWO),
     },
-    "inference_space": {"convolution": UNSAID, "recurrence": UNSAID, "attention": UNSAID, "s4": UNSAID},
+    "inference_space": dict.fromkeys(("convolution", "recurrence", "attention", "s4"), Cost("-", None, None, None)),
 }
 LABELS = {"convolution": "convolution", "recurrence": "LSTM", "attention": "attention", "s4": "S4"}
 TITLES = {
@@ -81,14 +73,15 @@ TITLES = {
 }
 CAPTION = (
     "One layer: a depthwise convolution as long as the sequence with a linear layer behind it, an LSTM, softmax "
-    "attention of 4 heads that stores its matrix of weights, S4 with N = H states. One size grows, the others "
-    "are {base}; an exponent is the slope of a line through the logarithms, with what does not grow (calls, caches, "
-    "threads) in it, so that small layers have smaller ones. Times: the fastest of several repeats, the layers take "
-    "turns in one process. Memory: growth of the peak resident set in a process of its own. The next step: of S4 and "
-    "the LSTM from their state; of the convolution a product with all L inputs; attention computes all of them again, "
-    "as in the paper's table, which has no cache of keys and values and is for one sequence. Memory of the next step: "
-    "the state, which is all L inputs for convolution and attention, and the tensors that the step allocates and holds "
-    "at one time; the paper's table does not have it. ~ hides logarithms."
+    "attention of 4 heads that stores its matrix of weights, S4 with N = H states. One size grows, the others are "
+    + ", ".join(f"{AXES[axis]} {size:,}" for axis, size in BASE.items())
+    + "; an exponent is the slope of a line through the logarithms. It includes what does not grow (calls, caches, "
+    "threads), so that small layers have smaller ones. Times: the fastest of several repeats; the layers take turns in "
+    "one process. Memory: growth of the peak resident set in a fresh process. The next step: S4 and the LSTM from "
+    "their state; the convolution as a product with all L inputs; attention over all of them again, as in the paper's "
+    "table, which has no cache of keys and values and is for one sequence. Memory of the next step: the state, which "
+    "is all L inputs for convolution and attention, and the tensors that the step allocates and holds at one time; the "
+    "paper's table does not have it. ~ hides logarithms."
 )
 
 
@@ -100,10 +93,11 @@ class ComplexityBench(DrawnBench):
     Example: longwave bench complexity --quick
     """
 
-    duration: ClassVar[str] = "seven minutes"
+    duration = "seven minutes"
+    caption = CAPTION
 
-    def run(self, progress: Progress) -> Result:
-        """A row for each size and layer, and the exponents that they give."""
+    def measure(self, progress: Progress) -> Result:
+        """A row per size and layer, and the exponents that they give."""
         sizes = QUICK_SIZES if self.quick else SIZES
         rows: list[dict[str, Any]] = []
         for case in cases(sizes):
@@ -117,11 +111,8 @@ class ComplexityBench(DrawnBench):
                     row["space"] = in_fresh_process(memory, name=name, **case)
                 rows.append(row)
         return {
-            "bench": "complexity",
             "base": BASE,
             "sizes": sizes,
-            "caption": CAPTION.format(base=", ".join(f"{AXES[axis]} {size:,}" for axis, size in BASE.items())),
-            "machine": machine(),
             "rows": rows,
             "exponents": {
                 what: {name: {axis: exponent(rows, sizes, what, name, axis) for axis in AXES} for name in LABELS}
@@ -152,23 +143,20 @@ class ComplexityBench(DrawnBench):
     def panels(self, result: Result) -> list[Panel]:
         """Time and memory of training and of the next step, over each size."""
         found = []
-        units = {
-            "training": (1e-3, "ms"),
-            "space": (1e6, "MB"),
-            "inference": (1e-3, "ms"),
-            "inference_space": (1e6, "MB"),
-        }
-        for what, (unit, label) in units.items():
-            for axis, name_of_axis in AXES.items():
+        for what, title in TITLES.items():
+            if what == "parameters":
+                continue
+            quantity = MEMORY if what.endswith("space") else TIME
+            for axis, label in AXES.items():
                 lines = {
                     LABELS[name]: [
-                        (row[axis], row[what] / unit)
+                        (row[axis], row[what] / quantity.unit)
                         for row in _along(result["rows"], result["sizes"], name, axis)
                         if row.get(what)
                     ]
                     for name in LABELS
                 }
-                found.append(Panel(TITLES[what], name_of_axis, label, lines, {}))
+                found.append(Panel(title, label, quantity.symbol, lines))
         return found
 
 
@@ -188,11 +176,7 @@ def exponent(
 ) -> float | None:
     """The slope of the logarithm of a figure over that of a size; None if it was not measured."""
     points = [(row[axis], row[what]) for row in _along(rows, sizes, name, axis) if row.get(what)]
-    if len(points) < 2:
-        return None
-    x, y = ([math.log(value) for value in values] for values in zip(*points, strict=True))
-    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
+    return measure.exponent(points) if len(points) > 1 else None
 
 
 def _along(
@@ -266,7 +250,7 @@ def next_step(name: str, layer: Any, L: int, B: int, H: int) -> tuple[Callable[[
                 return layer.last(u)
             return layer(u, need_state=False) if name == "attention" else layer.step(u[:, -1], state)
 
-    return run, state_bytes(state)
+    return run, measure.state_bytes(state)
 
 
 def times(L: int, B: int, H: int, repeats: int) -> dict[str, dict[str, float]]:
@@ -281,7 +265,7 @@ def times(L: int, B: int, H: int, repeats: int) -> dict[str, dict[str, float]]:
             "parameters": sum(p.numel() for p in layer.parameters()),
             "training": training[name],
             "inference": inference[name],
-            "inference_space": steps[name][1] + peak_of_tensors(steps[name][0]),
+            "inference_space": steps[name][1] + measure.peak_of_tensors(steps[name][0]),
         }
         for name, layer in layers.items()
     }

@@ -8,12 +8,14 @@ a warm-up ran.
 import ctypes
 import itertools
 import json
+import math
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,19 @@ def best_times(functions: Mapping[str, Callable[[], object]], repeats: int) -> d
             function()
             best[name] = min(best[name], time.perf_counter() - start)
     return best
+
+
+def wall_and_processor(run: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of one run, and of all processors in it, which other work on a busy machine does not add to."""
+    start, processor = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - start, time.process_time() - processor
+
+
+def exponent(points: Sequence[tuple[float, float]]) -> float:
+    """k of y ~ x^k, by least squares over the logarithms."""
+    x, y = ([math.log(value) for value in values] for values in zip(*points, strict=True))
+    return statistics.linear_regression(x, y).slope
 
 
 def in_fresh_process(function: Callable[..., Any], **case: Any) -> Any:
@@ -48,10 +63,10 @@ def in_fresh_process(function: Callable[..., Any], **case: Any) -> Any:
 def growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
     """Bytes by which this process' peak resident set grows during one run (Linux: the peak is reset first)."""
     warm_up()
-    before = _resident_bytes("VmRSS")
+    before = resident_bytes()
     Path("/proc/self/clear_refs").write_text("5")
     run()
-    return _resident_bytes("VmHWM") - before
+    return resident_bytes("VmHWM") - before
 
 
 def can_measure_memory() -> bool:
@@ -110,25 +125,36 @@ def state_bytes(state: Any) -> int:
     return state_bytes(vars(state))  # GPT-2's cache is an object
 
 
+def _proc(file: str, field: str) -> str | None:
+    """The value of a field in a file of /proc; None where there is no such file or field."""
+    try:
+        lines = Path("/proc", file).read_text().splitlines()
+    except OSError:
+        return None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), None)
+
+
+def _proc_bytes(file: str, field: str) -> int | None:
+    text = _proc(file, field)
+    return None if text is None else int(text.split()[0]) * 1024
+
+
 def peak_bytes() -> int | None:
     """The peak resident set of this process so far, if the system reports it (Linux)."""
-    return _resident_bytes("VmHWM") if can_measure_memory() else None
+    return _proc_bytes("self/status", "VmHWM")
 
 
-def resident_bytes() -> int:
+def resident_bytes(field: str = "VmRSS") -> int:
     """The resident set of this process now (Linux)."""
-    return _resident_bytes("VmRSS")
+    found = _proc_bytes("self/status", field)
+    if found is None:
+        raise RuntimeError(f"/proc/self/status has no {field}: memory is measured on Linux only")
+    return found
 
 
 def available_bytes() -> int | None:
     """Memory that is available without swapping, if the system reports it (Linux)."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
+    return _proc_bytes("meminfo", "MemAvailable")
 
 
 def too_little_memory(needed: int) -> str | None:
@@ -137,13 +163,6 @@ def too_little_memory(needed: int) -> str | None:
     if available is None or available >= needed:
         return None
     return f"not measured: it needs about {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB are available"
-
-
-def _resident_bytes(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"/proc/self/status has no {field}: memory is measured on Linux only")
 
 
 def machine() -> dict[str, Any]:
@@ -172,20 +191,11 @@ def machine_line(machine: Mapping[str, Any]) -> str:
 
 def cpu_name() -> str:
     """The CPU's name as the system gives it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    return _proc("cpuinfo", "model name") or platform.processor() or platform.machine()
 
 
 def cpu_features() -> list[str]:
     """The vector instructions that matter to the compiled backend, as Linux lists them."""
     known = ("sse2", "avx", "avx2", "fma", "avx512f", "avx512dq", "asimd", "sve")
-    try:
-        words = set(Path("/proc/cpuinfo").read_text().split())
-    except OSError:
-        return []
-    return [feature for feature in known if feature in words]
+    found = (_proc("cpuinfo", "flags") or _proc("cpuinfo", "Features") or "").split()
+    return [feature for feature in known if feature in found]

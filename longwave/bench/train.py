@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from longwave import ops
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.kernel import plain_convolution
-from longwave.bench.measure import best_times, in_fresh_process, machine
+from longwave.bench.measure import best_times, in_fresh_process
 from longwave.bench.numbers import milliseconds
 from longwave.core.text_table import TextTable
 from longwave.layers import NORMS, S4, S4D, MixerConfig, S4Config, S4DConfig
@@ -28,16 +28,16 @@ class TrainBench(Bench):
     Example: longwave bench train
     """
 
-    def run(self, progress: Progress) -> Result:
-        """One row for each norm and mixer; quick: batch norm only."""
+    def measure(self, progress: Progress) -> Result:
+        """One row per norm and mixer; quick: batch norm only."""
         rows = []
         for norm in ("batch",) if self.quick else ("batch", "layer"):
             progress(f"a training step, {norm} norm")
             rows.extend(in_fresh_process(time_steps, norm=norm, repeats=5 if self.quick else 15))
-        return {"bench": "train", "batch": BATCH, "L": L, "H": H, "layers": LAYERS, "machine": machine(), "rows": rows}
+        return {"batch": BATCH, "L": L, "H": H, "layers": LAYERS, "rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One row for each part of the step."""
+        """One row per part of the step."""
         sizes = f"{result['layers']} layers, {result['H']} features, length {result['L']}, batch {result['batch']}"
         rows, notes = [], []
         for row in result["rows"]:
