@@ -55,7 +55,6 @@ class AccuracyBench(Bench):
         return {"N": N, "rows": rows, "gradients": gradients}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One row per init, rule, dtype and length."""
         steps = f"random dt in [0.001, 0.1]: N = {result['N']}"
         return [
             _table(

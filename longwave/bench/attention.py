@@ -72,7 +72,6 @@ class AttentionBench(DrawnBench):
     caption = CAPTION
 
     def check(self) -> None:
-        """Refuse a batch without sequences."""
         super().check()
         if self.batch is not None and self.batch < 1:
             raise ValueError(f"batch: expected at least 1, got {self.batch}")
@@ -99,7 +98,6 @@ class AttentionBench(DrawnBench):
         return {**sizes, "rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """Time and memory of each model at each length, ours and the paper's."""
         sizes = f"{result['layers']} layers, {result['d_model']} features"
         tables = []
         for quantity, ratio, relative in ((TIME, "speed", "speed"), (MEMORY, "memory", "memory ratio")):

@@ -64,7 +64,6 @@ class DrawnBench(Bench):
     """Also draw the figures, into this file."""
 
     def check(self) -> None:
-        """Refuse a file that cannot be a picture."""
         if self.picture is not None:
             check_path(self.picture)
 
@@ -73,7 +72,6 @@ class DrawnBench(Bench):
         """The figures as plots."""
 
     def draw(self, result: Result) -> str | None:
-        """Draw the panels that have points."""
         if self.picture is None:
             return None
         panels = self.panels(result)

@@ -95,7 +95,6 @@ class GenerationBench(DrawnBench):
     duration = "five minutes"
 
     def check(self) -> None:
-        """Refuse batches without rows."""
         super().check()
         if any(batch < 1 for batch in self.batches):
             raise ValueError(f"batches: expected numbers from 1 on, got {self.batches}")
@@ -131,7 +130,6 @@ class GenerationBench(DrawnBench):
         return {"caption": PAPER_CAPTION if self.paper_size else CAPTION, "tables": tables}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One table per shape and batch."""
         columns = ["model", "first step", "last step", "tokens per second", "x attention", "x GPT-2", "paper"]
         columns += ["ours / paper", "state, first step", "state, last step"]
         tables = []

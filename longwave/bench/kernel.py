@@ -58,7 +58,6 @@ class KernelBench(Bench):
         return {"H": H, "N": N, "init": "legs", "rows": rows, "nodes": nodes, "nodes_H": NODES_H}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One row per length, and one per system whose kernel is computed from all nodes and from few."""
         sizes = f"{result['H']} features, N = {result['N']}"
         tables = [table(f"Kernel, forward + backward: {sizes}, LegS", result["rows"], COLUMNS)]
         if result["nodes"]:

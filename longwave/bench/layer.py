@@ -76,7 +76,6 @@ class LayerBench(Bench):
         }
 
     def tables(self, result: Result) -> list[TextTable]:
-        """The layer over a convolution, its growth, its step."""
         rows = []
         for row in result["rows"]:
             seconds = row["seconds"]

@@ -66,7 +66,6 @@ class LSSLBench(DrawnBench):
         return {"L": L, "batch": BATCH, "rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """Time and memory, ours and the paper's."""
         layers = ("LSSL", "S4", "LSSL / S4")
         columns = ("dimension", *layers, *(f"paper: {name}" for name in layers), "ours / paper")
         tables = []
@@ -88,8 +87,6 @@ class LSSLBench(DrawnBench):
         return skipped + super().notes(result)
 
     def panels(self, result: Result) -> list[Panel]:
-        """Time and memory over the dimension, ours and the paper's."""
-
         def lines(quantity: Quantity, rows: list[tuple[int, Result]]) -> dict[str, Points]:
             found = [(H, row[quantity.field]) for H, row in rows if quantity.field in row]
             return {label: [(H, values[name] / quantity.unit) for H, values in found] for name, label in LABELS.items()}

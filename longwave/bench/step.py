@@ -50,7 +50,6 @@ class StepBench(Bench):
     )
 
     def check(self) -> None:
-        """Refuse unknown experiments, those without random data, and a number of parts below 1."""
         if self.accumulate is not None and self.accumulate < 1:
             raise ValueError(f"accumulate: expected a number from 1 on, got {self.accumulate}")
         for name in self.names:
@@ -66,7 +65,6 @@ class StepBench(Bench):
         return {"rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One row per experiment."""
         notes = [f"{row['name']}: {row['reason']}" for row in result["rows"] if row["reason"]]
         return [table("One training step", result["rows"], COLUMNS, notes=notes, text=("experiment",))]
 

@@ -76,7 +76,6 @@ class StreamBench(Bench):
         return {"machine": one_thread, "chunks": chunks, "memory": memory, "precision": precision}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """Chunks, memory, precision."""
         titles = {
             "chunks": f"Chunks of sound, {RATE:,} samples per second",
             "memory": "Memory of the process and size of the state, over one stream",

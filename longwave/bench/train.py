@@ -37,7 +37,6 @@ class TrainBench(Bench):
         return {"batch": BATCH, "L": L, "H": H, "layers": LAYERS, "rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One row per part of the step."""
         sizes = f"{result['layers']} layers, {result['H']} features, length {result['L']}, batch {result['batch']}"
         rows, notes = [], []
         for row in result["rows"]:
@@ -82,7 +81,6 @@ def time_steps(norm: Literal["batch", "layer"], repeats: int) -> list[dict[str, 
 
 
 def _step(mixer: MixerConfig, norm: Literal["batch", "layer"]) -> Callable[[], None]:
-    """Forward and backward of a model."""
     config = SequenceConfig(
         d_model=H, n_layers=LAYERS, mixer=mixer, norm=norm, dropout=0.1, tie_dropout=True, output_size=10
     )

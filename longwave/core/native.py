@@ -1,7 +1,6 @@
-"""The compiled library (ops/cpu/native.cpp), opened with ctypes; without torch, so that data is made without it, too.
+"""The compiled library (ops/cpu/native.cpp), opened with ctypes; without torch, which generating data does not need.
 
-`load()` gives the library or raises `Unavailable` with the reason. Where torch was imported first, both share one
-OpenMP.
+`load()` returns the library or raises `Unavailable` with the reason. If torch was imported first, they share OpenMP.
 """
 
 import ctypes
@@ -16,12 +15,12 @@ VECTOR_BITS = (128, 256, 512)
 
 
 class Unavailable(RuntimeError):
-    """Something compiled was asked for that cannot run here."""
+    """The compiled library cannot run here."""
 
 
 @functools.cache
 def load() -> ctypes.CDLL:
-    """The shared library that setup.py built, held to LONGWAVE_VECTOR_BITS."""
+    """The shared library that setup.py built, limited to LONGWAVE_VECTOR_BITS."""
     limit = _vector_limit()
     path = FOLDER / LIBRARY
     if not path.exists():
@@ -41,7 +40,7 @@ def load() -> ctypes.CDLL:
 
 
 def _vector_limit() -> int:
-    """The widest vectors that the library may use, whatever the CPU has."""
+    """The widest vectors that the library may use, in bits."""
     asked = os.environ.get("LONGWAVE_VECTOR_BITS", "")
     widths = {str(bits): bits for bits in VECTOR_BITS}
     if asked and asked not in widths:

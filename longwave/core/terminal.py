@@ -1,4 +1,4 @@
-"""What a person types and reads: the command of this process, and messages."""
+"""The command line of this process, and messages to the user."""
 
 import shlex
 import sys

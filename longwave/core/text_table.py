@@ -1,4 +1,4 @@
-"""Tables on the terminal: no column is ever cut off."""
+"""Tables on the terminal, in which no cell is cut off."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class TextTable:
     colours: Mapping[str, str] = field(default_factory=dict)  # of cells, by what they say
 
     def print(self) -> None:
-        """Print it as wide as it needs to be; where the terminal is narrower, as a block of lines for each row."""
+        """Print it at its full width; on a narrower terminal, as one block of lines per row."""
         from rich.console import Console
         from rich.measure import Measurement
 

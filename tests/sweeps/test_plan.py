@@ -88,7 +88,7 @@ def test_a_setting_of_custom_data_needs_no_part():
     ("settings", "options", "message"),
     [
         ({"optim.rate": (1,)}, {}, "optim.rate: there is no setting 'rate'; expected one of method, lr, "),
-        ({"optim": (1,)}, {}, "optim: expected optim with the name of a setting behind it"),
+        ({"optim": (1,)}, {}, "optim: expected optim followed by the name of a setting"),
         ({"optim.lr.x": (1,)}, {}, "optim.lr.x: expected lr alone"),
         ({"optim.lr": ("fast",)}, {}, "optim.lr: expected a number, got 'fast'"),
         ({"model.input-size": (1,)}, {}, "there is no setting 'input_size'"),
