@@ -106,7 +106,9 @@ class AttentionBench(DrawnBench):
             rows = []
             for row in result["rows"]:
                 ours, paper = row.get(ratio), (row["paper"] or {}).get(ratio)
-                cells = (f"{row['L']:,}", _batch_text(row), LABELS[row["model"]], f"{row['parameters'] / 1e3:.0f}k")
+                whole, measured = row["batch"], row["measured_batch"]
+                batch = str(whole) if measured in (0, whole) else f"{measured}, scaled to {whole}"
+                cells = (f"{row['L']:,}", batch, LABELS[row["model"]], f"{row['parameters'] / 1e3:.0f}k")
                 ratios = (three_digits(ours), three_digits(paper), over(ours, paper))
                 rows.append((*cells, quantity.text(row.get(quantity.field)), *ratios))
             title = f"Transformers and S4, {quantity.name} of a training pass: {sizes}"
@@ -225,8 +227,3 @@ def times(batches: dict[Row, int], L: int, repeats: int) -> dict[str, float]:
 def memory(name: Row, L: int, batch: int) -> int:
     """Bytes that a training pass needs."""
     return live_growth_of(training_pass(name, 64, 1), training_pass(name, L, batch))
-
-
-def _batch_text(row: dict[str, Any]) -> str:
-    whole, measured = row["batch"], row["measured_batch"]
-    return str(whole) if measured in (0, whole) else f"{measured}, scaled to {whole}"

@@ -69,10 +69,6 @@ class StepBench(Bench):
         return [table("One training step", result["rows"], COLUMNS, notes=notes, text=("experiment",))]
 
 
-def _rows_per_second(row: Result) -> str:
-    return three_digits(None if row["step_seconds"] is None else row["batch"] / row["step_seconds"])
-
-
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{three_digits(value)} s"
 
@@ -85,7 +81,7 @@ COLUMNS: dict[str, Callable[[Result], str]] = {
     "a step": lambda row: _seconds(row["step_seconds"]),
     "processor time": lambda row: _seconds(row["processor_seconds"]),
     "memory": lambda row: megabytes(row["peak_bytes"]),
-    "rows per second": _rows_per_second,
+    "rows per second": lambda row: three_digits(row["step_seconds"] and row["batch"] / row["step_seconds"]),
 }
 
 

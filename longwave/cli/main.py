@@ -36,7 +36,15 @@ COMMANDS = {  # as help shows them
     "publish": "upload a trained run to the Hugging Face hub, with a model card",
 }
 
-EXAMPLES = """examples:
+_ROWS = "\n".join(f"  {name:10}{text}" for name, text in COMMANDS.items())
+HELP = f"""usage: longwave COMMAND ...
+
+Long sequences with structured state spaces (S4).
+
+commands:
+{_ROWS}
+
+examples:
   longwave doctor
   longwave train etth1-720-small
   longwave train forecast --csv my.csv --target price --horizon 96
@@ -56,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_help())
+        print(HELP)
         sys.exit(0 if arguments else 2)
     name, rest = arguments[0], arguments[1:]
     if name == "--version":
@@ -85,7 +93,7 @@ def main(arguments: list[str] | None = None) -> None:
     except ValueError as error:
         _exit(str(error))
     except MemoryError as error:
-        _exit(f"there is not enough memory for that ({str(error) or 'no more was given'})")
+        _exit(f"out of memory ({str(error) or 'the allocation failed'})")
     except OverflowError as error:
         _exit(f"a number is too large ({error})")
     except KeyboardInterrupt as error:
@@ -103,7 +111,7 @@ def _run(name: str, arguments: list[str]) -> Any:
 
 
 def _advice(error: OSError, command: str) -> str:
-    """What to do about a full disk; a run that was interrupted by one says it itself."""
+    """What to do about a full disk; a run that it interrupted has its own advice."""
     if error.errno not in files.FULL:
         return ""
     if error.filename is None:  # as files are named, it is most likely the standard output
@@ -113,22 +121,16 @@ def _advice(error: OSError, command: str) -> str:
 
 
 def _drop_stdout() -> None:
-    """Drop what is still buffered, which would fail again at exit."""
+    """Drop buffered output, whose flush would fail again at exit."""
     with contextlib.suppress(OSError):  # it may be no file at all
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _note(message: Warning | str, *_: Any) -> str:
-    """A warning of Python as one plain line."""
+    """A Python warning as one plain line."""
     return f"longwave: note: {' '.join(str(message).split())}\n"
 
 
 def _exit(message: str) -> None:
     say(f"longwave: error: {message}")
     sys.exit(2)
-
-
-def _help() -> str:
-    lines = [f"  {name:10}{text}" for name, text in COMMANDS.items()]
-    head = "usage: longwave COMMAND ...\n\nLong sequences with structured state spaces (S4).\n\ncommands:"
-    return "\n".join([head, *lines, "", EXAMPLES])

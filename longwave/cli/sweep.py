@@ -74,7 +74,8 @@ def main(arguments: list[str]) -> int:
     if resumed is not None:
         return exit_code(lambda: _resume(resumed))
     sets, rest = _take_sets(arguments)
-    names, rest = _take_names(rest)
+    count = next((k for k, argument in enumerate(rest) if argument.startswith("-")), len(rest))
+    names, rest = rest[:count], rest[count:]
     parsed = parse_all("sweep", DESCRIPTION, names, rest)
     return exit_code(lambda: _sweep([one for one, _ in parsed], parsed[0][1], sets))
 
@@ -96,16 +97,10 @@ def _take_sets(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     return sets, rest
 
 
-def _take_names(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The names of experiments that the arguments begin with, and the others."""
-    count = next((k for k, argument in enumerate(arguments) if argument.startswith("-")), len(arguments))
-    return arguments[:count], arguments[count:]
-
-
 def parse_all(
     command: str, description: str, names: list[str], rest: list[str], options: Any = None
 ) -> list[tuple["Experiment", Any]]:
-    """Each experiment with the settings that follow the names, which count for all of them."""
+    """Each experiment, with the settings after the names, which hold for all of them."""
     options = SweepOptions() if options is None else options
     if len(names) < 2:
         return [parse_experiment(command, description, [*names, *rest], options)]
@@ -152,7 +147,6 @@ def show(sweep: "SweepFolder", test_best: bool) -> None:
 
 
 def _print_rows(sweep: "SweepFolder", rows: "list[Row]") -> None:
-    """The rows of a sweep, the best first."""
     from longwave.core.text_table import TextTable
 
     names = list(dict.fromkeys(name for row in rows for name in row.values))

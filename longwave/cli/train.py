@@ -95,22 +95,12 @@ def _report(finished: Any) -> dict[str, Any]:
 def print_scores(name: str, result: dict[str, Any]) -> None:
     """Scores on the test set: the run, the baselines, the paper."""
     from longwave.core.text_table import TextTable
-    from longwave.pictures.html import duration, score_text
+    from longwave.pictures.html import duration
+    from longwave.report.page import score_table
 
-    found = {f"{result.get('model', 'S4')} (this run)": result["test"]}
-    found |= {f"{part} (of this run)": splits["test"] for part, splits in result.get("parts", {}).items()}
-    found |= {baseline: splits["test"] for baseline, splits in result.get("baselines", {}).items()}
-    if result.get("paper"):
-        found["S4 (the paper)"] = result["paper"]
-    scores = list(result["test"])
-    rows = [
-        [model, *(score_text(values[score]) if score in values else "-" for score in scores)]
-        for model, values in found.items()
-    ]
     trained = f"{result['steps']} steps in {duration(result['seconds'])}, weights of step {result['best_step']}"
     notes = [f"{result['parameters']:,} parameters, {trained}", *(f"note: {note}" for note in result.get("notes", ()))]
-    columns = ["model", *(score.upper().replace("_", " ") for score in scores)]
-    TextTable(f"{name}, test set", columns, rows, notes, text=("model",), bold=(0,)).print()
+    TextTable(f"{name}, test set", *score_table(result), notes, text=("model",), bold=(0,)).print()
 
 
 def mean_text(values: list[float]) -> str:

@@ -106,7 +106,12 @@ def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, 
         say(f"{len(members) - len(left)} of {len(members)} runs are finished already")
 
     def ended(member: Member) -> None:
-        say(_outcome(sweep, member))
+        if sweep.state(member) == "failed":
+            say(f"  {member.name} failed; the sweep goes on")
+        else:
+            result = sweep.result(member)
+            score = f"validation {sweep.goal.replace('_', ' ')} {result['valid'][sweep.goal]:.4f}"
+            say(f"  {member.name}: {score}, {result['seconds'] / 60:.1f} minutes")
         if any(sweep.state(one) in ("new", "interrupted") for one in left):
             _try_to_write(sweep)
 
@@ -281,14 +286,6 @@ def run_in_child(folder: str, name: str, device: str, *command: str) -> None:
 def _end_with_the_sweep() -> None:
     os.read(sys.stdin.fileno(), 1)  # not sys.stdin.read, whose lock would be held when the process ends
     signal.raise_signal(signal.SIGINT)
-
-
-def _outcome(sweep: SweepFolder, member: Member) -> str:
-    if sweep.state(member) == "failed":
-        return f"  {member.name} failed; the sweep goes on"
-    result = sweep.result(member)
-    score = f"validation {sweep.goal.replace('_', ' ')} {result['valid'][sweep.goal]:.4f}"
-    return f"  {member.name}: {score}, {result['seconds'] / 60:.1f} minutes"
 
 
 def _left(started: float, done: int, count: int) -> str:

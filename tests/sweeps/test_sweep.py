@@ -179,7 +179,7 @@ def test_a_full_disk_in_a_process_is_an_error_that_names_the_file(monkeypatch):
 def test_a_folder_of_another_sweep_is_refused():
     run.start(members(rates=(0.1,)), "sweep", quiet=True)
     for others, message in (
-        (members(rates=(0.1, 0.2)), "it has 1 runs, and others"),
+        (members(rates=(0.1, 0.2)), "it has 1 other runs"),
         (
             members(rates=(0.1,), epochs=3),
             r"lr=0.1-seed0 has other settings: loop.epochs \(2 there, 3 here\)\); choose ",
