@@ -44,21 +44,21 @@ PAPER: dict[int, dict[str, tuple[float, float]]] = {
 CAPTION = (
     f"A training pass, forward + backward, of a classifier of bytes: {LAYERS} layers, {WIDTH} features, {HEADS} "
     f"heads, queries, keys and values {D_ATTENTION} wide, no feed-forward sublayer. S4: N = {D_STATE}, one "
-    f"(Lambda, P, B) per layer, length= given, a {WIDTH} x {WIDTH} matrix behind it; so both sides have 600k "
+    f"(Lambda, P, B) per layer, length= given, a {WIDTH} x {WIDTH} matrix after it; so both sides have 600k "
     "parameters, as in the paper. With GLU that matrix is twice as wide. Attention is bidirectional, as in "
     "the Long Range Arena; S4 is causal, as follows from the paper's number of parameters. Attention has no positional "
     "encoding. S4 computes its kernels once for all sequences of a batch; the other models do the same work for each "
     "sequence, so that for large batches fewer sequences are measured, and time and memory are scaled, as the table "
     "shows. Speed and memory ratio are relative to the Transformer with the L x L matrix stored. Times: the fastest of "
     "several repeats; the models take turns in one process. Memory: growth of the peak resident set during one pass, "
-    "in a process of its own that returns freed memory at once, without parameters and input. paper: on an A100."
+    "in a fresh process that returns freed memory at once, without parameters and input. paper: on an A100."
 )
 
 
 @BENCHES.register("attention")
 @dataclass(frozen=True)
 class AttentionBench(DrawnBench):
-    """Time and memory of a training pass of S4 and of Transformers with as many parameters, beside the paper's.
+    """Time and memory of a training pass of S4 and of Transformers with as many parameters, with the paper's figures.
 
     Memory is not measured with --quick.
 

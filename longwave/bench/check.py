@@ -76,7 +76,7 @@ def examine() -> Health:
 
 
 def installation() -> dict[str, str]:
-    """Versions and hardware, by what they belong to."""
+    """Versions and hardware."""
     return {
         "longwave": longwave.__version__,
         "python": f"{platform.python_version()} on {platform.platform()}",

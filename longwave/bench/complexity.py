@@ -25,7 +25,7 @@ REPEATS, QUICK_REPEATS = 5, 2
 
 
 class Cost(NamedTuple):
-    """A cell of the paper's table: the formula, and the exponents that it has in L, B and H, lowest and highest."""
+    """A cell of the paper's table: the formula, and its lowest and highest exponents in L, B and H."""
 
     formula: str
     L: tuple[float, float] | None  # None: the table does not say
@@ -72,7 +72,7 @@ TITLES = {
     "inference_space": "Memory of the next step after L steps",
 }
 CAPTION = (
-    "One layer: a depthwise convolution as long as the sequence with a linear layer behind it, an LSTM, softmax "
+    "One layer: a depthwise convolution as long as the sequence followed by a linear layer, an LSTM, softmax "
     "attention of 4 heads that stores its matrix of weights, S4 with N = H states. One size grows, the others are "
     + ", ".join(f"{AXES[axis]} {size:,}" for axis, size in BASE.items())
     + "; an exponent is the slope of a line through the logarithms. It includes what does not grow (calls, caches, "
@@ -121,7 +121,7 @@ class ComplexityBench(DrawnBench):
         }
 
     def tables(self, result: Result) -> list[TextTable]:
-        """The exponents that were measured beside those of the paper, a table for each quantity."""
+        """Measured exponents beside the paper's, one table per quantity."""
         columns = ["layer", "paper"]
         for axis in AXES:
             columns += [f"{axis}", f"{axis}, paper"]
@@ -161,7 +161,7 @@ class ComplexityBench(DrawnBench):
 
 
 def cases(sizes: dict[str, Sequence[int]]) -> list[dict[str, int]]:
-    """The sizes to measure, one growing at a time; those that two of them share come once."""
+    """The sizes to measure, of which one grows at a time; each once."""
     found: list[dict[str, int]] = []
     for axis, values in sizes.items():
         for value in values:
@@ -239,7 +239,7 @@ def training_pass(layer: nn.Module, L: int, B: int, H: int) -> Callable[[], None
 
 
 def next_step(name: str, layer: Any, L: int, B: int, H: int) -> tuple[Callable[[], object], int]:
-    """The output of the step that follows L - 1 others, and the bytes of the state that it goes on from."""
+    """The step after L - 1 others, and the bytes of the state that it starts from."""
     u = torch.randn(B, L, H)
     # The state of convolution and attention is what came before.
     state = u if name in ("convolution", "attention") else layer.initial_state(B)

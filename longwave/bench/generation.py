@@ -41,7 +41,7 @@ BATCHES, QUICK_BATCHES = (64, 1), (16, 1)
 POINTS = 9  # number of contexts at which a step is timed
 # batch: turns of each model at a context, and steps in each turn
 TURNS = {64: (2, 4), 16: (2, 4), 1: (4, 8)}
-GROUP_TURNS = (2, 48)  # of a U-Net, whose steps are alike from one group of 48 to the next, and of what is beside it
+GROUP_TURNS = (2, 48)  # for the U-Net, whose work repeats every 48 steps, and the model beside it
 # shape: tokens per second over those of the paper's Transformer, both with a cache or a state
 PAPER = {
     "cifar": {"linear-attention": 56.0, "s4": 65.1},
@@ -78,9 +78,9 @@ PAPER_CAPTION = (
 class GenerationBench(DrawnBench):
     """Tokens per second of S4, attention and GPT-2 in generation, over the length of the context, beside the paper's.
 
-    With --quick only bytes are generated, no words. With --paper-size it is the paper's model of WikiText-103, with 250
-    million parameters, and its U-Net of CIFAR-10, with 61 million, each beside a GPT-2 of its size, all with random
-    weights; a batch of 1 takes some minutes and 4 GB.
+    --quick generates bytes only, no words. --paper-size measures the paper's models of WikiText-103 (250 million
+    parameters) and CIFAR-10 (a U-Net, 61 million), each beside a GPT-2 of its size, all with random weights; a batch of
+    1 takes a few minutes and 4 GB.
 
     Examples:
         longwave bench generation --picture generation.png
@@ -90,7 +90,7 @@ class GenerationBench(DrawnBench):
     paper_size: bool = False
     """Measure the paper's models of WikiText-103 and CIFAR-10 beside GPT-2 of their sizes instead."""
     batches: tuple[int, ...] = ()
-    """Rows that are generated side by side; by default 64 and 1."""
+    """Batch sizes; by default 64 and 1."""
 
     duration = "five minutes"
 

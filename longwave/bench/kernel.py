@@ -1,6 +1,6 @@
 """The kernel alone, S4's and S4D's: the compiled backend, the reference backend and a plain FFT convolution.
 
-And the two ways of the compiled backend, from all nodes and from few: over the length, over the state and over systems.
+And the two algorithms of the compiled backend, from all nodes and from few: over lengths, state sizes and systems.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ QUICK_CASES: tuple[dict[str, Any], ...] = ({"L": 4096}, {"L": 16384})
 @BENCHES.register("kernel")
 @dataclass(frozen=True)
 class KernelBench(Bench):
-    """Time the kernel, forward and backward, by each backend, with S4D's and a plain FFT convolution beside it.
+    """Time the kernel, forward and backward, by each backend; and S4D's, and a plain FFT convolution.
 
     Example: longwave bench kernel --quick
     """

@@ -95,12 +95,12 @@ class LayerBench(Bench):
                 growth,
                 notes=[f"time of {label} grows as length^{exponents[name]:.2f}" for name, label in COLUMNS.items()],
             ),
-            TextTable("One step, batch 1", ("after so many steps", *COLUMNS.values()), steps),
+            TextTable("One step, batch 1", ("steps before", *COLUMNS.values()), steps),
         ]
 
 
 def layer_pass(layer: nn.Module, u: torch.Tensor, need_state: bool = False, into_state: bool = False) -> None:
-    """Forward and backward of a layer; with `into_state` the state after the last step has a gradient of its own."""
+    """Forward and backward of a layer; with `into_state` the state after the last step has a gradient, too."""
     y, state = layer(u, need_state=need_state or into_state)
     outputs, gradients = ([y, state], [u.detach(), state.detach()]) if into_state else ([y], [u.detach()])
     torch.autograd.backward(outputs, gradients)
@@ -132,7 +132,7 @@ def time_row(batch: int, L: int, repeats: int) -> dict[str, Any]:
 
 
 def _steps(marks: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Seconds of a step after so many steps, of S4 and of S4D: of the fastest burst of steps, in turns."""
+    """Seconds of a step after each number of steps, of S4 and S4D in turns: mean of the fastest burst."""
     layers = {column: layer.requires_grad_(False) for column, layer in zip(COLUMNS, (S4(H, N), S4D(H, N)), strict=True)}
     states = {column: layer.initial_state(1) for column, layer in layers.items()}
     u, rows = torch.randn(1, H), list[dict[str, Any]]()
@@ -148,7 +148,7 @@ def _steps(marks: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 def take_steps(layer: StateSpaces, u: torch.Tensor, state: torch.Tensor, count: int) -> torch.Tensor:
-    """The state after so many steps with the same input."""
+    """The state after `count` steps with the same input."""
     for _ in range(count):
         _, state = layer.step(u, state)
     return state

@@ -28,7 +28,7 @@ CAPTION = (
     "One layer, forward + backward: LSSL with N = H states and a dense A for each of its H features; S4 with N = "
     f"H / 4 and length= given. Length {L:,}, batch {BATCH}: the paper does not say which it used. Times: the "
     f"fastest of several repeats; the layers take turns in one process; from dimension {ONCE} on the LSSL runs once, "
-    "without warm-up. Memory: growth of the peak resident set during one pass, in a process of its own that returns "
+    "without warm-up. Memory: growth of the peak resident set during one pass, in a fresh process that returns "
     "freed memory at once, without parameters and input. paper: on an A100."
 )
 
@@ -36,7 +36,7 @@ CAPTION = (
 @BENCHES.register("lssl")
 @dataclass(frozen=True)
 class LSSLBench(DrawnBench):
-    """Time and memory of a training pass of S4 and of the LSSL, beside the paper's.
+    """Time and memory of a training pass of S4 and of the LSSL, with the paper's figures.
 
     Example: longwave bench lssl --quick
     """

@@ -1,8 +1,7 @@
 """How times and memory are measured.
 
-Times on shared machines are noisy: functions that are compared take turns in a process of their own, and the fastest
-repeat of each counts. Memory is the growth of the peak resident set in a process of its own, after the inputs exist and
-a warm-up ran.
+Times on shared machines are noisy: the functions to compare take turns in a fresh process, and the fastest repeat of
+each counts. Memory is the growth of the peak resident set in a fresh process, after inputs are made and a warm-up.
 """
 
 import ctypes
@@ -47,7 +46,7 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 
 
 def in_fresh_process(function: Callable[..., Any], **case: Any) -> Any:
-    """function(**case) in a process of its own, so that other cases leave no traces in the memory allocator."""
+    """function(**case) in a fresh process, where other cases have left no traces in the memory allocator."""
     code = (
         "import importlib, json, sys; "
         "function = getattr(importlib.import_module(sys.argv[1]), sys.argv[2]); "
@@ -56,7 +55,7 @@ def in_fresh_process(function: Callable[..., Any], **case: Any) -> Any:
     command = [sys.executable, "-P", "-c", code, function.__module__, function.__name__, json.dumps(case)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"{function.__name__} {case} failed in a process of its own:\n{done.stderr}")
+        raise RuntimeError(f"{function.__name__} {case} failed in a fresh process:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -75,10 +74,10 @@ def can_measure_memory() -> bool:
 
 
 def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
-    """As growth_of, but only of memory that is in use at one time: the C library returns freed memory at once.
+    """As growth_of, but of live memory only: the C library returns freed memory at once.
 
-    A run that fits into what the warm-up freed would otherwise seem to need nothing, and freed memory that is too
-    fragmented to be used again would count twice.
+    Otherwise a run that fits into what the warm-up freed would seem to need nothing, and fragmented free memory would
+    count twice.
     """
     library = ctypes.CDLL(None)
     if not hasattr(library, "malloc_trim"):
@@ -96,7 +95,7 @@ def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> 
 def peak_of_tensors(run: Callable[[], object]) -> int:
     """Bytes of tensors that one run allocates and holds at one time, as torch counts them, to the byte.
 
-    For what is too small to be seen in the resident set, which grows by pages.
+    For amounts below the resolution of the resident set, which grows by pages.
     """
     from torch.profiler import ProfilerActivity, profile
 
@@ -158,7 +157,7 @@ def available_bytes() -> int | None:
 
 
 def too_little_memory(needed: int) -> str | None:
-    """Why something that needs so many bytes is not started; None if there is enough memory."""
+    """Why something that needs this many bytes is not started; None if there is enough memory."""
     available = available_bytes()
     if available is None or available >= needed:
         return None
@@ -166,7 +165,7 @@ def too_little_memory(needed: int) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """What a comparison of results has to know: the CPU, its threads, the backend and the versions."""
+    """What a result depends on: the CPU, its threads, the backend and the versions."""
     import torch
 
     import longwave

@@ -128,7 +128,7 @@ def measure_step(name: str, accumulate: int | None, quick: bool, length: int | N
 
 
 def _needed(run: Run, rows: int) -> int | None:
-    """The peak memory of a step on so many rows at a time, extrapolated from fewer rows, which also warm up."""
+    """The peak memory of a step on `rows` at a time, extrapolated from fewer rows, which also warm up."""
     peaks, counts = [], (1, min(3, rows))
     for count in counts:
         run.module.train()

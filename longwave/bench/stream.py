@@ -124,7 +124,7 @@ def noise(length: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def time_chunk(name: str, seconds: float, repeats: int) -> dict[str, Any]:
-    """The time of a chunk that lasts so many seconds."""
+    """The time of a chunk of `seconds`."""
     torch.set_num_threads(1)
     live = stream(make_model(name), hop=HOP, window=WINDOW)
     x = noise(max(1, round(seconds * RATE)), 0)
@@ -136,7 +136,7 @@ def time_chunk(name: str, seconds: float, repeats: int) -> dict[str, Any]:
 
 
 def watch_memory(name: str, length: int) -> list[dict[str, Any]]:
-    """The memory of this process during a stream of so many seconds, pushed second by second."""
+    """The memory of this process during a stream of `length` seconds, pushed second by second."""
     torch.set_num_threads(1)
     live, rows = stream(make_model(name), hop=HOP, window=WINDOW), []
     looks = {math.ceil(length * (k + 1) / LOOKS) for k in range(LOOKS)} | {1}

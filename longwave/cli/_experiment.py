@@ -1,4 +1,4 @@
-"""How `train` and `show` read an experiment: its name or file, then `--section.setting value` to override anything."""
+"""How commands read an experiment: its name or file, then `--section.setting value` to override any setting."""
 
 import dataclasses
 import inspect
@@ -114,7 +114,7 @@ def read_experiment(data: str) -> "Experiment":
 
 
 def _read_json(file: str) -> Any:
-    """What `longwave show` printed into a file; the config.json of a run has it as a part."""
+    """Settings as `longwave show` prints them, or those in the config.json of a run."""
     expected = f"{file or '--config'}: expected a JSON file with settings, as longwave show NAME prints them"
     try:
         content = files.read_json(Path(file).expanduser())
@@ -126,7 +126,7 @@ def _read_json(file: str) -> Any:
 
 
 def _offered(settings: Any) -> Any:
-    """The settings in a class of their own, in which those that the task decides are no options."""
+    """The settings in a class derived from theirs, in which settings that the task decides are not options."""
     import tyro
 
     types, values, fields = get_type_hints(type(settings), include_extras=True), {}, []
@@ -147,7 +147,7 @@ def _offered(settings: Any) -> Any:
 
 
 def _chosen(settings: Any) -> Any:
-    """The inverse of `_offered`, after the command line was read."""
+    """The inverse of `_offered`."""
     values = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings)}
     parts = {name: _chosen(value) for name, value in values.items() if dataclasses.is_dataclass(value)}
     return settings.original(**values | parts)
@@ -156,7 +156,7 @@ def _chosen(settings: Any) -> Any:
 def _choose_kinds(experiment: "Experiment", arguments: list[str]) -> tuple["Experiment", list[str]]:
     """The experiment with the kinds of model and mixer that the arguments name, and the other arguments.
 
-    A kind decides which settings there are, so it is read before the parser of the settings is made.
+    They are read first, because a kind decides which settings there are.
     """
     model: Any = experiment.model
     kind, arguments = _take("--model.kind", arguments)
@@ -184,7 +184,6 @@ def _take(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
 
 
 def _kinds(experiment: "Experiment") -> str:
-    """Which kinds can be chosen."""
     from longwave.layers import MIXERS
     from longwave.models import MODELS
 

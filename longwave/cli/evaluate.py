@@ -68,7 +68,7 @@ class Options:
         files = [name for name, value in of_files.items() if value is not None]
         if not self.all_rates and (self.antialias or self.picture is not None):
             option = "antialias" if self.antialias else "picture"
-            raise ValueError(f"--{option}: it is about other sampling rates; expected --rate or --rates beside it")
+            raise ValueError(f"--{option}: it needs another sampling rate; give --rate or --rates, too")
         if self.all_rates and files:
             raise ValueError(f"--{files[0]}: expected it without --rate and --rates")
         if (self.carry_state or self.restart_state) and (self.all_rates or files):
@@ -131,7 +131,7 @@ def _score_files(run: "RunFolder", options: Options) -> None:
 
 
 def _print_scores(title: str, names: tuple[str, str], rows: list[tuple[str, str, dict[str, float]]]) -> None:
-    """A table of scores; what is scored stands in the first two columns, and that of training is bold."""
+    """A table of scores, after two columns that say what was scored; the row of training is bold."""
     from longwave.core.text_table import TextTable
     from longwave.pictures.html import score_text
 

@@ -31,7 +31,7 @@ COMMANDS = {  # as help shows them
     "bench": "measure speed, memory and accuracy on this machine",
     "data": "list, download, make and check data sets",
     "doctor": "show this installation and check that it computes correct results",
-    "import": "turn a checkpoint of the authors' code into a model of ours",
+    "import": "convert a checkpoint of the authors' code into a longwave model",
     "plot": "draw pictures",
     "publish": "upload a trained run to the Hugging Face hub, with a model card",
 }
@@ -82,10 +82,10 @@ def main(arguments: list[str] | None = None) -> None:
         with signals.raised(), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: say(f"longwave: warning: {message}")
             code = _run(name, rest)
-            sys.stdout.flush()  # what cannot be written is an error of the command, too
+            sys.stdout.flush()  # a failed write is an error of the command, too
             sys.exit(code)
     except BrokenPipeError:
-        # The reader, `head` for example, has seen enough; what is still buffered must not complain at exit either.
+        # The reader, `head` for example, has closed the pipe; flushing at exit must not complain either.
         _drop_stdout()
         sys.exit(0)
     except OSError as error:

@@ -16,7 +16,7 @@ def command(
     token: str | None = None,
     preview: Path | None = None,
 ) -> None:
-    """Upload the best weights of a run to the Hugging Face hub: settings, weights, what its data needs, a model card.
+    """Upload a run to the Hugging Face hub: best weights, settings, files for its data, and a model card.
 
     Examples:
         longwave publish runs/smnist-small-seed0 me/smnist-s4 --licence apache-2.0
@@ -24,12 +24,12 @@ def command(
 
     Args:
         run: Folder of the run.
-        name: The model's name on the hub, USER/NAME; it is made if it does not exist.
-        public: Make it public; else only you can see it.
-        licence: Identifier of the licence, such as apache-2.0 or cc-by-4.0 (default: none is stated).
-        revision: Branch to upload to (default: the main one).
-        token: Token of the hub (default: as hf auth login has stored it).
-        preview: Upload nothing, and write the files into this new folder.
+        name: USER/NAME of the model on the hub; created if it does not exist.
+        public: Make it public; by default it is private.
+        licence: Identifier of the licence, such as apache-2.0 or cc-by-4.0; by default none.
+        revision: Branch to upload to; by default the main one.
+        token: Access token of the hub; by default the one that hf auth login stored.
+        preview: Write the files into this new folder instead of uploading them.
     """
     stored = config_file.read(run)
     from longwave import publish

@@ -37,6 +37,11 @@ class HowOptions(TrainingOptions):
     test_best: bool = False
     """Show the score of the best settings on the test set."""
 
+    @property
+    def how(self) -> dict[str, Any]:
+        """The options of every sweep, as keywords."""
+        return {"jobs": self.jobs, "quiet": self.quiet, "device": self.device}
+
 
 @dataclass(frozen=True, kw_only=True)
 class StartOptions(HowOptions):
@@ -115,14 +120,13 @@ def _sweep(experiments: "list[Experiment]", options: SweepOptions, sets: dict[st
     settings = {name: plan.parse_values(name, text) for name, text in sets.items()}
     members = plan.plan(experiments, settings, options.seeds, options.draws, options.draw_seed)
     folder = options.out or Path("runs") / f"sweep-{'-'.join(one.run_name for one in experiments)}"
-    sweep = run.start(members, folder, options.data_dir, jobs=options.jobs, quiet=options.quiet, device=options.device)
-    show(sweep, options.test_best)
+    show(run.start(members, folder, options.data_dir, **options.how), options.test_best)
 
 
 def _resume(options: ResumeSweepOptions) -> None:
     from longwave.sweeps import run
 
-    show(run.resume(options.resume, jobs=options.jobs, quiet=options.quiet, device=options.device), options.test_best)
+    show(run.resume(options.resume, **options.how), options.test_best)
 
 
 def show(sweep: "SweepFolder", test_best: bool) -> None:

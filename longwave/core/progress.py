@@ -1,4 +1,4 @@
-"""Progress of a long job, reported to whoever shows it."""
+"""Progress of long jobs."""
 
 import sys
 import time

@@ -21,7 +21,7 @@ class TextTable:
     text: Collection[str] = ()  # the columns that hold words; the others hold numbers and are aligned to the right
     sections: str | None = None  # a column: where its value changes, a line is drawn
     bold: Collection[int] = ()  # numbers of rows
-    colours: Mapping[str, str] = field(default_factory=dict)  # of cells, by what they say
+    colours: Mapping[str, str] = field(default_factory=dict)  # of cells, by their text
 
     def print(self) -> None:
         """Print it at its full width; on a narrower terminal, as one block of lines per row."""

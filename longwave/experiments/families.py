@@ -24,7 +24,7 @@ class Family(NamedTuple):
     """Experiments that belong together."""
 
     title: str
-    rows: tuple[tuple[str, str], ...]  # a pattern of names, see `expand`, and what they are
+    rows: tuple[tuple[str, str], ...]  # a pattern of names, see `expand`, and a description
 
 
 def _forecasting() -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ from longwave.tasks.base import Calibrate, Task
 
 @dataclass(frozen=True)
 class Prepared:
-    """An experiment and its task, fitted to each other, for whoever trains, scores or measures a model."""
+    """An experiment and its task, fitted to each other: to train, score or measure a model."""
 
     experiment: Experiment
     task: Task

@@ -9,7 +9,7 @@ from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one, lo
 COLOURS = (BLUE, ORANGE, "#38a169", "#9f7aea", "#d53f8c", "#b7791f", "#319795", "#1a202c")
 FAINT = "#cbd5e0"
 WIDTH, HEIGHT = 4.6, 3.4
-FEW = 6  # values that stand at an axis one by one
+FEW = 6  # values that are labelled one by one
 
 
 class Curve(NamedTuple):
@@ -31,7 +31,7 @@ class Panel(NamedTuple):
     ylabel: str
     curves: Sequence[Curve]
     is_log: bool = False
-    is_whole: bool = False  # x counts something: whole numbers at its axis, where it is long enough
+    is_whole: bool = False  # x is a count: integer ticks
 
 
 def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2, shares_y: bool = False) -> None:
@@ -91,7 +91,7 @@ def _show(axes: Any, panel: Panel) -> dict[str, Any]:
 
 
 def _ticks(axes: Any, values: Sequence[float], is_log: bool) -> None:
-    """Have the values of points at the axis themselves, if they are few."""
+    """Label the axis with the values of the points themselves, if they are few."""
     from matplotlib.ticker import NullLocator
 
     if is_log:

@@ -43,6 +43,7 @@ def start(
     `sigma` is the scale of a random A; None: that of the folder's runs, or the largest at which training stays finite,
     searched for once per structure.
     """
+    run.check_jobs(jobs, device)
     known = _known_sigmas(Path(folder), experiments, sigma)
 
     def members() -> list[Member]:
@@ -52,11 +53,10 @@ def start(
     for experiment in filter(is_random, experiments):
         if structure(experiment) not in known:
             # The search takes minutes: refuse first what would be refused after it.
-            run.prepare(members(), folder, data_dir, jobs, device, MAY_DIFFER)
+            run.prepare(members(), folder, data_dir, MAY_DIFFER)
             say = run.silence if quiet else terminal.say
             known[structure(experiment)] = _search(experiment, data_dir, device, say)
-    options: dict[str, Any] = {"jobs": jobs, "quiet": quiet, "device": device}
-    return run.start(members(), folder, data_dir, may_differ=MAY_DIFFER, **options)
+    return run.start(members(), folder, data_dir, jobs=jobs, quiet=quiet, device=device, may_differ=MAY_DIFFER)
 
 
 def sigmas(members: Sequence[Member]) -> dict[str, float]:
@@ -83,7 +83,7 @@ def largest_sigma(
 
 
 def stays_finite(experiment: Experiment, task: Task, steps: int, device: str = "auto") -> bool:
-    """Whether losses and weights stay finite for so many steps of training."""
+    """Whether losses and weights stay finite for `steps` steps of training."""
     prepared = prepare_on(experiment, task)
     task, loop = prepared.task, prepared.experiment.loop
     with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,7 @@ class SweepFolder:
                 raise ValueError(f"format {content['format']!r:.80} is that of another longwave")
             members = [_member(one, f"runs[{k}]", str(file)) for k, one in enumerate(content["runs"])]
             if len({one.name for one in members}) < len(members) or not members:
-                raise ValueError("runs: expected one or more, each with a name of its own")
+                raise ValueError("runs: expected one or more, each with its own name")
             return cls(
                 Path(path),
                 members,

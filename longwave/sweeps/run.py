@@ -31,13 +31,6 @@ CHILD = "import sys; from longwave.sweeps.run import run_in_child; run_in_child(
 POLL = 0.2  # seconds between polls of the processes
 
 
-def _write(sweep: SweepFolder) -> None:
-    """Write the table and the picture of what has been run so far."""
-    sweep.write_table()
-    draw = draw_ablation if sweep.is_ablation else draw_sweep
-    draw(sweep)
-
-
 def start(
     members: Sequence[Member],
     folder: str | Path,
@@ -53,7 +46,8 @@ def start(
     Before anything is trained, the data is read and every model is built once, so that what does not fit is refused.
     With `may_differ`, runs that differ in these settings alone may be added to those of a sweep.
     """
-    sweep, is_changed = prepare(members, folder, data_dir, jobs, device, may_differ)
+    check_jobs(jobs, device)
+    sweep, is_changed = prepare(members, folder, data_dir, may_differ)
     if is_changed:
         sweep.write()
     names = {one.name for one in members}
@@ -63,22 +57,16 @@ def start(
 
 def resume(folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: str = "auto") -> SweepFolder:
     """Resume a sweep that was stopped, or open one that is finished."""
-    _check_jobs(jobs, device)
+    check_jobs(jobs, device)
     sweep = SweepFolder.open(folder)
     _run(sweep, sweep.members, jobs, quiet, device)
     return sweep
 
 
 def prepare(
-    members: Sequence[Member],
-    folder: str | Path,
-    data_dir: str | Path | None,
-    jobs: int,
-    device: str,
-    may_differ: Sequence[str],
+    members: Sequence[Member], folder: str | Path, data_dir: str | Path | None, may_differ: Sequence[str]
 ) -> tuple[SweepFolder, bool]:
     """The sweep of these runs in a folder, and whether its sweep.json has to be written; nothing is written here."""
-    _check_jobs(jobs, device)
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     members = [
         one._replace(experiment=replace(one.experiment, task=one.experiment.task.with_absolute_paths()))
@@ -107,7 +95,7 @@ def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, 
 
     def ended(member: Member) -> None:
         if sweep.state(member) == "failed":
-            say(f"  {member.name} failed; the sweep goes on")
+            say(f"  {member.name} failed; the sweep continues")
         else:
             result = sweep.result(member)
             score = f"validation {sweep.goal.replace('_', ' ')} {result['valid'][sweep.goal]:.4f}"
@@ -138,6 +126,12 @@ def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, 
     _write(sweep)
 
 
+def _write(sweep: SweepFolder) -> None:
+    """Write the table and the picture of what has been run so far."""
+    sweep.write_table()
+    (draw_ablation if sweep.is_ablation else draw_sweep)(sweep)
+
+
 def _try_to_write(sweep: SweepFolder) -> None:
     """Write what there is; a failure of that neither ends a sweep nor hides why it ends."""
     try:
@@ -146,7 +140,8 @@ def _try_to_write(sweep: SweepFolder) -> None:
         terminal.say(f"note: the table and the picture of {sweep.path} were not written ({error})")
 
 
-def _check_jobs(jobs: int, device: str) -> None:
+def check_jobs(jobs: int, device: str) -> None:
+    """Refuse a device that is not there, and less than one job."""
     find_device(device)
     if jobs < 1:
         raise ValueError(f"--jobs: expected a number from 1 on, got {jobs}")

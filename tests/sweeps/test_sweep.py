@@ -216,7 +216,7 @@ def test_a_run_that_diverges_is_noted_and_not_chosen(monkeypatch, capsys):
 
     monkeypatch.setattr(runs.Run, "step", diverging)
     sweep = run.start(members(), "sweep")
-    assert "lr=0.1-seed0 failed; the sweep goes on" in capsys.readouterr().err
+    assert "lr=0.1-seed0 failed; the sweep continues" in capsys.readouterr().err
     first, last = sweep.rows()
     assert (first.name, last.name, last.mean) == ("lr=0.001", "lr=0.1", None)
     assert call("sweep", "--resume", str(sweep.path.resolve())) == 0  # and it is not tried again
