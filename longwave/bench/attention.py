@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,10 +16,8 @@ from longwave.core.text_table import TextTable
 from longwave.layers import MIXERS, S4Config
 from longwave.models import SequenceConfig, SequenceModel
 
-Row = Literal["attention-stored", "attention", "performer", "linear-attention", "s4", "s4-glu"]
-ROWS: tuple[Row, ...] = get_args(Row)
 WITH_KERNELS = ("s4", "s4-glu")
-BASE: Row = "attention-stored"  # the paper's Transformer, which is 1 in its table
+BASE = "attention-stored"  # the paper's Transformer, which is 1 in its table
 LABELS = {
     "attention-stored": "Transformer, L x L stored",
     "attention": "Transformer, SDPA",
@@ -80,15 +78,15 @@ class AttentionBench(DrawnBench):
         """For each length and model: seconds, bytes, and both over the Transformer's."""
         batch = (QUICK_BATCH if self.quick else BATCH) if self.batch is None else self.batch
         rows: list[dict[str, Any]] = []
-        counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in ROWS}
+        counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in LABELS}
         for L in QUICK_LENGTHS if self.quick else LENGTHS:
-            batches = {name: measured_batch(name, L, batch) for name in ROWS}
+            batches = {name: measured_batch(name, L, batch) for name in LABELS}
             reasons = {name: too_little_memory(needed_bytes(name, L, count)) for name, count in batches.items()}
             batches = {name: count for name, count in batches.items() if reasons[name] is None}
             progress(f"times at length {L:,}, batch {batch}")
             repeats = 5 if L * batch < 2**16 and not self.quick else 2
             seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats)
-            memories: dict[Row, int] = {}
+            memories: dict[str, int] = {}
             if can_measure_memory() and not self.quick:
                 for name, count in batches.items():
                     progress(f"memory of {LABELS[name]} at length {L:,}")
@@ -139,11 +137,11 @@ class AttentionBench(DrawnBench):
 def rows_at(
     L: int,
     batch: int,
-    measured: dict[Row, int],
-    counts: dict[Row, int],
-    seconds: dict[Row, float],
-    sizes: dict[Row, int],
-    reasons: Mapping[Row, str | None] | None = None,
+    measured: dict[str, int],
+    counts: dict[str, int],
+    seconds: dict[str, float],
+    sizes: dict[str, int],
+    reasons: Mapping[str, str | None] | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of one length: speed and memory over the Transformer's, and the paper's.
 
@@ -153,25 +151,22 @@ def rows_at(
     sizes = {name: value * batch // measured[name] for name, value in sizes.items()}
     rows = []
     for name, count in counts.items():
-        speed, memory_ratio = PAPER.get(L, {}).get(name, (None, None))
-        row: dict[str, Any] = {"L": L, "batch": batch, "model": name, "parameters": count}
+        paper = dict(zip(("speed", "memory"), PAPER.get(L, {}).get(name, ()), strict=False)) or None
+        row: dict[str, Any] = {"L": L, "batch": batch, "model": name, "parameters": count, "paper": paper}
         row["measured_batch"] = measured.get(name, 0)
-        row["paper"] = None if speed is None else {"speed": speed, "memory": memory_ratio}
         if name not in seconds:
             row["skipped"] = (reasons or {}).get(name)
         else:
             row["seconds"] = seconds[name]
-            if BASE in seconds:
-                row["speed"] = seconds[BASE] / seconds[name]
-            if name in sizes:
-                row["memory_bytes"] = sizes[name]
-            if name in sizes and BASE in sizes:
-                row["memory"] = sizes[name] / sizes[BASE]
+            row |= {"speed": seconds[BASE] / seconds[name]} if BASE in seconds else {}
+        if name in sizes:
+            row["memory_bytes"] = sizes[name]
+            row |= {"memory": sizes[name] / sizes[BASE]} if BASE in sizes else {}
         rows.append(row)
     return rows
 
 
-def measured_batch(name: Row, L: int, batch: int) -> int:
+def measured_batch(name: str, L: int, batch: int) -> int:
     """How many sequences of a batch to measure."""
     if name in WITH_KERNELS:
         return batch
@@ -180,7 +175,7 @@ def measured_batch(name: Row, L: int, batch: int) -> int:
     return batch
 
 
-def needed_bytes(name: Row, L: int, batch: int) -> int:
+def needed_bytes(name: str, L: int, batch: int) -> int:
     """About what a training pass needs.
 
     A dozen arrays of all features in each layer; with stored matrices also scores and weights of each layer, and a
@@ -190,7 +185,7 @@ def needed_bytes(name: Row, L: int, batch: int) -> int:
     return features + (4 * batch * HEADS * L * L * (2 * LAYERS + 3) if name == BASE else 0)
 
 
-def make_model(name: Row, L: int) -> SequenceModel:
+def make_model(name: str, L: int) -> SequenceModel:
     """The model of a row, for sequences of L bytes."""
     attention = {"heads": HEADS, "d_attention": D_ATTENTION, "rotary": False, "bidirectional": True}
     s4 = S4Config(d_state=D_STATE, n_ssm=1, length=L)
@@ -205,7 +200,7 @@ def make_model(name: Row, L: int) -> SequenceModel:
     return config.build().train()
 
 
-def training_pass(name: Row, L: int, batch: int) -> Callable[[], None]:
+def training_pass(name: str, L: int, batch: int) -> Callable[[], None]:
     """Forward and backward of a fresh model on random bytes."""
     model, tokens = make_model(name, L), torch.randint(VOCABULARY, (batch, L))
     classes = torch.randint(CLASSES, (batch,))
@@ -217,13 +212,13 @@ def training_pass(name: Row, L: int, batch: int) -> Callable[[], None]:
     return both_ways
 
 
-def times(batches: dict[Row, int], L: int, repeats: int) -> dict[str, float]:
+def times(batches: dict[str, int], L: int, repeats: int) -> dict[str, float]:
     """Seconds of a training pass of each model, with its batch."""
     torch.manual_seed(0)
     ops.keep_memory()  # as training does, for all
     return best_times({name: training_pass(name, L, batch) for name, batch in batches.items()}, repeats)
 
 
-def memory(name: Row, L: int, batch: int) -> int:
+def memory(name: str, L: int, batch: int) -> int:
     """Bytes that a training pass needs."""
     return live_growth_of(training_pass(name, 64, 1), training_pass(name, L, batch))

@@ -73,6 +73,8 @@ def parse_experiment(
     import tyro
 
     from longwave.experiments import Experiment
+    from longwave.layers import MIXERS
+    from longwave.models import MODELS
 
     default, rest = _choose_kinds(default, rest)
     parts = {part: _offered(getattr(default, part)) for part in ("task", "model", "optim", "loop")}
@@ -82,9 +84,13 @@ def parse_experiment(
         fields[0] = ("task", Annotated[type(parts["task"]), without_prefix], field(default=parts["task"]))
     if options is not None:
         fields.append(("run", Annotated[type(options), without_prefix], field(default=options)))
+    model: Any = default.model
+    kinds = f"--model.kind chooses the model: {', '.join(MODELS)} (here {model.kind})."
+    if hasattr(model, "mixer"):
+        kinds += f" --model.mixer.kind chooses the mixer: {', '.join(MIXERS)} (here {model.mixer.kind})."
     settings_kind = dataclasses.make_dataclass("Settings", fields, frozen=True)
     settings: Any = tyro.cli(
-        settings_kind, prog=f"longwave {command} {called}", description=f"{description}\n\n{_kinds(default)}", args=rest
+        settings_kind, prog=f"longwave {command} {called}", description=f"{description}\n\n{kinds}", args=rest
     )
     check_numbers(settings)
     experiment = Experiment(default.name, **{part: _chosen(getattr(settings, part)) for part in parts})
@@ -181,14 +187,3 @@ def _take(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
         else:
             rest.append(argument)
     return value, rest
-
-
-def _kinds(experiment: "Experiment") -> str:
-    from longwave.layers import MIXERS
-    from longwave.models import MODELS
-
-    model: Any = experiment.model
-    text = f"--model.kind chooses the model: {', '.join(MODELS)} (here {model.kind})."
-    if hasattr(model, "mixer"):
-        text += f" --model.mixer.kind chooses the mixer: {', '.join(MIXERS)} (here {model.mixer.kind})."
-    return text

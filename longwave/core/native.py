@@ -21,7 +21,9 @@ class Unavailable(RuntimeError):
 @functools.cache
 def load() -> ctypes.CDLL:
     """The shared library that setup.py built, limited to LONGWAVE_VECTOR_BITS."""
-    limit = _vector_limit()
+    widest, widths = os.environ.get("LONGWAVE_VECTOR_BITS", ""), [str(bits) for bits in VECTOR_BITS]
+    if widest and widest not in widths:
+        raise ValueError(f"LONGWAVE_VECTOR_BITS: expected one of {', '.join(widths)}, got {widest!r}")
     path = FOLDER / LIBRARY
     if not path.exists():
         raise Unavailable(
@@ -35,14 +37,5 @@ def load() -> ctypes.CDLL:
         raise Unavailable(f"{path} does not load: {error}") from error
     if abi != ABI:
         raise Unavailable(f"{path} was built from another version of longwave: install longwave again")
-    library.longwave_limit_vectors(limit)
+    library.longwave_limit_vectors(int(widest or max(VECTOR_BITS)))
     return library
-
-
-def _vector_limit() -> int:
-    """The widest vectors that the library may use, in bits."""
-    asked = os.environ.get("LONGWAVE_VECTOR_BITS", "")
-    widths = {str(bits): bits for bits in VECTOR_BITS}
-    if asked and asked not in widths:
-        raise ValueError(f"LONGWAVE_VECTOR_BITS: expected one of {', '.join(widths)}, got {asked!r}")
-    return widths.get(asked, max(VECTOR_BITS))
