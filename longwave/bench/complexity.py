@@ -11,7 +11,7 @@ from longwave.bench import measure
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
 from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of
 from longwave.bench.numbers import MEMORY, TIME
-from longwave.bench.picture import Panel
+from longwave.bench.picture import Panel, Points
 from longwave.core.text_table import TextTable
 from longwave.layers import make_mixer
 from longwave.ops import fft_conv
@@ -148,48 +148,30 @@ class ComplexityBench(DrawnBench):
                 continue
             quantity = MEMORY if what.endswith("space") else TIME
             for axis, label in AXES.items():
-                lines = {
-                    LABELS[name]: [
-                        (row[axis], row[what] / quantity.unit)
-                        for row in _along(result["rows"], result["sizes"], name, axis)
-                        if row.get(what)
-                    ]
-                    for name in LABELS
-                }
+                lines: dict[str, Points] = {}
+                for name, layer in LABELS.items():
+                    measured = points(result["rows"], result["sizes"], what, name, axis)
+                    lines[layer] = [(size, value / quantity.unit) for size, value in measured]
                 found.append(Panel(title, label, quantity.symbol, lines))
         return found
 
 
 def cases(sizes: dict[str, Sequence[int]]) -> list[dict[str, int]]:
     """The sizes to measure, of which one grows at a time; each once."""
-    found: list[dict[str, int]] = []
-    for axis, values in sizes.items():
-        for value in values:
-            case = {**BASE, axis: value}
-            if case not in found:
-                found.append(case)
-    return found
+    found = [{**BASE, axis: value} for axis, values in sizes.items() for value in values]
+    return [case for k, case in enumerate(found) if case not in found[:k]]
 
 
-def exponent(
-    rows: Sequence[dict[str, Any]], sizes: dict[str, Sequence[int]], what: str, name: str, axis: str
-) -> float | None:
-    """The slope of the logarithm of a figure over that of a size; None if it was not measured."""
-    points = [(row[axis], row[what]) for row in _along(rows, sizes, name, axis) if row.get(what)]
-    return measure.exponent(points) if len(points) > 1 else None
+def points(rows: Sequence[Result], sizes: dict[str, Sequence[int]], what: str, name: str, axis: str) -> Points:
+    """A figure of a layer over one size, where the others are those of the base; without what was not measured."""
+    along = [{**BASE, axis: value, "layer": name} for value in sizes[axis]]
+    return [(row[axis], row[what]) for row in rows if row.get(what) and {k: row[k] for k in along[0]} in along]
 
 
-def _along(
-    rows: Sequence[dict[str, Any]], sizes: dict[str, Sequence[int]], name: str, axis: str
-) -> list[dict[str, Any]]:
-    """The rows of a layer in which one size grows and the others are those of the base."""
-    return [
-        row
-        for row in rows
-        if row["layer"] == name
-        and row[axis] in sizes[axis]
-        and all(row[other] == BASE[other] for other in AXES if other != axis)
-    ]
+def exponent(rows: Sequence[Result], sizes: dict[str, Sequence[int]], what: str, name: str, axis: str) -> float | None:
+    """The exponent of a figure in a size; None if it was not measured."""
+    found = points(rows, sizes, what, name, axis)
+    return measure.exponent(found) if len(found) > 1 else None
 
 
 def _range(ends: tuple[float, float] | None) -> str:
