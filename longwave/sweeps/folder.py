@@ -58,10 +58,7 @@ class SweepFolder:
 
     def write(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        runs = [
-            {"name": one.name, "row": one.row, "values": one.values, "experiment": one.experiment.to_dict()}
-            for one in self.members
-        ]
+        runs = [one._asdict() | {"experiment": one.experiment.to_dict()} for one in self.members]
         content = {
             "format": FORMAT,
             "command": command_line(),
