@@ -40,7 +40,8 @@ def import_checkpoint(
     `longwave generate`. The data is read if the task depends on it: a vocabulary is that of a text.
     """
     out = Path(out)
-    check_new(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"out: {out} already exists; expected the name of a new folder")
     converted = convert(read_tensors(file), dt=dt, real=real, decoder=decoder)
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     prepared = None if experiment is None else _prepared(converted.config, experiment, data_dir)
@@ -51,12 +52,6 @@ def import_checkpoint(
             _write_run(part, converted, prepared, data_dir, Path(file).name)
     parameters = sum(tensor.numel() for name, tensor in converted.weights.items() if ".running_" not in name)
     return Imported(converted.version, converted.config, parameters, () if prepared is None else prepared.task.notes)
-
-
-def check_new(out: Path) -> None:
-    """Refuse a folder that has anything in it."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"out: {out} already exists; expected the name of a new folder")
 
 
 def _prepared(config: ModelConfig, experiment: Experiment, data_dir: Path | None) -> Prepared:

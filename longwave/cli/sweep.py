@@ -77,11 +77,13 @@ def main(arguments: list[str]) -> int:
     """Run `longwave sweep`."""
     resumed = parse_resume("sweep", ResumeSweepOptions, arguments, "sweep-NAME")
     if resumed is not None:
-        return exit_code(lambda: _resume(resumed))
+        from longwave.sweeps import run
+
+        return exit_code(lambda: show(run.resume(resumed.resume, **resumed.how), resumed.test_best))
     sets, rest = _take_sets(arguments)
     count = next((k for k, argument in enumerate(rest) if argument.startswith("-")), len(rest))
     names, rest = rest[:count], rest[count:]
-    parsed = parse_all("sweep", DESCRIPTION, names, rest)
+    parsed = parse_all("sweep", DESCRIPTION, names, rest, SweepOptions())
     return exit_code(lambda: _sweep([one for one, _ in parsed], parsed[0][1], sets))
 
 
@@ -103,10 +105,9 @@ def _take_sets(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def parse_all(
-    command: str, description: str, names: list[str], rest: list[str], options: Any = None
+    command: str, description: str, names: list[str], rest: list[str], options: StartOptions
 ) -> list[tuple["Experiment", Any]]:
     """Each experiment, with the settings after the names, which hold for all of them."""
-    options = SweepOptions() if options is None else options
     if len(names) < 2:
         return [parse_experiment(command, description, [*names, *rest], options)]
     for name in names:
@@ -121,12 +122,6 @@ def _sweep(experiments: "list[Experiment]", options: SweepOptions, sets: dict[st
     members = plan.plan(experiments, settings, options.seeds, options.draws, options.draw_seed)
     folder = options.out or Path("runs") / f"sweep-{'-'.join(one.run_name for one in experiments)}"
     show(run.start(members, folder, options.data_dir, **options.how), options.test_best)
-
-
-def _resume(options: ResumeSweepOptions) -> None:
-    from longwave.sweeps import run
-
-    show(run.resume(options.resume, **options.how), options.test_best)
 
 
 def show(sweep: "SweepFolder", test_best: bool) -> None:

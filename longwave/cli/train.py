@@ -11,7 +11,6 @@ from longwave.train import config_file
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
-    from longwave.train.config_file import StoredConfig
 
 DESCRIPTION = """Train a model, score its best weights on the test set, and write a report.
 
@@ -35,7 +34,9 @@ def main(arguments: list[str]) -> int:
     resumed = parse_resume("train", ResumeOptions, arguments, "NAME-seed0")
     if resumed is not None:
         stored = config_file.read(resumed.resume)
-        return exit_code(lambda: _resume(stored, resumed))
+        from longwave import runs
+
+        return exit_code(lambda: _report(runs.resume(stored, quiet=resumed.quiet, device=resumed.device)))
     experiment, options = parse_experiment("train", DESCRIPTION, arguments, RunOptions())
     return exit_code(lambda: _train(experiment, options))
 
@@ -58,13 +59,7 @@ def _train(experiment: "Experiment", options: RunOptions) -> None:
             print(f"  test {score} {mean_text([result['test'][score] for result in results])}")
 
 
-def _resume(stored: "StoredConfig", options: ResumeOptions) -> None:
-    from longwave import runs
-
-    _report(runs.resume(stored, quiet=options.quiet, device=options.device))
-
-
-def exit_code(work: Callable[[], None]) -> int:
+def exit_code(work: Callable[[], object]) -> int:
     """Do the work; 0, 1 if a run failed, 128 plus the signal if it was interrupted."""
     from longwave import runs
     from longwave.train.loop import Interrupted, TrainingError
