@@ -13,7 +13,7 @@ from longwave.core import files
 from longwave.experiments import Experiment
 from longwave.experiments.prepared import Prepared, prepare
 from longwave.publish import assemble
-from longwave.report.page import scores_table, training_curves, write_report
+from longwave.report.page import scores_html, training_curves, write_report
 from longwave.tasks.base import Scores, Task, scored_split
 from longwave.tasks.rates import check_rates
 from longwave.train.device import find_device
@@ -91,7 +91,7 @@ class FinishedRun:
         return f"FinishedRun({self.experiment.title}: {shown} on the {where} set)"
 
     def _repr_html_(self) -> str:
-        return scores_table(self.result)
+        return scores_html(self.result)
 
 
 def load_run(folder: RunPlace) -> RunFolder:

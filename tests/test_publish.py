@@ -114,12 +114,12 @@ def test_mistakes_are_named_before_anything_is_sent(trained_runs, tmp_path):
     with pytest.raises(ValueError, match=r"result\.json: expected the scores of a run that came to its end"):
         push_to_hub("run", "me/reviews", client=hub)
     Path("run/result.json").unlink()
-    with pytest.raises(ValueError, match="run: expected a run that came to its end"):
+    with pytest.raises(ValueError, match="run: expected a finished run"):
         push_to_hub("run", "me/reviews", client=hub)
     config = json.loads(Path("run/config.json").read_text())
     Path("run/result.json").write_text(result)
     Path("run/config.json").write_text(json.dumps({k: v for k, v in config.items() if k != "artifacts"}))
-    with pytest.raises(ValueError, match=r"its config.json does not say which files beside it a model needs"):
+    with pytest.raises(ValueError, match=r"does not list the files that the model needs"):
         push_to_hub("run", "me/reviews", client=hub)
     assert not hub.folder.exists()
 

@@ -11,7 +11,7 @@ import torch
 from longwave import runs
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.fitting import train_on
-from longwave.report.page import scores_table
+from longwave.report.page import scores_html
 from longwave.runs import FinishedRun
 from longwave.tasks.base import OnData
 from longwave.train.loop import Interrupted
@@ -98,4 +98,4 @@ class Estimator(BaseEstimator):
 
     def _repr_html_(self) -> str:
         html = f"<pre>{self!r}</pre>"
-        return html + scores_table(self.result_) if hasattr(self, "result_") else html
+        return html + scores_html(self.result_) if hasattr(self, "result_") else html

@@ -1,4 +1,4 @@
-"""The model card of a run: README.md as the Hugging Face hub shows it, with data, scores, seed and command."""
+"""The model card of a run: the README.md that the Hugging Face hub shows, with data, scores, seed and command."""
 
 from typing import Any
 
@@ -30,8 +30,8 @@ def model_card(run: Trained, result: dict[str, Any], name: str, licence: str | N
     ]
     examples = task["examples"]
     sections = {
-        "Data": f"{task['name']}: {examples['train']:,} examples to train, {examples['valid']:,} to validate, "
-        f"{examples['test']:,} to test." + "".join(f"\n\nNote: {note}." for note in run.config.notes),
+        "Data": f"{task['name']}: {examples['train']:,} training, {examples['valid']:,} validation and "
+        f"{examples['test']:,} test examples." + "".join(f"\n\nNote: {note}." for note in run.config.notes),
         f"Scores on the {where} set": _scores(result, list(scores), split),
         "Training": f"`{run.config.command}`, seed {experiment.loop.seed}, {result['steps']:,} steps, "
         f"{result['seconds'] / 60:.1f} minutes, {result['parameters']:,} parameters; "

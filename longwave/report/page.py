@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from longwave.core import files
-from longwave.pictures.html import Section, duration, image, score_text
+from longwave.pictures.html import Section, duration, image, score_text, table
 from longwave.pictures.kernels import draw_kernels, draw_planes
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one
 from longwave.tasks.base import Task, scored_split
@@ -30,8 +30,8 @@ details { margin-top: 1rem; } pre { background: #f7fafc; padding: 1rem; overflow
 """
 
 KERNELS = """<p>A row is the convolution kernel of one feature, scaled to its largest value: the weight, positive (red)
-or negative (blue), with which the input of so many steps ago enters the output. The smaller the step size dt of a
-feature, the more slowly its kernel changes, and the longer it remembers: dt falls from the bottom to the top.</p>"""
+or negative (blue), of the input at each lag in the output. The smaller the step size dt of a feature, the more slowly
+its kernel changes, and the longer it remembers: dt falls from the bottom to the top.</p>"""
 
 
 def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, An
     config, metrics = folder.config, folder.metrics()
     title = html.escape(config.experiment.title)
     sections = [
-        Section(f"Scores on the {scored_split(result)[1]} set", scores_table(result)),
+        Section(f"Scores on the {scored_split(result)[1]} set", scores_html(result)),
         *(task.report(model) if len(task.test) else ()),  # which show the test set
         Section("Training", _training(metrics, task, result)),
         *_kernels(model, task),
@@ -67,33 +67,32 @@ def _kernels(model: Any, task: Task) -> list[Section]:
     picture = KERNELS + image(lambda: draw_kernels(shown, length), "kernels of the first and the last layer")
     size = task.plane
     if size is not None:
-        picture += "<p>Some of them as images, row by row as the pixels come; lag 0 is at the top left.</p>"
+        picture += "<p>Some of them as images, in the order of the pixels, row by row; lag 0 is at the top left.</p>"
         picture += image(lambda: draw_planes(shown, size), "kernels reshaped to the plane")
     return [Section("Learned kernels", picture)]
 
 
-def scores_table(result: dict[str, Any]) -> str:
-    """The scores of a run, of its parts and of its baselines, and notes."""
+def score_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the scores: the run, its parts, the baselines, the paper."""
     split, _ = scored_split(result)
-    scores = list(result[split])
-    rows = [(f"{result.get('model', 'S4')}, this run", result[split], "own")]
-    rows += [(f"{name} (of this run)", splits[split], "") for name, splits in result.get("parts", {}).items()]
-    rows += [(name, splits[split], "") for name, splits in result.get("baselines", {}).items()]
+    found = {f"{result.get('model', 'S4')} (this run)": result[split]}
+    found |= {f"{part} (of this run)": splits[split] for part, splits in result.get("parts", {}).items()}
+    found |= {baseline: splits[split] for baseline, splits in result.get("baselines", {}).items()}
     if result.get("paper"):
-        rows.append(("S4, the paper", result["paper"], ""))
-    head = "".join(f'<th class="n">{html.escape(score.upper().replace("_", " "))}</th>' for score in scores)
-    lines = [f"<tr><th>model</th>{head}</tr>"]
-    for name, values, kind in rows:
-        cells = "".join(
-            f'<td class="n">{score_text(values[s])}</td>' if s in values else '<td class="n">-</td>' for s in scores
-        )
-        lines.append(f'<tr class="{kind}"><td>{html.escape(name)}</td>{cells}</tr>')
+        found["S4 (the paper)"] = result["paper"]
+    scores = list(result[split])
+    rows = [[name, *(score_text(of[s]) if s in of else "-" for s in scores)] for name, of in found.items()]
+    return ["model", *(score.upper().replace("_", " ") for score in scores)], rows
+
+
+def scores_html(result: dict[str, Any]) -> str:
+    """The same as a table of a page, and notes."""
     notes = "".join(f"<p><strong>Note:</strong> {html.escape(note)}.</p>" for note in result.get("notes", ()))
-    return f"<table>{''.join(lines)}</table>{notes}"
+    return table(*score_table(result), own=0) + notes
 
 
 def _training(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -> str:
-    """The course of training: curves, or a sentence where there are no two points to draw one through."""
+    """Learning curves, or a sentence if there are no two points to draw one through."""
     goal = f"valid_{task.goal}"
     metrics = [line for line in metrics if {"epoch", "seconds", "loss", goal} <= line.keys()]
     if len(metrics) > 1:
@@ -138,7 +137,7 @@ def training_curves(metrics: list[dict[str, Any]], goal: str, baseline: tuple[st
 
 
 def _show_time(axes: Any, epochs: list[float], seconds: list[float]) -> None:
-    """A second x-axis at the top, with the time that the epochs took."""
+    """Add an x-axis at the top, with the time that the epochs took."""
     from matplotlib.ticker import MaxNLocator
 
     unit, scale = ("seconds", 1) if seconds[-1] < 120 else ("minutes", 60)
@@ -153,7 +152,7 @@ def _show_time(axes: Any, epochs: list[float], seconds: list[float]) -> None:
 def _settings(config: RunConfig, result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in config.versions.items())
     examples = config.task["examples"]
-    parts = f"{examples['train']:,} examples to train, {examples['valid']:,} to validate, {examples['test']:,} to test"
+    parts = f"{examples['train']:,} training, {examples['valid']:,} validation and {examples['test']:,} test examples"
     notes = "".join(f"<p>Note: {html.escape(note)}.</p>" for note in config.notes)
     text = html.escape(json.dumps({"experiment": config.experiment.to_dict(), "result": result}, indent=2))
     return (

@@ -135,8 +135,8 @@ def test_list_names_every_set_that_can_be_made(run):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["get", "listops"], "listops is not downloaded, but made: longwave data make listops"),
-        (["make", "mnist"], "mnist is not made, but downloaded: longwave data get mnist"),
+        (["get", "listops"], "listops cannot be downloaded, only made: longwave data make listops"),
+        (["make", "mnist"], "mnist cannot be made, only downloaded: longwave data get mnist"),
         (["make", "listopps"], "did you mean 'listops'?"),
         (["make", "listops", "--count", "2"], "count: expected at least 3 trees"),
         (["make", "listops", "--options", "all"], "listops has no option 'all'; expected some of: none"),

@@ -241,7 +241,7 @@ def test_a_folder_that_is_there_is_left_alone(capsys):
     save(sashimi())
     Path("new").mkdir()
     Path("new/mine").write_text("mine")
-    assert "out: new is there already; expected the name of a new folder" in refused(capsys)
+    assert "out: new already exists; expected the name of a new folder" in refused(capsys)
 
 
 def test_a_write_that_fails_leaves_nothing(monkeypatch, capsys):

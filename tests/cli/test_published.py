@@ -144,7 +144,7 @@ def test_a_revision_of_a_published_run_stands_behind_its_name(trained_runs, hub,
     assert call("evaluate", "me/model@v2") == 2
     assert "me/model: there is no such folder, nor such a model on the Hugging Face hub" in capsys.readouterr().err
     assert call("generate", "me/model@") == 2
-    assert "me/model@: expected a branch, tag or commit behind the @, got none" in capsys.readouterr().err
+    assert "me/model@: expected a branch, tag or commit after the @, got none" in capsys.readouterr().err
 
 
 def test_a_name_that_the_hub_does_not_have_is_refused(hub, capsys):

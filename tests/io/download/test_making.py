@@ -101,7 +101,7 @@ def test_a_set_that_another_process_makes_is_left_to_it(counter, folder, monkeyp
 
     making.make("numbers", folder / "other", count=2)
     monkeypatch.setattr(lock, "_lock", taken)
-    with pytest.raises(ValueError, match=r"numbers\.making: another process is making this data set; wait for its end"):
+    with pytest.raises(ValueError, match=r"numbers\.making: another process is making this data set; wait for it"):
         making.make("numbers", folder, count=2)
     assert not making.is_there("numbers", folder)
     assert making.make("numbers", folder / "other", count=2).exists()  # nothing is written there
