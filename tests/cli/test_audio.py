@@ -41,8 +41,8 @@ def test_a_folder_of_clips_is_trained_scored_and_labels_follow(run, capsys):
     Path("new/c.wav").write_bytes(b"")
     assert call("predict", "run", "--folder", "new", "--out", "labels.csv") == 0
     shown = capsys.readouterr().out
-    assert "note: 1 of 3 files cannot be used and were left out: c.wav: the file is empty" in shown
-    assert "note: clips that were resampled to 8,000 Hz: 1 of 16,000 Hz" in shown
+    assert "note: 1 of 3 files cannot be used and were skipped: c.wav: the file is empty" in shown
+    assert "note: clips resampled to 8,000 Hz: 1 from 16,000 Hz" in shown
     assert shown.endswith("2 rows: labels.csv\n")
     found = rows_of("labels.csv")
     assert [row["file"] for row in found] == ["b.wav", "deep/a.flac"]
@@ -123,7 +123,7 @@ def test_words_divided_anew_say_so_and_label_clips_of_any_length(name, capsys):
     assert call("predict", "run", "--folder", "new") == 0
     printed = capsys.readouterr().out
     assert "filled up with zeros, or cut, to the one second of training: 2" in printed
-    assert "1 of 3 files cannot be used and were left out: c.wav" in printed
+    assert "1 of 3 files cannot be used and were skipped: c.wav" in printed
     assert len(rows_of("labels.csv")) == 2
 
 
@@ -133,7 +133,7 @@ def test_files_are_scored_as_they_were_recorded_and_dt_follows(run, capsys):
         write(Path(f"slow/{kind}/{k}.wav"), sound(kind, 80 + k, 4000, seed=k), 4000)
     assert call("evaluate", "run", "--folder", "slow", "--sampling-rate", "4000") == 0
     shown, notes = capsys.readouterr()
-    assert "note: clips that were resampled to 8,000 Hz: 12 of 4,000 Hz" in notes
+    assert "note: clips resampled to 8,000 Hz: 12 from 4,000 Hz" in notes
     for hertz, dt in ((8000, "as in training"), (4000, "2 times")):
         labels = classify(load_run("run"), folder="slow", sampling_rate=hertz)
         right = np.mean([name.split("/")[0] == label for name, label in zip(labels.files, labels.labels, strict=True)])

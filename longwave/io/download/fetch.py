@@ -1,4 +1,4 @@
-"""Downloading data sets, and moving them into place once they are verified.
+"""Downloading data sets, and moving them into place once verified.
 
 Nothing incomplete is ever used: a download has a temporary name until its checksum is verified, and an archive is
 unpacked in a temporary folder, checked there, and renamed.
@@ -21,19 +21,24 @@ PATIENCE, LEAST_SPEED = 60.0, 500  # seconds, and bytes per second over that tim
 
 
 class DownloadError(OSError):
-    """No address of a data set served it. The message says what to put where by hand."""
+    """No URL of a data set served it. The message says what to put where by hand."""
 
 
 def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path:
-    """Download and unpack a data set, unless it is there; the path to its files.
+    """Download and unpack a data set, unless it exists; returns the path to its files.
 
-    Files that are there are never overwritten; if they are not what was published, that is an error.
+    Existing files are never overwritten; if they are not what was published, that is an error.
     """
     dataset = DATASETS.find(name)
     folder = Path(folder).absolute()
-    wanted = [source for source in dataset.sources if not _is_there(dataset, source, folder)]
+
+    def is_there(source: Source) -> bool:
+        checks = (check for check in dataset.checks if source.provides(check))
+        return os.path.lexists(folder / source.target) or any(check.present(folder) for check in checks)
+
+    wanted = [source for source in dataset.sources if not is_there(source)]
     for source in dataset.sources:
-        if source not in wanted and (problems := dataset.problems(source, folder)):
+        if source not in wanted and (problems := dataset.problems(folder, source)):
             raise ValueError(
                 f"{folder / source.target} exists, but is not what was published: {'; '.join(problems)}. "
                 + with_command("Move it away, then run", catalogue.command("get", name, folder))
@@ -44,7 +49,7 @@ def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path
 
 
 def _obtain(name: str, source: Source, folder: Path, progress: Progress) -> None:
-    """Try each address until one serves what was published."""
+    """Try each URL until one serves the published file."""
     downloads = folder / "downloads"
     downloads.mkdir(parents=True, exist_ok=True)
     saved, reasons = downloads / source.saved, []
@@ -53,10 +58,9 @@ def _obtain(name: str, source: Source, folder: Path, progress: Progress) -> None
             _fetch(url, source, downloads, progress)
             _place(DATASETS.find(name), source, saved, folder, progress)
             return
-        except _Unreachable as error:
-            reasons.append(f"  {url}\n    {error}")
-        except Refused as error:
-            saved.unlink(missing_ok=True)  # or the next attempt would find it in the cache
+        except (_Unreachable, Refused) as error:
+            if isinstance(error, Refused):
+                saved.unlink(missing_ok=True)  # or the next attempt would find it in the cache
             reasons.append(f"  {url}\n    {error}")
     raise DownloadError(
         f"data set {name!r} could not be downloaded:\n"
@@ -69,27 +73,27 @@ def _obtain(name: str, source: Source, folder: Path, progress: Progress) -> None
 
 
 class _Unreachable(OSError):
-    """An address did not answer, or the connection broke."""
+    """A URL did not respond, or the connection broke."""
 
 
 class _Pace:
-    """How fast a download comes in, which may be so slow that it would never end."""
+    """The speed of a download, to give up on one that would never end."""
 
     def __init__(self) -> None:
         self.since, self.received = time.monotonic(), 0
 
     def check(self, received: int) -> None:
-        """Count some bytes; give up an address that sent too few for too long."""
+        """Count received bytes; give up on a URL that is too slow for too long."""
         self.received += received
         seconds = time.monotonic() - self.since
         if seconds >= PATIENCE:
             if self.received < LEAST_SPEED * seconds:
-                raise _Unreachable(f"it sent {self.received:,} bytes in {seconds:.0f} seconds; expected more")
+                raise _Unreachable(f"too slow: {self.received:,} bytes in {seconds:.0f} seconds")
             self.since, self.received = time.monotonic(), 0
 
 
 def _fetch(url: str, source: Source, downloads: Path, progress: Progress) -> None:
-    """Download a file to the folder of downloads, unless it is there already with the right checksum."""
+    """Download a file to the downloads folder, unless it is there already with the right checksum."""
     import pooch  # type: ignore[import-untyped]
     import requests
     import urllib3
@@ -117,7 +121,7 @@ def _fetch(url: str, source: Source, downloads: Path, progress: Progress) -> Non
     except Refused:
         raise
     except ValueError as error:  # by pooch
-        if resumed:  # perhaps the partial download was of another file; it is gone now
+        if resumed:  # perhaps the partial download, now removed, was of another file
             return _fetch(url, source, downloads, progress)
         raise Refused(f"the download does not have sha256 {source.sha256}, so it is not used") from error
     finally:
@@ -125,9 +129,9 @@ def _fetch(url: str, source: Source, downloads: Path, progress: Progress) -> Non
 
 
 def _stream(url: str, source: Source, part: Path, progress: Progress) -> None:
-    """Download to `part`, and resume an interrupted download if the checksum is known, which then finds any mix-up.
+    """Download to `part`; an interrupted download is resumed if a known checksum can verify the result.
 
-    This is not `files.atomic`: the incomplete file has a fixed name and stays, so that the next attempt can resume it.
+    This is not `files.atomic`: the incomplete file has a fixed name and stays, for the next attempt to resume.
     """
     import requests
 
@@ -168,9 +172,9 @@ def _stream(url: str, source: Source, part: Path, progress: Progress) -> None:
 
 
 def _place(dataset: Dataset, source: Source, saved: Path, folder: Path, progress: Progress) -> None:
-    """Unpack a download in a temporary folder, check it there, and rename it to its place.
+    """Unpack a download in a temporary folder, check it there, and move it into place.
 
-    The unpacked files are not synced one by one, which takes minutes for 100,000 of them: if the power fails, `check`
+    The unpacked files are not synced one by one, which takes minutes for 100,000 of them: after a power failure `check`
     finds what was lost, and the archive is still there.
     """
     with tempfile.TemporaryDirectory(prefix="unpacking-", dir=saved.parent) as temporary:
@@ -185,9 +189,9 @@ def _place(dataset: Dataset, source: Source, saved: Path, folder: Path, progress
                 raise Refused(f"{saved.name} has no folder {source.inside}")
             os.replace(unpacked / source.inside, ready)
         try:
-            problems = dataset.problems(source, Path(temporary) / "ready")
+            problems = dataset.problems(Path(temporary) / "ready", source)
         except (NotADirectoryError, IsADirectoryError) as error:
-            problems = [f"{error.filename}: a file where a folder should be, or the other way round"]
+            problems = [f"{error.filename}: a file where a folder should be, or vice versa"]
         if problems:
             raise Refused(f"the download is not what was published: {'; '.join(problems)}")
         target = folder / source.target
@@ -195,11 +199,6 @@ def _place(dataset: Dataset, source: Source, saved: Path, folder: Path, progress
         try:
             os.replace(ready, target)
         except OSError:
-            if dataset.problems(source, folder):  # else another process was faster
+            if dataset.problems(folder, source):  # else another process was faster
                 raise
         files.sync_folder(target.parent)
-
-
-def _is_there(dataset: Dataset, source: Source, folder: Path) -> bool:
-    checks = (check for check in dataset.checks if source.provides(check))
-    return os.path.lexists(folder / source.target) or any(check.present(folder) for check in checks)

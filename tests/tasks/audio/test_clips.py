@@ -115,9 +115,9 @@ def test_rates_channels_and_bad_files_are_noted(clips, tmp_path):
     (clips / "tone" / "broken.wav").write_bytes(b"RIFF")
     task = AudioConfig(folder=clips).build(tmp_path)
     assert [note.split(":")[0] for note in task.notes] == [
-        "1 of 35 files cannot be used and were left out",
-        "clips that were resampled to 8,000 Hz",
-        "clips with several channels that were mixed down to one",
+        "1 of 35 files cannot be used and were skipped",
+        "clips resampled to 8,000 Hz",
+        "clips mixed down to one channel",
     ]
     assert len(task.train) + len(task.valid) + len(task.test) == 34
     with pytest.raises(ValueError, match=r"1 of 35 files cannot be used: tone/broken.wav"):

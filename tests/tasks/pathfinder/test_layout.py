@@ -78,8 +78,8 @@ def test_options_make_another_set_and_are_noted(small_batches, tmp_path):
     assert contents(chosen / HARD) != contents(plain / HARD)
     made = making.made("pathfinder", tmp_path / "chosen")
     assert made.options == ("equal_contrast",)
-    assert "with 4 examples and seed 0, equal_contrast; the whole set has 200,000" in made.note()
-    with pytest.raises(ValueError, match="has 4 examples of seed 0, equal_contrast, and was to have 4 of seed 0; move"):
+    assert "with 4 examples and seed 0, equal_contrast; the full set has 200,000" in made.note()
+    with pytest.raises(ValueError, match="has 4 examples with seed 0, equal_contrast; expected 4 with seed 0: move"):
         making.make("pathfinder", tmp_path / "chosen", count=4)
     with pytest.raises(ValueError, match="no option 'brighter'; expected some of: equal_contrast, all_orientations"):
         making.make("pathfinder", tmp_path / "more", count=4, options=["brighter"])
