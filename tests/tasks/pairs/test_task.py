@@ -164,9 +164,9 @@ def test_new_pairs_are_read_as_those_of_training(papers):
     split, notes = PAPERS.arrange(new, papers.vocabulary)
     assert torch.equal(split.batch([0])["x"], papers.test.batch([5])["x"])
     assert torch.equal(split.batch([1])["x"], split.batch([0])["x"])
-    assert notes == ["texts that were cut to 29 characters, as in training: 2"]
+    assert notes == ["texts cut to 29 characters, as in training: 2"]
     _, notes = PAPERS.arrange([("b#", "b")], papers.vocabulary)
-    assert notes == ["not in the vocabulary, and read as <unk>: '#'"]
+    assert notes == ["not in the vocabulary, read as <unk>: '#'"]
     with pytest.raises(ValueError, match="pair 1: expected two texts, got an empty one"):
         PAPERS.arrange([("a", "b"), ("a", "")], papers.vocabulary)
 

@@ -161,7 +161,7 @@ def test_what_was_written_is_read_again(made):
         ahead = [pair for pair, _ in zip(trees(3), range(stop), strict=False)][start:]
         assert found.lengths.tolist() == [len(tokens) for tokens, _ in ahead]
         assert found.labels.tolist() == [value for _, value in ahead]
-        names = [listops.name_of(code) for code in found.codes.tolist()]
+        names = [listops.TOKENS[code] for code in found.codes.tolist()]
         assert names == [token for tokens, _ in ahead for token in listops.pieces(written(tokens))]
 
 
@@ -171,7 +171,7 @@ def test_lines_may_end_either_way_and_trees_are_cut(end, tmp_path):
     lines = ["Source\tTarget", "( ( ( [MAX 3 ) 4 ) ] )\t4", "( ( ( ( [MIN 3 ) 4 ) 0 ) ] )\t0"]
     path.write_text(end.join([*lines, ""]), newline="")
     found = read(path, most=4, progress=Silent())
-    assert [listops.name_of(code) for code in found.codes] == ["[MAX", "3", "4", "X", "[MIN", "3", "4", "0"]
+    assert [listops.TOKENS[code] for code in found.codes] == ["[MAX", "3", "4", "X", "[MIN", "3", "4", "0"]
     assert (found.lengths.tolist(), found.labels.tolist()) == ([4, 4], [4, 0])
 
 
