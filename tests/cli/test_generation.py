@@ -155,7 +155,7 @@ def test_a_mistake_with_images_is_refused(image_run, capsys):
     for arguments, hint in (
         (["--prompt", "a"], "Unrecognized options: --prompt"),
         (["--length", "9"], "Unrecognized options: --length"),
-        (["--images", "8"], "images: expected numbers from 0 to 7 of test images, got 8"),
+        (["--images", "8"], "images: expected test images from 0 to 7, got 8"),
         (["--count", "0"], "count: expected at least 1, got 0"),
         (["--temperature", "-1"], "temperature: expected a finite number from 0"),
         (["--out", "digits"], "expected a picture ending in one of"),

@@ -13,7 +13,7 @@ from longwave.tasks.pathfinder.snakes import Drawn, Paddle
 from longwave.tasks.pathfinder.tables import Bytes, Ints, Tables, tables_of
 
 ROW_BYTES = 32  # of the masks, as native_pathfinder.inc has them
-HEAD = 7  # numbers before the paddles in what is recorded of an image: label, margin, markers, how many paddles
+HEAD = 7  # numbers before the paddles in the record of an image: label, margin, markers, number of paddles
 
 SIZES = (
     *("size", "margin", "side", "wide_side", "window", "marker_side"),
@@ -32,7 +32,7 @@ class _Tables(ctypes.Structure):
 
 
 def draw(setting: Setting, keys: NDArray[np.uint64], threads: int = 0) -> list[Drawn]:
-    """The images of some keys; with as many threads as OpenMP takes, if not said otherwise."""
+    """The images of some keys; with 0 threads, as many as OpenMP takes."""
     function = native.load().longwave_pathfinder
     function.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 2 + [ctypes.c_int] + [ctypes.c_void_p] * 2
     found, _ = _handed(setting)
@@ -53,7 +53,7 @@ def _drawn(pixels: Bytes, record: Ints) -> Drawn:
 
 @functools.lru_cache(4 * LEVELS)
 def _handed(setting: Setting) -> tuple[Any, list[Any]]:
-    """The tables of a setting as the library takes them, and the arrays that must live as long."""
+    """The tables of a setting as the library takes them, and the arrays that must outlive them."""
     kept = [_arrays(own) for own in tables_of(setting)]
     found = (_Tables * len(kept))()
     for struct, own, arrays in zip(found, tables_of(setting), kept, strict=True):
