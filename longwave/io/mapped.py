@@ -1,8 +1,7 @@
-"""Arrays that are made once and then mapped into memory from a cache, so that a set larger than memory can be used.
+"""Arrays that are made once and then memory-mapped from a cache, so that a set may be larger than memory.
 
-An array is known by its key, which stands for everything that it follows from. Beside `KEY.raw`, its numbers, lies
-`KEY.json`, its type and shape and what else is to be known of it; that is written last, so what has it is complete.
-Everything in the cache may be deleted at any time.
+The key of an array stands for everything that it depends on. `KEY.raw` has its numbers, `KEY.json` its type, shape and
+further facts; the latter is written last, and marks the array as complete. The cache may be deleted at any time.
 """
 
 import errno
@@ -25,16 +24,16 @@ READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
-    """An array, and what is to be known of it."""
+    """An array, and facts about it."""
 
     values: NDArray[Any]  # (total, columns)
     digest: str  # of the values
     facts: dict[str, Any]
-    is_kept: bool  # on the disk; else it is in memory, because the cache cannot be written to
+    is_kept: bool  # on disk; else in memory, because the cache is not writable
 
 
 def mapped(folder: Path, key: str, make: Callable[[Put], dict[str, Any]]) -> Mapped:
-    """The array of that key: from the cache, or made and put there.
+    """The array of a key: from the cache, or made and put there.
 
     `make(put)` puts pieces (rows, columns) of one type, one after the other, and returns facts for JSON.
     """
@@ -59,14 +58,13 @@ def mapped(folder: Path, key: str, make: Callable[[Put], dict[str, Any]]) -> Map
 
 
 class _Pieces:
-    """Pieces of an array, written to a file, or kept if there is none."""
+    """Pieces of an array, written to a file, or kept in memory if there is none."""
 
     def __init__(self, file: IO[bytes] | None) -> None:
         self.file, self.kept, self.digest = file, [], hashlib.sha256()  # type: ignore[var-annotated]
         self.rows, self.columns, self.dtype = 0, 0, "float32"
 
     def put(self, piece: NDArray[Any]) -> None:
-        """Add rows."""
         assert piece.dtype.name in TYPES
         self.rows, self.columns, self.dtype = self.rows + len(piece), piece.shape[1], piece.dtype.name
         content = np.ascontiguousarray(piece, piece.dtype.newbyteorder("<")).tobytes()
@@ -82,7 +80,7 @@ class _Pieces:
 
 
 def _load(folder: Path, key: str) -> Mapped | None:
-    """What an earlier call has made; None if it is not there, or not complete."""
+    """The cached array; None if it is missing or incomplete."""
     try:
         index = files.read_json(folder / f"{key}.json")
         shape, dtype = tuple(map(int, index["shape"])), index["dtype"]

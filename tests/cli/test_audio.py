@@ -180,4 +180,4 @@ def test_evaluate_repeats_what_was_noted_of_the_data(capsys):
     assert call("train", "audio", "--folder", "clips", *SMALL, "--out", "run") == 0
     capsys.readouterr()
     assert call("evaluate", "run") == 0
-    assert "note: files that were not looked at" in capsys.readouterr().err
+    assert "note: files skipped because" in capsys.readouterr().err

@@ -99,7 +99,7 @@ def test_another_sampling_rate_than_that_of_training_changes_dt(run, capsys):
         (["--wav", "tone.wav", "--follow"], "--follow: only a CSV file is followed"),
         (["--wav", "tone.wav", "--out", "tone.wav"], "--out: tone.wav is also --wav"),
         (["--csv", "bad.csv"], "bad.csv, line 3, cell 1: expected a number such as 1234.5, got 'x'"),
-        (["--csv", "wide.csv"], "wide.csv, line 1: expected 1 columns, one for each channel of training, got 2"),
+        (["--csv", "wide.csv"], "wide.csv, line 1: expected 1 columns, one per channel of training, got 2"),
         (["--csv", "bad.csv", "--every", "0"], "--every: expected a number of rows"),
         (["--csv", "bad.csv", "--window", "0.5"], "--window: expected a whole number of rows"),
     ],

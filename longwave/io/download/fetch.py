@@ -76,22 +76,6 @@ class _Unreachable(OSError):
     """A URL did not respond, or the connection broke."""
 
 
-class _Pace:
-    """The speed of a download, to give up on one that would never end."""
-
-    def __init__(self) -> None:
-        self.since, self.received = time.monotonic(), 0
-
-    def check(self, received: int) -> None:
-        """Count received bytes; give up on a URL that is too slow for too long."""
-        self.received += received
-        seconds = time.monotonic() - self.since
-        if seconds >= PATIENCE:
-            if self.received < LEAST_SPEED * seconds:
-                raise _Unreachable(f"too slow: {self.received:,} bytes in {seconds:.0f} seconds")
-            self.since, self.received = time.monotonic(), 0
-
-
 def _fetch(url: str, source: Source, downloads: Path, progress: Progress) -> None:
     """Download a file to the downloads folder, unless it is there already with the right checksum."""
     import pooch  # type: ignore[import-untyped]
@@ -154,11 +138,14 @@ def _stream(url: str, source: Source, part: Path, progress: Progress) -> None:
         progress.advance(start)
         received = start
         with files.naming(part), open(part, "ab" if start else "wb") as file:
-            pace = _Pace()
+            since, recent = time.monotonic(), 0
             while block := response.raw.read1(BLOCK, decode_content=False):  # what there is, without waiting for more
-                pace.check(len(block))
                 file.write(block)
-                received += len(block)
+                received, recent = received + len(block), recent + len(block)
+                if (seconds := time.monotonic() - since) >= PATIENCE:  # or a slow download might never end
+                    if recent < LEAST_SPEED * seconds:
+                        raise _Unreachable(f"too slow: {recent:,} bytes in {seconds:.0f} seconds")
+                    since, recent = time.monotonic(), 0
                 progress.advance(len(block))
                 if received > most:
                     break

@@ -23,7 +23,7 @@ from longwave.io.download import catalogue
 from longwave.models import Spec
 from longwave.tasks.audio.clip_lists import ClipList, from_csv
 from longwave.tasks.audio.mfcc import mfcc
-from longwave.tasks.audio.noise import Disturbed, check_noise
+from longwave.tasks.audio.noise import Disturbed
 from longwave.tasks.base import Baselines, Batch, Scores, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.rates import MOST, check_rates, drawn
@@ -305,7 +305,8 @@ class ClipTaskConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         check_rates(self.rates, "rates")
-        check_noise(self.noise)
+        if not 0 <= self.noise <= 1:
+            raise ValueError(f"noise: expected a share of the training clips from 0 to 1, got {self.noise}")
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ A paper is in many pairs, so each document is stored once, and pairs refer to do
 
 import ast
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +81,9 @@ def read(path: Path, most: int, decode: bool, progress: Progress) -> Pairs:
             progress.advance(len(line))
     if not labels:
         raise ValueError(f"{path}: expected lines of a label, two identifiers and two texts, got none")
-    return Pairs(
-        documents.codes(),
-        np.array(documents.lengths, np.int64),
-        np.array(pairs, np.int64),
-        np.array(labels, np.int64),
-        documents.repaired,
-    )
+    lengths = np.array([len(codes) for codes in documents.codes], np.int64)
+    numbers = np.array(pairs, np.int64), np.array(labels, np.int64)
+    return Pairs(np.concatenate(documents.codes), lengths, *numbers, documents.repaired)
 
 
 def _columns(line: bytes) -> tuple[int, bytes, bytes]:
@@ -104,29 +100,24 @@ def _columns(line: bytes) -> tuple[int, bytes, bytes]:
     return LABELS[label], first, second
 
 
-@dataclass
 class _Documents:
     """Documents as they are found, each stored once; 1 or 4 bytes per character, as the widest one takes."""
 
-    most: int
-    decode: bool
-    lengths: list[int] = field(default_factory=list)
-    repaired: int = 0
-    found: dict[bytes, int] = field(default_factory=dict)  # by digest
-    text: bytearray = field(default_factory=bytearray)
-    encoding: str = "latin-1"  # one byte per character, its code point
+    def __init__(self, most: int, decode: bool) -> None:
+        self.most, self.decode, self.repaired = most, decode, 0
+        self.codes: list[NDArray[Any]] = []
+        self.found: dict[bytes, int] = {}  # by digest
 
     def add(self, column: bytes) -> int:
         """The number of a document, stored if it is new."""
         digest = hashlib.blake2b(column, digest_size=16).digest()
         if digest not in self.found:
-            self.found[digest] = len(self.lengths)
+            self.found[digest] = len(self.codes)
             text = self._read(column)
-            self.lengths.append(len(text))
-            if self.encoding == "latin-1" and not text.isascii() and max(text) > "\xff":
-                self.text = bytearray(self.text.decode("latin-1").encode("utf-32-le"))
-                self.encoding = "utf-32-le"
-            self.text += text.encode(self.encoding)
+            if text.isascii() or max(text) <= "\xff":
+                self.codes.append(np.frombuffer(text.encode("latin-1"), np.uint8))
+            else:
+                self.codes.append(np.frombuffer(text.encode("utf-32-le"), np.uint32))
         return self.found[digest]
 
     def _read(self, column: bytes) -> str:
@@ -139,9 +130,6 @@ class _Documents:
             return column.decode()[: self.most]
         except UnicodeDecodeError as error:
             raise ValueError(f"expected text in UTF-8, got {error}") from error
-
-    def codes(self) -> NDArray[Any]:
-        return np.frombuffer(self.text, np.uint8 if self.encoding == "latin-1" else np.uint32)
 
 
 # Texts and literals

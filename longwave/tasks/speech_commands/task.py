@@ -21,7 +21,7 @@ from longwave.core.settings import check_least
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
 from longwave.io.mapped import Put, mapped
-from longwave.tasks.audio.clip_lists import SpeechCommands, speech_commands
+from longwave.tasks.audio.clip_lists import ClipList, speech_commands
 from longwave.tasks.audio.clips import (
     POSITIONS,
     ClipInput,
@@ -106,19 +106,19 @@ class SpeechCommandsConfig(ClipTaskConfig):
     def build(self, data_dir: Path | None = None) -> ClipTask:
         folder, notes = catalogue.require("speech-commands", data_dir), []
         chosen, cache = SETS[self.data], cache_folder(data_dir)
-        found = speech_commands(folder, chosen.words)
-        read = read_clips(found.clips, cache, sampling_rate=RATE)
-        kept = np.arange(len(found.clips))
+        listed, speakers = speech_commands(folder, chosen.words)
+        read = read_clips(listed, cache, sampling_rate=RATE)
+        kept = np.arange(len(listed))
         if not chosen.is_official:
             kept = np.flatnonzero(read.clips.lengths == LENGTH)
-            if left_out := len(found.clips) - len(kept):
+            if left_out := len(listed) - len(kept):
                 notes.append(
                     f"clips skipped because they are not exactly one second long, as in the paper: {left_out:,}"
                 )
-        assert found.clips.labels is not None
-        words = self._words(found, kept, notes)
-        labels = np.array([words.index(word) if word in words else -1 for word in found.clips.labels], np.int64)
-        rows = self._splits(found, labels, kept, str(folder), notes)
+        assert listed.labels is not None
+        words = self._words({listed.labels[k] for k in kept.tolist()}, notes)
+        labels = np.array([words.index(word) if word in words else -1 for word in listed.labels], np.int64)
+        rows = self._splits(listed, speakers, labels, kept, notes)
         clips = read.clips if self.features == "raw" else self._frames(read.clips, cache)
         counts = {name: np.bincount(labels[own], minlength=len(words)) for name, own in rows.items()}
         check_classes(counts, words, str(folder), "", notes)
@@ -159,11 +159,9 @@ class SpeechCommandsConfig(ClipTaskConfig):
 
     # Splits
 
-    def _words(self, found: SpeechCommands, kept: Index, notes: list[str]) -> tuple[str, ...]:
+    def _words(self, here: set[str], notes: list[str]) -> tuple[str, ...]:
         """The classes: all words of the set, or those with clips if a part of the set is resplit."""
-        words, labels = SETS[self.data].words, found.clips.labels
-        assert labels is not None
-        here = {labels[k] for k in kept.tolist()}
+        words = SETS[self.data].words
         if self.resplit == "none" or here == set(words):
             return words
         missing = [word for word in words if word not in here]
@@ -171,17 +169,17 @@ class SpeechCommandsConfig(ClipTaskConfig):
         return tuple(word for word in words if word in here)
 
     def _splits(
-        self, found: SpeechCommands, labels: Index, kept: Index, source: str, notes: list[str]
+        self, listed: ClipList, speakers: tuple[str, ...], labels: Index, kept: Index, notes: list[str]
     ) -> dict[str, Index]:
-        chosen = SETS[self.data]
+        chosen, source = SETS[self.data], listed.source
         total = sum(chosen.counts)
         if self.resplit == "speaker":
             notes.append(
                 f"{len(kept):,} of the {total:,} clips of {self.data} are resplit by speaker: this score is not "
                 "comparable with the paper's"
             )
-            return by_speaker(found.speakers, kept, self.split_seed, source)
-        lists = "" if found.official is not None or not chosen.is_official else ", and its official lists are missing"
+            return by_speaker(speakers, kept, self.split_seed, source)
+        lists = "" if listed.splits is not None or not chosen.is_official else ", and its official lists are missing"
         if len(kept) != total or lists:
             raise ValueError(
                 f"{source}: expected all {total:,} clips of {self.data}, got {len(kept):,}{lists}; get the rest with "
@@ -192,10 +190,9 @@ class SpeechCommandsConfig(ClipTaskConfig):
             notes.append(
                 "no speaker is in two splits, unlike in the paper: this score is not comparable with the paper's"
             )
-            return by_speaker(found.speakers, kept, self.split_seed, source)
+            return by_speaker(speakers, kept, self.split_seed, source)
         if chosen.is_official:
-            assert found.official is not None
-            official = np.array(found.official)
+            official = np.array(listed.splits)
             return {name: np.flatnonzero(official == name) for name in ("train", "valid", "test")}
         train, rest = stratified(labels, kept, SHARES[0], self.split_seed)
         valid, test = stratified(labels, rest, SHARES[1], self.split_seed + 1)

@@ -155,7 +155,7 @@ def read_bytes(path: str | Path) -> NDArray[np.uint8]:
     """The bytes of a file, which must not be empty."""
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file; expected a text file")
+        raise FileNotFoundError(f"{path}: there is no such file; expected a text file")
     if not path.is_file():
         raise ValueError(f"{path}: expected a text file, got a folder or a device")
     tokens = np.fromfile(path, np.uint8)

@@ -208,12 +208,10 @@ class WaveformConfig(TaskConfig):
         if self.data != "own" and self.folder is not None:
             raise ValueError(f"folder: expected none with data {self.data}, got {self.folder}; `waveform` takes one")
         if self.data == "sc09":
-            found = speech_commands(catalogue.require("speech-commands", data_dir), DIGITS)
-            if found.official is None:
-                raise ValueError(
-                    f"{found.clips.source}: expected its official lists of validation and test clips, got none"
-                )
-            return replace(found.clips, splits=found.official)
+            listed, _ = speech_commands(catalogue.require("speech-commands", data_dir), DIGITS)
+            if listed.splits is None:
+                raise ValueError(f"{listed.source}: expected its official lists of validation and test clips, got none")
+            return listed
         if self.data == "fsdd":
             clips, takes = spoken_digits(catalogue.require("fsdd", data_dir))
             names = ["test" if take < TAKES else "valid" if take < 2 * TAKES else "train" for take in takes]
