@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,31 +37,33 @@ def mapped(folder: Path, key: str, make: Callable[[Put], dict[str, Any]]) -> Map
 
     `make(put)` puts pieces (rows, columns) of one type, one after the other, and returns facts for JSON.
     """
-    found = _load(folder, key)
-    if found is not None:
+    if (found := _load(folder, key)) is not None:
         return found
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with files.atomic(folder / f"{key}.raw") as file:
-            pieces = _Pieces(file)
+            pieces = _Pieces(file.write)
             facts = make(pieces.put)
     except OSError as error:
         if error.errno not in READ_ONLY:
             raise
-        pieces = _Pieces(None)
+        content = bytearray()
+        pieces = _Pieces(content.extend)
         facts = make(pieces.put)
-        return Mapped(np.concatenate(pieces.kept), pieces.digest.hexdigest(), facts, False)
-    files.write_json(folder / f"{key}.json", {**pieces.index, "facts": facts})
+        values = np.frombuffer(content, np.dtype(pieces.dtype).newbyteorder("<")).reshape(pieces.rows, -1)
+        return Mapped(values, pieces.digest.hexdigest(), facts, False)
+    shape, digest = [pieces.rows, pieces.columns], pieces.digest.hexdigest()
+    files.write_json(folder / f"{key}.json", {"dtype": pieces.dtype, "shape": shape, "digest": digest, "facts": facts})
     found = _load(folder, key)
     assert found is not None
     return found
 
 
 class _Pieces:
-    """Pieces of an array, written to a file, or kept in memory if there is none."""
+    """Pieces of an array, written one after the other."""
 
-    def __init__(self, file: IO[bytes] | None) -> None:
-        self.file, self.kept, self.digest = file, [], hashlib.sha256()  # type: ignore[var-annotated]
+    def __init__(self, write: Callable[[bytes], Any]) -> None:
+        self.write, self.digest = write, hashlib.sha256()
         self.rows, self.columns, self.dtype = 0, 0, "float32"
 
     def put(self, piece: NDArray[Any]) -> None:
@@ -69,14 +71,7 @@ class _Pieces:
         self.rows, self.columns, self.dtype = self.rows + len(piece), piece.shape[1], piece.dtype.name
         content = np.ascontiguousarray(piece, piece.dtype.newbyteorder("<")).tobytes()
         self.digest.update(content)
-        if self.file is None:
-            self.kept.append(piece)
-        else:
-            self.file.write(content)
-
-    @property
-    def index(self) -> dict[str, Any]:
-        return {"dtype": self.dtype, "shape": [self.rows, self.columns], "digest": self.digest.hexdigest()}
+        self.write(content)
 
 
 def _load(folder: Path, key: str) -> Mapped | None:

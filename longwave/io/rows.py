@@ -101,10 +101,7 @@ class Numbers(NamedTuple):
 
 
 class NumberReader:
-    """The rows of a CSV file as numbers, all that are available at a time.
-
-    They are the `columns` of the header; if None, all of them, with or without a header.
-    """
+    """The rows of a CSV file as numbers: the `columns` of its header; if None, all, with or without a header."""
 
     def __init__(
         self, path: Path, follow: bool, from_start: bool, columns: Sequence[str] | None, channels: int

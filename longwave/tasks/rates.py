@@ -91,10 +91,7 @@ class AtRate:
 
 @dataclass(frozen=True, eq=False)
 class AtDrawnRates:
-    """A training set as one epoch sees it, each batch at one of several rates.
-
-    The rate depends on seed, epoch and the first example of the batch, not on the processes that share it.
-    """
+    """A training set of one epoch, each batch at a rate drawn by seed, epoch and the first example of the batch."""
 
     split: Split
     rates: tuple[float, ...]

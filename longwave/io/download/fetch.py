@@ -25,10 +25,7 @@ class DownloadError(OSError):
 
 
 def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path:
-    """Download and unpack a data set, unless it exists; returns the path to its files.
-
-    Existing files are never overwritten; if they are not what was published, that is an error.
-    """
+    """Download and unpack a data set; existing files are checked, and never overwritten. Returns the path to them."""
     dataset = DATASETS.find(name)
     folder = Path(folder).absolute()
 

@@ -20,7 +20,7 @@ class ClipList:
     paths: tuple[Path, ...]
     names: tuple[str, ...]  # what messages and tables call them
     source: str
-    labels: tuple[str, ...] | None = None
+    labels: tuple[str, ...] = ()  # none if not known
     splits: tuple[str, ...] | None = None  # train, valid or test
     notes: tuple[str, ...] = ()
 
@@ -93,7 +93,7 @@ def from_csv(
         tuple(folder / Path(name).expanduser() for name in names),
         tuple(names),
         table.source,
-        tuple(table.read(label, "label", read_label)) if labelled else None,
+        tuple(table.read(label, "label", read_label)) if labelled else (),
         tuple(table.read(split, "split", read_split)) if labelled and split is not None else None,
     )
 
@@ -115,10 +115,7 @@ def spoken_digits(folder: Path) -> tuple[ClipList, list[int]]:
 
 
 def speech_commands(folder: Path, words: tuple[str, ...]) -> tuple[ClipList, tuple[str, ...]]:
-    """The clips of some words, WORD/SPEAKER_nohash_K.wav, in the order of the words, then by name; and their speakers.
-
-    They have splits if the official lists are there.
-    """
+    """The clips of some words, WORD/SPEAKER_nohash_K.wav, with splits if there are the official lists; their speakers."""
     paths = [path for word in words for path in sorted((folder / word).glob("*.wav"))]
     for path in paths:
         if "_nohash_" not in path.stem:

@@ -48,7 +48,6 @@ def score(
     check_kind(run, "predict", ACTION, "classifies audio")
     listed = _listed(run, folder, csv, labelled=True)
     classes = run.fact("inputs", ClipInput.from_dict).classes
-    assert listed.labels is not None
     known = dict(zip(listed.names, listed.labels, strict=True))
     if strange := sorted(set(listed.labels) - set(classes)):
         raise ValueError(
@@ -68,11 +67,10 @@ def score(
 def _listed(run: TrainedRun, folder: str | Path | None, csv: str | Path | None, labelled: bool) -> ClipList:
     if (folder is None) == (csv is None):
         raise ValueError(f"{run.path} classifies audio: expected either --folder FOLDER or --csv FILE")
-    if folder is not None:
-        return from_folder(Path(folder), labelled=labelled)
-    assert csv is not None
     settings: Any = run.settings
-    found: ClipList = settings.read_list(Path(csv), labelled)
+    found: ClipList = (
+        from_folder(Path(folder), labelled) if folder is not None else settings.read_list(Path(csv or ""), labelled)
+    )
     return found
 
 

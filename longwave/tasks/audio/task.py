@@ -83,7 +83,6 @@ class AudioConfig(ClipTaskConfig):
     def build(self, data_dir: Path | None = None) -> ClipTask:
         listed = self.listed()
         read = read_clips(listed, cache_folder(data_dir), sampling_rate=self.sampling_rate, **self.reading)
-        assert listed.labels is not None
         names = [listed.labels[k] for k in read.rows.tolist()]
         classes = class_names(names)
         if len(classes) < 2:
@@ -91,14 +90,11 @@ class AudioConfig(ClipTaskConfig):
         labels = np.array([classes.index(name) for name in names], np.int64)
         notes = [*listed.notes, *read.notes]
         rows = self._splits(listed, read.rows, labels, classes, notes)
-        mean, deviation = one_scale(read.clips, rows["train"], listed.source)
-        count = read.clips.channels
+        mean, deviation = (
+            (value,) * read.clips.channels for value in one_scale(read.clips, rows["train"], listed.source)
+        )
         inputs = ClipInput(
-            classes=classes,
-            mean=(mean,) * count,
-            deviation=(deviation,) * count,
-            length=None,
-            sampling_rate=read.clips.sampling_rate,
+            classes=classes, mean=mean, deviation=deviation, length=None, sampling_rate=read.clips.sampling_rate
         )
         longest = self._longest(read.clips, notes)
         task = clip_task("audio", read.clips, labels, rows, inputs, longest=longest, balance=self.balance)

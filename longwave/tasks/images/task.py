@@ -26,6 +26,7 @@ from longwave.tasks.sequences.data import Sequences, read_npz, read_rows
 from longwave.tasks.statistics import deviation_or_one
 
 Bytes = NDArray[np.uint8]
+Floats = tuple[float, ...]
 VALID_SHARE = 10  # one training image in this many is for validation
 PERMUTATION_SEED = 784  # of pMNIST
 PADDING = 4  # pixels that a random crop may shift by, as is usual for CIFAR
@@ -70,10 +71,7 @@ def permutation(steps: int = 784) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images and their labels; a batch has them as sequences of standardised pixels.
-
-    In numpy, on one thread: threading costs more than it saves on so little work.
-    """
+    """Images and labels; batches are standardised in numpy, as threading costs more than it saves at this size."""
 
     pixels: Bytes  # (images, height, width, channels), which may be memory-mapped
     labels: NDArray[np.int64]  # (n,)
@@ -102,10 +100,7 @@ class Images:
 
 @dataclass(frozen=True, eq=False)
 class AugmentedImages:
-    """Images as one epoch sees them: shifted, with symmetric padding, and perhaps flipped.
-
-    The draws for an image depend on seed, epoch and index alone, not on batches or processes.
-    """
+    """Images as one epoch sees them: shifted and perhaps flipped, as drawn by seed, epoch and index alone."""
 
     images: Images
     epoch: int
@@ -252,12 +247,7 @@ class ImageConfig(ImageTaskConfig):
         labels = draw.integers(len(chosen.classes), size=rows)
         return self._task(dict.fromkeys(("train", "valid", "test"), (pixels, labels)), *_statistics(pixels))
 
-    def _task(
-        self,
-        examples: dict[str, tuple[Bytes, NDArray[Any]]],
-        mean: tuple[float, ...],
-        deviation: tuple[float, ...],
-    ) -> ImageTask:
+    def _task(self, examples: dict[str, tuple[Bytes, NDArray[Any]]], mean: Floats, deviation: Floats) -> ImageTask:
         """The task on pixels and labels by split."""
         chosen, (height, width) = SETS[self.data], examples["train"][0].shape[1:3]
         order = permutation(height * width) if chosen.permuted else None
@@ -295,7 +285,7 @@ def _split(count: int, seed: int, is_published: bool) -> tuple[NDArray[np.int64]
     return np.sort(order[n_valid:]), np.sort(order[:n_valid])
 
 
-def _statistics(pixels: Bytes) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _statistics(pixels: Bytes) -> tuple[Floats, Floats]:
     """Mean and deviation of each channel, exact, from counts of the 256 values."""
     values = np.arange(256.0)
     means, deviations = [], []

@@ -32,19 +32,11 @@ PIXELS, INDEX = "longwave-pixels.npy", "longwave-pixels.json"  # the cache, and 
 # Making
 
 
-def make(
-    name: str,
-    folder: Path,
-    count: int,
-    seed: int,
-    progress: Progress,
-    equal_contrast: bool = False,
-    all_orientations: bool = False,
-) -> None:
+def make(name: str, folder: Path, count: int, seed: int, progress: Progress, **options: bool) -> None:
     """Write the images of a set in batches; a batch with metadata is complete."""
     from PIL import Image
 
-    setting = SETTINGS[name].with_options(equal_contrast, all_orientations)
+    setting = SETTINGS[name].with_options(**options)
     for part in ("imgs", "metadata"):
         (folder / HARD / part).mkdir(parents=True, exist_ok=True)
     progress.start(name, count)

@@ -115,7 +115,6 @@ class SpeechCommandsConfig(ClipTaskConfig):
                 notes.append(
                     f"clips skipped because they are not exactly one second long, as in the paper: {left_out:,}"
                 )
-        assert listed.labels is not None
         words = self._words({listed.labels[k] for k in kept.tolist()}, notes)
         labels = np.array([words.index(word) if word in words else -1 for word in listed.labels], np.int64)
         rows = self._splits(listed, speakers, labels, kept, notes)

@@ -46,7 +46,6 @@ class SpokenDigitsConfig(ClipTaskConfig):
         folder = catalogue.require("fsdd", data_dir)
         listed, takes = spoken_digits(folder)
         read = read_clips(listed, cache_folder(data_dir), sampling_rate=RATE)
-        assert listed.labels is not None
         labels, take = np.array([int(label) for label in listed.labels]), np.array(takes)
         first = TEST_TAKES + self.valid_takes  # training take
         rows = {

@@ -90,10 +90,7 @@ class TextTask(AutoregressiveTask):
         return self._read(model, batch)[0] if hasattr(model, "nll") else super().losses(model, batch)
 
     def _read(self, model: Any, batch: Batch, state: Any = None) -> tuple[Tensor, Any]:
-        """The cross-entropies of a batch, and the state after it if it is carried.
-
-        Sequences longer than a window are read window by window, carrying the state.
-        """
+        """The cross-entropies of a batch, read window by window, and the state after it if it is carried."""
         x, y, found = batch["x"], batch["y"], []
         carries = bool(self.carried_rows) or x.shape[1] > self.length
         for window, targets in zip(x.split(self.length, dim=1), y.split(self.length, dim=1), strict=True):

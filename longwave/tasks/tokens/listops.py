@@ -63,10 +63,7 @@ def root_keys(seed: int, start: int, count: int) -> Keys:
 
 
 def draw(keys: Keys) -> list[Level]:
-    """The trees with these bits at their roots, level by level.
-
-    A node is a list with probability 1/4, of 2 to 10 arguments, unless it is at the deepest level.
-    """
+    """The trees with these bits at their roots, level by level; above the deepest, one node in 4 is a list."""
     levels = []
     for depth in range(1, DEEPEST + 1):
         is_list = (keys >> np.uint64(62) == 0) if depth < DEEPEST else np.zeros(len(keys), bool)

@@ -83,13 +83,9 @@ def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     if (options.txt is None) == (options.csv is None):
         raise ValueError(f"{run.path} classifies texts: expected either --txt FILE or --csv FILE")
     check_distinct(txt=options.txt, csv=options.csv, out=options.out)
-    if options.txt is not None:
-        source, texts = options.txt, read_lines(options.txt)
-    else:
-        assert options.csv is not None
-        source, texts = options.csv, read_column(options.csv, options.column)
-    labels = classify_texts(run, texts, str(source), device=options.device)
-    yield from written(labels, options.out)
+    source = options.txt or options.csv or Path()
+    texts = read_lines(source) if options.txt is not None else read_column(source, options.column)
+    yield from written(classify_texts(run, texts, str(source), device=options.device), options.out)
 
 
 ACTION = Action(Options, _predict)

@@ -17,7 +17,7 @@ def test_a_sub_folder_is_a_class_and_files_are_in_order(tmp_path):
     assert set(found.labels) == set(KINDS)
     assert ("noise/deeper/1.FLAC", "noise") in zip(found.names, found.labels, strict=True)
     assert found.notes == ("files skipped because they do not end in .wav, .flac, .ogg, .oga: noise/notes.txt",)
-    assert from_folder(tmp_path, labelled=False).labels is None
+    assert from_folder(tmp_path, labelled=False).labels == ()
 
 
 def test_folders_called_train_and_test_are_splits(tmp_path):
@@ -44,7 +44,7 @@ def test_a_csv_file_names_files_labels_and_splits(tmp_path):
     assert found.paths == (tmp_path / "a.wav", tmp_path / "b/c.wav")
     assert (found.names, found.labels, found.splits) == (("a.wav", "b/c.wav"), ("up", "3"), ("train", "valid"))
     new = from_csv(tmp_path / "list.csv", labelled=False)
-    assert (new.labels, new.splits, len(new)) == (None, None, 2)
+    assert (new.labels, new.splits, len(new)) == ((), None, 2)
 
 
 @pytest.mark.parametrize(
