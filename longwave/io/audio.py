@@ -332,7 +332,7 @@ def file_blocks(file: Any, source: str, size: int, channels: int) -> Iterator[Bl
 
 
 def raw_blocks(pipe: IO[bytes], size: int, channels: int) -> Iterator[Block]:
-    """Blocks of at most `size` samples from a pipe: signed 16-bit little-endian, interleaved; a cut last one is dropped."""
+    """Blocks of at most `size` samples from a pipe: 16-bit little-endian, interleaved; a cut last one is dropped."""
     frame = RAW_BYTES * channels
     while data := pipe.read(size * frame):
         if whole := data[: len(data) // frame * frame]:

@@ -10,6 +10,7 @@ from longwave.io.audio import ENDINGS
 from longwave.io.read import read_table
 from longwave.tasks.sequences.targets import SPLITS, read_label, read_split
 
+TEST_TAKES = 5  # of each free spoken digit and speaker: the official test set
 SHOWN = 3  # other files that a note lists
 
 
@@ -101,21 +102,23 @@ def from_csv(
 # Public sets
 
 
-def spoken_digits(folder: Path) -> tuple[ClipList, list[int]]:
-    """The Free Spoken Digit Dataset, recordings/DIGIT_SPEAKER_TAKE.wav, by name; and the take of each file."""
+def spoken_digits(folder: Path, valid_takes: int = TEST_TAKES) -> ClipList:
+    """The Free Spoken Digit Dataset, recordings/DIGIT_SPEAKER_TAKE.wav, with splits by take."""
     files = sorted((folder / "recordings").glob("*.wav"))
-    labels, takes = [], []
+    labels, splits = [], []
     for path in files:
         match = re.fullmatch(r"([0-9])_\w+_([0-9]+)", path.stem)
         if match is None:
             raise ValueError(f"{path}: expected a name such as 7_jackson_32.wav: digit, speaker, take")
         labels.append(match[1])
-        takes.append(int(match[2]))
-    return ClipList(tuple(files), tuple(path.name for path in files), str(folder), tuple(labels)), takes
+        take = int(match[2])
+        splits.append("test" if take < TEST_TAKES else "valid" if take < TEST_TAKES + valid_takes else "train")
+    names = tuple(path.name for path in files)
+    return ClipList(tuple(files), names, str(folder), tuple(labels), tuple(splits))
 
 
 def speech_commands(folder: Path, words: tuple[str, ...]) -> tuple[ClipList, tuple[str, ...]]:
-    """The clips of some words, WORD/SPEAKER_nohash_K.wav, with splits if there are the official lists; their speakers."""
+    """The clips of some words, WORD/SPEAKER_nohash_K.wav, with their official splits if listed; and their speakers."""
     paths = [path for word in words for path in sorted((folder / word).glob("*.wav"))]
     for path in paths:
         if "_nohash_" not in path.stem:

@@ -11,7 +11,7 @@ import numpy as np
 
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
-from longwave.tasks.audio.clip_lists import spoken_digits
+from longwave.tasks.audio.clip_lists import TEST_TAKES, spoken_digits
 from longwave.tasks.audio.clips import (
     ClipInput,
     ClipTask,
@@ -26,7 +26,6 @@ from longwave.tasks.base import TASKS
 
 DIGITS = tuple("0123456789")
 RATE = 8000
-TEST_TAKES = 5  # the first of each digit and speaker
 LENGTH = 3500  # samples of a clip, on average
 
 
@@ -44,17 +43,13 @@ class SpokenDigitsConfig(ClipTaskConfig):
 
     def build(self, data_dir: Path | None = None) -> ClipTask:
         folder = catalogue.require("fsdd", data_dir)
-        listed, takes = spoken_digits(folder)
+        listed = spoken_digits(folder, self.valid_takes)
         read = read_clips(listed, cache_folder(data_dir), sampling_rate=RATE)
-        labels, take = np.array([int(label) for label in listed.labels]), np.array(takes)
-        first = TEST_TAKES + self.valid_takes  # training take
-        rows = {
-            "train": np.flatnonzero(take >= first),
-            "valid": np.flatnonzero((take >= TEST_TAKES) & (take < first)),
-            "test": np.flatnonzero(take < TEST_TAKES),
-        }
+        labels, splits = np.array([int(label) for label in listed.labels]), np.array(listed.splits)
+        rows = {name: np.flatnonzero(splits == name) for name in ("train", "valid", "test")}
         for split, own in rows.items():
             if missing := sorted(set(DIGITS) - {listed.labels[k] for k in own}):
+                first = TEST_TAKES + self.valid_takes  # training take
                 raise ValueError(
                     f"{folder}: expected at least takes 0 to {first} of every digit, got none of {', '.join(missing)} "
                     f"for the {split} set"

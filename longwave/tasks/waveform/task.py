@@ -30,7 +30,6 @@ HELD = 0.06  # share of the windows of custom audio for validation, and for the 
 COUNTED = 2**24  # the most training samples that the baselines are fitted to
 PRIOR = 16  # pseudo-counts of the unigram distribution in the bigram model
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-TAKES = 5  # of each free spoken digit and speaker for the test, and for validation
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,9 +212,7 @@ class WaveformConfig(TaskConfig):
                 raise ValueError(f"{listed.source}: expected its official lists of validation and test clips, got none")
             return listed
         if self.data == "fsdd":
-            clips, takes = spoken_digits(catalogue.require("fsdd", data_dir))
-            names = ["test" if take < TAKES else "valid" if take < 2 * TAKES else "train" for take in takes]
-            return replace(clips, splits=tuple(names))
+            return spoken_digits(catalogue.require("fsdd", data_dir))
         if self.folder is None:
             raise ValueError("waveform: expected --folder FOLDER, your audio, got none")
         return _folder(self.folder)

@@ -65,9 +65,10 @@ def test_a_csv_file_that_cannot_be_right_is_refused(tmp_path, text, message):
 
 
 def test_spoken_digits_are_read_from_their_names(tmp_path):
-    found, takes = spoken_digits(write_fsdd(tmp_path))
-    assert (len(found), found.names[0], found.labels[0], takes[0]) == (140, "0_ann_0.wav", "0", 0)
-    assert dict(zip(found.names, takes, strict=True))["7_bob_6.wav"] == 6
+    found = spoken_digits(write_fsdd(tmp_path), valid_takes=1)
+    assert (len(found), found.names[0], found.labels[0]) == (140, "0_ann_0.wav", "0")
+    splits = dict(zip(found.names, found.splits, strict=True))
+    assert [splits[f"7_bob_{take}.wav"] for take in range(7)] == [*["test"] * 5, "valid", "train"]
     write(tmp_path / "free-spoken-digit-dataset/recordings/seven.wav", sound("noise", 50))
     with pytest.raises(ValueError, match=r"seven.wav: expected a name such as 7_jackson_32.wav"):
         spoken_digits(tmp_path / "free-spoken-digit-dataset")
