@@ -4,11 +4,11 @@ Nothing incomplete is ever used: a download has a temporary name until its check
 unpacked in a temporary folder, checked there, and renamed.
 """
 
+import hashlib
 import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from longwave.core import files
 from longwave.core.progress import Progress, Silent
@@ -75,23 +75,15 @@ class _Unreachable(OSError):
 
 def _fetch(url: str, source: Source, downloads: Path, progress: Progress) -> None:
     """Download a file to the downloads folder, unless it is there already with the right checksum."""
-    import pooch  # type: ignore[import-untyped]
     import requests
     import urllib3
 
-    part = downloads / f"{source.saved}.part"
+    saved, part = downloads / source.saved, downloads / f"{source.saved}.part"
+    if saved.exists() and _is_published(saved, source):
+        return
     resumed = part.exists()
-
-    def download(url: str, output: str | os.PathLike[str], _: Any) -> None:
-        _stream(url, source, part, progress)
-        os.replace(part, output)
-
-    known = None if source.sha256 is None else f"sha256:{source.sha256}"
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel("WARNING")  # the progress display says the same
     try:
-        pooch.retrieve(url, known, fname=source.saved, path=downloads, downloader=download)
+        _stream(url, source, part, progress)
     except requests.HTTPError as error:
         raise _Unreachable(f"the server answered {str(error).partition(' for url')[0]}") from error
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -99,14 +91,21 @@ def _fetch(url: str, source: Source, downloads: Path, progress: Progress) -> Non
         while cause.__context__ is not None:
             cause = cause.__context__
         raise _Unreachable(f"{type(error).__name__}: {cause}") from error
-    except Refused:
-        raise
-    except ValueError as error:  # by pooch
-        if resumed:  # perhaps the partial download, now removed, was of another file
-            return _fetch(url, source, downloads, progress)
-        raise Refused(f"the download does not have sha256 {source.sha256}, so it is not used") from error
-    finally:
-        logger.setLevel(level)
+    if _is_published(part, source):
+        os.replace(part, saved)
+        return
+    part.unlink()
+    if not resumed:
+        raise Refused(f"the download does not have sha256 {source.sha256}, so it is not used")
+    _fetch(url, source, downloads, progress)  # from the beginning: the partial download may have been of another file
+
+
+def _is_published(path: Path, source: Source) -> bool:
+    """Whether a download has the published checksum, if there is one."""
+    if source.sha256 is None:
+        return True
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == source.sha256
 
 
 def _stream(url: str, source: Source, part: Path, progress: Progress) -> None:

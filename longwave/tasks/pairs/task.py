@@ -177,8 +177,7 @@ class PairsConfig(TaskConfig):
         for split, name in kind.files.items():  # one after the other, so that the codes of one alone are in memory
             read = retrieval.read(folder / name, self.length - 1, self.decode, progress)
             vocabulary = vocabulary or Vocabulary.of(read.counts(), chr, self.least_count)
-            unlabelled = np.zeros(len(read.lengths), np.int64)
-            documents = TokenSplit.of(vocabulary.renumbered(read.codes, chr), read.lengths, unlabelled)
+            documents = TokenSplit.of(vocabulary.renumbered(read.codes, chr), read.lengths)
             splits[split] = PairSplit(documents, read.pairs, read.labels)
             if read.repaired:
                 notes.append(f"{name}: documents that are not UTF-8, with invalid bytes as U+FFFD: {read.repaired}")
@@ -195,8 +194,7 @@ class PairsConfig(TaskConfig):
         vocabulary = Vocabulary((*SPECIAL, *(f"character {k}" for k in range(kind.characters))))
         lengths = np.full(2 * rows, self.length - 1)
         tokens = draw.integers(len(SPECIAL), vocabulary.size, lengths.sum())
-        documents = TokenSplit.of(tokens, lengths, np.zeros(2 * rows, np.int64))
-        split = PairSplit(documents, np.arange(2 * rows).reshape(-1, 2), np.arange(rows) % 2)
+        split = PairSplit(TokenSplit.of(tokens, lengths), np.arange(2 * rows).reshape(-1, 2), np.arange(rows) % 2)
         return self._task(dict.fromkeys(("train", "valid", "test"), split), vocabulary)
 
     def _task(self, splits: dict[str, PairSplit], vocabulary: Vocabulary) -> PairTask:

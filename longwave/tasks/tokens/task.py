@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -42,8 +42,9 @@ class TokenSplit:
         return len(self.starts)
 
     @classmethod
-    def of(cls, tokens: NDArray[Any], lengths: NDArray[np.int64], labels: NDArray[np.int64]) -> "TokenSplit":
-        """The concatenated sequences of these lengths, to which ends are added."""
+    def of(cls, tokens: NDArray[Any], lengths: NDArray[np.int64], labels: NDArray[np.int64] | None = None) -> Self:
+        """The concatenated sequences of these lengths, to which ends are added; without labels, all are 0."""
+        labels = np.zeros(len(lengths), np.int64) if labels is None else labels
         return cls(tokens, np.cumsum(lengths) - lengths, lengths + 1, labels)
 
     def chosen(self, index: NDArray[np.int64]) -> "TokenSplit":
@@ -256,4 +257,4 @@ def encoded(
         notes.append(f"not in the vocabulary, read as <unk>: {some}")
     tokens = np.array([number for row in rows for number in vocabulary.encode(row)], np.int64)
     lengths = np.array([len(row) for row in rows], np.int64)
-    return TokenSplit.of(tokens, lengths, np.zeros(len(rows), np.int64)), notes
+    return TokenSplit.of(tokens, lengths), notes
