@@ -41,11 +41,12 @@ def from_folder(folder: Path, labelled: bool = True) -> ClipList:
     notes: list[str] = []
     files = list(_audio_files(folder, notes))
     names = [path.relative_to(folder).as_posix() for path in files]
-    if not labelled:
-        return ClipList(tuple(files), tuple(names), str(folder), notes=tuple(notes))
     parts = [Path(name).parts for name in names]
-    first = {part[0] for part in parts if len(part) > 1}
+    first = {part[0] for part in parts}
     has_splits = first <= set(SPLITS) and {SPLITS.get(name) for name in first} >= {"train", "test"}
+    splits = tuple(SPLITS[part[0]] for part in parts) if has_splits else None
+    if not labelled:
+        return ClipList(tuple(files), tuple(names), str(folder), splits=splits, notes=tuple(notes))
     depth = 1 if has_splits else 0
     for part, name in zip(parts, names, strict=True):
         if len(part) < depth + 2:
@@ -54,7 +55,6 @@ def from_folder(folder: Path, labelled: bool = True) -> ClipList:
                 "or use a CSV file (--csv) with the columns file and label"
             )
     labels = tuple(read_label(part[depth], f"{folder}/{name}") for part, name in zip(parts, names, strict=True))
-    splits = tuple(SPLITS[part[0]] for part in parts) if has_splits else None
     return ClipList(tuple(files), tuple(names), str(folder), labels, splits, tuple(notes))
 
 

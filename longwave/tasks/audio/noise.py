@@ -69,7 +69,7 @@ def disturbed(x: Values, share: float, seed: int) -> Values:
 def duller(x: Values, cutoff: float) -> Values:
     """x (L, channels) low-pass filtered, the cutoff in units of half the sampling frequency: 24 dB/octave, no delay."""
     spectrum = np.fft.rfft(x, axis=0)
-    response = 1 / np.sqrt(1 + (_frequencies(len(x)) / cutoff) ** 8)
+    response = 1 / np.sqrt(1 + (2 * np.fft.rfftfreq(len(x)) / cutoff) ** 8)
     return np.fft.irfft(spectrum * response[:, None], len(x), axis=0)
 
 
@@ -79,18 +79,14 @@ def band_noise(draw: np.random.PCG64, shape: tuple[int, ...], lowest: float, hig
     Amplitudes are equal and phases random: it needs only uniform numbers, which are the same in every numpy version.
     """
     length, channels = shape
-    frequencies = _frequencies(length)
+    frequencies = 2 * np.fft.rfftfreq(length)
     phases = _uniform(draw, len(frequencies) * channels).reshape(-1, channels)
     spectrum = np.exp(2j * np.pi * phases) * _within(frequencies, lowest, highest)[:, None]
     noise = np.fft.irfft(spectrum, length, axis=0)
     return np.asarray(noise / max(float(noise.std()), np.finfo(np.float64).tiny))
 
 
-def _frequencies(length: int) -> Values:
-    return np.asarray(2 * np.fft.rfftfreq(length), np.float64)
-
-
-def _within(places: Values, first: float, last: float) -> Values:
+def _within(places: NDArray[np.floating], first: float, last: float) -> Values:
     """1 between two places and 0 elsewhere, with soft edges."""
     return (1 + np.tanh((places - first) / SOFTNESS)) * (1 + np.tanh((last - places) / SOFTNESS)) / 4
 

@@ -54,17 +54,12 @@ def _data(task: ClipTask) -> str:
     """Clips of each split, and notes."""
     rows = []
     for name, split in (("train", task.train), ("valid", task.valid), ("test", task.test)):
-        seconds = task.test.clips.lengths[split.rows] * _step_seconds(task)
+        seconds = split.clips.lengths[split.rows] / split.clips.sampling_rate
         rows.append(
             (name, f"{len(split):,}", f"{seconds.sum() / 60:.1f}", f"{seconds.min():.2f} to {seconds.max():.2f}")
         )
     notes = "".join(f"<p><strong>Note:</strong> {html.escape(note)}.</p>" for note in task.notes)
     return table(("split", "clips", "minutes", "seconds per clip"), rows) + notes
-
-
-def _step_seconds(task: ClipTask) -> float:
-    """Seconds per step, which is a sample or a frame."""
-    return 1 / task.test.clips.sampling_rate
 
 
 def _title(task: ClipTask, found: Predictions, index: int) -> str:
@@ -82,7 +77,7 @@ def draw_clips(task: ClipTask, found: Predictions, indices: list[int]) -> Any:
             show_sound(own, clip, task.test.clips.sampling_rate, title)
         else:
             own[0].set_title(title, fontsize=8)
-            show_frames(own[0], clip, len(clip) * _step_seconds(task))
+            show_frames(own[0], clip, len(clip) / task.test.clips.sampling_rate)
     return figure
 
 
@@ -91,13 +86,12 @@ def draw_attribution(task: ClipTask, found: Predictions, indices: list[int], sha
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 1.7 * len(indices)), layout="constrained")
-    panels = figure.subplots(len(indices), 1, squeeze=False)[:, 0]
+    panels, rate = figure.subplots(len(indices), 1, squeeze=False)[:, 0], task.test.clips.sampling_rate
     for k, (axes, index) in enumerate(zip(panels, indices, strict=True)):
         clip = task.test.clips.clip(int(task.test.rows[index]))
         length = min(len(clip), int(task.test.lengths[index]))
-        seconds = length * _step_seconds(task)
-        show_waveform(axes, clip[:length], seconds, "black")
-        show_attribution(axes, shares[k, :length], lambda edges: edges * _step_seconds(task))
+        show_waveform(axes, clip[:length], length / rate, "black")
+        show_attribution(axes, shares[k, :length], lambda edges: edges / rate)
         axes.set_title(_title(task, found, index).replace("\n", ": "), fontsize=9)
     panels[-1].set_xlabel("seconds", fontsize=8)
     return figure

@@ -142,10 +142,8 @@ def is_literal(text: bytes) -> bool:
 
 def evaluated(literal: bytes) -> bytes:
     """The value of a bytes literal, parsed without evaluating code."""
-    if not is_literal(literal):
-        raise ValueError(f"expected a bytes literal, b'...', got {literal!r:.80}")
     try:
-        found = ast.literal_eval(literal.decode("ascii"))
+        found = ast.literal_eval(literal.decode("ascii")) if is_literal(literal) else None
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError(f"expected a bytes literal, b'...', got {literal!r:.80} ({error})") from error
     if not isinstance(found, bytes):

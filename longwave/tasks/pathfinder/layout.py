@@ -25,7 +25,8 @@ from longwave.tasks.pathfinder.drawing import SETTINGS, Drawn, Setting, draw, ke
 
 HARD = "curv_contour_length_14"  # of the three difficulties, the one that the benchmark uses
 BATCH = 1000  # images per folder
-FIELDS = 11  # folder, file, number, label, then continuity, lengths, thickness, margin, contrasts
+# Folder, file, number, label, then continuity, lengths, thickness, margin, contrasts. No name may leave the folder.
+IMAGE = re.compile(r"imgs/[0-9]+ \w+\.png \S+ [01]( \S+){7}")
 PIXELS, INDEX = "longwave-pixels.npy", "longwave-pixels.json"  # the cache, and the digest of its metadata
 
 
@@ -69,7 +70,7 @@ def _line(setting: Setting, batch: int, number: int, drawn: Drawn) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class LabelledImages:
     """The images of a set and their labels, in the order of the metadata."""
 
     pixels: NDArray[np.uint8]  # (images, size, size), memory-mapped, or in memory if they cannot be cached
@@ -79,7 +80,7 @@ class Labelled:
     digest: str  # of the metadata
 
 
-def read(folder: Path, size: int, progress: Progress) -> Labelled:
+def read(folder: Path, size: int, progress: Progress) -> LabelledImages:
     """The images of a set in a folder such as pathfinder32; empty files are skipped."""
     place = folder / HARD
     names, labels, digest = _metadata(place)
@@ -90,7 +91,7 @@ def read(folder: Path, size: int, progress: Progress) -> Labelled:
     rows = np.setdiff1d(np.arange(len(names)), empty)
     if not len(rows):
         raise ValueError(f"{place}: expected images, got {len(names):,} empty files")
-    return Labelled(pixels, rows, labels[rows], len(empty), digest)
+    return LabelledImages(pixels, rows, labels[rows], len(empty), digest)
 
 
 def _metadata(place: Path) -> tuple[list[str], NDArray[np.int64], str]:
@@ -104,9 +105,9 @@ def _metadata(place: Path) -> tuple[list[str], NDArray[np.int64], str]:
         content = path.read_bytes()
         digest.update(b"%d %d\n" % (int(path.stem), len(content)) + content)
         for number, fields in enumerate(_fields(path, content), 1):
-            if not _is_known(fields):
+            if IMAGE.fullmatch(" ".join(fields)) is None:
                 raise ValueError(
-                    f"{path}: image {number}: expected {FIELDS} fields that begin with imgs/BATCH, a file name *.png, "
+                    f"{path}: image {number}: expected 11 fields that begin with imgs/BATCH, a file name *.png, "
                     f"a number, and 0 or 1, got {' '.join(fields)!r:.100}"
                 )
             names.append(f"{fields[0]}/{fields[1]}")
@@ -131,16 +132,6 @@ def _fields(path: Path, content: bytes) -> list[list[str]]:
         raise ValueError(f"{path}: expected a table of strings, got an array {array.shape} of {array.dtype}")
     rows: list[list[str]] = array.astype(str).tolist()
     return rows
-
-
-def _is_known(fields: list[str]) -> bool:
-    """Whether the fields are those of an image; a name must not leave the folder."""
-    return (
-        len(fields) == FIELDS
-        and re.fullmatch(r"imgs/[0-9]+", fields[0]) is not None
-        and re.fullmatch(r"\w+\.png", fields[1]) is not None
-        and fields[3] in ("0", "1")
-    )
 
 
 def _kept(place: Path, digest: str, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], list[int]] | None:

@@ -21,7 +21,6 @@ from longwave.tasks.audio.clip_lists import ClipList, from_folder, speech_comman
 from longwave.tasks.audio.clips import FEW_BAD, cache_folder, random_clips, read_clips
 from longwave.tasks.autoregressive import PADDING, AutoregressiveTask, shifted
 from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
-from longwave.tasks.sequences.targets import SPLITS
 from longwave.tasks.statistics import digest
 from longwave.tasks.waveform.quantize import CODES, ENCODINGS, SILENCE, Code, scaled
 
@@ -222,11 +221,8 @@ def _folder(folder: Path) -> ClipList:
     """All files below a folder in natural order, with splits if its subfolders are named after them."""
     listed = from_folder(folder, labelled=False)
     order = sorted(range(len(listed)), key=lambda k: _natural(listed.names[k]))
-    names = tuple(listed.names[k] for k in order)
-    first = [Path(name).parts[0] for name in names]
-    has_splits = set(first) <= set(SPLITS) and {"train", "test"} <= set(first)
-    splits = tuple(SPLITS[name] for name in first) if has_splits else None
-    return replace(listed, paths=tuple(listed.paths[k] for k in order), names=names, splits=splits)
+    paths, names = tuple(listed.paths[k] for k in order), tuple(listed.names[k] for k in order)
+    return replace(listed, paths=paths, names=names, splits=listed.splits and tuple(listed.splits[k] for k in order))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
