@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,8 +37,15 @@ def from_folder(folder: Path, labelled: bool = True) -> ClipList:
     folder = folder.expanduser()
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such folder; expected one with a subfolder per class")
-    notes: list[str] = []
-    files = list(_audio_files(folder, notes))
+    inside = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    shown = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
+    files = [folder / path for path in shown if path.suffix.lower() in ENDINGS]
+    notes = []
+    if others := [path.as_posix() for path in shown if path.suffix.lower() not in ENDINGS]:
+        more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
+        notes.append(
+            f"files skipped because they do not end in {', '.join(ENDINGS)}: {', '.join(others[:SHOWN])}{more}"
+        )
     names = [path.relative_to(folder).as_posix() for path in files]
     parts = [Path(name).parts for name in names]
     first = {part[0] for part in parts}
@@ -56,24 +62,6 @@ def from_folder(folder: Path, labelled: bool = True) -> ClipList:
             )
     labels = tuple(read_label(part[depth], f"{folder}/{name}") for part, name in zip(parts, names, strict=True))
     return ClipList(tuple(files), tuple(names), str(folder), labels, splits, tuple(notes))
-
-
-def _audio_files(folder: Path, notes: list[str]) -> Iterator[Path]:
-    """Files with the ending of audio; others are noted, except hidden ones."""
-    others: list[str] = []
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if any(part.startswith(".") for part in inside.parts) or not path.is_file():
-            continue
-        if path.suffix.lower() in ENDINGS:
-            yield path
-        else:
-            others.append(inside.as_posix())
-    if others:
-        more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
-        notes.append(
-            f"files skipped because they do not end in {', '.join(ENDINGS)}: {', '.join(others[:SHOWN])}{more}"
-        )
 
 
 def from_csv(

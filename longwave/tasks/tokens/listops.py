@@ -57,11 +57,6 @@ class Level(NamedTuple):
         return np.cumsum(counts) - counts
 
 
-def root_keys(seed: int, start: int, count: int) -> Keys:
-    """The random bits of the roots of the trees start, start + 1, ..."""
-    return numbered_bits(seed, np.arange(start, start + count))
-
-
 def draw(keys: Keys) -> list[Level]:
     """The trees with these bits at their roots, level by level; above the deepest, one node in 4 is a list."""
     levels = []
@@ -138,7 +133,7 @@ def trees(seed: int) -> Iterator[tuple[Codes, int]]:
     """The tokens and the value of each tree that is kept, an endless stream."""
     start = 0
     while True:
-        levels = draw(root_keys(seed, start, DRAWN))
+        levels = draw(numbered_bits(seed, np.arange(start, start + DRAWN)))
         start += DRAWN
         size = sizes(levels)
         kept = (size[0] >= SHORTEST) & (size[0] <= LONGEST)
