@@ -56,7 +56,7 @@ def test_a_run_in_memory_is_saved_as_one_that_the_commands_open():
 def test_a_run_is_replaced_when_asked_and_its_data_with_it():
     x, y = sequences()
     longwave.train_classifier(x, y, "run", experiment=small(), quiet=True)
-    with pytest.raises(ValueError, match="folder: run already has a run; .* overwrite=True"):
+    with pytest.raises(ValueError, match=r"folder: run already has a run; .* overwrite=True"):
         longwave.train_classifier(x, y, "run", experiment=small(), quiet=True)
     new = longwave.train_classifier(x[:24], y[:24], "run", experiment=small(seed=1), overwrite=True, quiet=True)
     assert longwave.open("run").evaluate() == new.result["test"]

@@ -54,9 +54,12 @@ def _train(experiment: "Experiment", options: RunOptions) -> None:
     how: dict[str, Any] = {"quiet": options.quiet, "overwrite": options.overwrite, "device": options.device}
     results = [_report(finished) for finished in runs.start_seeds(experiment, folders, options.data_dir, **how)]
     if len(results) > 1 and runs.is_main_process():
+        from longwave.tasks.base import scored_split
+
         print(f"seeds {', '.join(map(str, seeds))}:")
-        for score in results[0]["test"]:
-            print(f"  test {score} {mean_text([result['test'][score] for result in results])}")
+        split, where = scored_split(results[0])
+        for score in results[0][split]:
+            print(f"  {where} {score} {mean_text([result[split][score] for result in results])}")
 
 
 def exit_code(work: Callable[[], object]) -> int:

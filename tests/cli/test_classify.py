@@ -243,7 +243,7 @@ def test_images_are_trained_and_labelled(trained_runs, capsys):
     }
     np.savez("new.npz", x=np.full((2, 784), 0.5))
     assert call("predict", "run", "--npz", "new.npz") == 0
-    assert "note: pixels are expected from 0 to 255, and these are from 0.5 to 0.5" in capsys.readouterr().out
+    assert "note: expected pixels from 0 to 255, but these range from 0.5 to 0.5" in capsys.readouterr().out
     assert [row["label"] in "0123456789" for row in read_labels("labels.csv")] == [True, True]
 
 

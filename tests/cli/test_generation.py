@@ -79,11 +79,11 @@ def test_what_a_terminal_would_obey_does_not_reach_it(text_run, capsys, monkeypa
 
 def test_words_are_kept_with_the_run_and_unknown_ones_are_named(trained_runs, capsys):
     assert "BITS PER WORD" in trained_runs.fetch("words")
-    words = Words.read(Path("run/vocabulary.txt"))
+    words = Words.from_folder(Path("run"))
     Path("data").rename("gone")  # what is generated needs the run alone
     assert call("generate", "run", "--prompt", "the zebra is", "--length", "6", "--seed", "0") == 0
     made = capsys.readouterr()
-    assert "note: not in the vocabulary, and read as <unk>: zebra" in made.err
+    assert "note: not in the vocabulary, read as <unk>: zebra" in made.err
     assert made.out.startswith("the <unk> is")
     assert call("generate", "run", "--prompt", "the sea , is", "--length", "6", "--seed", "0", "--tokenised") == 0
     plain = capsys.readouterr().out
@@ -155,7 +155,7 @@ def test_a_mistake_with_images_is_refused(image_run, capsys):
     for arguments, hint in (
         (["--prompt", "a"], "Unrecognized options: --prompt"),
         (["--length", "9"], "Unrecognized options: --length"),
-        (["--images", "8"], "images: expected numbers from 0 to 7 of test images, got 8"),
+        (["--images", "8"], "images: expected test images from 0 to 7, got 8"),
         (["--count", "0"], "count: expected at least 1, got 0"),
         (["--temperature", "-1"], "temperature: expected a finite number from 0"),
         (["--out", "digits"], "expected a picture ending in one of"),

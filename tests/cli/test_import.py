@@ -95,7 +95,7 @@ def test_a_language_model_is_scored_and_goes_on_from_a_prompt(capsys):
     Path("short.json").write_text(json.dumps(settings))
     assert call("import", "model.pt", "--out", "run", "--data", "short.json", "--data-dir", "data") == 0
     said = capsys.readouterr().out
-    assert "wikitext103 has other words than published" in said
+    assert "wikitext103 differs from the published text" in said
     assert said.endswith("run: run\n")
     words = Words.from_folder(Path("run"))
     assert words == Words.of_lines(LINES["train"], "appearance") != Words.of_lines(LINES["train"])

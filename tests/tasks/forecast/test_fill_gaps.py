@@ -24,7 +24,7 @@ def test_missing_rows_are_refused_by_name_or_interpolated(tmp_path):
     path = with_times(tmp_path, HOURLY[:3] + HOURLY[5:8], [0, 1, 2, 8, 9, 10])
     with pytest.raises(
         ValueError,
-        match=r"line 5: expected 2020-01-01 03:00:00, 1 hour after the row before, got 2020-01-01 05:00:00; "
+        match=r"line 5: expected 2020-01-01 03:00:00, 1 hour after the previous row, got 2020-01-01 05:00:00; "
         r"2 rows are missing: add them, interpolate with fill='linear', or keep the gaps with fill='mask'",
     ):
         read_series(path, "price", "date")

@@ -125,7 +125,7 @@ def test_a_time_column_may_be_called_none(tmp_path):
 def test_rows_of_one_time_become_one_row(tmp_path, duplicates, values, note, time):
     times = [HOURLY[k] for k in (0, 1, 1, 1, 2, 3, 3)]
     path = with_times(tmp_path, times, [0, 1, 2, 3, 4, 5, 6])
-    with pytest.raises(ValueError, match=r"line 4: the time .* is that of the row before too.*duplicates='first'"):
+    with pytest.raises(ValueError, match=r"line 4: the time .* is the same as in the previous row.*duplicates='first'"):
         read_series(path, "price", "date")
     series = read_series(path, "price", time, duplicates=duplicates)
     np.testing.assert_array_equal(series.values[:, 0], values)
