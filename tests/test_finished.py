@@ -2,9 +2,12 @@
 
 import dataclasses
 import pickle
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from audio_files import write_clips
 
 import longwave
 from longwave.experiments import EXPERIMENTS
@@ -105,3 +108,32 @@ def test_a_kind_says_what_it_cannot_do():
         run.generate()
     assert len(run.plot().axes) >= 2
     assert run.model is run.model
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_a_text_is_learnt_and_continued_without_a_folder(tmp_path):
+    (tmp_path / "verse.txt").write_text("to be or not to be " * 100)
+    run = longwave.train_text(tmp_path / "verse.txt", experiment=small("text"), quiet=True)
+    text = run.generate(prompt="to be", length=20, seed=0)
+    assert text.startswith("to be")
+    assert text == pickle.loads(pickle.dumps(run)).generate(prompt="to be", length=20, seed=0)
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_audio_is_classified_by_a_run_in_memory():
+    write_clips(Path("clips"))
+    run = longwave.train_audio("clips", experiment=small("audio"), quiet=True)
+    found = run.predict("clips")
+    assert len(found.files) == len(found.labels)
+    assert set(found.labels) <= set(found.classes)
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_a_forecaster_streams_the_rows_of_a_file():
+    frame = pd.DataFrame({"price": np.sin(np.arange(100))})
+    frame.to_csv("prices.csv", index=False)
+    experiment = small("forecast")
+    run = longwave.train_forecaster("prices.csv", "run", horizon=3, context=10, experiment=experiment, quiet=True)
+    rows = list(run.stream(csv=Path("prices.csv"), every=50))
+    assert [row["row"] for row in rows] == [50, 100]
+    assert rows[-1]["forecast"]["price"] == pytest.approx(run.predict("prices.csv").values[:, 0].tolist())
