@@ -48,6 +48,14 @@ def compiled():
     skip_without_library()
 
 
+@pytest.fixture
+def limit_vectors(compiled):
+    """Sets the width of the compiled library's vectors, in bits; what the CPU does not have falls back to its widest."""
+    loaded, before = library.load(), library.vector_bits()
+    yield lambda bits: loaded.longwave_limit_vectors(min(bits, before))
+    loaded.longwave_limit_vectors(before)
+
+
 def skip_without_library():
     reason = library.unavailable()
     if reason is not None:

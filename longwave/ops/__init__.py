@@ -1,17 +1,18 @@
 """Ops with exchangeable backends, registered with torch, each with its own backward.
 
-    spectrum(Lambda, P, B, C_tilde, dt, L)   -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1
+    spectrum(Lambda, P, B, C, dt, L, nodes)  -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1, C is C~
     truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)       C~ = C (I - A_bar^L)
     power_sum(Lambda, B, C, dt, L, rule)     -> K (D, H, L)                the kernel of a diagonal system (S4D)
     convolve(u, K, D)                        -> y (batch, L, H)            long convolution with K (D, H, L), plus D u
 
 for states of whole sequences, from the parts of a `DiscreteDPLR` (in pairs and float64; a state is N = 2M numbers):
 
-    krylov(change, left, right, start, T)    -> A^j x (H, T, N)            for j < T
-    power(change, left, right, T)            -> A^T - I (H, N, N)          (H, 1, N) if it is diagonal
+    krylov(change, left, right, start, T)    -> A^j x (H, T, N)            for j < T; transposed=True: x A^j for a row x
+    power(change, left, right, T)            -> A^T - I (H, N, N)          (H, 1, N) if A is diagonal; T a power of 2
     collect(columns, E, u, start, lengths)   -> the state (batch, H, N)    after blocks of T steps
     spread(rows, E, start, L)                -> y (batch, L, H)            what a state adds to the outputs
-    scan(change, ..., u, start, every)       -> states (batch, ., H, N)    after every so many steps
+    scan(change, left, right, B_bar, u, start, lengths, every)             one step at a time; a row keeps its state
+                                             -> states (batch, ., H, N)    after every so many steps, up to its length
 
 and, for the parts of a block that follow (in float32 and where a backend has them; else torch's own operators):
 
@@ -126,28 +127,14 @@ def fft_conv(u: Tensor, K: Tensor, K_back: Tensor | None = None, D: Tensor | Non
     return convolve(u, K.unsqueeze(0) if K_back is None else torch.stack((K, K_back)), D)
 
 
-def spectrum(
-    Lambda: Tensor, P: Tensor, B: Tensor, C_tilde: Tensor, dt: Tensor, L: int, nodes: Nodes = "auto"
-) -> Tensor:
-    """The spectrum K_hat of the length-L kernel whose truncated output map is C_tilde; differentiable.
-
-    With `nodes` "all" every node is evaluated, with "few" the smooth parts are interpolated (docs/kernel.md); "auto" is
-    the faster of the two at this length.
-    """
-    K_hat: Tensor = torch.ops.longwave.spectrum(Lambda, P, B, C_tilde, dt, L, nodes)
-    return K_hat
-
-
-def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
-    """C~ = C (I - A_bar^L); differentiable."""
-    C_tilde: Tensor = torch.ops.longwave.truncate(Lambda, P, C, dt, L)
-    return C_tilde
-
-
-def power_sum(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str = "zoh") -> Tensor:
-    """K_l = 2 Re(sum_n C_n B_bar_n A_bar_n^l) for l < L, discretised by `rule` (ssm.diagonal); differentiable."""
-    K: Tensor = torch.ops.longwave.power_sum(Lambda, B, C, dt, L, rule)
-    return K
+# Differentiable, with the arguments and results above. `nodes` of the spectrum: "all" evaluates every node, "few"
+# interpolates the smooth parts (docs/kernel.md), "auto" is the faster of the two at this length.
+spectrum: Callable[..., Tensor] = torch.ops.longwave.spectrum
+truncate: Callable[..., Tensor] = torch.ops.longwave.truncate
+power_sum: Callable[..., Tensor] = torch.ops.longwave.power_sum
+krylov: Callable[..., Tensor] = torch.ops.longwave.krylov
+power: Callable[..., Tensor] = torch.ops.longwave.power
+scan: Callable[..., Tensor] = torch.ops.longwave.scan
 
 
 def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:
@@ -157,20 +144,6 @@ def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:
     """
     y: Tensor = torch.ops.longwave.convolve(u, K, u.new_zeros(u.shape[-1:]) if D is None else D)
     return y
-
-
-def krylov(
-    change: Tensor, left: Tensor, right: Tensor, start: Tensor, count: int, *, transposed: bool = False
-) -> Tensor:
-    """A^j x for j = 0 ... count-1 and a column x (H, N); transposed: x A^j for a row x; differentiable."""
-    found: Tensor = torch.ops.longwave.krylov(change, left, right, start, count, transposed)
-    return found
-
-
-def power(change: Tensor, left: Tensor, right: Tensor, T: int) -> Tensor:
-    """A^T - I for a power of two T; differentiable."""
-    E: Tensor = torch.ops.longwave.power(change, left, right, T)
-    return E
 
 
 def collect(columns: Tensor, E: Tensor | None, u: Tensor, start: Tensor | None, lengths: Tensor) -> Tensor:
@@ -187,24 +160,6 @@ def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int) -> Tensor:
     """C A^k x for k = 0 ... L-1, (batch, L, H), from rows C A^j for j < T and states x; differentiable."""
     y: Tensor = torch.ops.longwave.spread(rows, E, start, L, _wants_gradient(rows, E, start))[0]
     return y
-
-
-def scan(
-    change: Tensor,
-    left: Tensor,
-    right: Tensor,
-    B_bar: Tensor,
-    u: Tensor,
-    start: Tensor,
-    lengths: Tensor,
-    every: int,
-) -> Tensor:
-    """States after every `every` steps of u from `start`, (batch, L // every, H, N); differentiable.
-
-    They are computed one step at a time. A row stays as it is after its `lengths` steps.
-    """
-    states: Tensor = torch.ops.longwave.scan(change, left, right, B_bar, u, start, lengths, every)
-    return states
 
 
 def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
@@ -298,5 +253,5 @@ def _pairs(values: Tensor) -> Tensor:
 
 
 def _maps(C: Tensor) -> Tensor:
-    """As pairs, with an axis of output maps."""
+    """As pairs, with an axis of output maps in front."""
     return _pairs(C if C.ndim == 3 else C.unsqueeze(0))

@@ -61,6 +61,12 @@ class Backend:
         object.__setattr__(self, "ops", ops)
 
 
+def functions_of(*namespaces: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+    """The functions that are named for an op, or for its backward pass."""
+    ops = WITH_GRADIENT | WITHOUT_GRADIENT
+    return {name: f for names in namespaces for name, f in names.items() if name.removesuffix("_backward") in ops}
+
+
 BACKENDS: Registry[Backend] = Registry("backend", "longwave.ops")
 
 

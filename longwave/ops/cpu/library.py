@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from longwave.core.native import Unavailable, load
-from longwave.ops.checks import describe, readable
-
-Input = tuple[str, Tensor, torch.dtype, Sequence[int]]  # a tensor that the library reads, with what it has to be
+from longwave.ops.checks import describe
 
 
 def vector_bits() -> int:
@@ -27,11 +25,14 @@ def unavailable() -> str | None:
     return None
 
 
-def call(
-    name: str, sizes: Sequence[int], inputs: Sequence[Input], options: Sequence[int], rest: Sequence[Tensor] = ()
-) -> None:
-    """Call longwave_`name` with inputs that are checked, and copied if need be."""
-    run(name, sizes, [readable(*given) for given in inputs], options, rest)
+def call(name: str, sizes: Sequence[int], inputs: Sequence[Tensor], rest: Sequence[Tensor], *flags: int) -> None:
+    """Call longwave_`name` with inputs that the op's signature has checked; `rest` is plain memory."""
+    run(name, sizes, [plain(t) for t in inputs], (*flags, torch.get_num_threads(), 0), rest)
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """The numbers of a tensor one after the other in memory."""
+    return tensor.resolve_neg().contiguous()
 
 
 def run(
@@ -39,7 +40,8 @@ def run(
 ) -> None:
     """Call longwave_`name`: all sizes as int64, memory by its address, options as int, then more tensors.
 
-    All tensors are `readable`, or made in this file for the library to write to, and live until the call returns.
+    The last two options are the number of threads and the width of vectors (0: the widest). All tensors are
+    plain memory of the CPU, and live until the call returns.
     """
     call = function(name, len(sizes), len(memory), len(options), len(rest))
     if call(*sizes, *[t.data_ptr() for t in memory], *options, *[t.data_ptr() for t in rest]):
@@ -54,11 +56,6 @@ def function(name: str, sizes: int, tensors: int, options: int, rest: int) -> Ca
         [ctypes.c_int64] * sizes + [ctypes.c_void_p] * tensors + [ctypes.c_int] * options + [ctypes.c_void_p] * rest
     )
     return found
-
-
-def options(vector_bytes: int) -> tuple[int, int]:
-    """What every function takes: the number of threads, and the width of vectors (0: the widest)."""
-    return torch.get_num_threads(), vector_bytes
 
 
 def suffix(values: Tensor) -> str:
