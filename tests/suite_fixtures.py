@@ -50,7 +50,7 @@ def compiled():
 
 @pytest.fixture
 def limit_vectors(compiled):
-    """Sets the width of the compiled library's vectors, in bits; what the CPU does not have falls back to its widest."""
+    """Sets the width of the compiled library's vectors, in bits: at most the CPU's own."""
     loaded, before = library.load(), library.vector_bits()
     yield lambda bits: loaded.longwave_limit_vectors(min(bits, before))
     loaded.longwave_limit_vectors(before)

@@ -114,6 +114,11 @@ def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:
     return lengths.to(u.device).long()
 
 
+def valid_steps(lengths: Tensor, x: Tensor) -> Tensor:
+    """(B, L, 1): which steps of x (B, L, ...) count, and are not padding."""
+    return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(-1)).unsqueeze(-1)
+
+
 def check_known(name: str, values: Tensor, u: Tensor) -> None:
     """Numbers, where u has numbers: on the meta device there are none."""
     if values.is_meta and not u.is_meta:
@@ -129,8 +134,11 @@ def check_causal(what: str, bidirectional: bool) -> None:
         )
 
 
-def check_states(u: Tensor, **parts: tuple[object, tuple[int, ...], bool]) -> bool:
-    """Whether all parts of a state are strided tensors of a shape, floating-point or whole numbers; where u is."""
+def check_states(device: torch.device, **parts: tuple[object, tuple[int, ...], bool]) -> bool:
+    """Whether all parts of a state are tensors of a shape, floating-point (True) or whole numbers.
+
+    Those in another layout or on another device than that of u are refused.
+    """
     for value, shape, is_real in parts.values():
         if not isinstance(value, Tensor) or tuple(value.shape) != shape or value.is_complex():
             return False
@@ -139,9 +147,9 @@ def check_states(u: Tensor, **parts: tuple[object, tuple[int, ...], bool]) -> bo
     for name, (value, _, _) in parts.items():
         assert isinstance(value, Tensor)
         check_strided("state", value)
-        if value.device != u.device:
+        if value.device != device:
             raise ValueError(
-                f"state: expected tensors on {u.device}, where u and the parameters are, got {name} {value.dtype} "
+                f"state: expected tensors on {device}, where u and the parameters are, got {name} {value.dtype} "
                 f"{tuple(value.shape)} on {value.device}; move all tensors of the state, or the module"
             )
     return True

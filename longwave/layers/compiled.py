@@ -29,7 +29,7 @@ def _weights(block: nn.Module, rate: float) -> BlockWeights | None:
     """What the compiled step reads of a block; None if something in it is not what it knows."""
     if type(block) is not Block or type(block.mixer) not in (S4, S4D) or type(block.dropout) is not Dropout:
         return None
-    d_model = cast(int, block.mixer.d_model)
+    d_model = block.mixer.d_model
     norm, linear = _norm(block.norm, d_model), _linear(block.linear)
     feed_forward = None
     if block.feed_forward is not None:

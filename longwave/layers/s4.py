@@ -1,19 +1,19 @@
 """The S4 layer: H state spaces side by side whose A is diagonal plus low rank.
 
-Paper: section 3.4 (sec:s4-architecture), with A = Lambda - P P^*. One SSM a feature; mixing the features is the block's
-business. state_space.py has the convolutional and the recurrent view.
+Paper: section 3.4 (sec:s4-architecture), with A = Lambda - P P^*. One SSM per feature; the block mixes the
+features. state_space.py has the convolutional and the recurrent view.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Complex, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from longwave.core.settings import set_by_task
 from longwave.layers.checks import check_count, check_rate
-from longwave.layers.mixer import MIXERS, StateSpaceConfig
+from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
 from longwave.layers.state_space import (
     DPLR,
@@ -151,18 +151,15 @@ class S4(StateSpaces):
 @MIXERS.register("s4")
 @dataclass(frozen=True)
 class S4Config(StateSpaceConfig):
-    """S4: one state space a feature."""
+    """S4: one state space per feature."""
 
+    layer: ClassVar[type[Mixer]] = S4
     length: int | None = set_by_task(None)
     """The one length of training, where there is one: then C~ is the parameter (set by the task)."""
     low_rank: LowRank = "pp"
     """A = Lambda - P P^*, always stable, or Lambda - P Q^*, the paper's first form (slower, in plain torch)."""
     dt_transform: DtTransform = "exp"
     """How dt stays positive: the exponential, or the softplus, of its parameter."""
-
-    def build(self, d_model: int) -> nn.Module:
-        """A new layer with these settings."""
-        return S4(d_model, **vars(self))
 
     def for_length(self, length: int | None) -> "S4Config":
         """With C~ of that length as the parameter."""

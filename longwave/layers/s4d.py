@@ -6,14 +6,14 @@ matrices is done element by element. state_space.py has the convolutional and th
 """
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import ClassVar, get_args
 
 import torch
 from jaxtyping import Complex, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from longwave.layers.checks import check_count, check_rate
-from longwave.layers.mixer import MIXERS, StateSpaceConfig
+from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
 from longwave.layers.state_space import DtTransform, StateSpaces, check_state_size, new_parameter, widened
 from longwave.ops import diagonal_kernel
@@ -102,13 +102,10 @@ class S4D(StateSpaces):
 @MIXERS.register("s4d")
 @dataclass(frozen=True)
 class S4DConfig(StateSpaceConfig):
-    """S4D: one state space a feature, with a diagonal A."""
+    """S4D: one state space per feature, with a diagonal A."""
 
+    layer: ClassVar[type[Mixer]] = S4D
     dt_transform: DtTransform = "exp"
     """How dt stays positive: the exponential, or the softplus, of its parameter."""
     rule: Rule = "zoh"
     """How it is discretised: by a zero-order hold, or by the bilinear rule, as S4 is."""
-
-    def build(self, d_model: int) -> nn.Module:
-        """A new layer with these settings."""
-        return S4D(d_model, **vars(self))

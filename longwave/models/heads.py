@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from longwave.layers.block import valid_steps
-from longwave.layers.checks import check_beside, check_device, check_strided, describe
+from longwave.layers.checks import check_beside, check_device, check_strided, describe, valid_steps
 from longwave.models.adaptive import NO_TOKEN, AdaptiveEmbedding
 
 if TYPE_CHECKING:

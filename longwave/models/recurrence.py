@@ -90,7 +90,7 @@ class Recurrence:
 
 def _own(block: Any, state: Tensor, batch: int) -> Tensor:
     """A copy of a layer's state that the compiled step, which reads raw memory, may work on."""
-    block.mixer.check_state(state, batch)
+    block.mixer.check_state(state, batch, next(block.parameters()).device)
     plain = state.to(torch.complex64).resolve_conj().resolve_neg()
     return plain.clone(memory_format=torch.contiguous_format)
 

@@ -1,6 +1,6 @@
 """A deep sequence model: encoder, residual blocks, decoder; it streams if it is causal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from longwave.core.settings import set_by_task
 from longwave.layers import NORMS, Block, MixerConfig, S4Config
-from longwave.layers.block import DropoutPlace, valid_steps
-from longwave.layers.checks import advice, check_count, check_device, check_known, describe
+from longwave.layers.block import DropoutPlace
+from longwave.layers.checks import advice, check_count, check_device, check_known, describe, valid_steps
 from longwave.models.adaptive import AdaptiveSoftmax
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
@@ -241,21 +241,18 @@ class SequenceModel(Pretrained, nn.Module):
             z = self.norm(z.unsqueeze(1), None).squeeze(1)
         return z, after
 
-    def chunk_constants(self, longest: int, rate: float = 1.0) -> list[dict[str, Any]]:
+    def chunk_constants(self, longest: int, rate: float = 1.0) -> list[Any]:
         """What each block derives from its parameters for chunks of up to `longest` steps, to be kept."""
-        mixers: list[Any] = [block.mixer for block in self.blocks]
-        return [
-            {"constants": mixer.chunk_constants(longest, rate)} if hasattr(mixer, "chunk_constants") else {}
-            for mixer in mixers
-        ]
+        blocks: Iterable[Any] = self.blocks
+        return [block.chunk_constants(longest, rate) for block in blocks]
 
     def chunk_features(
-        self, x: Tensor, states: Sequence[Any], *, rate: float = 1.0, constants: list[dict[str, Any]]
+        self, x: Tensor, states: Sequence[Any], *, rate: float = 1.0, constants: list[Any]
     ) -> tuple[Tensor, list[Any]]:
         """Some steps as far as the decoder, (B, L, d_model), and the states of the blocks after them."""
         z, after = self.encoder(x), []
         for block, before, kept in zip(self.blocks, states, constants, strict=True):
-            z, s = block(z, before, rate=rate, need_state=True, **kept)
+            z, s = block(z, before, rate=rate, need_state=True, constants=kept)
             after.append(s)
         return z if self.norm is None else self.norm(z, None), after
 
@@ -295,5 +292,5 @@ def _block(config: SequenceConfig, feed_forward: int) -> Block:
         tie_dropout=config.tie_dropout,
         glu=config.glu,
         feed_forward=feed_forward,
-        mix_features=not getattr(mixer, "mixes_features", False),
+        mix_features=not mixer.mixes_features,
     )

@@ -11,7 +11,6 @@ skip around each stage on the way up.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -20,13 +19,13 @@ from torch import Tensor, nn
 
 from longwave.core.settings import set_by_task
 from longwave.layers import Block, MixerConfig, S4Config
-from longwave.layers.block import LayerNorm, valid_steps
-from longwave.layers.checks import check_count, check_known, check_rate_is_one
+from longwave.layers.block import LayerNorm
+from longwave.layers.checks import check_count, check_known, check_rate_is_one, valid_steps
 from longwave.layers.compiled import compiled_steps, is_untouched
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder
 from longwave.models.pretrained import Pretrained
-from longwave.models.unet_levels import Centre, Level, Run
+from longwave.models.unet_levels import Level, Run
 
 Skips = Literal["layers", "stages"]
 Norm = Literal["layer", "scalar"]  # batch norm would see steps that come later
@@ -226,36 +225,21 @@ class UNet(Pretrained, nn.Module):
 
         return run
 
-    def chunk_constants(self, longest: int, rate: float = 1.0) -> dict[nn.Module, dict[str, Any]]:
+    def chunk_constants(self, longest: int, rate: float = 1.0) -> dict[nn.Module, Any]:
         """What the layers derive from their parameters for chunks of up to `longest` steps, to be kept."""
         check_rate_is_one(rate, "a UNet")
-        found: dict[nn.Module, dict[str, Any]] = {}
-        level: Level | Centre = self.levels
-        while isinstance(level, Level):
-            found |= _constants((*level.down, *level.up), longest)
-            longest = longest // level.pool.size + 1
-            level = level.below
-        return found | _constants(level.layers, longest)
+        return self.levels.chunk_constants(longest)
 
     def chunk_features(
-        self, x: Tensor, states: list[Any], *, rate: float = 1.0, constants: dict[nn.Module, dict[str, Any]]
+        self, x: Tensor, states: list[Any], *, rate: float = 1.0, constants: dict[nn.Module, Any]
     ) -> tuple[Tensor, list[Any]]:
         """Some steps as far as the decoder, (B, L, d_model), and the states after them."""
         check_rate_is_one(rate, "a UNet")
 
         def run(layer: Any, z: Tensor, state: Any) -> tuple[Tensor, Any]:
-            return layer(z, state, need_state=True, **constants[layer])
+            return layer(z, state, need_state=True, constants=constants[layer])
 
         return self._features(x, states, run)
-
-
-def _constants(layers: Iterable[Any], longest: int) -> dict[nn.Module, dict[str, Any]]:
-    """For each layer what its mixer derives for chunks, if it does."""
-    mixers: dict[nn.Module, Any] = {layer: getattr(layer, "mixer", None) for layer in layers}
-    return {
-        layer: {"constants": mixer.chunk_constants(longest)} if hasattr(mixer, "chunk_constants") else {}
-        for layer, mixer in mixers.items()
-    }
 
 
 def _convolution(need_state: bool) -> Run:

@@ -1,6 +1,6 @@
 """The levels of a U-Net: layers, the pools between two sampling rates, and the state of all of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -48,6 +48,9 @@ class FeedForward(nn.Module):
     def initial_state(self, batch: int) -> tuple[()]:
         """Nothing."""
         return ()
+
+    def chunk_constants(self, longest: int) -> None:
+        """Nothing."""
 
 
 class DownPool(nn.Module):
@@ -111,7 +114,11 @@ class Centre(nn.Module):
 
     def initial_state(self, batch: int) -> Any:
         """The states before the first step."""
-        return tuple(layer.initial_state(batch) for layer in self.layers)  # type: ignore[operator]
+        return tuple(layer.initial_state(batch) for layer in _any(self.layers))
+
+    def chunk_constants(self, longest: int) -> dict[nn.Module, Any]:
+        """What each layer derives from its parameters for chunks of up to `longest` steps."""
+        return {layer: layer.chunk_constants(longest) for layer in _any(self.layers)}
 
 
 class Level(nn.Module):
@@ -156,16 +163,23 @@ class Level(nn.Module):
 
     def initial_state(self, batch: int) -> LevelState:
         """The state before the first step."""
-        down, up = (
-            tuple(layer.initial_state(batch) for layer in layers)  # type: ignore[operator]
-            for layers in (self.down, self.up)
-        )
+        down, up = (tuple(layer.initial_state(batch) for layer in _any(layers)) for layers in (self.down, self.up))
         size = self.pool.size
         begun, waiting = self._nothing(batch, size - 1), self._nothing(batch, size)
         return LevelState(down, begun, self.below.initial_state(batch), waiting, up)
 
+    def chunk_constants(self, longest: int) -> dict[nn.Module, Any]:
+        """What each layer derives from its parameters for chunks of up to `longest` steps, also below."""
+        own = {layer: layer.chunk_constants(longest) for layer in _any((*self.down, *self.up))}
+        return own | self.below.chunk_constants(longest // self.pool.size + 1)
+
     def _nothing(self, batch: int, steps: int) -> Tensor:
         return self.pool.linear.bias.new_zeros(batch, steps, self.width)
+
+
+def _any(layers: Iterable[nn.Module]) -> Iterable[Any]:
+    """Layers of a level, which have more methods than any module."""
+    return layers
 
 
 def _layers(config: "UNetConfig", depth: int, with_feed_forward: bool = True) -> list[nn.Module]:
@@ -190,5 +204,5 @@ def _block(config: "UNetConfig", depth: int) -> Block:
         dropout=config.dropout,
         tie_dropout=config.tie_dropout,
         glu=config.glu,
-        mix_features=not getattr(mixer, "mixes_features", False),
+        mix_features=not mixer.mixes_features,
     )

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from longwave.core.settings import set_by_task
 from longwave.layers import NORMS
-from longwave.layers.block import valid_steps
-from longwave.layers.checks import check_count
+from longwave.layers.checks import check_count, valid_steps
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.pretrained import Pretrained
 
