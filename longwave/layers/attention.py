@@ -242,6 +242,7 @@ class AttentionConfig(MixerConfig):
     """Softmax attention; with a feed-forward sublayer in each block the model is a Transformer."""
 
     layer: ClassVar[type[Mixer]] = Attention
+    has_fixed_state = False  # the keys and values of every step are kept
     heads: int = 4
     """Heads of attention."""
     d_attention: int | None = None
@@ -250,11 +251,6 @@ class AttentionConfig(MixerConfig):
     """Positions, by rotation of queries and keys."""
     bidirectional: bool = False
     """Look both ways; such a model can stream only with a sliding window."""
-
-    @property
-    def has_fixed_state(self) -> bool:
-        """No: the keys and values of every step are kept."""
-        return False
 
 
 @MIXERS.register("attention-stored")

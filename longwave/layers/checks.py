@@ -46,8 +46,8 @@ def check_rate_is_one(rate: float, layer: str) -> None:
     """No rate, for layers that know the order of steps and not the time between them."""
     if rate != 1.0:
         raise ValueError(
-            f"rate: expected 1.0, because {layer} knows no time between steps, got {rate}; "
-            "resample the input, or take a state space (s4, s4d, lssl)"
+            f"rate: expected 1.0, because {layer} has no notion of the time between steps, got {rate}; "
+            "resample the input, or use a state space (s4, s4d, lssl)"
         )
 
 
@@ -106,7 +106,7 @@ def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:
     batch, L = u.shape[:2]
     lengths = torch.as_tensor(lengths)
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise ValueError(f"lengths: expected {batch} whole numbers, one a row, got {describe(lengths)}")
+        raise ValueError(f"lengths: expected {batch} whole numbers, one per row, got {describe(lengths)}")
     check_known("lengths", lengths, u)
     known = not (lengths.is_meta or torch.compiler.is_compiling()) and batch > 0
     if known and (int(lengths.min()) < 0 or int(lengths.max()) > L):
@@ -122,7 +122,7 @@ def valid_steps(lengths: Tensor, x: Tensor) -> Tensor:
 def check_known(name: str, values: Tensor, u: Tensor) -> None:
     """Numbers, where u has numbers: on the meta device there are none."""
     if values.is_meta and not u.is_meta:
-        raise ValueError(f"{name}: expected numbers, got {describe(values)}, where there are none")
+        raise ValueError(f"{name}: expected numbers, got {describe(values)}, which has none")
 
 
 def check_causal(what: str, bidirectional: bool) -> None:
@@ -130,7 +130,7 @@ def check_causal(what: str, bidirectional: bool) -> None:
     if bidirectional:
         raise ValueError(
             f"{what}: a bidirectional layer has no state, because its output depends on the future; "
-            "make the layer with bidirectional=False to stream or to go on from a state"
+            "set bidirectional=False to stream or to resume from a state"
         )
 
 
@@ -158,7 +158,7 @@ def check_states(device: torch.device, **parts: tuple[object, tuple[int, ...], b
 def wrong_state(state: object, expected: str) -> ValueError:
     """The error for a state that no call of this layer gave."""
     return ValueError(
-        f"state: expected {expected}, as initial_state or an earlier call gives it, got {describe(state)}"
+        f"state: expected {expected}, as returned by initial_state or an earlier call, got {describe(state)}"
     )
 
 

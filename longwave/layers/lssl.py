@@ -16,9 +16,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from longwave.layers.checks import check_count, check_dt_bounds, check_rate, without_autocast
+from longwave.layers.discretised import Discretised, check_state_size, initial_log_dt
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable, mark_ssm
-from longwave.layers.state_space import Discretised, check_state_size, initial_log_dt
 from longwave.ops import fft_conv
 from longwave.ssm import INITS, Powers, hippo, response, state_after
 

@@ -167,6 +167,7 @@ class MixerConfig(Settings):
 class StateSpaceConfig(MixerConfig):
     """Settings that all layers of state spaces share."""
 
+    supports_rate = True  # it scales dt
     d_state: int = 64
     """States of each feature's state space."""
     init: str = "legs"
@@ -180,12 +181,7 @@ class StateSpaceConfig(MixerConfig):
     dt_max: float = 0.1
     """Upper bound of the initial dt."""
     trainable: Trainable = True
-    """Train dt, A and B (True), none of them, or those that are named; C and D are trained in any case."""
-
-    @property
-    def supports_rate(self) -> bool:
-        """Yes: it is dt."""
-        return True
+    """Train dt, A and B (True), none of them (False), or those named; C and D are always trained."""
 
 
 MIXERS: Registry[type[MixerConfig]] = MixerConfig.registry

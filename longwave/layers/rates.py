@@ -39,7 +39,7 @@ def mark_ssm(layer: nn.Module, trainable: Trainable) -> None:
     """
     named: Sequence[str] = get_args(Part) if trainable is True else () if trainable is False else trainable
     if isinstance(named, str) or not set(named) <= set(get_args(Part)):
-        expected = f"True, False, or names out of {', '.join(get_args(Part))} (C and D are trained in any case)"
+        expected = f"True, False, or names out of {', '.join(get_args(Part))} (C and D are always trained)"
         raise ValueError(f"trainable: expected {expected}, got {trainable!r}")
     for name, parameter in ssm_parameters(layer).items():
         parameter._longwave_ssm = True  # type: ignore[attr-defined]
@@ -57,8 +57,8 @@ def _warn_of_plain_optimiser(optimizer: Optimizer, *_: Any) -> None:
         harmful = decay > 0 or rate > HIGHEST
         if any(marked) and not all(marked) and harmful:
             warnings.warn(
-                "the SSM parameters (dt, Lambda, P, B) of a longwave model are trained like all others, at learning "
-                f"rate {rate:g} with weight decay {decay:g}; pass the optimiser "
+                "the SSM parameters (dt, Lambda, P, B) of a longwave model are trained like all other parameters, at "
+                f"learning rate {rate:g} with weight decay {decay:g}; pass the optimiser "
                 "longwave.param_groups(model, lr=...) instead of model.parameters()",
                 UserWarning,
                 stacklevel=3,

@@ -13,17 +13,10 @@ from torch import Tensor
 
 from longwave.core.settings import set_by_task
 from longwave.layers.checks import check_count, check_rate
+from longwave.layers.discretised import check_state_size
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
-from longwave.layers.state_space import (
-    DPLR,
-    DtTransform,
-    NonsymmetricDPLR,
-    StateSpaces,
-    check_state_size,
-    new_parameter,
-    widened,
-)
+from longwave.layers.state_space import DPLR, DtTransform, NonsymmetricDPLR, StateSpaces, new_parameter, widened
 from longwave.ops import dplr_kernel, truncated_output_map
 from longwave.ssm import DiscreteDPLR, dplr, dplr_bilinear, output_map
 from longwave.ssm.algebra import as_complex
@@ -73,9 +66,7 @@ class S4(StateSpaces):
             raise ValueError(f"low_rank: expected one of {', '.join(get_args(LowRank))}, got {low_rank!r}")
         Lambda, P, B, _ = dplr(init, d_state)
         if not len(P):
-            raise ValueError(
-                f"init: expected one with a low-rank part, got {init!r}, which is diagonal; take S4D (s4d)"
-            )
+            raise ValueError(f"init: expected one with a low-rank part, got {init!r}, which is diagonal; use S4D (s4d)")
         super().__init__(
             (Lambda, P, B),
             d_model=d_model,

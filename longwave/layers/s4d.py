@@ -13,9 +13,10 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from longwave.layers.checks import check_count, check_rate
+from longwave.layers.discretised import check_state_size
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
-from longwave.layers.state_space import DtTransform, StateSpaces, check_state_size, new_parameter, widened
+from longwave.layers.state_space import DtTransform, StateSpaces, new_parameter, widened
 from longwave.ops import diagonal_kernel
 from longwave.ssm import INITS, DiscreteDPLR, Rule, diagonal_discrete, dplr, nplr
 from longwave.ssm.algebra import as_complex
@@ -60,7 +61,7 @@ class S4D(StateSpaces):
             diagonal = [name for name in INITS if not len(nplr(name, 2).P)]
             raise ValueError(
                 f"init: expected one that is diagonal ({', '.join(diagonal)}, or legs for its diagonal), got {init!r}, "
-                "which has a low-rank part; take S4 (s4)"
+                "which has a low-rank part; use S4 (s4)"
             )
         super().__init__(
             (Lambda, P, B),

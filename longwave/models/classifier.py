@@ -56,6 +56,8 @@ class ClassifierConfig(ModelConfig):
     judge: bool = set_by_task(False)
     """Whether a second model is trained without some examples, to be validated on them (set by the task)."""
 
+    takes_any_length = True
+
     def __post_init__(self) -> None:
         check_least(self, convolutions=0)
 
@@ -66,7 +68,7 @@ class ClassifierConfig(ModelConfig):
     def resolve(self, spec: Spec) -> Self:
         """The settings with the sizes that a task decides; without examples to start from, without convolutions."""
         if "mean" not in spec.decoders:
-            raise ValueError("model: a Classifier needs a task with classes of whole sequences")
+            raise ValueError("model: a Classifier needs a task with one class per sequence")
         convolutions = 0 if spec.examples is None else self.convolutions
         return replace(self.with_sizes(spec), convolutions=convolutions, mixer=self.mixer.for_length(spec.length))
 
@@ -75,11 +77,6 @@ class ClassifierConfig(ModelConfig):
         if spec.examples is not None and self.convolutions:
             model.start(**spec.examples())
         return False
-
-    @property
-    def takes_any_length(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def label(self) -> str:
@@ -149,7 +146,7 @@ class Classifier(Pretrained, nn.Module):
         """The output (B, classes), or in training with a judge (B, 2, classes)."""
         for name, value in (("state", state), ("time", time)):
             if value is not None:
-                raise ValueError(f"{name}: a Classifier takes whole sequences without features of time")
+                raise ValueError(f"{name}: a Classifier takes whole sequences without time features")
         if self.training:
             y = self.model(x, lengths=lengths)[0]
             if self.judge is not None and held is not None:

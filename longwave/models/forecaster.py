@@ -56,7 +56,7 @@ class ForecasterConfig(ModelConfig):
     def resolve(self, spec: Spec) -> Self:
         """The settings with the sizes that a task decides, and the reversion that its validation set suggests."""
         if not spec.horizon or spec.length is None or spec.input_size != spec.output_size:
-            raise ValueError("model: a Forecaster needs a task that forecasts the columns that it sees, in windows")
+            raise ValueError("model: a Forecaster needs a task that forecasts its input columns, in windows")
         reversion = self.reversion
         if reversion is None:
             ask = spec.linear if self.shift == "auto" else None

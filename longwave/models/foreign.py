@@ -35,7 +35,7 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file; expected a state dict that torch.save wrote")
+        raise FileNotFoundError(f"{path}: no such file; expected a state dict written by torch.save")
     try:
         with warnings.catch_warnings(action="ignore"):  # torch's, on what is refused below
             content = torch.load(path, map_location="cpu", weights_only=True)
@@ -45,7 +45,7 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
             raise ValueError(_refusal(path, names)) from error
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(
-            f"{path}: expected a state dict that torch.save wrote, got another or a damaged file ({reason:.200})"
+            f"{path}: expected a state dict written by torch.save, got another or a damaged file ({reason:.200})"
         ) from error
     state = content.get("state_dict", content) if isinstance(content, dict) else content
     if not isinstance(state, dict) or not state:
@@ -79,7 +79,7 @@ def _refusal(path: Path, names: list[str]) -> str:
     stripped = path.with_suffix(".stripped.pt")
     code = f"import torch; torch.save(torch.load({str(path)!r}, weights_only=False)['state_dict'], {str(stripped)!r})"
     return (
-        f"{path}: expected tensors alone, and this file wants to build {some}, which can run anything; nothing of it "
-        "was run. A checkpoint of Lightning has its settings in it: if you trust the file, strip it where the code "
+        f"{path}: expected only tensors, but this file would build {some}, which can run anything; none of it "
+        "was run. A Lightning checkpoint contains its settings: if you trust the file, strip it where the code "
         f"that wrote it is installed, with: python -c {shlex.quote(code)}"
     )

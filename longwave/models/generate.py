@@ -71,7 +71,7 @@ def probabilities(
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     largest = logits.amax(-1, keepdim=True)
     if not bool(largest.isfinite().all()):  # a single NaN is the largest
-        raise ValueError("model: its logits are not finite; are its weights, as those of a training that diverged?")
+        raise ValueError("model: its logits are NaN or infinite; did training diverge?")
     if temperature == 0:
         return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
     if temperature != 1:
@@ -125,7 +125,7 @@ def _steps(
 
 def _read(model: Any, prompt: Tensor) -> tuple[Tensor, Any]:
     """The logits after a prompt, and the state. A model that gives its features works out no other logits."""
-    if hasattr(model, "features"):
+    if model.gives_features:
         features, states = model.features(prompt)
         logits, decoder_state = model.decoder.step(features[:, -1], None)
         return logits, (states, decoder_state)
@@ -153,7 +153,7 @@ def _check_model(model: Any, reads_other: bool) -> None:
     config: Any = getattr(model, "config", None)
     if config is None or not config.vocabulary:
         raise ValueError(
-            f"model: expected a model of tokens, with a vocabulary in its config, got a {type(model).__name__} without"
+            f"model: expected one with a vocabulary in its config, which reads tokens, got a {type(model).__name__}"
         )
     if config.decoder != "sequence" or (config.output_size != config.vocabulary and not reads_other):
         raise ValueError(
@@ -162,8 +162,7 @@ def _check_model(model: Any, reads_other: bool) -> None:
         )
     if not config.streams:
         raise ValueError(
-            "model: a bidirectional model sees the tokens that are to come, and cannot generate; "
-            "train one with bidirectional=False"
+            "model: a bidirectional model sees future tokens, and cannot generate; train one with bidirectional=False"
         )
 
 
@@ -172,7 +171,7 @@ def _check_choice(length: int, temperature: float, top_k: int | None, top_p: flo
         raise ValueError(f"length: expected a whole number of tokens, at least 1, got {length!r}")
     if not 0 <= temperature < math.inf:
         raise ValueError(
-            f"temperature: expected a finite number from 0 (the likeliest each time) on, got {temperature}"
+            f"temperature: expected a finite number of at least 0 (0: always the most likely token), got {temperature}"
         )
     if top_k is not None and (not _is_whole(top_k) or top_k < 1):
         raise ValueError(f"top_k: expected a whole number, at least 1, or None for all tokens, got {top_k!r}")
@@ -186,7 +185,9 @@ def _check_prompt(prompt: Tensor, model: Any) -> Tensor:
     device = next(model.parameters()).device
     for name, where in (("prompt", prompt.device), ("model", device)):
         if where.type == "meta":
-            raise ValueError(f"{name}: expected numbers, got tensors on meta, where there are none; load them first")
+            raise ValueError(
+                f"{name}: expected numbers, got tensors on the meta device, which have none; load them first"
+            )
     if prompt.ndim != 2 or len(prompt) < 1:
         raise ValueError(f"prompt: expected tokens (batch, length), at least one row, got {tuple(prompt.shape)}")
     if prompt.shape[1] == 0:

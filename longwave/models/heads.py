@@ -48,7 +48,7 @@ class Encoder(nn.Module):
             encoded = encoded + unknown.to(self.unknown) * self.unknown
         if self.time is not None:
             if time is None:
-                raise ValueError(f"time: this model wants {self.time.in_features} features of time a step, got none")
+                raise ValueError(f"time: this model wants {self.time.in_features} time features per step, got none")
             check_device("time", time, encoded.device)
             encoded = encoded + self.time(time)
         return encoded

@@ -20,6 +20,7 @@ class Pretrained:
     """What a model of any kind can do with a folder and with the hub: a mixin for modules with a `config`."""
 
     modules: Any  # of the nn.Module that this is mixed into
+    gives_features = False  # whether it has `features` and `nll`, which do not work out logits that nobody asks for
 
     @property
     def state_spaces(self) -> list[StateSpaces]:
@@ -79,7 +80,7 @@ def _card(model: Any, name: str, licence: str | None) -> str:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     sections = {
         "Model": f"{type(model).__name__}, {parameters:,} parameters. All settings are in config.json.",
-        "Training": "Not stated: this is the model alone, without the run that it was trained in.",
+        "Training": "Not stated: this is the model alone, without its training run.",
     }
     return hub.card(model.config.label, sections, name, licence)
 
@@ -130,7 +131,7 @@ def build(config: ModelConfig, where: str) -> Any:
     try:
         return config.build()
     except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise ValueError(f"{where}: its settings make no model: {error}") from error
+        raise ValueError(f"{where}: its settings do not make a model: {error}") from error
 
 
 def _read_config(path: Path) -> ModelConfig:
@@ -143,7 +144,8 @@ def _read_config(path: Path) -> ModelConfig:
         raise ValueError(f"{path}: expected the config.json of a longwave model, got another JSON file")
     if content.get("format") not in (1, FORMAT):
         raise ValueError(
-            f"{path}: format {content.get('format')!r}, but this longwave reads formats up to {FORMAT}; update longwave"
+            f"{path}: format {content.get('format')!r}, but this version of longwave reads formats up to {FORMAT}; "
+            "update longwave"
         )
     settings = content.get("config")
     if not isinstance(settings, dict):

@@ -28,7 +28,7 @@ class Recurrence:
         check_count("batch", batch)
         check_rate(rate)
         if model.config.decoder == "forecast":
-            raise ValueError("model: a forecast model takes a whole window; forecast_by_steps goes step by step")
+            raise ValueError("model: a forecast model takes a whole window; use forecast_by_steps to go step by step")
         self.model, self.batch, self.rate = model, batch, rate
         with torch.no_grad():
             states, self._decoder_state = model.initial_state(batch) if state is None else state

@@ -1,6 +1,6 @@
 """A deep sequence model: encoder, residual blocks, decoder; it streams if it is causal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -78,8 +78,8 @@ class SequenceConfig(ModelConfig):
             raise ValueError(f"decoder: this task needs {' or '.join(spec.decoders)}, got {self.decoder}{other}")
         if spec.is_causal and not self.mixer.is_causal:
             raise ValueError(
-                "bidirectional: this task needs a causal model, since a step must not see those after it; expected "
-                "bidirectional False (--model.mixer.no-bidirectional)"
+                "bidirectional: this task needs a causal model, since a step must not see later ones; set "
+                "bidirectional to False (--model.mixer.no-bidirectional)"
             )
         return replace(self.with_sizes(spec), mixer=self.mixer.for_length(spec.length))
 
@@ -112,6 +112,8 @@ class SequenceModel(Pretrained, nn.Module):
     mixer=S4Config(d_state=16).
     """
 
+    gives_features = True
+
     def __init__(self, config: SequenceConfig | None = None, **settings: Any) -> None:
         super().__init__()
         config = SequenceConfig.of(config, **settings)
@@ -126,13 +128,13 @@ class SequenceModel(Pretrained, nn.Module):
         self.encoder = Encoder(config)
         # A block of several mixers is as many of our blocks, of which the last has the feed-forward sublayer.
         per_block = [0] * (config.mixers_per_block - 1) + [config.feed_forward]
-        self.blocks = nn.ModuleList(_block(config, width) for width in per_block * config.n_layers)
+        self.blocks: Any = nn.ModuleList(_block(config, width) for width in per_block * config.n_layers)
         self.norm = NORMS[config.norm](config.d_model) if config.prenorm else None
         self.decoder: Any = _adaptive(config, self.encoder) if config.cutoffs else Decoder(config)
         self.window = Window(config.window, config.horizon if config.decoder == "forecast" else 0)
         if config.window != "none" and (config.decoder != "forecast" or config.input_size != config.output_size):
             raise ValueError(
-                f"window: {config.window!r} wants a forecast of the channels that come in, "
+                f"window: {config.window!r} needs a forecast of the input channels, "
                 f"got decoder {config.decoder!r}, {config.input_size} channels in and {config.output_size} out"
             )
 
@@ -149,10 +151,10 @@ class SequenceModel(Pretrained, nn.Module):
         """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted."""
         if not isinstance(x, Tensor):
             said = f"{describe(x)}{advice('x', x, as_float=not self.config.vocabulary)}"
-            raise ValueError(f"x: expected a tensor (batch, length, channels) or of tokens (batch, length), got {said}")
+            raise ValueError(f"x: expected a tensor (batch, length, channels), or tokens (batch, length), got {said}")
         if state is not None and self.config.decoder == "forecast":
             raise ValueError(
-                "state: a forecast model takes a whole window at once; forecast_by_steps goes step by step"
+                "state: a forecast model takes a whole window at once; use forecast_by_steps to go step by step"
             )
         valid = None
         if lengths is not None:
@@ -187,18 +189,24 @@ class SequenceModel(Pretrained, nn.Module):
         return self.decoder.nll(z, y), (after, None) if need_state else None
 
     def _through_blocks(
-        self, z: Tensor, states: Sequence[Any] | None, *, valid: Tensor | None = None, **settings: Any
+        self,
+        z: Tensor,
+        states: Sequence[Any] | None,
+        *,
+        valid: Tensor | None = None,
+        constants: Sequence[Any] | None = None,
+        **settings: Any,
     ) -> tuple[Tensor, list[Any]]:
         """Blocks and the norm behind them; `settings` are those of a block."""
-        after = []
-        for block, before in zip(self.blocks, states or [None] * len(self.blocks), strict=True):
-            z, s = block(z, before, valid=valid, **settings)
+        after, none = [], [None] * len(self.blocks)
+        for block, before, kept in zip(self.blocks, states or none, constants or none, strict=True):
+            z, s = block(z, before, valid=valid, constants=kept, **settings)
             after.append(s)
         return z if self.norm is None else self.norm(z, valid), after
 
     def initial_state(self, batch: int) -> Any:
         """The state before the first step."""
-        return [block.initial_state(batch) for block in self.blocks], None  # type: ignore[operator]
+        return [block.initial_state(batch) for block in self.blocks], None
 
     def step(
         self,
@@ -216,7 +224,7 @@ class SequenceModel(Pretrained, nn.Module):
         it is to be forecast; `forecast_by_steps` does it all.
         """
         if self.training and self.config.norm == "batch":
-            raise ValueError("step: batch norm in training mixes all steps of a batch; call model.eval() first")
+            raise ValueError("step: batch norm in training mode mixes all steps of a batch; call model.eval() first")
         states, decoder_state = self.initial_state(len(x)) if state is None else state
         z, after = self.step_features(x, states, time=time, unknown=unknown, rate=rate)
         y, decoder_state = self.decoder.step(z, decoder_state)
@@ -235,7 +243,7 @@ class SequenceModel(Pretrained, nn.Module):
         z = self.encoder(x.unsqueeze(1), None if time is None else time.unsqueeze(1), unknown).squeeze(1)
         after = []
         for block, before in zip(self.blocks, states, strict=True):
-            z, s = block.step(z, before, rate=rate)  # type: ignore[operator]
+            z, s = block.step(z, before, rate=rate)
             after.append(s)
         if self.norm is not None:
             z = self.norm(z.unsqueeze(1), None).squeeze(1)
@@ -243,18 +251,13 @@ class SequenceModel(Pretrained, nn.Module):
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> list[Any]:
         """What each block derives from its parameters for chunks of up to `longest` steps, to be kept."""
-        blocks: Iterable[Any] = self.blocks
-        return [block.chunk_constants(longest, rate) for block in blocks]
+        return [block.chunk_constants(longest, rate) for block in self.blocks]
 
     def chunk_features(
         self, x: Tensor, states: Sequence[Any], *, rate: float = 1.0, constants: list[Any]
     ) -> tuple[Tensor, list[Any]]:
         """Some steps as far as the decoder, (B, L, d_model), and the states of the blocks after them."""
-        z, after = self.encoder(x), []
-        for block, before, kept in zip(self.blocks, states, constants, strict=True):
-            z, s = block(z, before, rate=rate, need_state=True, constants=kept)
-            after.append(s)
-        return z if self.norm is None else self.norm(z, None), after
+        return self._through_blocks(self.encoder(x), states, rate=rate, need_state=True, constants=constants)
 
     def forecast_by_steps(self, x: Tensor, time: Tensor | None = None) -> Tensor:
         """The forecast of a whole window (B, context + horizon, channels) by the recurrence, one step at a time."""
@@ -272,7 +275,7 @@ class SequenceModel(Pretrained, nn.Module):
 def _adaptive(config: SequenceConfig, encoder: Encoder) -> AdaptiveSoftmax:
     if config.decoder != "sequence" or not config.vocabulary or config.output_size != config.vocabulary:
         raise ValueError(
-            "cutoffs: an adaptive softmax is over the tokens that follow each step; expected decoder sequence, tokens "
+            "cutoffs: an adaptive softmax predicts the next token at each step; expected decoder sequence, tokens "
             f"as input and as many outputs, got decoder {config.decoder}, {config.vocabulary} tokens and "
             f"{config.output_size} outputs"
         )

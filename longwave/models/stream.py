@@ -51,7 +51,9 @@ class Stream:
         if window is not None:
             check_count("window", window)
         if rate != 1 and not model.config.supports_rate:
-            raise ValueError(f"rate: {model.config.label} knows no time between steps; expected 1.0, got {rate}")
+            raise ValueError(
+                f"rate: {model.config.label} has no notion of the time between steps; expected 1.0, got {rate}"
+            )
         self.model, self.hop, self.window, self.batch, self.rate = model, hop, window, batch, rate
         self.steps = 0  # pushed so far
         obstacle = _obstacle(model)
@@ -60,9 +62,7 @@ class Stream:
         elif window is not None and model.config.takes_any_length:
             self._engine = SlidingWindow(model, hop=hop, window=window, batch=batch, rate=rate)
         else:
-            remedy = (
-                "set a window (--window), to have its result on the last steps, or " * model.config.takes_any_length
-            )
+            remedy = "set a window (--window) to run it on the last steps, or " * model.config.takes_any_length
             raise ValueError(f"model: {obstacle.reason}; {remedy}{obstacle.remedy}")
 
     @torch.no_grad()
@@ -117,7 +117,9 @@ class Stream:
         if not isinstance(state, Mapping):
             raise ValueError(f"state: expected tensors by name, as Stream.state has them, got {describe(state)}")
         if differing := sorted(map(repr, state.keys() ^ own.keys())):
-            raise ValueError(f"state: expected that of a stream with the same settings; {differing[0]} is in one alone")
+            raise ValueError(
+                f"state: expected that of a stream with the same settings; only one of the two has {differing[0]}"
+            )
         for name, values in own.items():
             if not _is_alike(state[name], values):
                 raise ValueError(f"state: {name}: expected {describe(values)}, got {describe(state[name])}")
@@ -149,13 +151,13 @@ class Stream:
         try:
             described = json.loads(notes[NOTE])
         except (KeyError, ValueError, RecursionError) as error:
-            raise ValueError(f"{path}: expected {what}, got tensors without its settings ({error})") from error
+            raise ValueError(f"{path}: expected {what}, got tensors without settings ({error})") from error
         if not isinstance(described, dict) or weights.SUM not in notes:
-            raise ValueError(f"{path}: expected {what}, got tensors without its settings or without their checksum")
+            raise ValueError(f"{path}: expected {what}, got tensors without settings or without a checksum")
         for name, value in self._described.items():
             if described.get(name) != value:
                 other = "other weights" if name == "weights" else f"{described.get(name)!r:.40}"
-                raise ValueError(f"{path}: {name}: this stream has {value!r:.20}, and the state is of {other}")
+                raise ValueError(f"{path}: {name}: this stream has {value!r:.20}, but the state is of {other}")
         self.state = state
         return self
 
@@ -271,9 +273,9 @@ class SlidingWindow:
 def _check_model(model: Any) -> None:
     """Refuse what is no model, or not ready."""
     if getattr(model, "config", None) is None:
-        raise ValueError(f"model: expected a model of longwave, such as SequenceModel, got {type(model).__name__}")
+        raise ValueError(f"model: expected a longwave model, such as SequenceModel, got {type(model).__name__}")
     if model.training:
-        raise ValueError("model: it is in training mode, where dropout and batch norm differ; call model.eval() first")
+        raise ValueError("model: it is in training mode; call model.eval() first")
 
 
 class Obstacle(NamedTuple):
@@ -292,18 +294,18 @@ def _obstacle(model: Any) -> Obstacle | None:
         )
     if config.cutoffs:
         return Obstacle(
-            "an adaptive softmax (cutoffs) gives log-probabilities of words, one step after the other",
-            "take longwave.generate, or longwave.models.Recurrence",
+            "an adaptive softmax (cutoffs) gives log-probabilities of words, step by step",
+            "use longwave.generate, or longwave.models.Recurrence",
         )
     if not config.streams:
         return Obstacle(
-            "it sees both ways (bidirectional), so that every output depends on steps that have not come yet",
-            "train one with bidirectional False (--model.mixer.no-bidirectional)",
+            "it is bidirectional, so every output depends on future steps",
+            "train one with bidirectional=False (--model.mixer.no-bidirectional)",
         )
     if not config.mixer.has_fixed_state:
         return Obstacle(
-            f"{config.label} keeps what it has seen of every step, so that its memory would grow with the stream",
-            "take S4 or another mixer with a state of fixed size",
+            f"{config.label} keeps every step it has seen, so its memory would grow with the stream",
+            "use S4 or another mixer with a state of fixed size",
         )
     return None
 

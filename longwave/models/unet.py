@@ -71,6 +71,9 @@ class UNetConfig(ModelConfig):
     length: int | None = set_by_task(None)
     """The one length of training, where there is one: each level then has C~ of its own length (set by the task)."""
 
+    decoder = "sequence"  # an output at every step
+    streams = True  # a mixer that cannot is refused
+
     def build(self) -> "UNet":
         """A new model with these settings."""
         return UNet(self)
@@ -80,7 +83,7 @@ class UNetConfig(ModelConfig):
         if "sequence" not in (spec.decoders or ("sequence",)) or spec.horizon or spec.time_size:
             wanted = " or ".join(spec.decoders) or "a forecast"
             raise ValueError(
-                f"model: a UNet puts something out at every step, and this task needs {wanted}; expected another "
+                f"model: a UNet has an output at every step, and this task needs {wanted}; use another model "
                 "(--model.kind SequenceModel)"
             )
         return self.with_sizes(spec)
@@ -89,16 +92,6 @@ class UNetConfig(ModelConfig):
     def label(self) -> str:
         """What tables call such a model."""
         return f"{self.mixer.label} U-Net"
-
-    @property
-    def decoder(self) -> str:
-        """An output at every step."""
-        return "sequence"
-
-    @property
-    def streams(self) -> bool:
-        """Always: another mixer is refused."""
-        return True
 
     def at(self, depth: int) -> "LevelConfig":
         """The sizes of a level: 0 has the steps of the input, the last is the centre."""
@@ -128,7 +121,7 @@ class UNet(Pretrained, nn.Module):
         for name in ("d_model", "n_layers", "widening"):
             check_count(name, getattr(config, name))
         if not config.poolings:
-            raise ValueError("poolings: expected at least one, such as 4 4, got none")
+            raise ValueError("poolings: expected at least one pooling, such as 4 4, got none")
         for size in config.poolings:
             check_count("poolings", size)
         if config.skips not in get_args(Skips):
@@ -138,7 +131,7 @@ class UNet(Pretrained, nn.Module):
         if config.feed_forward < 0:
             raise ValueError(f"feed_forward: expected a multiple of the width, or 0, got {config.feed_forward}")
         if not config.mixer.is_causal:
-            raise ValueError("mixer: a UNet needs a causal one; expected bidirectional False, got True")
+            raise ValueError("mixer: a UNet needs a causal one; expected bidirectional=False, got True")
         self.config = config
         self.group = math.prod(config.poolings)
         ends = replace(config.as_kind("SequenceModel"), decoder="sequence")
@@ -163,10 +156,10 @@ class UNet(Pretrained, nn.Module):
         unequal lengths there is not, since all rows have to be at the same place in their groups.
         """
         if time is not None:
-            raise ValueError("time: a UNet takes no features of time; expected None")
+            raise ValueError("time: a UNet takes no time features; expected None")
         if lengths is not None:
             if need_state or state is not None:
-                raise ValueError("lengths: rows of a state are at the same step; expected None with a state")
+                raise ValueError("lengths: all rows of a state are at the same step; expected None with a state")
             lengths = torch.as_tensor(lengths)
             check_known("lengths", lengths, x)
             valid = valid_steps(lengths.to(x.device), x)

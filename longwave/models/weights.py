@@ -52,8 +52,7 @@ def read_with_notes(path: Path, what: str, cure: str) -> tuple[dict[str, Tensor]
     expected = metadata.get(SUM) or next((text for text in metadata.values() if len(text) == 64), None)
     if expected is not None and expected != _sum(header, values):
         raise Damaged(
-            f"{path}: the file is damaged: its content does not have the checksum that it was written with; restore it "
-            f"from a copy, or {cure}"
+            f"{path}: the file is damaged: its content does not match its checksum; restore it from a copy, or {cure}"
         )
     return {name: tensor.clone() for name, tensor in tensors.items()}, metadata
 

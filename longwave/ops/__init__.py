@@ -46,6 +46,7 @@ from longwave.ops.checks import check_devices, check_shape
 from longwave.ops.memory import keep_memory
 from longwave.ops.weights import Affine, BlockWeights
 from longwave.ssm import DiscreteDPLR
+from longwave.ssm.algebra import as_pairs
 from longwave.ssm.nodes import Nodes
 
 __all__ = [
@@ -101,7 +102,7 @@ def dplr_kernel(
     if Q is not None:
         return ssm.dplr_kernel(Lambda, P, B, C, dt, L, C_is_truncated=C_is_truncated, Q=Q)
     C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L)
-    K_hat = spectrum(_pairs(Lambda), _pairs(P), _pairs(B), _maps(C), dt, L, nodes)
+    K_hat = spectrum(as_pairs(Lambda), as_pairs(P), as_pairs(B), _maps(C), dt, L, nodes)
     K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
     return K if C.ndim == 3 else K.squeeze(0)
 
@@ -112,13 +113,13 @@ def truncated_output_map(
     """C~ = C (I - A_bar^L) of a DPLR system; see longwave.ssm.truncated_output_map. All but dt are complex."""
     if Q is not None:
         return ssm.truncated_output_map(Lambda, P, C, dt, L, Q=Q)
-    C_tilde = torch.view_as_complex(truncate(_pairs(Lambda), _pairs(P), _maps(C), dt, L))
+    C_tilde = torch.view_as_complex(truncate(as_pairs(Lambda), as_pairs(P), _maps(C), dt, L))
     return C_tilde if C.ndim == 3 else C_tilde.squeeze(0)
 
 
 def diagonal_kernel(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str = "zoh") -> Tensor:
     """K (H, L) of a diagonal system; see longwave.ssm.diagonal_kernel. All but dt are complex."""
-    K = power_sum(_pairs(Lambda), _pairs(B), _maps(C), dt, L, rule)
+    K = power_sum(as_pairs(Lambda), as_pairs(B), _maps(C), dt, L, rule)
     return K if C.ndim == 3 else K.squeeze(0)
 
 
@@ -248,10 +249,6 @@ def _wants_gradient(*tensors: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
-def _pairs(values: Tensor) -> Tensor:
-    return torch.view_as_real(values.resolve_conj())
-
-
 def _maps(C: Tensor) -> Tensor:
     """As pairs, with an axis of output maps in front."""
-    return _pairs(C if C.ndim == 3 else C.unsqueeze(0))
+    return as_pairs(C if C.ndim == 3 else C.unsqueeze(0))

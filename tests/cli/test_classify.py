@@ -224,7 +224,7 @@ def test_a_mistake_is_refused_before_anything_is_written(arguments, hint, capsys
 def test_a_resnet_on_anything_but_images_is_refused(capsys):
     np.savez("good.npz", x=np.zeros((9, 4)), y=list("abcabcabc"))
     assert call("train", "classify", "--npz", "good.npz", "--model.kind", "ResNet") == 2
-    assert "model: a ResNet needs images of one size, and this task has none" in capsys.readouterr().err
+    assert "model: a ResNet needs images of one size, which this task does not have" in capsys.readouterr().err
 
 
 def test_images_are_trained_and_labelled(trained_runs, capsys):

@@ -244,9 +244,7 @@ def test_auto_takes_the_reversion_that_the_task_suggests():
 
 def test_unfit_tasks_settings_and_inputs_are_refused():
     for spec in (Spec(1, 1), Spec(2, 1, horizon=3, length=9), Spec(1, 1, horizon=3)):
-        with pytest.raises(
-            ValueError, match="model: a Forecaster needs a task that forecasts the columns that it sees"
-        ):
+        with pytest.raises(ValueError, match="model: a Forecaster needs a task that forecasts its input columns"):
             TINY.resolve(spec)
     with pytest.raises(ValueError, match="shift: expected auto, none, last or mean, got 'first'"):
         replace(TINY, shift="first").build()

@@ -66,7 +66,7 @@ def convert(
     how = Transforms(dt, real)
     converted = convert_unet(tensors, how) if is_unet else convert_stack(tensors, how, decoder)
     if left := tensors.some():
-        raise ValueError(f"these tensors have no place in a {converted.config.kind} of ours: {left}")
+        raise ValueError(f"these tensors have no counterpart in a longwave {converted.config.kind}: {left}")
     # Copies, as safetensors refuses tensors that share memory, which those of a file may do.
     weights = {name: tensor.to(torch.float32, copy=True).contiguous() for name, tensor in converted.weights.items()}
     _check_fit(converted.config, weights)
@@ -86,4 +86,4 @@ def _check_fit(config: ModelConfig, weights: Weights) -> None:
                 f"the sizes of the others, got {found.get(name, 'none')}"
             )
         if not weights[name].isfinite().all():
-            raise ValueError(f"{name}, of the file: expected finite numbers, got others among them")
+            raise ValueError(f"{name}, of the file: expected finite numbers, got NaN or infinity among them")

@@ -72,7 +72,7 @@ def take_system(tensors: Tensors, prefix: str, how: Transforms) -> System:
     C = tensors.take(f"{kernel}C", None, None, None, 2)
     sides, H, M, _ = C.shape
     if sides > 2:
-        raise ValueError(f"{kernel}C: expected one or two output maps a feature, got {sides}")
+        raise ValueError(f"{kernel}C: expected one or two output maps per feature, got {sides}")
     dt = tensors.take(kernel + version.dt)
     if dt.shape not in ((H,), (H, 1)):
         raise ValueError(
