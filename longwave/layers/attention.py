@@ -143,6 +143,7 @@ class Attention(Mixer):
     """
 
     mixes_features = True
+    shown = ("d_model", "bidirectional", "stored", "return_state")
 
     def __init__(
         self,
@@ -214,13 +215,6 @@ class Attention(Mixer):
         if mask is not None:
             scores = scores.masked_fill(~mask, -math.inf)
         return scores.softmax(-1) @ v
-
-    def extra_repr(self) -> str:
-        """The settings that are not seen in the heads."""
-        return (
-            f"d_model={self.d_model}, bidirectional={self.bidirectional}, stored={self.stored}, "
-            f"return_state={self.return_state}"
-        )
 
     def _check_state(self, state: Cache, batch: int, device: torch.device) -> None:
         heads, d = self.heads.heads, self.heads.d_head

@@ -27,6 +27,7 @@ class Discretised(Mixer):
     """A mixer of systems x' = A x + B u with a step dt: its sizes, its states, and what it derives from parameters."""
 
     state_is_complex = True  # M = N/2 complex numbers per feature, or N real ones
+    shown: tuple[str, ...] = ("d_model", "d_state", "init", "bidirectional", "n_ssm", "return_state")
     most_kept = 8  # derived things that are kept, as those of several sampling rates
 
     def __init__(
@@ -88,13 +89,6 @@ class Discretised(Mixer):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_derived": {}}  # copies and pickles derive their own
-
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return (
-            f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
-            f"n_ssm={self.n_ssm}, return_state={self.return_state}"
-        )
 
 
 def check_state_size(d_model: int, d_state: int) -> None:

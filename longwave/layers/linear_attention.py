@@ -89,6 +89,7 @@ class LinearAttention(Mixer):
     """
 
     mixes_features = True
+    shown = ("d_model", "bidirectional", "features", "return_state")
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class LinearAttention(Mixer):
         if feature_map not in ("elu", "random"):
             raise ValueError(f"feature_map: expected 'elu' or 'random', got {feature_map!r}")
         d = self.heads.d_head
-        self.n_features = d if feature_map == "elu" else features
+        self.features = d if feature_map == "elu" else features
         self.feature_map = EluFeatures() if feature_map == "elu" else RandomFeatures(d, features)
 
     def _mix(
@@ -136,7 +137,7 @@ class LinearAttention(Mixer):
         """Empty sums."""
         heads, weight = self.heads.heads, self.heads.project.weight
         dtype = torch.promote_types(weight.dtype, torch.float32)
-        sums = torch.zeros(batch, heads, self.n_features, self.heads.d_head + 1, dtype=dtype, device=weight.device)
+        sums = torch.zeros(batch, heads, self.features, self.heads.d_head + 1, dtype=dtype, device=weight.device)
         return Sums(sums, sums.new_full((batch, heads, 1), NOTHING), sums.new_zeros(batch, dtype=torch.int64))
 
     def _placed(self) -> tuple[Tensor, nn.Module]:
@@ -178,16 +179,9 @@ class LinearAttention(Mixer):
             high = last
         return torch.cat(outputs, dim=2), Sums(sums, high, state.steps)
 
-    def extra_repr(self) -> str:
-        """The settings that are not seen in the heads."""
-        return (
-            f"d_model={self.d_model}, bidirectional={self.bidirectional}, features={self.n_features}, "
-            f"return_state={self.return_state}"
-        )
-
     def _check_state(self, state: Sums, batch: int, device: torch.device) -> None:
         heads = self.heads.heads
-        expected = (batch, heads, self.n_features, self.heads.d_head + 1)
+        expected = (batch, heads, self.features, self.heads.d_head + 1)
         if not isinstance(state, Sums) or not check_states(
             device,
             sums=(state.sums, expected, True),

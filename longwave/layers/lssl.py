@@ -73,6 +73,7 @@ class LSSL(Discretised):
     DT_PARAMETERS = ("log_dt",)
     SSM_PARAMETERS = (*DT_PARAMETERS, "A", "B")
     OUTPUT_PARAMETERS = ("C",)
+    shown = (*Discretised.shown, "structure", "dt_per_feature")
     state_is_complex = False
     most_kept = 1  # which is as large as the layer
 
@@ -101,7 +102,7 @@ class LSSL(Discretised):
         n_ssm = self.n_ssm
         self.systems = d_model if dt_per_feature else n_ssm  # discrete ones
         self.share = d_model // self.systems  # features of one discrete system
-        self.structure = structure
+        self.structure, self.dt_per_feature = structure, dt_per_feature
 
         found = [
             gaussian(d_state, structure, sigma) if init == GAUSSIAN else hippo(init, d_state) for _ in range(n_ssm)
@@ -209,11 +210,6 @@ class LSSL(Discretised):
 
     def _placed(self) -> tuple[Tensor, nn.Module]:
         return self.log_dt, self
-
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        per_feature = self.systems != self.n_ssm
-        return f"{super().extra_repr()}, structure={self.structure!r}, dt_per_feature={per_feature}"
 
 
 @MIXERS.register("lssl")

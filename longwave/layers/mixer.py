@@ -34,6 +34,7 @@ class Mixer(nn.Module):
     SSM_PARAMETERS: tuple[str, ...] = ()  # names of dt, A and B: of low learning rate, without weight decay
     DT_PARAMETERS: tuple[str, ...] = ()  # of these, dt
     OUTPUT_PARAMETERS: tuple[str, ...] = ()  # C
+    shown: tuple[str, ...] = ("d_model", "bidirectional", "return_state")  # settings that `repr` shows
 
     def __init__(self, d_model: int, *, bidirectional: bool = False, return_state: bool = True) -> None:
         super().__init__()
@@ -117,6 +118,10 @@ class Mixer(nn.Module):
         """y_t (B, H) and the next state."""
         y, after = self._mix(u.unsqueeze(1), state, lengths=None, rate=rate, need_state=True)
         return y.squeeze(1), after
+
+    def extra_repr(self) -> str:
+        """The settings, as they are written in the constructor."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.shown)
 
     def _check_rate(self, rate: float) -> None:
         check_rate_is_one(rate, type(self).__name__)

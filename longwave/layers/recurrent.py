@@ -23,6 +23,7 @@ class Recurrent(Mixer):
     """
 
     mixes_features = True
+    shown = ("d_model", "kind", "bidirectional", "return_state")
 
     def __init__(
         self,
@@ -82,13 +83,6 @@ class Recurrent(Mixer):
 
     def _placed(self) -> tuple[Tensor, nn.Module]:
         return next(self.cell.parameters()), self.cell
-
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return (
-            f"d_model={self.d_model}, kind={self.kind!r}, bidirectional={self.bidirectional}, "
-            f"return_state={self.return_state}"
-        )
 
     def _check_state(self, state: State, batch: int, device: torch.device) -> None:
         count, shape = (2 if self.kind == "lstm" else 1), (batch, self.d_model)

@@ -43,6 +43,8 @@ class S4(StateSpaces):
     return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
+    shown = (*StateSpaces.shown, "length", "low_rank")
+
     def __init__(
         self,
         d_model: int,
@@ -133,10 +135,6 @@ class S4(StateSpaces):
         Q = self._Q(dt.dtype)
         Lambda, P, B, dt, Q = widened(dtype, Lambda, P, B, dt * rate, P if Q is None else Q)
         return dplr_bilinear(Lambda, P, B, dt, Q)
-
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return f"{super().extra_repr()}, length={self.length}, low_rank={self.low_rank!r}"
 
 
 @MIXERS.register("s4")

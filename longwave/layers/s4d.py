@@ -37,6 +37,8 @@ class S4D(StateSpaces):
     return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
+    shown = (*StateSpaces.shown, "rule")
+
     def __init__(
         self,
         d_model: int,
@@ -94,10 +96,6 @@ class S4D(StateSpaces):
         Lambda, _, B, dt = self._system(self._dtype)
         Lambda, B, dt = widened(dtype, Lambda, B, dt * rate)
         return diagonal_discrete(Lambda, B, dt, self.rule)
-
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return f"{super().extra_repr()}, rule={self.rule!r}"
 
 
 @MIXERS.register("s4d")

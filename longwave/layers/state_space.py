@@ -94,6 +94,8 @@ class StateSpaces(Discretised):
     with `_finish`, and has the methods that are abstract here.
     """
 
+    shown: tuple[str, ...] = (*Discretised.shown, "dt_transform")
+
     def __init__(
         self,
         system: tuple[Tensor, Tensor, Tensor],
@@ -308,10 +310,6 @@ class StateSpaces(Discretised):
     def step_constants(self, rate: float = 1.0) -> StepConstants:
         """What a step derives from the parameters as they are now; differentiable."""
         return StepConstants(self._discrete(rate), self._output_map(), self.D.to(self._dtype))
-
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return f"{super().extra_repr()}, dt_transform={self.dt_transform!r}"
 
 
 def widened(dtype: torch.dtype | None, *tensors: Tensor) -> tuple[Tensor, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from longwave.layers.checks import check_count
 from longwave.models.recurrence import Recurrence
 
 Reads = Callable[[Tensor, int], Tensor]
@@ -167,14 +168,13 @@ def _check_model(model: Any, reads_other: bool) -> None:
 
 
 def _check_choice(length: int, temperature: float, top_k: int | None, top_p: float | None) -> None:
-    if not _is_whole(length) or length < 1:
-        raise ValueError(f"length: expected a whole number of tokens, at least 1, got {length!r}")
+    check_count("length", length)
     if not 0 <= temperature < math.inf:
         raise ValueError(
             f"temperature: expected a finite number of at least 0 (0: always the most likely token), got {temperature}"
         )
-    if top_k is not None and (not _is_whole(top_k) or top_k < 1):
-        raise ValueError(f"top_k: expected a whole number, at least 1, or None for all tokens, got {top_k!r}")
+    if top_k is not None:
+        check_count("top_k", top_k)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p: expected a probability above 0 and up to 1, or None for all tokens, got {top_p}")
 
@@ -198,7 +198,3 @@ def _check_prompt(prompt: Tensor, model: Any) -> Tensor:
     if low < 0 or high >= vocabulary:
         raise ValueError(f"prompt: expected tokens from 0 to {vocabulary - 1}, got {low if low < 0 else high}")
     return prompt.long().to(device)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

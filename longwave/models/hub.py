@@ -8,13 +8,8 @@ from typing import Any
 
 from longwave.core import files
 
-FILES = (
-    "*.json",
-    "*.safetensors",
-    "*.npz",
-    "*.txt",
-    "README.md",
-)  # of a model and what it needs; nothing else is fetched
+# Of a model and what it needs; nothing else is fetched.
+FILES = ("*.json", "*.safetensors", "*.npz", "*.txt", "README.md")
 RUN = "run.json"  # the settings of the run that a model is from
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 USE = """```python

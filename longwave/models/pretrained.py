@@ -43,7 +43,8 @@ class Pretrained:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`, each atomically."""
-        save_model(self, folder)
+        model: Any = self
+        write_model(model.config, model.state_dict(), folder)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, **where: Any) -> Self:
@@ -85,11 +86,6 @@ def _card(model: Any, name: str, licence: str | None) -> str:
     return hub.card(model.config.label, sections, name, licence)
 
 
-def save_model(model: Any, folder: str | Path) -> None:
-    """Write a model with a `config` into `folder`; each of the two files is written atomically."""
-    write_model(model.config, model.state_dict(), folder)
-
-
 def write_model(config: ModelConfig, tensors: Mapping[str, Tensor], folder: str | Path) -> None:
     """Write the model of settings and weights, which need not be built for it."""
     folder = Path(folder)
@@ -100,12 +96,11 @@ def write_model(config: ModelConfig, tensors: Mapping[str, Tensor], folder: str 
 
 
 def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> Any:
-    """The model that `save_model` wrote, of whatever kind, or that of a run with its best weights.
+    """The model that `save_pretrained` wrote, of whatever kind, or that of a run with its best weights.
 
-    Damaged weights are refused.
-    `folder` may be the hub's "user/name" (see `hub.find`, also for its keywords: revision, cache_dir, token,
-    local_files_only). Weights are in the dtype that they were saved in; with `as_built`, in that of a model that its
-    settings build.
+    Damaged weights are refused. `folder` may be the hub's "user/name" (see `hub.find`, also for its keywords: revision,
+    cache_dir, token, local_files_only). Weights keep the dtype that they were saved in; with `as_built`, they get that
+    of a new model.
     """
     folder = hub.find(folder, **where)
     if (folder / BEST / "config.json").exists() and not (folder / "model.safetensors").exists():

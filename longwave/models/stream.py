@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -56,14 +56,14 @@ class Stream:
             )
         self.model, self.hop, self.window, self.batch, self.rate = model, hop, window, batch, rate
         self.steps = 0  # pushed so far
-        obstacle = _obstacle(model)
+        obstacle = _obstacle(model.config)
         if obstacle is None:
             self._engine: Carried | SlidingWindow = Carried(model, hop=hop, window=window, batch=batch, rate=rate)
         elif window is not None and model.config.takes_any_length:
             self._engine = SlidingWindow(model, hop=hop, window=window, batch=batch, rate=rate)
         else:
             remedy = "set a window (--window) to run it on the last steps, or " * model.config.takes_any_length
-            raise ValueError(f"model: {obstacle.reason}; {remedy}{obstacle.remedy}")
+            raise ValueError(f"model: {obstacle[0]}; {remedy}{obstacle[1]}")
 
     @torch.no_grad()
     def push(self, x: Tensor) -> Tensor:
@@ -278,32 +278,25 @@ def _check_model(model: Any) -> None:
         raise ValueError("model: it is in training mode; call model.eval() first")
 
 
-class Obstacle(NamedTuple):
+def _obstacle(config: Any) -> tuple[str, str] | None:
     """Why a model cannot carry a state of fixed size from step to step, and what can be done about it."""
-
-    reason: str
-    remedy: str
-
-
-def _obstacle(model: Any) -> Obstacle | None:
-    config = model.config
     if config.decoder not in POOLINGS:
-        return Obstacle(
+        return (
             f"a {config.kind} takes whole sequences or windows",
             "train a causal SequenceModel (--model.kind SequenceModel --model.mixer.no-bidirectional)",
         )
     if config.cutoffs:
-        return Obstacle(
+        return (
             "an adaptive softmax (cutoffs) gives log-probabilities of words, step by step",
             "use longwave.generate, or longwave.models.Recurrence",
         )
     if not config.streams:
-        return Obstacle(
+        return (
             "it is bidirectional, so every output depends on future steps",
             "train one with bidirectional=False (--model.mixer.no-bidirectional)",
         )
     if not config.mixer.has_fixed_state:
-        return Obstacle(
+        return (
             f"{config.label} keeps every step it has seen, so its memory would grow with the stream",
             "use S4 or another mixer with a state of fixed size",
         )

@@ -27,10 +27,6 @@ WITH_GRADIENT = frozenset(OPS)
 WITHOUT_GRADIENT = frozenset({"layer_steps", "block_steps", "same"})
 
 
-def _always(tensor: Tensor) -> bool:
-    return True
-
-
 @dataclass(frozen=True, eq=False)
 class Backend:
     """A way to compute some of the ops, or all of them.
@@ -46,7 +42,7 @@ class Backend:
     functions: Mapping[str, Callable[..., Any]]
     description: Callable[[], str]
     unavailable: Callable[[], str | None] = lambda: None
-    serves: Callable[[Tensor], bool] = _always
+    serves: Callable[[Tensor], bool] = lambda tensor: True
     ops: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:

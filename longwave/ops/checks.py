@@ -28,15 +28,6 @@ def describe_with_device(tensor: Tensor) -> str:
     return said if tensor.device.type != "cpu" else f"{said} on cpu"
 
 
-def check_device(name: str, tensor: Tensor, beside: str, other: Tensor) -> None:
-    """Refuse a tensor on another device than `other`."""
-    if tensor.device != other.device:
-        raise ValueError(
-            f"{name}: expected a tensor on {other.device}, where {beside} is, got {describe_with_device(tensor)}; "
-            f"call {name}.to({str(other.device)!r})"
-        )
-
-
 def check_shape(name: str, tensor: Tensor, shape: Sequence[int]) -> None:
     """Refuse a tensor of another shape."""
     if tuple(tensor.shape) != tuple(shape):
@@ -56,8 +47,11 @@ def has_values(tensor: Tensor) -> bool:
 def check_devices(z: Tensor, **others: Tensor | None) -> None:
     """Refuse tensors on another device than z."""
     for name, tensor in others.items():
-        if tensor is not None:
-            check_device(name, tensor, "z", z)
+        if tensor is not None and tensor.device != z.device:
+            raise ValueError(
+                f"{name}: expected a tensor on {z.device}, where z is, got {describe_with_device(tensor)}; "
+                f"call {name}.to({str(z.device)!r})"
+            )
 
 
 # These three are asked at every step of a layer, a few times each: the order of the questions is that of their price.

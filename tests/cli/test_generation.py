@@ -138,7 +138,7 @@ def test_a_mistake_is_refused(text_run, capsys):
         (["--temperature", "-1"], "temperature: expected a finite number of at least 0"),
         (["--top-k", "0"], "top_k: expected a whole number, at least 1"),
         (["--top-p", "2"], "top_p: expected a probability above 0 and up to 1"),
-        (["--length", "0"], "length: expected a whole number of tokens, at least 1, got 0"),
+        (["--length", "0"], "length: expected a whole number, at least 1, got 0"),
         (["--count", "0"], "count: expected at least 1, got 0"),
         (["--device", "cuda:99"], "device: there is no 'cuda:99' here; expected one of auto, cpu"),
     ):

@@ -238,12 +238,12 @@ def test_the_package_has_the_function_by_its_name():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"length": 0}, "length: expected a whole number of tokens, at least 1, got 0"),
-        ({"length": 2.5}, "length: expected a whole number of tokens, at least 1, got 2.5"),
+        ({"length": 0}, "length: expected a whole number, at least 1, got 0"),
+        ({"length": 2.5}, "length: expected a whole number, at least 1, got 2.5"),
         ({"temperature": -0.1}, "temperature: expected a finite number of at least 0 .*, got -0.1"),
         ({"temperature": math.nan}, "temperature: .* got nan"),
         ({"temperature": math.inf}, "temperature: .* got inf"),
-        ({"top_k": 0}, "top_k: expected a whole number, at least 1, or None for all tokens, got 0"),
+        ({"top_k": 0}, "top_k: expected a whole number, at least 1, got 0"),
         ({"top_p": 0.0}, "top_p: expected a probability above 0 and up to 1, or None for all tokens, got 0.0"),
         ({"top_p": 1.1}, "top_p: .* got 1.1"),
         ({"top_p": math.nan}, "top_p: .* got nan"),

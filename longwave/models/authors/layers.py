@@ -8,7 +8,7 @@ from torch import Tensor
 
 from longwave.models.adaptive import FACTOR
 from longwave.models.authors.state_spaces import System, Transforms, take_system
-from longwave.models.authors.tensors import Tensors
+from longwave.models.authors.tensors import Tensors, all_alike
 from longwave.models.base import ModelConfig
 
 Weights = dict[str, Tensor]
@@ -71,14 +71,6 @@ def has_glu(sublayers: Iterable[Sublayer]) -> bool:
     return bool(outputs_per_input == 2)
 
 
-def all_alike(what: str, values: Iterable[Any]) -> Any:
-    """The one value that all have."""
-    found = list(dict.fromkeys(values))
-    if len(found) != 1:
-        raise ValueError(f"expected the same {what} everywhere, got {', '.join(map(str, found)) or 'none'}")
-    return found[0]
-
-
 def under(prefix: str, weights: Weights) -> Weights:
     """The weights with a prefix before their names."""
     return {prefix + name: tensor for name, tensor in weights.items()}
@@ -102,11 +94,6 @@ def take_decoder(tensors: Tensors) -> tuple[dict[str, Any], Weights]:
     prefix = "decoder.0." if tensors.has("decoder.0.") else "decoder."
     weights = tensors.take_linear(f"{prefix}output_transform.")
     return {"output_size": len(weights["weight"])}, under("decoder.linear.", weights)
-
-
-def has_adaptive_ends(tensors: Tensors) -> bool:
-    """Whether the words of a model are in bins."""
-    return tensors.has("encoder.0.emb_layers.")
 
 
 def take_adaptive_ends(tensors: Tensors, d_model: int) -> tuple[dict[str, Any], Weights]:

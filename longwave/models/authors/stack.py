@@ -9,8 +9,6 @@ from longwave.models.authors.layers import (
     Converted,
     Sublayer,
     Weights,
-    all_alike,
-    has_adaptive_ends,
     has_glu,
     take_adaptive_ends,
     take_decoder,
@@ -20,7 +18,7 @@ from longwave.models.authors.layers import (
     under,
 )
 from longwave.models.authors.state_spaces import Transforms, common_length, mixer_of, mixer_weights
-from longwave.models.authors.tensors import Tensors
+from longwave.models.authors.tensors import Tensors, all_alike
 from longwave.models.sequence import SequenceConfig
 
 Output = Literal["mean", "last", "sequence"]
@@ -43,7 +41,8 @@ def convert_stack(tensors: Tensors, how: Transforms, decoder: Output) -> Convert
         last, norm_weights = take_norm(tensors, "model.norm.norm.")
         all_alike("norm", (norm, last))
         weights |= under("norm.", norm_weights)
-    ends = [take_adaptive_ends(tensors, d_model)] if has_adaptive_ends(tensors) else []
+    has_bins = tensors.has("encoder.0.emb_layers.")  # an adaptive softmax
+    ends = [take_adaptive_ends(tensors, d_model)] if has_bins else []
     for more, more_weights in ends or [take_encoder(tensors), take_decoder(tensors)]:
         settings |= more
         weights |= more_weights

@@ -10,7 +10,6 @@ from longwave.models.authors.layers import (
     Converted,
     Sublayer,
     Weights,
-    all_alike,
     has_glu,
     take_decoder,
     take_encoder,
@@ -18,7 +17,7 @@ from longwave.models.authors.layers import (
     under,
 )
 from longwave.models.authors.state_spaces import Transforms, common_length, mixer_of, mixer_weights
-from longwave.models.authors.tensors import Tensors
+from longwave.models.authors.tensors import Tensors, all_alike
 from longwave.models.unet import UNetConfig
 
 DIRECTION, LENGTH = "linear.parametrizations.weight.original1", "linear.parametrizations.weight.original0"
