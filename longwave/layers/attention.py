@@ -238,11 +238,11 @@ class AttentionConfig(MixerConfig):
     layer: ClassVar[type[Mixer]] = Attention
     has_fixed_state = False  # the keys and values of every step are kept
     heads: int = 4
-    """Heads of attention."""
+    """Attention heads."""
     d_attention: int | None = None
     """Width of queries, keys and values, over all heads; None: d_model."""
     rotary: bool = True
-    """Positions, by rotation of queries and keys."""
+    """Rotary positions of queries and keys."""
     bidirectional: bool = False
     """Look both ways; such a model can stream only with a sliding window."""
 

@@ -1,4 +1,4 @@
-"""Checks of what every mixer is given: an error says which argument, what came, what was expected, what to do."""
+"""Checks of a mixer's arguments: an error says which argument, what came, what was expected, what to do."""
 
 import contextlib
 import math
@@ -92,7 +92,7 @@ def check_device(name: str, tensor: Tensor, device: torch.device) -> None:
 
 
 def without_autocast(u: Tensor) -> contextlib.AbstractContextManager[None]:
-    """Where autocast leaves dtypes alone; the meta device knows none."""
+    """A context without autocast, which the meta device does not have."""
     if u.is_meta or not torch.is_autocast_enabled(u.device.type):  # to enter one takes a tenth of a step
         return _NOTHING
     return torch.autocast(u.device.type, enabled=False)
@@ -120,7 +120,7 @@ def valid_steps(lengths: Tensor, x: Tensor) -> Tensor:
 
 
 def check_known(name: str, values: Tensor, u: Tensor) -> None:
-    """Numbers, where u has numbers: on the meta device there are none."""
+    """Refuse values on the meta device, unless u is there, too."""
     if values.is_meta and not u.is_meta:
         raise ValueError(f"{name}: expected numbers, got {describe(values)}, which has none")
 
@@ -156,7 +156,7 @@ def check_states(device: torch.device, **parts: tuple[object, tuple[int, ...], b
 
 
 def wrong_state(state: object, expected: str) -> ValueError:
-    """The error for a state that no call of this layer gave."""
+    """The error for what is not a state of this layer."""
     return ValueError(
         f"state: expected {expected}, as returned by initial_state or an earlier call, got {describe(state)}"
     )
@@ -174,7 +174,7 @@ def describe(value: object) -> str:
 
 
 def advice(name: str, value: object, as_float: bool = True) -> str:
-    """The end of a message about an array where a tensor belongs: how to make one."""
+    """How to convert a numpy array to a tensor, as the end of a message; empty for anything else."""
     if not isinstance(value, np.ndarray):
         return ""
     return f"; call torch.from_numpy({name}){'.float()' if as_float and value.dtype != np.float32 else ''}"

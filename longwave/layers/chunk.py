@@ -1,4 +1,4 @@
-"""What a chunk of a sequence needs of a layer's state spaces, what a state adds to its outputs, and the state after it.
+"""Chunks of a sequence: what a state adds to the outputs of a chunk, and the state after it.
 
 longwave.ssm.states has the functions, and longwave.ops the ops that compute them.
 """

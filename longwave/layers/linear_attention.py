@@ -1,4 +1,4 @@
-"""Attention in linear time: the softmax's exp(q . k) becomes a product of features phi(q) . phi(k).
+"""Attention in linear time: exp(q . k) of the softmax becomes a product of features phi(q) . phi(k).
 
 Then a query needs only the sums of phi(k) v and of phi(k) over the keys before it: they are the state, of a size that
 does not grow. Two choices of phi: elu(x) + 1 ("linear Transformer"), and random features whose product is an unbiased
@@ -80,12 +80,9 @@ class Sums(NamedTuple):
 class LinearAttention(Mixer):
     """y, state = layer(u) for u (B, L, d_model); y_t, state = layer.step(u_t, state) in constant time.
 
-    heads          number of heads
-    d_attention    width of queries, keys and values, over all heads; None: d_model
-    rotary         positions by rotation of queries and keys, before phi; without, the order of steps is not seen
-    bidirectional  every step sees every other; then there is no state and no step
-    feature_map    "elu": as many features as a head has; "random": `features` of them, an estimate of softmax attention
-    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
+    feature_map  "elu": as many features as a head has; "random": `features` of them, an estimate of softmax attention
+
+    The other keywords are those of Attention. Positions are rotated into queries and keys before phi.
     """
 
     mixes_features = True

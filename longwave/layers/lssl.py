@@ -55,19 +55,14 @@ def gaussian(N: int, structure: Structure, sigma: float) -> tuple[Tensor, Tensor
 class LSSL(Discretised):
     """y, state = layer(u) for u (B, L, H) of any length L; y_t, state = layer.step(u_t, state) for one step.
 
-    d_model        H, the number of features
-    d_state        N, the size of each feature's state (even)
-    init           any of longwave.ssm.INITS: "legs", "legt", "lagt", "fout", "random-nplr", or "s4d-legs", "s4d-lin",
-                   "s4d-inv" as dense matrices; "gaussian": a random A and B of its own in each system
+    init           any of longwave.ssm.INITS, as a dense matrix; "gaussian": a random A and B of its own in each system
     structure      "dense" or "diagonal": of A; a diagonal one is real, and starts at random
     sigma          size of a random A (see `gaussian`)
-    bidirectional  two kernels, one for each direction; then there is no state and no step
     n_ssm          S, number of distinct (A, B, dt), each shared by H / S neighbouring features; None: H.
                    A has S N^2 numbers; training holds log2(L) powers of that size, and S N L numbers more
     dt_per_feature each feature has a dt of its own, whatever shares A and B; then training holds H in place of S
-    dt_min, dt_max bounds of the log-uniform distribution that dt starts from
-    trainable      False freezes dt, A and B; names, such as ("B", "dt"), freeze the others of these
-    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
+
+    The other keywords are those of S4.
     """
 
     DT_PARAMETERS = ("log_dt",)
@@ -219,11 +214,11 @@ class LSSLConfig(StateSpaceConfig):
 
     layer: ClassVar[type[Mixer]] = LSSL
     structure: Structure = "dense"
-    """Of the state matrix; a diagonal one is real, and starts at random (init gaussian)."""
+    """Form of the state matrix; a diagonal one is real, and starts at random (init gaussian)."""
     sigma: float = 0.125
-    """Size of a state matrix that starts at random; the larger, the faster half of its modes grow."""
+    """Scale of a random state matrix; the larger, the faster half of its modes grow."""
     dt_per_feature: bool = False
-    """A step size for each feature, also where features share a state space (n_ssm)."""
+    """One step size per feature, even where features share a state space (n_ssm)."""
 
 
 def _check_structure(structure: str, init: str, sigma: float) -> None:

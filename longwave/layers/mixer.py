@@ -9,14 +9,7 @@ from torch import Tensor, nn
 
 from longwave.core.registry import Registry
 from longwave.core.settings import Settings
-from longwave.layers.checks import (
-    check_causal,
-    check_count,
-    check_input,
-    check_lengths,
-    check_rate_is_one,
-    valid_steps,
-)
+from longwave.layers.checks import check_causal, check_count, check_input, check_lengths, check_rate_is_one, valid_steps
 from longwave.layers.rates import Trainable
 
 
@@ -58,15 +51,7 @@ class Mixer(nn.Module):
         rate      u is sampled at 1/rate of the frequency that the layer was trained at (state spaces only)
         constants what `chunk_constants` returned for this rate and at least L steps
         """
-        check_input(u, ("batch", "L", self.d_model), *self._placed())
-        self._check_rate(rate)
-        if state is not None:
-            self.check_state(state, len(u), u.device)
-        z, valid = u, None
-        if lengths is not None:
-            lengths = check_lengths(lengths, u)
-            valid = valid_steps(lengths, u)
-            z = torch.where(valid, u, 0)  # not a product: what stands there may be NaN
+        z, lengths, valid = self._checked(u, state, lengths, rate)
         need_state = need_state and self.return_state and not self.bidirectional
         kept = {} if constants is None else {"constants": constants}
         y, after = self._mix(z, state, lengths=lengths, rate=rate, need_state=need_state, **kept)
@@ -74,6 +59,20 @@ class Mixer(nn.Module):
             y = torch.where(valid, y, 0)
         y = y.to(u.dtype)
         return (y, after if need_state else None) if self.return_state else y
+
+    def _checked(
+        self, u: Tensor, state: Any, lengths: Tensor | None, rate: float
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """u with 0 for padding, the lengths where u is, and which steps count; bad arguments are refused."""
+        check_input(u, ("batch", "L", self.d_model), *self._placed())
+        self._check_rate(rate)
+        if state is not None:
+            self.check_state(state, len(u), u.device)
+        if lengths is None:
+            return u, None, None
+        lengths = check_lengths(lengths, u)
+        valid = valid_steps(lengths, u)
+        return torch.where(valid, u, 0), lengths, valid  # not a product: what stands there may be NaN
 
     def initial_state(self, batch: int) -> Any:
         """The state before the first step."""
@@ -174,13 +173,13 @@ class StateSpaceConfig(MixerConfig):
 
     supports_rate = True  # it scales dt
     d_state: int = 64
-    """States of each feature's state space."""
+    """State size of each feature."""
     init: str = "legs"
     """Initialisation of the state spaces: legs, legt, lagt, fout, random-nplr; s4d-legs, s4d-lin, s4d-inv."""
     bidirectional: bool = False
     """Look both ways; such a model can stream only with a sliding window."""
     n_ssm: int | None = None
-    """Number of distinct state spaces that the features share."""
+    """Number of distinct state spaces, shared by the features."""
     dt_min: float = 0.001
     """Lower bound of the initial dt."""
     dt_max: float = 0.1

@@ -1,7 +1,7 @@
-"""SSM parameters want a low learning rate and no weight decay: an optimiser that does not know is warned of.
+"""SSM parameters need a low learning rate and no weight decay: an optimiser without either is warned about.
 
-`longwave.param_groups` gives an optimiser the right groups. Whoever passes `model.parameters()` instead gets one
-warning, at the first step, because the model would train all the same, only to a worse score.
+`longwave.param_groups` gives an optimiser the right groups. Passing `model.parameters()` instead gives one
+warning, at the first step: the model would train, but to a worse score.
 """
 
 import warnings
@@ -33,7 +33,7 @@ Trainable = bool | tuple[Part, ...]  # all of them, none, or those that are name
 
 
 def mark_ssm(layer: nn.Module, trainable: Trainable) -> None:
-    """Have optimisers know the SSM parameters of a new layer, and freeze those that are not to be trained.
+    """Mark the SSM parameters of a new layer for optimisers, and freeze those that are not trained.
 
     `trainable` is True, False, or names: "A" (all of the state matrix: Lambda, P ...), "B", "dt".
     """

@@ -144,11 +144,11 @@ class S4Config(StateSpaceConfig):
 
     layer: ClassVar[type[Mixer]] = S4
     length: int | None = set_by_task(None)
-    """The one length of training, where there is one: then C~ is the parameter (set by the task)."""
+    """The length of all training sequences, if they share one: then C~ is the parameter (set by the task)."""
     low_rank: LowRank = "pp"
     """A = Lambda - P P^*, always stable, or Lambda - P Q^*, the paper's first form (slower, in plain torch)."""
     dt_transform: DtTransform = "exp"
-    """How dt stays positive: the exponential, or the softplus, of its parameter."""
+    """How dt is kept positive: the exponential or the softplus of its parameter."""
 
     def for_length(self, length: int | None) -> "S4Config":
         """With C~ of that length as the parameter."""

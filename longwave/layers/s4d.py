@@ -25,16 +25,10 @@ from longwave.ssm.algebra import as_complex
 class S4D(StateSpaces):
     """y, state = layer(u) for u (B, L, H) of any length L; y_t, state = layer.step(u_t, state) for one step.
 
-    d_model        H, the number of features
-    d_state        N, the size of each feature's state (even)
-    init           "legs" or "s4d-legs", the diagonal of LegS; "s4d-lin", "s4d-inv" (longwave.ssm.INITS)
-    bidirectional  two kernels, one for each direction; then there is no state and no step
-    n_ssm          number of distinct (Lambda, B), each shared by H / n_ssm neighbouring features; None: H
-    dt_min, dt_max bounds of the log-uniform distribution that dt starts from
-    dt_transform   "exp": dt = exp(log_dt); "softplus": dt = softplus(softplus_inverse_dt)
-    rule           "zoh": the input holds its value for a step, exactly; "bilinear": the rule of S4
-    trainable      False freezes dt, A (Lambda) and B; names, such as ("B", "dt"), freeze the others of these
-    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
+    init  "legs" or "s4d-legs", the diagonal of LegS; "s4d-lin", "s4d-inv" (longwave.ssm.INITS)
+    rule  "zoh": the input holds its value for a step, exactly; "bilinear": the rule of S4
+
+    The other keywords are those of S4.
     """
 
     shown = (*StateSpaces.shown, "rule")
@@ -105,6 +99,6 @@ class S4DConfig(StateSpaceConfig):
 
     layer: ClassVar[type[Mixer]] = S4D
     dt_transform: DtTransform = "exp"
-    """How dt stays positive: the exponential, or the softplus, of its parameter."""
+    """How dt is kept positive: the exponential or the softplus of its parameter."""
     rule: Rule = "zoh"
-    """How it is discretised: by a zero-order hold, or by the bilinear rule, as S4 is."""
+    """Discretisation: zero-order hold, or the bilinear rule, as for S4."""

@@ -14,16 +14,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
 from longwave import ops
-from longwave.layers.checks import (
-    check_causal,
-    check_count,
-    check_dt_bounds,
-    check_input,
-    check_lengths,
-    check_rate,
-    valid_steps,
-    without_autocast,
-)
+from longwave.layers.checks import check_causal, check_count, check_dt_bounds, check_rate, without_autocast
 from longwave.layers.chunk import Chunks
 from longwave.layers.discretised import Discretised, complex_dtype, initial_log_dt
 from longwave.layers.rates import Trainable, mark_ssm
@@ -70,7 +61,7 @@ class StepConstants(NamedTuple):
 
 
 class ChunkConstants(NamedTuple):
-    """What chunks that go on from a state need of a layer, and of up to how many steps they may be."""
+    """What chunks that resume from a state need of a layer, for chunks of up to a number of steps."""
 
     chunks: Chunks
     K: Tensor  # the kernel of the longest chunk; that of a shorter one is its beginning
@@ -260,13 +251,9 @@ class StateSpaces(Discretised):
         `state`, `lengths` and `rate` are those of `forward`; a row's state stays what it is after its length.
         """
         check_causal("states", self.bidirectional)
-        check_input(u, ("batch", "L", self.d_model), self.Lambda_re, self)
-        check_rate(rate)
         check_count("every", every)
+        u, lengths, _ = self._checked(u, state, lengths, rate)
         batch, L, _ = u.shape
-        if state is not None:
-            self.check_state(state, batch, u.device)
-        lengths = None if lengths is None else check_lengths(lengths, u)
         count, dtype = L // every, complex_dtype(self._dtype)
         needed = batch * count * self.d_model * self.d_state // 2 * dtype.itemsize
         if needed > limit:
@@ -276,11 +263,8 @@ class StateSpaces(Discretised):
                 f"increase `every` (now {every}) or the limit"
             )
         with without_autocast(u):
-            signal = u.to(self._dtype)
-            if lengths is not None:
-                signal = torch.where(valid_steps(lengths, u), signal, 0)
             chunks = self._chunks(block_size(1, 1, self.d_state, 0), 1, rate, from_state=False, need_state=False)
-            return chunks.states(signal, None if state is None else state.to(dtype), lengths, every)
+            return chunks.states(u.to(self._dtype), None if state is None else state.to(dtype), lengths, every)
 
     # The recurrent view
 

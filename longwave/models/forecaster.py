@@ -33,17 +33,17 @@ class ForecasterConfig(ModelConfig):
     d_model: int = 32
     """Features of every layer of the deep model."""
     n_layers: int = 2
-    """Residual blocks of the deep model; 0 leaves the linear map alone."""
+    """Residual blocks of the deep model; 0 for the linear map alone."""
     mixer: MixerConfig = field(default_factory=S4Config)
-    """What mixes the steps of a sequence in each block."""
+    """The layer that mixes the steps in each block."""
     dropout: float = 0.2
     """Dropout probability."""
     tie_dropout: bool = True
-    """One dropout mask for all steps of a row."""
+    """Share one dropout mask among all steps of a row."""
     input_size: int = 1
     """Columns of the series (set by the task)."""
     time_size: int = 0
-    """Features of time beside the input (set by the task)."""
+    """Time features beside the input (set by the task)."""
     context: int = 1
     """Known steps before the forecast (set by the task)."""
     horizon: int = 1

@@ -1,4 +1,4 @@
-"""Tensors from files that other programs wrote with torch.save. Nothing in such a file is ever run."""
+"""Tensors from files written by other programs with torch.save. Nothing in such a file is ever run."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""Generation by recurrence: the prompt is read by the convolution, what follows it is drawn one step at a time."""
+"""Generation: the prompt is read by the convolution, the tokens after it are drawn by the recurrence."""
 
 import contextlib
 import math
@@ -29,8 +29,8 @@ def generate(
 ) -> Tensor:
     """The `length` tokens (B, length) that follow a prompt (B, L), drawn from the model's predictions.
 
-    temperature   divides the logits: below 1 for the likelier, above 1 for the rarer; 0 takes the likeliest each time
-    top_k         draw from the k likeliest tokens only
+    temperature   divides the logits: below 1 favours likely tokens, above 1 rare ones; 0 always takes the most likely
+    top_k         draw from the k most likely tokens only
     top_p         draw from the fewest tokens that have this probability together (after top_k)
     seed          the same seed gives the same tokens; None draws from torch's own generator
     reads         for a model whose input has more tokens than its output: reads(tokens (B, 1), first) is what it reads
@@ -68,7 +68,7 @@ def stream(
 def probabilities(
     logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> Tensor:
-    """What the next token is drawn from: softmax(logits / temperature) of the tokens that are left, and 0 of others."""
+    """Probabilities of the next token: softmax(logits / temperature) over the tokens that are left, 0 for others."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     largest = logits.amax(-1, keepdim=True)
     if not bool(largest.isfinite().all()):  # a single NaN is the largest

@@ -1,4 +1,4 @@
-"""The two ends of a model: from a task's input to features, and from features to a task's output."""
+"""Encoder and decoder of a model: from a task's input to features, and from features to its output."""
 
 import math
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub: files are downloaded once and kept, checked as any others, and none is ever run."""
+"""Models on the Hugging Face hub: files are downloaded once, checked like any others, and never run."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A model that compares two sequences: one encoder for both, and a small network on their features."""
+"""A model of pairs of sequences: one encoder for both, and a small network on their features."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""Models on disk: config.json, which says what they are, and model.safetensors. Nothing is unpickled."""
+"""Models on disk: config.json and model.safetensors. Nothing is unpickled."""
 
 import tempfile
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ FORMAT = 2  # of config.json and model.safetensors
 
 
 class Pretrained:
-    """What a model of any kind can do with a folder and with the hub: a mixin for modules with a `config`."""
+    """Save, load, upload and download a model: a mixin for modules with a `config`."""
 
     modules: Any  # of the nn.Module that this is mixed into
     gives_features = False  # whether it has `features` and `nll`, which do not work out logits that nobody asks for

@@ -1,4 +1,4 @@
-"""A model's recurrence with weights that stay as they are: what generation and streaming run on.
+"""A model's recurrence with fixed weights: what generation and streaming run on.
 
 `model.step` may be called between two steps of an optimiser, so that it looks at its parameters each time, and it
 leaves the state it was given as it was. Here both are settled once, and where the compiled library serves the model,

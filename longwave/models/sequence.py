@@ -30,25 +30,25 @@ class SequenceConfig(ModelConfig):
     n_layers: int = 2
     """Residual blocks."""
     mixers_per_block: int = 1
-    """Mixers one after the other in each block, each with its norm and residual sum, before the feed-forward."""
+    """Consecutive mixers in each block, each with its norm and residual sum, before the feed-forward."""
     mixer: MixerConfig = field(default_factory=S4Config)
-    """What mixes the steps of a sequence in each block; a Transformer is attention with a feed-forward sublayer."""
+    """The layer that mixes the steps in each block; a Transformer is attention with a feed-forward sublayer."""
     norm: Literal["layer", "batch", "scalar"] = "layer"
-    """Norm of each block; scalar is one of the authors', with two numbers for all features."""
+    """Norm of each block; scalar is the authors', with two numbers for all features."""
     prenorm: bool = True
-    """The norm stands before the mixer, not after the residual sum."""
+    """Put the norm before the mixer, not after the residual sum."""
     dropout: float = 0.0
     """Dropout probability."""
     dropout_after: tuple[DropoutPlace, ...] = ("activation",)
     """Where features are dropped: after the mixer, after GELU (activation), after the linear layer with its GLU."""
     tie_dropout: bool = False
-    """One dropout mask for all steps of a row."""
+    """Share one dropout mask among all steps of a row."""
     glu: bool = True
-    """Gated linear unit behind the position-wise linear layer."""
+    """Gated linear unit after the position-wise linear layer."""
     feed_forward: int = 0
     """Width of a feed-forward sublayer in each block, 0 for none."""
     cutoffs: tuple[int, ...] = ()
-    """Tokens (the commonest first) at which bins begin, each with shorter vectors and a softmax of its own."""
+    """Tokens (most common first) at which bins begin, each with shorter vectors and its own softmax."""
     decoder: Literal["mean", "last", "sequence", "forecast"] = "mean"
     """Mean over the steps, the last step, every step, or the last `horizon` steps."""
     window: Literal["none", "last", "standard"] = "none"
@@ -58,12 +58,12 @@ class SequenceConfig(ModelConfig):
     vocabulary: int = set_by_task(0)
     """Number of tokens, if the input is tokens (set by the task)."""
     scale: int = set_by_task(0)
-    """Values in order that tokens stand for, whose vectors begin alike where the values are; 0: none (set by the
+    """Number of ordered values that tokens stand for: neighbours start with similar vectors; 0: no order (set by the
     task)."""
     time_size: int = set_by_task(0)
-    """Features of time beside the input (set by the task)."""
+    """Time features beside the input (set by the task)."""
     output_size: int = set_by_task(1)
-    """Numbers that the model puts out, for the whole sequence or for each step (set by the task)."""
+    """Outputs per sequence or per step (set by the task)."""
     horizon: int = set_by_task(0)
     """Steps to forecast (set by the task)."""
 

@@ -1,4 +1,4 @@
-"""A model on a sequence that never ends: pieces in, outputs out, in constant memory.
+"""A model on an endless sequence: pieces in, outputs out, in constant memory.
 
     live = longwave.stream(model, hop=1600, window=16000)
     y = live.push(x)  # x (B, any number of steps, channels), y (B, outputs that became due, output_size)
@@ -80,7 +80,7 @@ class Stream:
 
     @torch.no_grad()
     def skip(self, x: Tensor) -> None:
-        """Take steps as `push` does, where the outputs are not wanted: a sliding window need not compute them."""
+        """Take steps as `push` does, without the outputs: a sliding window need not compute them."""
         self._check(x)
         for piece in self._pieces(x):
             self._engine.skip(piece, self.steps)
@@ -130,7 +130,7 @@ class Stream:
         self._engine.state = moved
 
     def copy(self) -> "Stream":
-        """A second stream that goes on from here by itself; the model and what is derived from it are shared."""
+        """A second stream that continues from here independently; the model and what is derived from it are shared."""
         other = self._on(self.model)
         other._engine.constants = self._engine.constants
         return other
@@ -145,7 +145,7 @@ class Stream:
         weights.write(Path(path), self.state, {NOTE: json.dumps(self._described)})
 
     def load(self, path: str | Path) -> "Stream":
-        """Go on from a state that `save` wrote, of the same model with the same settings; nothing is unpickled."""
+        """Resume from a state that `save` wrote, of the same model with the same settings; nothing is unpickled."""
         what = "the state of a stream, as Stream.save writes it"
         state, notes = weights.read_with_notes(Path(path), what, "start the stream again")
         try:
@@ -227,9 +227,9 @@ class Carried:
 
 
 class SlidingWindow:
-    """The outputs of a model that is run anew on the last `window` steps at every hop; while there are fewer, on those.
+    """The outputs of a model that is rerun at every hop on the last `window` steps, or as many as there are.
 
-    For models that need whole sequences: those that see both ways, and those whose state would grow. Where the model
+    For models that need whole sequences: bidirectional ones, and those whose state would grow. Where the model
     has an output for each step, it is that of the last. The state is the steps themselves.
     """
 

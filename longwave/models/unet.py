@@ -41,35 +41,35 @@ class UNetConfig(ModelConfig):
     n_layers: int = 8
     """Mixers of each level on the way down, on the way up, and in the centre."""
     poolings: tuple[int, ...] = (3, 4, 4)
-    """Steps that become one from each level to the next."""
+    """Steps that are pooled into one from each level to the next."""
     widening: int = 2
-    """By which the features are multiplied from each level to the next."""
+    """Factor by which the features grow from each level to the next."""
     skips: Skips = "layers"
     """A skip from each layer on the way down to its counterpart; or no layers there, and a skip around each stage."""
     feed_forward: int = 2
     """Width of the feed-forward sublayers, as a multiple of the features; 0 for none. With skips of layers, the centre
     has none."""
     mixer: MixerConfig = field(default_factory=S4Config)
-    """What mixes the steps of a level; it has to be causal."""
+    """The layer that mixes the steps of a level; it has to be causal."""
     norm: Norm = "layer"
     """Norm of each layer; scalar is the authors', with two numbers for all features. The last is a layer norm."""
     glu: bool = True
-    """Gated linear unit behind the position-wise linear layer of each mixer."""
+    """Gated linear unit after the position-wise linear layer of each mixer."""
     dropout: float = 0.0
     """Dropout probability, before the linear layer behind each mixer and before the second of a feed-forward."""
     tie_dropout: bool = False
-    """One dropout mask for all steps of a row."""
+    """Share one dropout mask among all steps of a row."""
     input_size: int = set_by_task(1)
     """Channels of the input (set by the task)."""
     vocabulary: int = set_by_task(0)
     """Number of tokens, if the input is tokens (set by the task)."""
     scale: int = set_by_task(0)
-    """Values in order that tokens stand for, whose vectors begin alike where the values are; 0: none (set by the
+    """Number of ordered values that tokens stand for: neighbours start with similar vectors; 0: no order (set by the
     task)."""
     output_size: int = set_by_task(1)
-    """Numbers that the model puts out at each step (set by the task)."""
+    """Outputs per step (set by the task)."""
     length: int | None = set_by_task(None)
-    """The one length of training, where there is one: each level then has C~ of its own length (set by the task)."""
+    """The length of all training sequences, if they share one: each level then has its own C~ (set by the task)."""
 
     decoder = "sequence"  # an output at every step
     streams = True  # a mixer that cannot is refused

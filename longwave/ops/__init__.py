@@ -43,8 +43,8 @@ from longwave import ssm
 from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, torch.ops.longwave)
 from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, find, is_accelerated
 from longwave.ops.checks import check_devices, check_shape
-from longwave.ops.memory import keep_memory
-from longwave.ops.weights import Affine, BlockWeights
+from longwave.ops.cpu.library import keep_memory
+from longwave.ops.cpu.step import Affine, BlockWeights
 from longwave.ssm import DiscreteDPLR
 from longwave.ssm.algebra import as_pairs
 from longwave.ssm.nodes import Nodes
@@ -206,7 +206,7 @@ def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: T
 def layer_steps(
     discrete: DiscreteDPLR, C: Tensor, D: Tensor
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
-    """A step y (batch, H), state (batch, H, M) = f(u, state) of a DPLR system, with these constants for good.
+    """A step y (batch, H), state (batch, H, M) = f(u, state) of a DPLR system, with fixed constants.
 
     None if the chosen backend has no such step: ssm.dplr_step is the plain one. Without gradients.
     """

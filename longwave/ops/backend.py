@@ -1,4 +1,4 @@
-"""Backends: who computes the ops, and how one is chosen.
+"""Backends: what computes the ops, and how one is chosen.
 
 A backend registers itself under a name in BACKENDS. On the CPU `native` (compiled) runs where it was built, else
 `reference` (plain torch), with one warning; the environment variable LONGWAVE_KERNEL names another. What the chosen
@@ -84,7 +84,7 @@ def _default_backend() -> str:
     reason = BACKENDS[PREFERRED].unavailable()
     if reason is None:
         return PREFERRED
-    warnings.warn(f"longwave runs its slow reference ops: {reason}", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"longwave is running its slow reference ops: {reason}", RuntimeWarning, stacklevel=2)
     return FALLBACK
 
 

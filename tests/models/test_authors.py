@@ -296,7 +296,7 @@ def test_words_are_embedded_as_in_the_authors_code():
 def test_the_published_language_model_has_the_settings_of_our_experiment():
     """Without its 243 million numbers: the names and shapes of the authors' model, on the meta device."""
     from longwave.experiments import EXPERIMENTS
-    from longwave.models.authors.layers import take_adaptive_ends
+    from longwave.models.authors.stack import take_adaptive_ends
     from longwave.models.authors.tensors import Tensors
 
     sizes = (19_997, 20_000, 160_000, 67_738)

@@ -2,8 +2,7 @@
 
 The settings of a model are read from the names and shapes of its tensors. Every tensor has to find its place, or be
 known as a copy of another. `state_spaces.py` tells the versions of that code apart and maps the parameters of an S4
-layer; `layers.py` maps a residual layer and the ends of a model; `stack.py` and `unet.py` map the models (docs:
-import).
+layer; `stack.py` maps a residual layer, the ends of a model and stacks of layers, `unet.py` U-Nets (docs: import).
 """
 
 from collections.abc import Mapping
@@ -15,8 +14,7 @@ from torch import Tensor
 
 from longwave.layers.state_space import DtTransform
 from longwave.models import pretrained
-from longwave.models.authors.layers import Converted, Weights
-from longwave.models.authors.stack import Output, convert_stack
+from longwave.models.authors.stack import Converted, Output, Weights, convert_stack
 from longwave.models.authors.state_spaces import RealTransform, Transforms
 from longwave.models.authors.tensors import Tensors
 from longwave.models.authors.unet import convert_unet

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from longwave.layers import S4Config
-from longwave.models.authors.layers import (
+from longwave.models.authors.stack import (
     Converted,
     Sublayer,
     Weights,

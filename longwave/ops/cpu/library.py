@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import sys
 from collections.abc import Callable, Sequence
 
 import torch
@@ -66,3 +67,18 @@ def suffix(values: Tensor) -> str:
 
 
 _SUFFIXES = {torch.float32: "_f32", torch.float64: "_f64"}
+
+
+def keep_memory() -> None:
+    """Have the C library keep freed tensor memory, for the next training step to reuse.
+
+    By default glibc returns large blocks to the system, and gets them back zeroed, page by page, which takes a tenth to
+    a fifth of a step. With another C library this does nothing.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    library = ctypes.CDLL(None)
+    if hasattr(library, "gnu_get_libc_version"):
+        trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
+        library.mallopt(trim_threshold, 2**31 - 1)
+        library.mallopt(mmap_threshold, 2**30)

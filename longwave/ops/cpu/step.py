@@ -4,7 +4,7 @@ import ctypes
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,10 +12,33 @@ from torch import Tensor
 from longwave.ops.checks import check_writable, is_plain, readable, resolved
 from longwave.ops.cpu import library
 from longwave.ops.cpu.library import run, suffix
-from longwave.ops.weights import Affine, BlockWeights
 from longwave.ssm import DiscreteDPLR
 
 STEP_ALONE = 1 << 15  # complex numbers of a state that one thread moves faster than two do
+
+
+class Affine(NamedTuple):
+    """A norm: scale and shift (H,), of a row standardised with `eps`, or of the row as it is if that is None.
+
+    `offset` is added to a row that is standardised before it is divided by its deviation.
+    """
+
+    scale: Tensor
+    shift: Tensor
+    eps: float | None
+    offset: float = 0.0
+
+
+class BlockWeights(NamedTuple):
+    """The weights of a residual block of an S4 layer, as torch has them; see layers.block.Block."""
+
+    discrete: DiscreteDPLR
+    C: Tensor
+    D: Tensor
+    prenorm: bool
+    norm: Affine
+    linear: tuple[Tensor, Tensor]  # weight (H or 2H, H) and bias
+    feed_forward: tuple[Affine, tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None  # norm, widen, narrow
 
 
 def layer_steps(discrete: DiscreteDPLR, C: Tensor, D: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
