@@ -65,9 +65,9 @@ class Discretised(Mixer):
     def _can_keep(self) -> bool:
         """Whether what is derived from the parameters can be kept: it has values, and no gradient is wanted of it."""
         parameters = [p for p in self._parameters.values() if p is not None]
-        differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
-        is_traced = torch.compiler.is_compiling() or not has_values(torch.empty(0))
-        if differentiable or is_traced:
+        if torch.is_grad_enabled() and any(p.requires_grad for p in parameters):
+            return False
+        if torch.compiler.is_compiling() or not has_values(torch.empty(0)):  # traced
             return False
         return all(has_values(p) and not p.is_inference() for p in parameters)
 

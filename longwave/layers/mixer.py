@@ -86,7 +86,7 @@ class Mixer(nn.Module):
         check_input(u, ("batch", self.d_model), *self._placed())
         self._check_rate(rate)
         state = self.initial_state(len(u)) if state is None else state
-        self.check_state(state, len(u), u.device)
+        self._check_state(state, len(u), u.device)
         y, after = self._step(u, state, rate)
         return y.to(u.dtype), after
 

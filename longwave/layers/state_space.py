@@ -203,7 +203,8 @@ class StateSpaces(Discretised):
             if state is not None or need_state:
                 state = None if state is None else state.to(complex_dtype(self._dtype))
                 if constants is None:
-                    T = block_size(len(u), L, self.d_state, self._rank)
+                    rank = len(self.P) if "P" in self._parameters else 0
+                    T = block_size(len(u), L, self.d_state, rank)
                     chunks = self._chunks(T, L, rate, from_state=state is not None, need_state=need_state)
                 else:
                     chunks = constants.chunks
@@ -227,11 +228,6 @@ class StateSpaces(Discretised):
         """What chunks of up to L steps take, from a state on, and to the state after them."""
         C = self._output_map().to(torch.complex128) if from_state else None
         return Chunks.of(self._discrete(rate, torch.float64), C, T, L, need_state)
-
-    @property
-    def _rank(self) -> int:
-        """Of the low-rank part of A."""
-        return len(self.P) if "P" in self._parameters else 0
 
     def states(
         self,

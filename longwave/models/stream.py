@@ -172,8 +172,7 @@ class Stream:
         settings = {"hop": self.hop, "window": self.window, "batch": self.batch, "rate": self.rate}
         return {"format": FORMAT, **settings, "weights": digest.hexdigest()}
 
-    def __copy__(self) -> "Stream":
-        return self.copy()
+    __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Stream":
         return self._on(copy.deepcopy(self.model, memo))

@@ -12,7 +12,7 @@ skip around each stage on the way up.
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
@@ -93,18 +93,11 @@ class UNetConfig(ModelConfig):
         """What tables call such a model."""
         return f"{self.mixer.label} U-Net"
 
-    def at(self, depth: int) -> "LevelConfig":
-        """The sizes of a level: 0 has the steps of the input, the last is the centre."""
+    def at(self, depth: int) -> tuple[int, MixerConfig]:
+        """Width and mixer of a level: 0 has the steps of the input, the last is the centre."""
         group = math.prod(self.poolings[:depth])
         mixer = self.mixer.for_length(None if self.length is None else self.length // group or None)
-        return LevelConfig(self.d_model * self.widening**depth, mixer)
-
-
-class LevelConfig(NamedTuple):
-    """What differs from level to level."""
-
-    width: int
-    mixer: MixerConfig
+        return self.d_model * self.widening**depth, mixer
 
 
 class UNet(Pretrained, nn.Module):

@@ -126,7 +126,7 @@ class Level(nn.Module):
 
     def __init__(self, config: "UNetConfig", depth: int) -> None:
         super().__init__()
-        size, width, wider = config.poolings[depth], config.at(depth).width, config.at(depth + 1).width
+        size, (width, _), (wider, _) = config.poolings[depth], config.at(depth), config.at(depth + 1)
         is_last = depth + 1 == len(config.poolings)
         self.width = width
         self.down: Any = nn.ModuleList(_layers(config, depth) if config.skips == "layers" else [])
@@ -179,25 +179,12 @@ class Level(nn.Module):
 
 def _layers(config: "UNetConfig", depth: int, with_feed_forward: bool = True) -> list[nn.Module]:
     """The layers of a level, one way: mixers, each followed by a feed-forward if there is one."""
-    width = config.at(depth).width
+    width, settings = config.at(depth)
+    shared: dict[str, Any] = {"norm": config.norm, "dropout": config.dropout, "tie_dropout": config.tie_dropout}
     found: list[nn.Module] = []
     for _ in range(config.n_layers):
-        found.append(_block(config, depth))
+        mixer = settings.build(width)
+        found.append(Block(mixer, width, glu=config.glu, mix_features=not mixer.mixes_features, **shared))
         if config.feed_forward and with_feed_forward:
-            hidden = config.feed_forward * width
-            found.append(FeedForward(width, hidden, config.norm, config.dropout, config.tie_dropout))
+            found.append(FeedForward(width, config.feed_forward * width, **shared))
     return found
-
-
-def _block(config: "UNetConfig", depth: int) -> Block:
-    width, settings = config.at(depth)
-    mixer = settings.build(width)
-    return Block(
-        mixer,
-        width,
-        norm=config.norm,
-        dropout=config.dropout,
-        tie_dropout=config.tie_dropout,
-        glu=config.glu,
-        mix_features=not mixer.mixes_features,
-    )
