@@ -71,9 +71,9 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class Cache(NamedTuple):
-    """The keys and values so far: a state, never changed for its holder, and extended in constant time.
+    """The keys and values so far: an immutable state to its holder, extended in constant time.
 
-    keys, values  (B, heads, capacity, d), 0 behind a row's last step
+    keys, values  (B, heads, capacity, d), 0 after a row's last step
     steps         steps of the longest row
     row_steps     steps of each row (B,), or None if all have `steps`
     written       [steps of all rows together that were ever written into these buffers], shared by all their holders.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from longwave import ops
-from longwave.layers.checks import check_beside, check_lengths, valid_steps
+from longwave.layers.checks import check_beside, check_choice, check_lengths, valid_steps
 from longwave.layers.mixer import Mixer
 
 State = Any  # whatever the mixer's state is; None if it has none
@@ -151,8 +151,7 @@ class Block(nn.Module):
         mix_features: bool = True,
     ) -> None:
         super().__init__()
-        if norm not in NORMS:
-            raise ValueError(f"norm: expected one of {', '.join(sorted(NORMS))}, got {norm!r}")
+        check_choice("norm", norm, sorted(NORMS))
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
         check_places(dropout_after)

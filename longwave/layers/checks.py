@@ -3,6 +3,7 @@
 import contextlib
 import math
 import reprlib
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -19,6 +20,12 @@ def check_count(name: str, value: object, most: int | None = None) -> None:
         raise ValueError(f"{name}: expected a whole number, at least 1, got {value!r}")
     if most is not None and value > most:
         raise ValueError(f"{name}: expected a whole number up to {most}, got {value}")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """One of some names."""
+    if value not in (known := list(choices)):
+        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
 
 
 def check_n_ssm(n_ssm: int | None, d_model: int) -> int:

@@ -96,7 +96,7 @@ class Chunks(NamedTuple):
 
 
 def _last_steps(u: Tensor, lengths: Tensor, T: int, remain: int) -> Tensor:
-    """The `remain` steps after the last whole block of each row; what is behind its end does not matter."""
+    """The `remain` steps after the last whole block of each row; what follows its end does not matter."""
     steps = (lengths // T * T).unsqueeze(-1) + torch.arange(remain, device=u.device)
     return torch.gather(u, 1, steps.clamp(max=u.shape[1] - 1).unsqueeze(-1).expand(-1, -1, u.shape[2]))
 

@@ -35,7 +35,9 @@ class Discretised(Mixer):
     ) -> None:
         super().__init__(d_model, bidirectional=bidirectional, return_state=return_state)
         self.d_state, self.init, self.n_ssm = d_state, init, check_n_ssm(n_ssm, d_model)
-        self._derived: dict[Any, tuple[list[Tensor], Any]] = {}  # what was derived, behind the parameters it is of
+        self._derived: dict[
+            Any, tuple[list[Tensor], Any]
+        ] = {}  # by key: the parameters, and what was derived from them
 
     @property
     def _dtype(self) -> torch.dtype:

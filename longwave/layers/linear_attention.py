@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from longwave.layers.attention import AttentionConfig, Heads
-from longwave.layers.checks import check_count, check_states, valid_steps, without_autocast, wrong_state
+from longwave.layers.checks import check_choice, check_count, check_states, valid_steps, without_autocast, wrong_state
 from longwave.layers.mixer import MIXERS, Mixer
 
 BLOCK = 128  # steps that see each other by a matrix of weights; what came before is seen through the sums
@@ -102,8 +102,7 @@ class LinearAttention(Mixer):
     ) -> None:
         super().__init__(d_model, bidirectional=bidirectional, return_state=return_state)
         self.heads = Heads(d_model, heads, d_attention, rotary)
-        if feature_map not in ("elu", "random"):
-            raise ValueError(f"feature_map: expected 'elu' or 'random', got {feature_map!r}")
+        check_choice("feature_map", feature_map, ("elu", "random"))
         d = self.heads.d_head
         self.features = d if feature_map == "elu" else features
         self.feature_map = EluFeatures() if feature_map == "elu" else RandomFeatures(d, features)

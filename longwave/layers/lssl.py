@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from longwave.layers.checks import check_count, check_dt_bounds, check_rate, without_autocast
+from longwave.layers.checks import check_choice, check_count, check_dt_bounds, check_rate, without_autocast
 from longwave.layers.discretised import Discretised, check_state_size, initial_log_dt
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable, mark_ssm
@@ -222,10 +222,8 @@ class LSSLConfig(StateSpaceConfig):
 
 
 def _check_structure(structure: str, init: str, sigma: float) -> None:
-    if structure not in get_args(Structure):
-        raise ValueError(f"structure: expected one of {', '.join(get_args(Structure))}, got {structure!r}")
-    if init not in (known := sorted([*INITS, GAUSSIAN])):
-        raise ValueError(f"init: expected one of {', '.join(known)}, got {init!r}")
+    check_choice("structure", structure, get_args(Structure))
+    check_choice("init", init, sorted([*INITS, GAUSSIAN]))
     if structure == "diagonal" and init != GAUSSIAN:
         raise ValueError(f"init: expected {GAUSSIAN} for a diagonal A, since HiPPO's is dense, got {init!r}")
     if not 0 < sigma < math.inf:

@@ -103,7 +103,7 @@ class Mixer(nn.Module):
     def _mix(
         self, u: Tensor, state: Any, *, lengths: Tensor | None, rate: float, need_state: bool
     ) -> tuple[Tensor, Any]:
-        """y (B, L, H) and the state after each row's `lengths` steps; what u has behind them is 0."""
+        """y (B, L, H) and the state after each row's `lengths` steps; u is 0 after them."""
 
     @abstractmethod
     def _initial_state(self, batch: int) -> Any:

@@ -12,7 +12,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from longwave.core.settings import set_by_task
-from longwave.layers.checks import check_count, check_rate
+from longwave.layers.checks import check_choice, check_count, check_rate
 from longwave.layers.discretised import check_state_size
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
@@ -64,8 +64,7 @@ class S4(StateSpaces):
         check_state_size(d_model, d_state)
         if length is not None:
             check_count("length", length)
-        if low_rank not in get_args(LowRank):
-            raise ValueError(f"low_rank: expected one of {', '.join(get_args(LowRank))}, got {low_rank!r}")
+        check_choice("low_rank", low_rank, get_args(LowRank))
         Lambda, P, B, _ = dplr(init, d_state)
         if not len(P):
             raise ValueError(f"init: expected one with a low-rank part, got {init!r}, which is diagonal; use S4D (s4d)")

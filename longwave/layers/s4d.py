@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
-from longwave.layers.checks import check_count, check_rate
+from longwave.layers.checks import check_choice, check_count, check_rate
 from longwave.layers.discretised import check_state_size
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
@@ -49,8 +49,7 @@ class S4D(StateSpaces):
         return_state: bool = True,
     ) -> None:
         check_state_size(d_model, d_state)
-        if rule not in get_args(Rule):
-            raise ValueError(f"rule: expected one of {', '.join(get_args(Rule))}, got {rule!r}")
+        check_choice("rule", rule, get_args(Rule))
         init = "s4d-legs" if init == "legs" else init  # of the NPLR ones the only one that is damped without its P
         Lambda, P, B, _ = dplr(init, d_state)
         if len(P):

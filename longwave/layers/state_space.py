@@ -14,7 +14,14 @@ from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
 from longwave import ops
-from longwave.layers.checks import check_causal, check_count, check_dt_bounds, check_rate, without_autocast
+from longwave.layers.checks import (
+    check_causal,
+    check_choice,
+    check_count,
+    check_dt_bounds,
+    check_rate,
+    without_autocast,
+)
 from longwave.layers.chunk import Chunks
 from longwave.layers.discretised import Discretised, complex_dtype, initial_log_dt
 from longwave.layers.rates import Trainable, mark_ssm
@@ -52,7 +59,7 @@ class NonsymmetricDPLR(NamedTuple):
 
 
 class StepConstants(NamedTuple):
-    """What a step needs of a layer; `steps` is the backend's own step, which serves where no gradient is wanted."""
+    """What a step needs of a layer; `steps` is the backend's own step, for use without gradients."""
 
     discrete: DiscreteDPLR
     C: Tensor
@@ -105,8 +112,7 @@ class StateSpaces(Discretised):
             d_model, d_state, init=init, bidirectional=bidirectional, n_ssm=n_ssm, return_state=return_state
         )
         check_dt_bounds(dt_min, dt_max)
-        if dt_transform not in get_args(DtTransform):
-            raise ValueError(f"dt_transform: expected one of {', '.join(get_args(DtTransform))}, got {dt_transform!r}")
+        check_choice("dt_transform", dt_transform, get_args(DtTransform))
         self.dt_transform = dt_transform
         Lambda, P, B = system
         n_ssm = self.n_ssm

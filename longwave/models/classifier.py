@@ -62,7 +62,7 @@ class ClassifierConfig(ModelConfig):
         check_least(self, convolutions=0)
 
     def build(self) -> "Classifier":
-        """A new model with these settings; its ridge regression gives all classes alike until `prepare` solves it."""
+        """A new model with these settings; until `prepare`, its ridge regression scores all classes the same."""
         return Classifier(self)
 
     def resolve(self, spec: Spec) -> Self:
@@ -216,10 +216,10 @@ class Classifier(Pretrained, nn.Module):
 
 
 def _solve(features: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """The ridge regression whose scores, as logits, are likeliest for the examples that are left out in turn.
+    """The ridge regression with the temperature that makes held-out examples most likely, each left out in turn.
 
-    As if there was one more example for each class, which is of any class: else a few examples that are all right when
-    left out would make it certain of everything.
+    The labels are smoothed as if each class had one more example of unknown class: else a few examples that are all
+    correct when left out would make it certain of everything.
     """
     targets = 2 * nn.functional.one_hot(y, classes).double() - 1
     ridge = fit_ridge(features, targets)

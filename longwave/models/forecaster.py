@@ -12,8 +12,9 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from longwave.core.settings import check_least
 from longwave.layers import MixerConfig, S4Config
-from longwave.layers.checks import without_autocast
+from longwave.layers.checks import check_choice, without_autocast
 from longwave.models.base import MODELS, ModelConfig, Spec, StartShift
 from longwave.models.pretrained import Pretrained
 from longwave.models.sequence import SequenceModel
@@ -92,14 +93,11 @@ class Forecaster(Pretrained, nn.Module):
 
     def __init__(self, config: ForecasterConfig) -> None:
         super().__init__()
-        if config.shift not in ("auto", "none", "last", "mean"):
-            raise ValueError(f"shift: expected auto, none, last or mean, got {config.shift!r}")
+        check_choice("shift", config.shift, ("auto", "none", "last", "mean"))
         for name in ("reversion", "trust"):
             if not 0 <= (getattr(config, name) or 0) <= 1:
                 raise ValueError(f"{name}: expected a share from 0 to 1, got {getattr(config, name)}")
-        for name in ("context", "horizon"):
-            if getattr(config, name) < 1:
-                raise ValueError(f"{name}: expected at least 1 step, got {getattr(config, name)}")
+        check_least(config, context=1, horizon=1)
         self.config = config
         self.linear = LinearMap(config.context, config.horizon)
         self.correction: SequenceModel | None = None

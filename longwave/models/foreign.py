@@ -59,14 +59,14 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor is numbers in memory, as many as its file had: none of them stands for many."""
+    """Whether a tensor is plain memory, with as many numbers as its file had: none is expanded."""
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
         return False
     return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
 
 
 def _foreign_names(path: Path) -> list[str]:
-    """What a file wants to build besides tensors and plain containers, as it is named there."""
+    """The names of what a file would build besides tensors and plain containers."""
     try:
         found: Any = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     except DAMAGE:

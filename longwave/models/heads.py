@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from longwave.layers.checks import check_beside, check_device, check_strided, describe, valid_steps
+from longwave.layers.checks import check_beside, check_choice, check_device, check_strided, describe, valid_steps
 from longwave.models.adaptive import NO_TOKEN, AdaptiveEmbedding, wide
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Encoder(nn.Module):
             encoded = encoded + unknown.to(self.unknown) * self.unknown
         if self.time is not None:
             if time is None:
-                raise ValueError(f"time: this model wants {self.time.in_features} time features per step, got none")
+                raise ValueError(f"time: this model needs {self.time.in_features} time features per step, got none")
             check_device("time", time, encoded.device)
             encoded = encoded + self.time(time)
         return encoded
@@ -92,8 +92,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: "SequenceConfig") -> None:
         super().__init__()
-        if config.decoder not in DECODERS:
-            raise ValueError(f"decoder: expected one of {', '.join(DECODERS)}, got {config.decoder!r}")
+        check_choice("decoder", config.decoder, DECODERS)
         if config.decoder == "forecast" and config.horizon < 1:
             raise ValueError(f"horizon: a forecast decoder needs at least 1 step, got {config.horizon}")
         self.kind, self.horizon = config.decoder, config.horizon
@@ -149,8 +148,7 @@ class Window(nn.Module):
 
     def __init__(self, kind: str, horizon: int) -> None:
         super().__init__()
-        if kind not in WINDOWS:
-            raise ValueError(f"window: expected one of {', '.join(WINDOWS)}, got {kind!r}")
+        check_choice("window", kind, WINDOWS)
         self.kind, self.horizon = kind, horizon
 
     def measure(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor] | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from torch import Tensor, nn
 
 from longwave.core.settings import set_by_task
-from longwave.layers.checks import check_count
+from longwave.layers.checks import check_choice, check_count
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.pretrained import Pretrained
 
@@ -28,7 +28,7 @@ class ResNetConfig(ModelConfig):
     width: int = 64
     """Features of the first stage; each of the next three has twice as many."""
     norm: Literal["batch", "layer"] = "batch"
-    """Norm behind each convolution; "layer" is over all features and pixels of an image."""
+    """Norm after each convolution; "layer" is over all features and pixels of an image."""
     input_size: int = set_by_task(3)
     """Channels of the input (set by the task)."""
     height: int = set_by_task(32)
@@ -58,8 +58,7 @@ class ResNet(Pretrained, nn.Module):
     def __init__(self, config: ResNetConfig | None = None, **settings: Any) -> None:
         super().__init__()
         config = ResNetConfig.of(config, **settings)
-        if config.norm not in NORMS:
-            raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
+        check_choice("norm", config.norm, NORMS)
         check_count("width", config.width)
         self.config = config
         widths = [config.width << stage for stage in range(STAGES)]

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from longwave.core.settings import set_by_task
+from longwave.core.settings import check_least, set_by_task
 from longwave.layers import NORMS, Block, MixerConfig, S4Config
 from longwave.layers.block import DropoutPlace
 from longwave.layers.checks import advice, check_count, check_device, check_known, describe, valid_steps
@@ -117,13 +117,10 @@ class SequenceModel(Pretrained, nn.Module):
     def __init__(self, config: SequenceConfig | None = None, **settings: Any) -> None:
         super().__init__()
         config = SequenceConfig.of(config, **settings)
-        if config.norm not in NORMS:
-            raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
         check_count("d_model", config.d_model, MOST_FEATURES)
         check_count("n_layers", config.n_layers, MOST_LAYERS)
         check_count("mixers_per_block", config.mixers_per_block, MOST_LAYERS)
-        if config.feed_forward < 0:
-            raise ValueError(f"feed_forward: expected a width, or 0 for none, got {config.feed_forward}")
+        check_least(config, feed_forward=0)
         self.config = config
         self.encoder = Encoder(config)
         # A block of several mixers is as many of our blocks, of which the last has the feed-forward sublayer.
@@ -197,7 +194,7 @@ class SequenceModel(Pretrained, nn.Module):
         constants: Sequence[Any] | None = None,
         **settings: Any,
     ) -> tuple[Tensor, list[Any]]:
-        """Blocks and the norm behind them; `settings` are those of a block."""
+        """Blocks and the norm after them; `settings` are those of a block."""
         after, none = [], [None] * len(self.blocks)
         for block, before, kept in zip(self.blocks, states or none, constants or none, strict=True):
             z, s = block(z, before, valid=valid, constants=kept, **settings)

@@ -262,7 +262,7 @@ class SlidingWindow:
         self._keep(x)
 
     def _keep(self, x: Tensor) -> Tensor:
-        """Keep the last steps; those kept before, and x behind them."""
+        """Keep the last steps; return those kept before, followed by x."""
         inputs = self.state["inputs"]
         seen = torch.cat((inputs, x.to(inputs.dtype)), dim=1)
         self.state = {"inputs": seen[:, -self.window :].clone()}

@@ -17,10 +17,10 @@ from typing import Any, Literal, Self, get_args
 import torch
 from torch import Tensor, nn
 
-from longwave.core.settings import set_by_task
+from longwave.core.settings import check_least, set_by_task
 from longwave.layers import Block, MixerConfig, S4Config
 from longwave.layers.block import LayerNorm
-from longwave.layers.checks import check_count, check_known, check_rate_is_one, valid_steps
+from longwave.layers.checks import check_choice, check_count, check_known, check_rate_is_one, valid_steps
 from longwave.layers.compiled import compiled_steps, is_untouched
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder
@@ -56,7 +56,7 @@ class UNetConfig(ModelConfig):
     glu: bool = True
     """Gated linear unit after the position-wise linear layer of each mixer."""
     dropout: float = 0.0
-    """Dropout probability, before the linear layer behind each mixer and before the second of a feed-forward."""
+    """Dropout probability, before the linear layer after each mixer and before the second of a feed-forward."""
     tie_dropout: bool = False
     """Share one dropout mask among all steps of a row."""
     input_size: int = set_by_task(1)
@@ -117,12 +117,9 @@ class UNet(Pretrained, nn.Module):
             raise ValueError("poolings: expected at least one pooling, such as 4 4, got none")
         for size in config.poolings:
             check_count("poolings", size)
-        if config.skips not in get_args(Skips):
-            raise ValueError(f"skips: expected one of {', '.join(get_args(Skips))}, got {config.skips!r}")
-        if config.norm not in get_args(Norm):
-            raise ValueError(f"norm: expected one of {', '.join(get_args(Norm))}, got {config.norm!r}")
-        if config.feed_forward < 0:
-            raise ValueError(f"feed_forward: expected a multiple of the width, or 0, got {config.feed_forward}")
+        check_choice("skips", config.skips, get_args(Skips))
+        check_choice("norm", config.norm, get_args(Norm))
+        check_least(config, feed_forward=0)
         if not config.mixer.is_causal:
             raise ValueError("mixer: a UNet needs a causal one; expected bidirectional=False, got True")
         self.config = config
@@ -145,8 +142,8 @@ class UNet(Pretrained, nn.Module):
     ) -> tuple[Tensor, Any]:
         """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted.
 
-        Padding behind `lengths` steps of a row changes none of its outputs: the model is causal. A state after rows of
-        unequal lengths there is not, since all rows have to be at the same place in their groups.
+        Padding after `lengths` steps of a row changes none of its outputs: the model is causal. There is no state after
+        rows of unequal lengths, since all rows have to be at the same place in their groups.
         """
         if time is not None:
             raise ValueError("time: a UNet takes no time features; expected None")

@@ -53,7 +53,7 @@ class WaveformCNNConfig(ModelConfig):
 
 
 class WaveformCNN(Pretrained, nn.Module):
-    """y, None = model(x) for x (B, L, input_size); padding behind `lengths` has no effect. It can stream by windows."""
+    """y, None = model(x) for x (B, L, input_size); padding after `lengths` has no effect. It can stream by windows."""
 
     def __init__(self, config: WaveformCNNConfig | None = None, **settings: Any) -> None:
         super().__init__()

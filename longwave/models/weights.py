@@ -58,13 +58,13 @@ def read_with_notes(path: Path, what: str, cure: str) -> tuple[dict[str, Tensor]
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header of a safetensors file and the values behind it."""
+    """The header of a safetensors file and the values after it."""
     end = 8 + int.from_bytes(data[:8], "little")
     return json.loads(data[8:end]), data[end:]
 
 
 def _sum(header: dict[str, Any], values: bytes) -> str:
-    """The sum of a file, whatever its header says of it."""
+    """The checksum of a file, without the one in its header."""
     metadata = {name: text for name, text in header.get("__metadata__", {}).items() if name != SUM}
     plain = json.dumps({**header, "__metadata__": metadata}, sort_keys=True)
     return hashlib.sha256(plain.encode() + values).hexdigest()

@@ -174,7 +174,7 @@ def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
 
 
 def mix(z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The linear layer behind `activate`. For the backward pass it keeps z alone, and computes GELU(z) once more."""
+    """The linear layer after `activate`. For the backward pass it keeps only z, and computes GELU(z) again."""
     if not _is_fused("mix", z) or weight.dtype != z.dtype or torch.is_autocast_enabled(z.device.type):
         check_devices(z, weight=weight, bias=bias)  # or a linear layer gives what it finds in fresh memory
         return linear(activate(z, keep), weight, bias)
@@ -185,7 +185,7 @@ def mix(z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor | None = No
 def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor) -> Tensor:
     """x + a * sigmoid(b) for (a, b) = mix(z, keep, weight, bias): a gated linear unit beside a residual.
 
-    For the backward pass of a narrow model z alone is kept.
+    For the backward pass of a narrow model only z is kept.
     """
     op = "gated_mix" if z.shape[-1] <= NARROW else "gate"
     same_dtype = x.dtype == weight.dtype == bias.dtype == z.dtype
@@ -240,7 +240,7 @@ def _mask(z: Tensor, keep: Tensor | None) -> Tensor:
 
 
 def _is_fused(op: str, x: Tensor) -> bool:
-    """Whether a compiled pass serves; for a handful of numbers, as in a step, the call costs more than it saves."""
+    """Whether to use a compiled pass; for a handful of numbers, as in a step, the call costs more than it saves."""
     large = torch.compiler.is_compiling() or x.numel() >= 1 << 14  # a compiled graph should not depend on a size
     return large and x.dtype == torch.float32 and is_accelerated(op, x.device.type)
 

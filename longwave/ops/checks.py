@@ -23,7 +23,7 @@ def describe(tensor: Tensor) -> str:
 
 
 def describe_with_device(tensor: Tensor) -> str:
-    """The same with its device in any case."""
+    """The same, always with its device."""
     said = describe(tensor)
     return said if tensor.device.type != "cpu" else f"{said} on cpu"
 

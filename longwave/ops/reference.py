@@ -147,7 +147,7 @@ activate_backward = _gradients_of(activate, 1)
 
 
 def mix(z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A linear layer behind `activate`."""
+    """A linear layer after `activate`."""
     return linear(activate(z, keep), weight, bias)
 
 
@@ -166,7 +166,7 @@ gate_backward = _gradients_of(lambda z, bias: glu(z + bias, dim=-1), 2)  # that 
 
 
 def gated_mix(x: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """`gate` behind `mix`."""
+    """`gate` after `mix`."""
     return gate(x, mix(z, keep, weight, None), bias)
 
 

@@ -201,7 +201,7 @@ def test_a_rare_class_is_noted_before_training(capsys):
         (["--npz", "one.npz", "--ballance"], "--balance"),
         (["--npz", "good.npz", "--model.n-layers", "0"], "n_layers: expected a whole number, at least 1, got 0"),
         (["--npz", "good.npz", "--model.d-model", "-4"], "d_model: expected a whole number, at least 1, got -4"),
-        ([*PLAIN, "--model.feed-forward", "-1"], "feed_forward: expected a width, or 0 for none, got -1"),
+        ([*PLAIN, "--model.feed-forward", "-1"], "feed_forward: expected a number from 0 on, got -1"),
         ([*PLAIN, "--model.decoder", "sequence"], "decoder: this task needs mean or last, got sequence"),
         (["--npz", "good.npz", "--model.convolutions", "-1"], "convolutions: expected a number from 0 on, got -1"),
         (["--npz", "good.npz", "--smoothing", "1"], "smoothing: expected a share from 0 on and below 1, got 1.0"),

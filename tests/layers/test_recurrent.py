@@ -50,7 +50,7 @@ def test_two_directions_are_added(kind):
 
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match=r"^kind: expected 'lstm' or 'gru', got 'rnn'$"):
+    with pytest.raises(ValueError, match=r"^kind: expected one of lstm, gru, got 'rnn'$"):
         Recurrent(H, kind="rnn")
 
 

@@ -461,7 +461,7 @@ def test_a_numpy_array_is_refused_with_what_to_call_and_without_its_numbers():
 
 
 def test_a_model_that_wants_time_says_so():
-    with pytest.raises(ValueError, match="time: this model wants 4 time features per step, got none"):
+    with pytest.raises(ValueError, match="time: this model needs 4 time features per step, got none"):
         make("time")(torch.randn(1, L, 2))
 
 

@@ -1,4 +1,4 @@
-"""Models that the authors of S4 trained with their own code, as models of ours: names, parameters and settings.
+"""Models trained with the authors' own S4 code, converted to ours: names, parameters and settings.
 
 The settings of a model are read from the names and shapes of its tensors. Every tensor has to find its place, or be
 known as a copy of another. `state_spaces.py` tells the versions of that code apart and maps the parameters of an S4
@@ -12,6 +12,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
+from longwave.layers.checks import check_choice
 from longwave.layers.state_space import DtTransform
 from longwave.models import pretrained
 from longwave.models.authors.stack import Converted, Output, Weights, convert_stack
@@ -42,7 +43,7 @@ def from_authors(
 def convert(
     state: Mapping[str, Tensor], *, dt: DtTransform = "exp", real: RealTransform = "exp", decoder: Output = "mean"
 ) -> Converted:
-    """Settings and weights of ours for a state dict of theirs: a language model, a U-Net, SaShiMi, or a plain stack.
+    """Our settings and weights for a state dict of theirs: a language model, a U-Net, SaShiMi, or a plain stack.
 
     What the tensors cannot say:
 
@@ -51,8 +52,7 @@ def convert(
     decoder  what a plain stack of layers puts out: the mean over the steps, the last step, or every step
     """
     for name, value, kinds in (("dt", dt, DtTransform), ("real", real, RealTransform), ("decoder", decoder, Output)):
-        if value not in get_args(kinds):
-            raise ValueError(f"{name}: expected one of {', '.join(get_args(kinds))}, got {value!r}")
+        check_choice(name, value, get_args(kinds))
     tensors = Tensors(state)
     is_unet = tensors.has("model.c_layers.")
     if not is_unet and not tensors.has("model.layers."):

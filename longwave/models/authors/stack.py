@@ -31,7 +31,7 @@ NORMS = {  # by a name that the others do not have: the kind, and the names of i
 
 
 class Converted(NamedTuple):
-    """A model of ours: its settings, and its weights by our names."""
+    """A converted model: our settings, and the weights by our names."""
 
     config: ModelConfig
     weights: Weights
@@ -39,7 +39,7 @@ class Converted(NamedTuple):
 
 
 class Sublayer(NamedTuple):
-    """A residual layer: S4 with the linear layer behind it, or a feed-forward of two."""
+    """A residual layer: S4 with the linear layer after it, or a feed-forward of two."""
 
     norm: str
     norm_weights: Weights
@@ -60,7 +60,7 @@ def take_sublayer(tensors: Tensors, prefix: str, how: Transforms) -> Sublayer:
         return Sublayer(norm, norm_weights, linears)
     system = take_system(tensors, prefix, how)
     output = f"{prefix}layer.output_linear."
-    output += "0." if tensors.has(f"{output}0.") else ""  # then an activation, the GLU, stands behind it
+    output += "0." if tensors.has(f"{output}0.") else ""  # then an activation, the GLU, follows
     return Sublayer(norm, norm_weights, (tensors.take_linear(output),), system)
 
 
@@ -76,7 +76,7 @@ def take_norm(tensors: Tensors, prefix: str) -> tuple[str, Weights]:
 
 
 def has_glu(sublayers: Iterable[Sublayer]) -> bool:
-    """Whether the linear layers behind S4 give values and gates."""
+    """Whether the linear layers after S4 give values and gates."""
     shapes = (sublayer.linears[0]["weight"].shape for sublayer in sublayers if sublayer.system is not None)
     outputs_per_input = all_alike("width behind S4", (outputs / inputs for outputs, inputs in shapes))
     return bool(outputs_per_input == 2)
@@ -133,7 +133,7 @@ def take_adaptive_ends(tensors: Tensors, d_model: int) -> tuple[dict[str, Any], 
 
 
 def convert_stack(tensors: Tensors, how: Transforms, decoder: Output) -> Converted:
-    """A SequenceModel; `decoder` is what it puts out if it is no language model."""
+    """A SequenceModel; `decoder` is its output unless it is a language model."""
     sublayers = [take_sublayer(tensors, f"model.layers.{k}.", how) for k in range(tensors.count("model.layers."))]
     blocks, mixers_per_block, feed_forward = _blocks(sublayers)
     systems = [sublayer.system for sublayer in sublayers if sublayer.system is not None]

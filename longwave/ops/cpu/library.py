@@ -13,7 +13,7 @@ from longwave.ops.checks import describe
 
 
 def vector_bits() -> int:
-    """The vector width in use: the widest that this CPU has, or less if LONGWAVE_VECTOR_BITS says so."""
+    """The vector width in use: the widest that this CPU has, or less by LONGWAVE_VECTOR_BITS."""
     return int(load().longwave_vector_width())
 
 

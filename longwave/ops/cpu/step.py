@@ -86,7 +86,7 @@ def step(constants: Tensor, D: Tensor, u: Tensor, state: Tensor) -> tuple[Tensor
 
 
 def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool | None:
-    """Whether tensors are those of which `before` are contiguous clones, byte by byte; None if it cannot be said.
+    """Whether tensors are those of which `before` are contiguous clones, byte by byte; None if unknown.
 
     That is, if one of them is not plain memory. (Of a clone only its device is open: it is never negated.)
     """
@@ -159,7 +159,7 @@ class BlockSteps:
         step(*inputs, threads, vector_bytes, x.data_ptr(), self._scratch.data_ptr())
 
     def _addresses_of(self, states: Sequence[Tensor], batch: int) -> "ctypes.Array[ctypes.c_void_p]":
-        """Where the states are. The work is done in place: what is not as the library wants it cannot be copied."""
+        """The addresses of the states, which are changed in place: a state in another layout cannot be copied."""
         known = self._states
         same = len(states) == len(known) > 0 and all(map(operator.is_, states, known)) and known[0].shape[0] == batch
         # The same tensors live as long as they are known; what was exchanged under one of them is somewhere else.
