@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longwave.estimators import S4Classifier, S4Forecaster, S4Regressor, S4Tagger
-    from longwave.fitting import train_classifier, train_forecaster, train_regressor, train_tagger
+    from longwave.fitting import (
+        train_audio,
+        train_classifier,
+        train_forecaster,
+        train_regressor,
+        train_tagger,
+        train_text,
+    )
     from longwave.layers.s4 import S4, S4Config
     from longwave.layers.s4d import S4D, S4DConfig
     from longwave.layers.state_space import DPLR
@@ -42,10 +49,12 @@ __all__ = [
     "param_groups",
     "push_to_hub",
     "stream",
+    "train_audio",
     "train_classifier",
     "train_forecaster",
     "train_regressor",
     "train_tagger",
+    "train_text",
 ]
 
 _HOME = {  # the module of a name
@@ -65,10 +74,7 @@ _HOME = {  # the module of a name
     "param_groups": "longwave.train.optim",
     "push_to_hub": "longwave.publish",
     "stream": "longwave.models.stream",
-    "train_classifier": "longwave.fitting",
-    "train_forecaster": "longwave.fitting",
-    "train_regressor": "longwave.fitting",
-    "train_tagger": "longwave.fitting",
+    **dict.fromkeys((name for name in __all__ if name.startswith("train_")), "longwave.fitting"),
 }
 
 

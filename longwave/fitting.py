@@ -113,6 +113,44 @@ def train_forecaster(
     return train_on("forecast", on, folder, experiment, overwrite, quiet, device)
 
 
+def train_audio(
+    data: str | Path,
+    folder: str | Path | None = None,
+    experiment: Experiment | None = None,
+    *,
+    overwrite: bool = False,
+    quiet: bool = False,
+    device: str = "auto",
+) -> FinishedRun:
+    """Train a classifier of audio files: a folder with one subfolder per class, or a CSV file that lists them."""
+    on = _files(**{"folder" if Path(data).is_dir() else "csv": data})
+    return train_on("audio", on, folder, experiment, overwrite, quiet, device)
+
+
+def train_text(
+    file: str | Path,
+    folder: str | Path | None = None,
+    experiment: Experiment | None = None,
+    *,
+    overwrite: bool = False,
+    quiet: bool = False,
+    device: str = "auto",
+) -> FinishedRun:
+    """Train a model of the bytes of a text file, which then writes more of it."""
+    return train_on("text", _files(file=file), folder, experiment, overwrite, quiet, device)
+
+
+def _files(**paths: str | Path) -> Callable[[Any, Path | None], OnData]:
+    """How settings of a task are put on files."""
+
+    def on(task: Any, folder: Path | None) -> OnData:
+        settings = dataclasses.replace(task, **{name: Path(path) for name, path in paths.items()})
+        settings = settings.with_absolute_paths()
+        return OnData(settings, settings.build())
+
+    return on
+
+
 def _arrays(
     channels: Channels | None, x: Any, y: Any, split: Any, **known: Any
 ) -> Callable[[Any, Path | None], OnData]:

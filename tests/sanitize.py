@@ -134,7 +134,7 @@ def nodes(chance: random.Random) -> None:
     """The spectrum from few nodes, with blocks that end behind the last node, and its gradients."""
     import torch
 
-    from longwave.ops.cpu import spectrum
+    from longwave.ops.cpu import kernel
 
     dtype = chance.choice((torch.float32, torch.float64))
     H, M, maps, rank = chance.randint(1, 5), chance.randint(1, 20), chance.randint(1, 2), chance.randint(0, 2)
@@ -142,8 +142,8 @@ def nodes(chance: random.Random) -> None:
     system[0][..., 0] = -system[0][..., 0].abs() * chance.choice((1e-6, 1.0))
     dt = torch.rand(H, dtype=dtype) + 1e-3
     L = chance.choice((1, 2, chance.randint(1, 700), chance.randint(1, 20000)))
-    K_hat = spectrum.spectrum(*system, dt, L, "few")
-    gradients = spectrum.spectrum_backward(torch.randn_like(K_hat), *system, dt, L, "few")
+    K_hat = kernel.spectrum(*system, dt, L, "few")
+    gradients = kernel.spectrum_backward(torch.randn_like(K_hat), *system, dt, L, "few")
     assert all(t.isfinite().all() for t in (K_hat, *gradients))
 
 

@@ -48,6 +48,14 @@ def compiled():
     skip_without_library()
 
 
+@pytest.fixture
+def limit_vectors(compiled):
+    """Sets the width of the compiled library's vectors, in bits: at most the CPU's own."""
+    loaded, before = library.load(), library.vector_bits()
+    yield lambda bits: loaded.longwave_limit_vectors(min(bits, before))
+    loaded.longwave_limit_vectors(before)
+
+
 def skip_without_library():
     reason = library.unavailable()
     if reason is not None:

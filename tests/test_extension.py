@@ -19,7 +19,7 @@ from longwave.core.progress import Progress
 from longwave.experiments import EXPERIMENTS, Experiment, LoopConfig, OptimConfig
 from longwave.io.download.catalogue import DATASETS, Dataset, File, Source, require
 from longwave.io.download.making import MAKERS, Maker
-from longwave.layers import MIXERS, MixerConfig, S4Config
+from longwave.layers import MIXERS, Mixer, MixerConfig, S4Config
 from longwave.models import MODELS, ModelConfig, Pretrained, SequenceConfig, Spec
 from longwave.ops import BACKENDS, Backend
 from longwave.pictures.html import Section
@@ -103,37 +103,35 @@ class SumConfig(TaskConfig):
 
     @classmethod
     def action(cls, command: str) -> Action | None:
-        return Action(SumOptions, toy_predict) if command == "predict" else None
+        return Action(SumOptions, toy_predict, toy_sum) if command == "predict" else None
 
 
 # A mixer, an initialisation and a model
 
 
-class Shift(nn.Module):
+class Shift(Mixer):
     """y_t = w u_(t-1)."""
 
     def __init__(self, d_model: int, weight: float) -> None:
-        super().__init__()
+        super().__init__(d_model)
         self.weight = nn.Parameter(torch.full((d_model,), weight))
 
-    def forward(self, u, state=None, *, lengths=None, rate=1.0, need_state=True):
+    def _mix(self, u, state, *, lengths, rate, need_state):
         before = torch.zeros_like(u[:, :1]) if state is None else state.unsqueeze(1)
-        return torch.cat((before, u[:, :-1]), dim=1) * self.weight, u[:, -1] if need_state else None
+        return torch.cat((before, u[:, :-1]), dim=1) * self.weight, u[:, -1]
 
-    def initial_state(self, batch):
+    def _initial_state(self, batch):
         return self.weight.new_zeros(batch, len(self.weight))
 
-    def step(self, u, state, *, rate=1.0):
-        return state * self.weight, u
+    def _check_state(self, state, batch, device):
+        assert state.shape == (batch, len(self.weight))
 
 
 @dataclass(frozen=True)
 class ShiftConfig(MixerConfig):
+    layer = Shift
     weight: float = 0.5
     """The first weight."""
-
-    def build(self, d_model: int) -> nn.Module:
-        return Shift(d_model, **vars(self))
 
 
 def toy_init(N: int) -> NPLR:
@@ -181,10 +179,14 @@ class SumOptions:
     """The sequence."""
 
 
+def toy_sum(run: TrainedRun, values: Sequence[float]) -> float:
+    assert len(values) == int(run.artifact("length.txt"))
+    y, _ = run.load_best()(torch.tensor(values).view(1, -1, 1))
+    return float(y)
+
+
 def toy_predict(run: TrainedRun, options: SumOptions) -> Iterator[str]:
-    assert len(options.values) == int(run.artifact("length.txt"))
-    y, _ = run.load_best()(torch.tensor(options.values).view(1, -1, 1))
-    yield f"sum {y.item():.4f}\n"
+    yield f"sum {toy_sum(run, options.values):.4f}\n"
 
 
 @pytest.fixture

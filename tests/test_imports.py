@@ -25,8 +25,12 @@ ALLOWED: dict[str, set[str]] = {
     "experiments": {"core", "layers", "models", "tasks"},
     "train": {"core", "experiments", "layers", "models", "ops", "tasks"},
     "report": {"core", "layers", "models", "pictures", "tasks", "train"},
-    "runs": {"core", "experiments", "report", "tasks", "train"},
     "publish": {"core", "models", "report", "train"},
+    "runs": {"core", "experiments", "publish", "report", "tasks", "train"},
+    "fitting": {"experiments", "runs", "tasks", "train"},
+    "estimators": {"core", "experiments", "fitting", "report", "runs", "tasks", "train"},
+    "aeon": {"estimators"},
+    "sktime": {"estimators"},
     "importing": {"core", "experiments", "layers", "models", "tasks", "train"},
     "sweeps": {"core", "experiments", "layers", "models", "pictures", "runs", "tasks", "train"},
 }

@@ -49,7 +49,7 @@ class OurGenerator:
 
     def read(self, tokens: Tensor) -> None:
         """By the forward pass, without the logits where a model can, since they may be many."""
-        if hasattr(self.model, "features"):
+        if self.model.gives_features:
             states, decoder_state = self.state
             state = self.model.features(tokens, states)[1], decoder_state
         else:

@@ -6,22 +6,13 @@ steps: there is no table of positions to run out of, and a step needs nothing bu
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from longwave.layers.block import valid_steps
-from longwave.layers.checks import (
-    check_causal,
-    check_count,
-    check_input,
-    check_lengths,
-    check_rate_is_one,
-    check_states,
-    wrong_state,
-)
+from longwave.layers.checks import check_count, check_states, valid_steps, wrong_state
 from longwave.layers.mixer import MIXERS, Mixer, MixerConfig
 
 ROTARY_BASE = 10_000.0  # the slowest pair of features turns once in about 2 pi times as many steps
@@ -33,7 +24,6 @@ class Heads(nn.Module):
 
     def __init__(self, d_model: int, heads: int, d_attention: int | None, rotary: bool) -> None:
         super().__init__()
-        check_count("d_model", d_model)
         check_count("heads", heads)
         width = d_model if d_attention is None else d_attention
         check_count("d_attention", width)
@@ -81,9 +71,9 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class Cache(NamedTuple):
-    """The keys and values so far: a state, never changed for its holder, and extended in constant time.
+    """The keys and values so far: an immutable state to its holder, extended in constant time.
 
-    keys, values  (B, heads, capacity, d), 0 behind a row's last step
+    keys, values  (B, heads, capacity, d), 0 after a row's last step
     steps         steps of the longest row
     row_steps     steps of each row (B,), or None if all have `steps`
     written       [steps of all rows together that were ever written into these buffers], shared by all their holders.
@@ -153,6 +143,7 @@ class Attention(Mixer):
     """
 
     mixes_features = True
+    shown = ("d_model", "bidirectional", "stored", "return_state")
 
     def __init__(
         self,
@@ -165,9 +156,9 @@ class Attention(Mixer):
         stored: bool = False,
         return_state: bool = True,
     ) -> None:
-        super().__init__(return_state)
+        super().__init__(d_model, bidirectional=bidirectional, return_state=return_state)
         self.heads = Heads(d_model, heads, d_attention, rotary)
-        self.d_model, self.bidirectional, self.stored = d_model, bidirectional, stored
+        self.stored = stored
 
     def _mix(
         self,
@@ -178,56 +169,33 @@ class Attention(Mixer):
         rate: float,
         need_state: bool,
     ) -> tuple[Float[Tensor, "batch L d_model"], Cache | None]:
-        """In O(L^2) time; with a state, a boolean mask (L, steps so far) is stored."""
-        check_input(u, ("batch", "L", self.d_model), self.heads.project.weight, self.heads.project)
-        check_rate_is_one(rate, "attention")
-        if state is not None:
-            self._check_state(state, u)
-        z, valid = u, None
-        if lengths is not None:
-            lengths = check_lengths(lengths, u)
-            valid = valid_steps(lengths, u)
-            z = torch.where(valid, u, 0)  # not a product: what stands there may be NaN
-        q, k, v = self.heads(z, 0 if state is None else state.start)
+        """In O(L^2) time; with a state, a boolean mask (L, steps so far) is stored.
+
+        A step, in O(steps so far), is appended to the cache in place, or to a copy if gradients are wanted.
+        """
+        q, k, v = self.heads(u, 0 if state is None else state.start)
         if self.bidirectional:
             # A row of no steps sees its first one: a softmax over nothing is not a number.
             mask = None if lengths is None else valid_steps(lengths.clamp(min=1), u).squeeze(-1)[:, None, None]
             y = self._attend(q, k, v, mask)
         elif state is None:  # padding stands behind all steps that count, and is not seen from there
             y = self._attend(q, k, v, None, causal=True)
-            state = self.initial_state(len(u)).extended(k, v, lengths) if need_state else None
+            state = self._initial_state(len(u)).extended(k, v, lengths) if need_state else None
         else:
             y, state = self._attend_from(state, q, k, v, lengths)
-        y = self.heads.merge(y)
-        if valid is not None:
-            y = torch.where(valid, y, 0)
-        return y.to(u.dtype), state if need_state else None
+        return self.heads.merge(y), state
 
-    def initial_state(self, batch: int) -> Cache:
+    def _initial_state(self, batch: int) -> Cache:
         """No steps yet."""
-        check_causal("initial_state", self.bidirectional)
-        check_count("batch", batch)
         weight = self.heads.project.weight
         empty = weight.new_zeros(batch, self.heads.heads, LEAST_CAPACITY, self.heads.d_head)
         return Cache(empty, empty.clone(), 0, None, [0])
 
-    def step(
-        self, u: Float[Tensor, "batch d_model"], state: Cache | None = None, *, rate: float = 1.0
-    ) -> tuple[Float[Tensor, "batch d_model"], Cache]:
-        """One step, in O(steps so far); without a state, the first.
-
-        Without gradients it is appended to the cache in place, else to a copy.
-        """
-        check_causal("step", self.bidirectional)
-        check_input(u, ("batch", self.d_model), self.heads.project.weight, self.heads.project)
-        check_rate_is_one(rate, "attention")
-        state = self.initial_state(len(u)) if state is None else state
-        self._check_state(state, u)
-        y, state = self._attend_from(state, *self.heads(u.unsqueeze(1), state.start))
-        return self.heads.merge(y).squeeze(1).to(u.dtype), state
+    def _placed(self) -> tuple[Tensor, nn.Module]:
+        return self.heads.project.weight, self.heads.project
 
     def _attend_from(
-        self, state: Cache, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None = None
+        self, state: Cache, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None
     ) -> tuple[Tensor, Cache]:
         """Append, then look back: a step's place in the cache is its position."""
         after = state.extended(k, v, lengths)
@@ -248,16 +216,8 @@ class Attention(Mixer):
             scores = scores.masked_fill(~mask, -math.inf)
         return scores.softmax(-1) @ v
 
-    def extra_repr(self) -> str:
-        """The settings that are not seen in the heads."""
-        return (
-            f"d_model={self.d_model}, bidirectional={self.bidirectional}, stored={self.stored}, "
-            f"return_state={self.return_state}"
-        )
-
-    def _check_state(self, state: Cache, u: Tensor) -> None:
-        check_causal("state", self.bidirectional)
-        batch, heads, d = len(u), self.heads.heads, self.heads.d_head
+    def _check_state(self, state: Cache, batch: int, device: torch.device) -> None:
+        heads, d = self.heads.heads, self.heads.d_head
         fits = isinstance(state, Cache) and isinstance(state.keys, Tensor) and state.keys.ndim == 4
         if fits:
             shape = batch, heads, state.keys.shape[2], d
@@ -265,7 +225,7 @@ class Attention(Mixer):
             parts = {"keys": (state.keys, shape, True), "values": (state.values, shape, True)}
             if state.row_steps is not None:
                 parts["row_steps"] = state.row_steps, (batch,), False
-            fits = check_states(u, **parts)
+            fits = check_states(device, **parts)
         if not fits:
             raise wrong_state(state, f"a Cache of {batch} rows, {heads} heads and {d} features each")
 
@@ -275,23 +235,16 @@ class Attention(Mixer):
 class AttentionConfig(MixerConfig):
     """Softmax attention; with a feed-forward sublayer in each block the model is a Transformer."""
 
+    layer: ClassVar[type[Mixer]] = Attention
+    has_fixed_state = False  # the keys and values of every step are kept
     heads: int = 4
-    """Heads of attention."""
+    """Attention heads."""
     d_attention: int | None = None
     """Width of queries, keys and values, over all heads; None: d_model."""
     rotary: bool = True
-    """Positions, by rotation of queries and keys."""
+    """Rotary positions of queries and keys."""
     bidirectional: bool = False
-    """Look both ways; such a model streams with a sliding window alone."""
-
-    @property
-    def has_fixed_state(self) -> bool:
-        """No: the keys and values of every step are kept."""
-        return False
-
-    def build(self, d_model: int) -> nn.Module:
-        """A new layer with these settings."""
-        return Attention(d_model, **vars(self))
+    """Look both ways; such a model can stream only with a sliding window."""
 
 
 @MIXERS.register("attention-stored")
@@ -299,6 +252,4 @@ class AttentionConfig(MixerConfig):
 class StoredAttentionConfig(AttentionConfig):
     """Softmax attention that stores the matrix of weights, as most code did when the paper was written."""
 
-    def build(self, d_model: int) -> nn.Module:
-        """A new layer with these settings."""
-        return Attention(d_model, stored=True, **vars(self))
+    fixed: ClassVar[dict[str, Any]] = {"stored": True}

@@ -10,14 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from longwave import ops
-from longwave.layers.checks import check_beside, check_lengths
+from longwave.layers.checks import check_beside, check_choice, check_lengths, valid_steps
+from longwave.layers.mixer import Mixer
 
 State = Any  # whatever the mixer's state is; None if it has none
-
-
-def valid_steps(lengths: Tensor, x: Tensor) -> Tensor:
-    """(B, L, 1): which steps of x (B, L, ...) count, and are not padding."""
-    return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(-1)).unsqueeze(-1)
 
 
 class MaskedBatchNorm(nn.Module):
@@ -81,7 +77,9 @@ class ScalarNorm(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         if d_model < 2:
-            raise ValueError(f"norm: scalar divides by the deviation of at least 2 features, got d_model {d_model}")
+            raise ValueError(
+                f"norm: scalar needs at least 2 features to take a standard deviation, got d_model {d_model}"
+            )
         self.weight, self.shift = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -96,7 +94,7 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": LayerNorm, "batch": Mas
 
 
 class Dropout(nn.Module):
-    """Dropout; tied over length, one mask a row and feature serves all steps."""
+    """Dropout; tied over length, one mask per row and feature serves all steps."""
 
     def __init__(self, p: float, tied: bool) -> None:
         super().__init__()
@@ -140,7 +138,7 @@ class Block(nn.Module):
 
     def __init__(
         self,
-        mixer: nn.Module,
+        mixer: Mixer,
         d_model: int,
         *,
         norm: str = "layer",
@@ -153,13 +151,14 @@ class Block(nn.Module):
         mix_features: bool = True,
     ) -> None:
         super().__init__()
-        if norm not in NORMS:
-            raise ValueError(f"norm: expected one of {', '.join(sorted(NORMS))}, got {norm!r}")
+        check_choice("norm", norm, sorted(NORMS))
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
         check_places(dropout_after)
-        if not getattr(mixer, "return_state", True):
-            raise ValueError("mixer: expected one that returns its state, got return_state=False; a block needs both")
+        if not mixer.return_state:
+            raise ValueError(
+                "mixer: expected one with return_state=True, got False; a block needs the output and the state"
+            )
         self.mixer, self.prenorm, self.glu, self.dropout_after = mixer, prenorm, glu, tuple(dropout_after)
         self.norm = NORMS[norm](d_model)
         self.dropout = Dropout(dropout, tie_dropout)
@@ -183,9 +182,9 @@ class Block(nn.Module):
         valid: Tensor | None = None,
         rate: float = 1.0,
         need_state: bool = True,
-        **constants: Any,
+        constants: Any = None,
     ) -> tuple[Tensor, State]:
-        """x (B, L, H) and the mixer's state after it; `constants` are handed to the mixer as they are.
+        """x (B, L, H) and the mixer's state after it; `constants` are the mixer's.
 
         `valid` (B, L, 1) is what `lengths` means, step by step. Without it the block works it out, and hides what
         stands in the padding; a model does both once for all its blocks.
@@ -196,21 +195,24 @@ class Block(nn.Module):
             valid = valid_steps(lengths, x)
             x = torch.where(valid, x, 0)
 
-        z, state = self.mixer(
-            self._before(x, self.norm, valid), state, lengths=lengths, rate=rate, need_state=need_state, **constants
-        )
+        z = self._before(x, self.norm, valid)
+        z, state = self.mixer(z, state, lengths=lengths, rate=rate, need_state=need_state, constants=constants)
         return self._after(x, z, valid), state
 
     def step(self, x: Tensor, state: State = None, *, rate: float = 1.0) -> tuple[Tensor, State]:
         """One step of the recurrence: x (B, H); without a state, the first."""
         self._check_device(x)
         x = x.unsqueeze(1)
-        z, state = self.mixer.step(self._before(x, self.norm, None).squeeze(1), state, rate=rate)  # type: ignore[operator]
+        z, state = self.mixer.step(self._before(x, self.norm, None).squeeze(1), state, rate=rate)
         return self._after(x, z.unsqueeze(1), None).squeeze(1), state
 
     def initial_state(self, batch: int) -> State:
         """The mixer's state before the first step."""
-        return self.mixer.initial_state(batch)  # type: ignore[operator]
+        return self.mixer.initial_state(batch)
+
+    def chunk_constants(self, longest: int, rate: float = 1.0) -> Any:
+        """What the mixer derives from its parameters for chunks of up to `longest` steps."""
+        return self.mixer.chunk_constants(longest, rate)
 
     def _check_device(self, x: Tensor) -> None:
         check_beside("x", x, getattr(self.norm, "weight", None), self.norm)

@@ -1,4 +1,4 @@
-"""Steps of residual blocks by a backend's own function: for which blocks it serves, and what it reads of them."""
+"""Compiled steps of residual blocks: which blocks are supported, and the weights they need."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
@@ -29,7 +29,7 @@ def _weights(block: nn.Module, rate: float) -> BlockWeights | None:
     """What the compiled step reads of a block; None if something in it is not what it knows."""
     if type(block) is not Block or type(block.mixer) not in (S4, S4D) or type(block.dropout) is not Dropout:
         return None
-    d_model = cast(int, block.mixer.d_model)
+    d_model = block.mixer.d_model
     norm, linear = _norm(block.norm, d_model), _linear(block.linear)
     feed_forward = None
     if block.feed_forward is not None:
@@ -65,7 +65,7 @@ def _norm(norm: nn.Module, d_model: int) -> Affine | None:
 
 
 def is_untouched(model: nn.Module) -> bool:
-    """Whether a model is its weights: in evaluation, no hook on it, no method or parameter exchanged for another."""
+    """Whether a model is just its weights: in evaluation mode, without hooks or replaced methods or parameters."""
     if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
         return False
     for module in model.modules():

@@ -1,4 +1,4 @@
-"""Attention in linear time: the softmax's exp(q . k) becomes a product of features phi(q) . phi(k).
+"""Attention in linear time: exp(q . k) of the softmax becomes a product of features phi(q) . phi(k).
 
 Then a query needs only the sums of phi(k) v and of phi(k) over the keys before it: they are the state, of a size that
 does not grow. Two choices of phi: elu(x) + 1 ("linear Transformer"), and random features whose product is an unbiased
@@ -7,24 +7,14 @@ estimate of the softmax's exponential ("Performer", FAVOR+).
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from longwave.layers.attention import AttentionConfig, Heads
-from longwave.layers.block import valid_steps
-from longwave.layers.checks import (
-    check_causal,
-    check_count,
-    check_input,
-    check_lengths,
-    check_rate_is_one,
-    check_states,
-    without_autocast,
-    wrong_state,
-)
+from longwave.layers.checks import check_choice, check_count, check_states, valid_steps, without_autocast, wrong_state
 from longwave.layers.mixer import MIXERS, Mixer
 
 BLOCK = 128  # steps that see each other by a matrix of weights; what came before is seen through the sums
@@ -90,15 +80,13 @@ class Sums(NamedTuple):
 class LinearAttention(Mixer):
     """y, state = layer(u) for u (B, L, d_model); y_t, state = layer.step(u_t, state) in constant time.
 
-    heads          number of heads
-    d_attention    width of queries, keys and values, over all heads; None: d_model
-    rotary         positions by rotation of queries and keys, before phi; without, the order of steps is not seen
-    bidirectional  every step sees every other; then there is no state and no step
-    feature_map    "elu": as many features as a head has; "random": `features` of them, an estimate of softmax attention
-    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
+    feature_map  "elu": as many features as a head has; "random": `features` of them, an estimate of softmax attention
+
+    The other keywords are those of Attention. Positions are rotated into queries and keys before phi.
     """
 
     mixes_features = True
+    shown = ("d_model", "bidirectional", "features", "return_state")
 
     def __init__(
         self,
@@ -112,13 +100,11 @@ class LinearAttention(Mixer):
         features: int = 256,
         return_state: bool = True,
     ) -> None:
-        super().__init__(return_state)
+        super().__init__(d_model, bidirectional=bidirectional, return_state=return_state)
         self.heads = Heads(d_model, heads, d_attention, rotary)
-        self.d_model, self.bidirectional = d_model, bidirectional
-        if feature_map not in ("elu", "random"):
-            raise ValueError(f"feature_map: expected 'elu' or 'random', got {feature_map!r}")
+        check_choice("feature_map", feature_map, ("elu", "random"))
         d = self.heads.d_head
-        self.n_features = d if feature_map == "elu" else features
+        self.features = d if feature_map == "elu" else features
         self.feature_map = EluFeatures() if feature_map == "elu" else RandomFeatures(d, features)
 
     def _mix(
@@ -129,47 +115,29 @@ class LinearAttention(Mixer):
         lengths: Tensor | None,
         rate: float,
         need_state: bool,
-    ) -> tuple[Float[Tensor, "batch L d_model"], Sums | None]:
-        """In O(L) time; the state is the sums so far."""
-        check_input(u, ("batch", "L", self.d_model), self.heads.project.weight, self.heads.project)
-        check_rate_is_one(rate, "attention")
-        if state is not None:
-            self._check_state(state, u)
-        z, valid = u, None
-        if lengths is not None:
-            lengths = check_lengths(lengths, u)
-            valid = valid_steps(lengths, u)
-            z = torch.where(valid, u, 0)  # not a product: what stands there may be NaN
-        q, k, v = self.heads(z, 0 if state is None else state.steps)
+    ) -> tuple[Float[Tensor, "batch L d_model"], Sums]:
+        """In O(L) time, and a step in O(features d_head) per head; the state is the sums so far."""
+        valid = None if lengths is None else valid_steps(lengths, u)
+        before = self._initial_state(len(u)) if state is None else state
+        q, k, v = self.heads(u, 0 if state is None else state.steps)
         with without_autocast(u):
-            total, after = self._sum(q, k, v, self._empty(len(u)) if state is None else state, valid)
+            total, after = self._sum(q, k, v, before, valid)
             weight = total[..., -1:]
             if valid is not None:
                 weight = torch.where(valid.unsqueeze(1), weight, 1)
             y = (total[..., :-1] / weight).to(v.dtype)
-        y = self.heads.merge(y)
-        if valid is not None:
-            y = torch.where(valid, y, 0)
-        if self.bidirectional or not need_state:
-            return y.to(u.dtype), None
-        steps = torch.full_like(after.steps, u.shape[1]) if lengths is None else lengths
-        return y.to(u.dtype), after._replace(steps=after.steps + steps)
+        steps = u.shape[1] if lengths is None else lengths
+        return self.heads.merge(y), after._replace(steps=after.steps + steps)
 
-    def initial_state(self, batch: int) -> Sums:
+    def _initial_state(self, batch: int) -> Sums:
         """Empty sums."""
-        check_causal("initial_state", self.bidirectional)
-        check_count("batch", batch)
-        return self._empty(batch)
+        heads, weight = self.heads.heads, self.heads.project.weight
+        dtype = torch.promote_types(weight.dtype, torch.float32)
+        sums = torch.zeros(batch, heads, self.features, self.heads.d_head + 1, dtype=dtype, device=weight.device)
+        return Sums(sums, sums.new_full((batch, heads, 1), NOTHING), sums.new_zeros(batch, dtype=torch.int64))
 
-    def step(
-        self, u: Float[Tensor, "batch d_model"], state: Sums | None = None, *, rate: float = 1.0
-    ) -> tuple[Float[Tensor, "batch d_model"], Sums]:
-        """One step, in O(features d_head) per head; without a state, the first."""
-        check_causal("step", self.bidirectional)
-        check_input(u, ("batch", self.d_model), self.heads.project.weight, self.heads.project)
-        y, after = self._mix(u.unsqueeze(1), state, lengths=None, rate=rate, need_state=True)
-        assert after is not None
-        return y.squeeze(1), after
+    def _placed(self) -> tuple[Tensor, nn.Module]:
+        return self.heads.project.weight, self.heads.project
 
     def _sum(self, q: Tensor, k: Tensor, v: Tensor, state: Sums, valid: Tensor | None) -> tuple[Tensor, Sums]:
         """Sums of phi(q) . phi(k) v, and in the last column of phi(q) . phi(k), over the keys that each query sees.
@@ -207,25 +175,11 @@ class LinearAttention(Mixer):
             high = last
         return torch.cat(outputs, dim=2), Sums(sums, high, state.steps)
 
-    def _empty(self, batch: int) -> Sums:
-        heads, weight = self.heads.heads, self.heads.project.weight
-        dtype = torch.promote_types(weight.dtype, torch.float32)
-        sums = torch.zeros(batch, heads, self.n_features, self.heads.d_head + 1, dtype=dtype, device=weight.device)
-        return Sums(sums, sums.new_full((batch, heads, 1), NOTHING), sums.new_zeros(batch, dtype=torch.int64))
-
-    def extra_repr(self) -> str:
-        """The settings that are not seen in the heads."""
-        return (
-            f"d_model={self.d_model}, bidirectional={self.bidirectional}, features={self.n_features}, "
-            f"return_state={self.return_state}"
-        )
-
-    def _check_state(self, state: Sums, u: Tensor) -> None:
-        check_causal("state", self.bidirectional)
-        batch, heads = len(u), self.heads.heads
-        expected = (batch, heads, self.n_features, self.heads.d_head + 1)
+    def _check_state(self, state: Sums, batch: int, device: torch.device) -> None:
+        heads = self.heads.heads
+        expected = (batch, heads, self.features, self.heads.d_head + 1)
         if not isinstance(state, Sums) or not check_states(
-            u,
+            device,
             sums=(state.sums, expected, True),
             scale=(state.scale, (batch, heads, 1), True),
             steps=(state.steps, (batch,), False),
@@ -238,19 +192,14 @@ class LinearAttention(Mixer):
 class LinearAttentionConfig(AttentionConfig):
     """Attention in linear time, with the features elu(x) + 1."""
 
-    def build(self, d_model: int) -> nn.Module:
-        """A new layer with these settings."""
-        return LinearAttention(d_model, **vars(self))
+    layer: ClassVar[type[Mixer]] = LinearAttention
 
 
 @MIXERS.register("performer")
 @dataclass(frozen=True)
-class PerformerConfig(AttentionConfig):
+class PerformerConfig(LinearAttentionConfig):
     """Attention in linear time, with random features that estimate the softmax."""
 
+    fixed: ClassVar[dict[str, Any]] = {"feature_map": "random"}
     features: int = 256
     """Random features of each head."""
-
-    def build(self, d_model: int) -> nn.Module:
-        """A new layer with these settings."""
-        return LinearAttention(d_model, feature_map="random", **vars(self))

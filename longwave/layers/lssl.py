@@ -9,33 +9,17 @@ The paper's ablation of initialisations ("Unconstrained SSMs") has the same laye
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from longwave import ops
-from longwave.layers.block import valid_steps
-from longwave.layers.checks import (
-    MOST_STATES,
-    check_causal,
-    check_count,
-    check_device,
-    check_dt_bounds,
-    check_input,
-    check_lengths,
-    check_n_ssm,
-    check_rate,
-    check_strided,
-    without_autocast,
-    wrong_state,
-)
+from longwave.layers.checks import check_choice, check_count, check_dt_bounds, check_rate, without_autocast
+from longwave.layers.discretised import Discretised, check_state_size, initial_log_dt
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable, mark_ssm
-from longwave.layers.state_space import initial_log_dt
 from longwave.ops import fft_conv
-from longwave.ops.checks import has_values
 from longwave.ssm import INITS, Powers, hippo, response, state_after
 
 Structure = Literal["dense", "diagonal"]
@@ -68,27 +52,25 @@ def gaussian(N: int, structure: Structure, sigma: float) -> tuple[Tensor, Tensor
     return A, torch.randn(N)
 
 
-class LSSL(Mixer):
+class LSSL(Discretised):
     """y, state = layer(u) for u (B, L, H) of any length L; y_t, state = layer.step(u_t, state) for one step.
 
-    d_model        H, the number of features
-    d_state        N, the size of each feature's state (even)
-    init           any of longwave.ssm.INITS: "legs", "legt", "lagt", "fout", "random-nplr", or "s4d-legs", "s4d-lin",
-                   "s4d-inv" as dense matrices; "gaussian": a random A and B of its own in each system
+    init           any of longwave.ssm.INITS, as a dense matrix; "gaussian": a random A and B of its own in each system
     structure      "dense" or "diagonal": of A; a diagonal one is real, and starts at random
     sigma          size of a random A (see `gaussian`)
-    bidirectional  two kernels, one for each direction; then there is no state and no step
     n_ssm          S, number of distinct (A, B, dt), each shared by H / S neighbouring features; None: H.
                    A has S N^2 numbers; training holds log2(L) powers of that size, and S N L numbers more
     dt_per_feature each feature has a dt of its own, whatever shares A and B; then training holds H in place of S
-    dt_min, dt_max bounds of the log-uniform distribution that dt starts from
-    trainable      False freezes dt, A and B; names, such as ("B", "dt"), freeze the others of these
-    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
+
+    The other keywords are those of S4.
     """
 
     DT_PARAMETERS = ("log_dt",)
     SSM_PARAMETERS = (*DT_PARAMETERS, "A", "B")
     OUTPUT_PARAMETERS = ("C",)
+    shown = (*Discretised.shown, "structure", "dt_per_feature")
+    state_is_complex = False
+    most_kept = 1  # which is as large as the layer
 
     def __init__(
         self,
@@ -106,18 +88,16 @@ class LSSL(Mixer):
         dt_per_feature: bool = False,
         return_state: bool = True,
     ) -> None:
-        super().__init__(return_state)
-        check_count("d_model", d_model)
-        check_count("d_state", d_state, MOST_STATES)
-        if d_state % 2:
-            raise ValueError(f"d_state: expected an even number, as for S4, got {d_state}")
-        n_ssm = check_n_ssm(n_ssm, d_model)
+        check_state_size(d_model, d_state)
+        super().__init__(
+            d_model, d_state, init=init, bidirectional=bidirectional, n_ssm=n_ssm, return_state=return_state
+        )
         check_dt_bounds(dt_min, dt_max)
         _check_structure(structure, init, sigma)
-        self.d_model, self.d_state, self.n_ssm, self.init = d_model, d_state, n_ssm, init
+        n_ssm = self.n_ssm
         self.systems = d_model if dt_per_feature else n_ssm  # discrete ones
         self.share = d_model // self.systems  # features of one discrete system
-        self.bidirectional, self.structure = bidirectional, structure
+        self.structure, self.dt_per_feature = structure, dt_per_feature
 
         found = [
             gaussian(d_state, structure, sigma) if init == GAUSSIAN else hippo(init, d_state) for _ in range(n_ssm)
@@ -129,7 +109,6 @@ class LSSL(Mixer):
         mark_ssm(self, trainable)
         self.C = nn.Parameter(torch.randn(*((2,) if bidirectional else ()), d_model, d_state))
         self.D = nn.Parameter(torch.randn(d_model))
-        self._step_cache: dict[float, tuple[list[Tensor], tuple[Tensor, Tensor]]] = {}
 
     # The convolutional view
 
@@ -149,29 +128,19 @@ class LSSL(Mixer):
         need_state: bool,
     ) -> tuple[Float[Tensor, "batch L H"], Float[Tensor, "batch H N"] | None]:
         """By convolution."""
-        check_input(u, ("batch", "L", self.d_model), self.log_dt, self)
-        check_rate(rate)
-        if state is not None:
-            self._check_state(state, len(u))
-        lengths = None if lengths is None else check_lengths(lengths, u)
         with without_autocast(u):
             signal = u.to(self._dtype)
-            if lengths is not None:
-                valid = valid_steps(lengths, u)
-                signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
             E, B_bar = self._discrete(rate)
             K = self._kernel(E, B_bar, u.shape[1])
             K, K_back = K if self.bidirectional else (K, None)
             y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
-            if not self.bidirectional and (state is not None or need_state):
+            if state is not None or need_state:
                 powers = Powers(self._matrix(E).double(), E.dtype)
                 if state is not None:
                     y = y + self._response(powers, state.to(E.dtype), u.shape[1])
                 if need_state:
                     state = self._state_after(powers, B_bar, signal.mT, state, lengths)
-            if lengths is not None:
-                y = torch.where(valid, y, 0)
-        return y.to(u.dtype), state if need_state else None
+        return y, state
 
     def _discrete(self, rate: float) -> tuple[Tensor, Tensor]:
         """E = A_bar - I = (I - dt/2 A)^-1 dt A and B_bar = (I - dt/2 A)^-1 dt B of each system; E diagonal if A is."""
@@ -181,7 +150,7 @@ class LSSL(Mixer):
             dt = dt.unsqueeze(-1)
             return dt * A / (1 - dt / 2 * A), dt * B / (1 - dt / 2 * A)
         identity = torch.eye(self.d_state, dtype=A.dtype, device=A.device)
-        # One solve a system: batched solves of large systems deadlock in some builds of the linear-algebra library.
+        # One solve per system: batched solves of large systems deadlock in some builds of the linear-algebra library.
         solved = [
             torch.linalg.solve(identity - dt_s / 2 * A_s, dt_s * torch.cat((A_s, B_s.unsqueeze(-1)), dim=-1))
             for A_s, B_s, dt_s in zip(A.unbind(), B.unbind(), dt.unbind(), strict=True)
@@ -217,21 +186,10 @@ class LSSL(Mixer):
 
     # The recurrent view
 
-    def initial_state(self, batch: int) -> Float[Tensor, "batch H N"]:
-        """The state before the first step: zero, (B, H, N)."""
-        check_causal("initial_state", self.bidirectional)
-        check_count("batch", batch)
-        return torch.zeros(batch, self.d_model, self.d_state, dtype=self._dtype, device=self.A.device)
-
-    def step(
-        self, u: Float[Tensor, "batch H"], state: Float[Tensor, "batch H N"] | None = None, *, rate: float = 1.0
+    def _step(
+        self, u: Float[Tensor, "batch H"], state: Float[Tensor, "batch H N"], rate: float
     ) -> tuple[Float[Tensor, "batch H"], Float[Tensor, "batch H N"]]:
-        """One step of the recurrence: y_t (B, H) and the next state, in O(H N^2); without a state, the first step."""
-        check_causal("step", self.bidirectional)
-        check_input(u, ("batch", self.d_model), self.log_dt, self)
-        check_rate(rate)
-        state = self.initial_state(len(u)) if state is None else state
-        self._check_state(state, len(u))
+        """In O(H N^2)."""
         with without_autocast(u):
             E, B_bar = self._step_constants(rate)
             E = self._matrix(E)
@@ -239,50 +197,14 @@ class LSSL(Mixer):
             x = state.to(E.dtype).unflatten(1, (self.systems, self.share))
             driven = B_bar.unsqueeze(1) * signal.unflatten(1, (self.systems, self.share)).unsqueeze(-1)
             x = (x + torch.einsum("bsin,smn->bsim", x, E) + driven).flatten(1, 2)
-            y = (self.C.to(E.dtype) * x).sum(-1) + self.D.to(E.dtype) * signal
-        return y.to(u.dtype), x
+            return (self.C.to(E.dtype) * x).sum(-1) + self.D.to(E.dtype) * signal, x
 
     def _step_constants(self, rate: float) -> tuple[Tensor, Tensor]:
-        """A_bar - I and B_bar, kept until A, B or dt changes; the values are the key, as in S4."""
-        parameters = [self.log_dt, self.A, self.B]
-        differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
-        if differentiable or torch.compiler.is_compiling() or any(p.is_inference() for p in parameters):
-            return self._discrete(rate)
-        known, constants = self._step_cache.get(rate, ([], None))
-        if constants is None or not ops.same(parameters, known):
-            with torch.inference_mode(False), torch.no_grad():
-                constants = self._discrete(rate)
-                if not has_values(constants[0]):
-                    return constants
-                known = [p.clone(memory_format=torch.contiguous_format) for p in parameters]
-                self._step_cache = {rate: (known, constants)}  # one rate at a time: an entry is as large as the layer
-        return constants
+        """A_bar - I and B_bar."""
+        return self._kept(rate, lambda: self._discrete(rate)) if self._can_keep() else self._discrete(rate)
 
-    # nn.Module plumbing
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        """float64 if the parameters are, else float32: half precision would not do."""
-        return torch.float64 if self.log_dt.dtype == torch.float64 else torch.float32
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_step_cache": {}}  # copies and pickles derive their own
-
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return (
-            f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
-            f"n_ssm={self.n_ssm}, structure={self.structure!r}, dt_per_feature={self.systems != self.n_ssm}, "
-            f"return_state={self.return_state}"
-        )
-
-    def _check_state(self, state: Tensor, batch: int) -> None:
-        check_causal("state", self.bidirectional)
-        expected = (batch, self.d_model, self.d_state)
-        if not isinstance(state, Tensor) or not state.is_floating_point() or tuple(state.shape) != expected:
-            raise wrong_state(state, f"a real tensor {expected}")
-        check_strided("state", state)
-        check_device("state", state, self.A.device)
+    def _placed(self) -> tuple[Tensor, nn.Module]:
+        return self.log_dt, self
 
 
 @MIXERS.register("lssl")
@@ -290,23 +212,18 @@ class LSSL(Mixer):
 class LSSLConfig(StateSpaceConfig):
     """LSSL: S4 with a dense state matrix."""
 
+    layer: ClassVar[type[Mixer]] = LSSL
     structure: Structure = "dense"
-    """Of the state matrix; a diagonal one is real, and starts at random (init gaussian)."""
+    """Form of the state matrix; a diagonal one is real, and starts at random (init gaussian)."""
     sigma: float = 0.125
-    """Size of a state matrix that starts at random; the larger, the faster half of its modes grow."""
+    """Scale of a random state matrix; the larger, the faster half of its modes grow."""
     dt_per_feature: bool = False
-    """A step size for each feature, also where features share a state space (n_ssm)."""
-
-    def build(self, d_model: int) -> nn.Module:
-        """A new layer with these settings."""
-        return LSSL(d_model, **vars(self))
+    """One step size per feature, even where features share a state space (n_ssm)."""
 
 
 def _check_structure(structure: str, init: str, sigma: float) -> None:
-    if structure not in get_args(Structure):
-        raise ValueError(f"structure: expected one of {', '.join(get_args(Structure))}, got {structure!r}")
-    if init not in (known := sorted([*INITS, GAUSSIAN])):
-        raise ValueError(f"init: expected one of {', '.join(known)}, got {init!r}")
+    check_choice("structure", structure, get_args(Structure))
+    check_choice("init", init, sorted([*INITS, GAUSSIAN]))
     if structure == "diagonal" and init != GAUSSIAN:
         raise ValueError(f"init: expected {GAUSSIAN} for a diagonal A, since HiPPO's is dense, got {init!r}")
     if not 0 < sigma < math.inf:

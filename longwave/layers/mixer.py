@@ -1,26 +1,38 @@
-"""What mixes the steps of a sequence: the interface of all such layers, their settings, and their registry."""
+"""Mixers, layers that mix the steps of a sequence: their interface, their settings, and their registry."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from longwave.core.registry import Registry
 from longwave.core.settings import Settings
+from longwave.layers.checks import check_causal, check_count, check_input, check_lengths, check_rate_is_one, valid_steps
 from longwave.layers.rates import Trainable
 
 
 class Mixer(nn.Module):
     """y, state = mixer(u) for u (B, L, H); y_t, state = mixer.step(u_t, state).
 
+    Arguments are checked and padding is hidden here, once for all mixers; a kind has `_mix`, `_initial_state`,
+    `_check_state` and, if a step is more than a sequence of length 1, `_step`.
+
     return_state  False: forward returns y alone, as nn.Sequential expects, and computes no state; `step` returns both
                   all the same
     """
 
-    def __init__(self, return_state: bool) -> None:
+    mixes_features = False  # whether it mixes features as well as steps, so that a block adds no linear layer
+    SSM_PARAMETERS: tuple[str, ...] = ()  # names of dt, A and B: of low learning rate, without weight decay
+    DT_PARAMETERS: tuple[str, ...] = ()  # of these, dt
+    OUTPUT_PARAMETERS: tuple[str, ...] = ()  # C
+    shown: tuple[str, ...] = ("d_model", "bidirectional", "return_state")  # settings that `repr` shows
+
+    def __init__(self, d_model: int, *, bidirectional: bool = False, return_state: bool = True) -> None:
         super().__init__()
-        self.return_state = return_state
+        check_count("d_model", d_model)
+        self.d_model, self.bidirectional, self.return_state = d_model, bidirectional, return_state
 
     def forward(
         self,
@@ -30,32 +42,92 @@ class Mixer(nn.Module):
         lengths: Tensor | None = None,
         rate: float = 1.0,
         need_state: bool = True,
-        **constants: Any,
+        constants: Any = None,
     ) -> Any:
         """y (B, L, H) in u's dtype, and the state after the last step (None if bidirectional or not needed).
 
         state     where an earlier call left off
         lengths   (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
         rate      u is sampled at 1/rate of the frequency that the layer was trained at (state spaces only)
-        constants what `chunk_constants` returned for this rate and at least L steps (S4 and S4D only)
+        constants what `chunk_constants` returned for this rate and at least L steps
         """
-        need_state = need_state and self.return_state
-        y, after = self._mix(u, state, lengths=lengths, rate=rate, need_state=need_state, **constants)
-        return (y, after) if self.return_state else y
+        z, lengths, valid = self._checked(u, state, lengths, rate)
+        need_state = need_state and self.return_state and not self.bidirectional
+        kept = {} if constants is None else {"constants": constants}
+        y, after = self._mix(z, state, lengths=lengths, rate=rate, need_state=need_state, **kept)
+        if valid is not None:
+            y = torch.where(valid, y, 0)
+        y = y.to(u.dtype)
+        return (y, after if need_state else None) if self.return_state else y
+
+    def _checked(
+        self, u: Tensor, state: Any, lengths: Tensor | None, rate: float
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """u with 0 for padding, the lengths where u is, and which steps count; bad arguments are refused."""
+        check_input(u, ("batch", "L", self.d_model), *self._placed())
+        self._check_rate(rate)
+        if state is not None:
+            self.check_state(state, len(u), u.device)
+        if lengths is None:
+            return u, None, None
+        lengths = check_lengths(lengths, u)
+        valid = valid_steps(lengths, u)
+        return torch.where(valid, u, 0), lengths, valid  # not a product: what stands there may be NaN
+
+    def initial_state(self, batch: int) -> Any:
+        """The state before the first step."""
+        check_causal("initial_state", self.bidirectional)
+        check_count("batch", batch)
+        return self._initial_state(batch)
+
+    def step(self, u: Tensor, state: Any = None, *, rate: float = 1.0) -> tuple[Tensor, Any]:
+        """One step: y_t (B, H) and the next state; without a state, the first step of a sequence."""
+        check_causal("step", self.bidirectional)
+        check_input(u, ("batch", self.d_model), *self._placed())
+        self._check_rate(rate)
+        state = self.initial_state(len(u)) if state is None else state
+        self._check_state(state, len(u), u.device)
+        y, after = self._step(u, state, rate)
+        return y.to(u.dtype), after
+
+    def check_state(self, state: Any, batch: int, device: torch.device) -> None:
+        """Refuse what is not a state of this layer for so many rows, on this device."""
+        check_causal("state", self.bidirectional)
+        self._check_state(state, batch, device)
+
+    def chunk_constants(self, longest: int, rate: float = 1.0) -> Any:
+        """What chunks of up to `longest` steps derive from the parameters, to be kept by the caller; or None."""
+        return None
 
     @abstractmethod
     def _mix(
         self, u: Tensor, state: Any, *, lengths: Tensor | None, rate: float, need_state: bool
     ) -> tuple[Tensor, Any]:
-        """What `forward` returns with its state."""
+        """y (B, L, H) and the state after each row's `lengths` steps; u is 0 after them."""
 
     @abstractmethod
-    def initial_state(self, batch: int) -> Any:
+    def _initial_state(self, batch: int) -> Any:
         """The state before the first step."""
 
     @abstractmethod
-    def step(self, u: Tensor, state: Any = None, *, rate: float = 1.0) -> tuple[Tensor, Any]:
-        """One step: y_t (B, H) and the next state; without a state, the first step of a sequence."""
+    def _check_state(self, state: Any, batch: int, device: torch.device) -> None:
+        """Refuse what is not a state of this layer."""
+
+    def _step(self, u: Tensor, state: Any, rate: float) -> tuple[Tensor, Any]:
+        """y_t (B, H) and the next state."""
+        y, after = self._mix(u.unsqueeze(1), state, lengths=None, rate=rate, need_state=True)
+        return y.squeeze(1), after
+
+    def extra_repr(self) -> str:
+        """The settings, as they are written in the constructor."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.shown)
+
+    def _check_rate(self, rate: float) -> None:
+        check_rate_is_one(rate, type(self).__name__)
+
+    def _placed(self) -> tuple[Tensor, nn.Module]:
+        """A parameter, whose device is that of the layer, and the module that has it."""
+        return next(self.parameters()), self
 
 
 @dataclass(frozen=True)
@@ -63,11 +135,12 @@ class MixerConfig(Settings):
     """The settings of a mixer: its fields are the keywords of the layer's constructor."""
 
     registry: ClassVar[Registry[Any]] = Registry("mixer", "longwave.layers")
+    layer: ClassVar[type[Mixer]]  # the class of the layer
+    fixed: ClassVar[dict[str, Any]] = {}  # keywords of its constructor that are the same in all layers of this kind
 
-    @abstractmethod
-    def build(self, d_model: int) -> nn.Module:
+    def build(self, d_model: int) -> Mixer:
         """A new layer with these settings."""
-        raise TypeError(f"{type(self).__name__} does not say how to build its layer")
+        return self.layer(d_model, **self.fixed, **vars(self))
 
     @property
     def label(self) -> str:
@@ -76,7 +149,7 @@ class MixerConfig(Settings):
 
     @property
     def is_causal(self) -> bool:
-        """Whether a step sees those before it alone."""
+        """Whether a step sees only those before it."""
         return not getattr(self, "bidirectional", False)
 
     @property
@@ -96,32 +169,28 @@ class MixerConfig(Settings):
 
 @dataclass(frozen=True)
 class StateSpaceConfig(MixerConfig):
-    """What layers of state spaces have in common."""
+    """Settings that all layers of state spaces share."""
 
+    supports_rate = True  # it scales dt
     d_state: int = 64
-    """States of each feature's state space."""
+    """State size of each feature."""
     init: str = "legs"
     """Initialisation of the state spaces: legs, legt, lagt, fout, random-nplr; s4d-legs, s4d-lin, s4d-inv."""
     bidirectional: bool = False
-    """Look both ways; such a model streams with a sliding window alone."""
+    """Look both ways; such a model can stream only with a sliding window."""
     n_ssm: int | None = None
-    """Number of distinct state spaces that the features share."""
+    """Number of distinct state spaces, shared by the features."""
     dt_min: float = 0.001
     """Lower bound of the initial dt."""
     dt_max: float = 0.1
     """Upper bound of the initial dt."""
     trainable: Trainable = True
-    """Train dt, A and B (True), none of them, or those that are named; C and D are trained in any case."""
-
-    @property
-    def supports_rate(self) -> bool:
-        """Yes: it is dt."""
-        return True
+    """Train dt, A and B (True), none of them (False), or those named; C and D are always trained."""
 
 
 MIXERS: Registry[type[MixerConfig]] = MixerConfig.registry
 
 
-def make_mixer(kind: str, d_model: int, **settings: Any) -> nn.Module:
-    """A mixer by its name; a setting that it does not know is refused."""
+def make_mixer(kind: str, d_model: int, **settings: Any) -> Mixer:
+    """A mixer by its name; an unknown setting is refused."""
     return MIXERS.find(kind).from_dict(settings, f"mixer {kind}").build(d_model)

@@ -1,46 +1,35 @@
-"""What layers of state spaces have in common: H systems side by side, in the convolutional and the recurrent view.
+"""What layers of state spaces share: H systems side by side, in the convolutional and the recurrent view.
 
 A kind of layer (s4.py, s4d.py) says what its parameters are and how they become a kernel, A_bar and B_bar; both views
 are here, and chunk.py has how a chunk goes on from a state. Parameters are real tensors (complex ones as pairs), which
 every optimiser, FSDP and safetensors take.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
 from longwave import ops
-from longwave.layers.block import valid_steps
 from longwave.layers.checks import (
-    MOST_STATES,
     check_causal,
+    check_choice,
     check_count,
-    check_device,
     check_dt_bounds,
-    check_input,
-    check_lengths,
-    check_n_ssm,
     check_rate,
-    check_strided,
     without_autocast,
-    wrong_state,
 )
 from longwave.layers.chunk import Chunks
-from longwave.layers.mixer import Mixer
+from longwave.layers.discretised import Discretised, complex_dtype, initial_log_dt
 from longwave.layers.rates import Trainable, mark_ssm
 from longwave.ops import fft_conv
-from longwave.ops.checks import has_values
 from longwave.ssm import DiscreteDPLR, block_size, dplr_step
 from longwave.ssm.algebra import as_complex
 
-Derived = TypeVar("Derived")
 DtTransform = Literal["exp", "softplus"]
-MOST_KEPT = 8  # derived things that a layer keeps, as of several sampling rates
 
 
 class DPLR(NamedTuple):
@@ -70,7 +59,7 @@ class NonsymmetricDPLR(NamedTuple):
 
 
 class StepConstants(NamedTuple):
-    """What a step needs of a layer; `steps` is the backend's own step, which serves where no gradient is wanted."""
+    """What a step needs of a layer; `steps` is the backend's own step, for use without gradients."""
 
     discrete: DiscreteDPLR
     C: Tensor
@@ -79,7 +68,7 @@ class StepConstants(NamedTuple):
 
 
 class ChunkConstants(NamedTuple):
-    """What chunks that go on from a state need of a layer, and of up to how many steps they may be."""
+    """What chunks that resume from a state need of a layer, for chunks of up to a number of steps."""
 
     chunks: Chunks
     K: Tensor  # the kernel of the longest chunk; that of a shorter one is its beginning
@@ -90,16 +79,20 @@ class ChunkConstants(NamedTuple):
         longest = self.K.shape[-1]
         if longest < L or rate != self.rate:
             made = f"up to {longest} steps and the rate {self.rate:g}"
-            raise ValueError(f"constants: they are for {made}, got {L} steps and the rate {rate:g}; derive others")
+            raise ValueError(
+                f"constants: made for {made}, got {L} steps and the rate {rate:g}; call chunk_constants again"
+            )
         return self.K[..., :L]
 
 
-class StateSpaces(Mixer):
-    """One state space x' = A x + B u, y = 2 Re(C x) + D u a feature, with A diagonal, or that plus low rank.
+class StateSpaces(Discretised):
+    """One state space x' = A x + B u, y = 2 Re(C x) + D u per feature, with A diagonal, or that plus low rank.
 
     A kind of layer hands its settings and (Lambda, P, B) of one system to `__init__`, registers its output maps, ends
     with `_finish`, and has the methods that are abstract here.
     """
+
+    shown: tuple[str, ...] = (*Discretised.shown, "dt_transform")
 
     def __init__(
         self,
@@ -115,14 +108,14 @@ class StateSpaces(Mixer):
         dt_transform: DtTransform,
         return_state: bool,
     ) -> None:
-        super().__init__(return_state)
-        n_ssm = check_n_ssm(n_ssm, d_model)
+        super().__init__(
+            d_model, d_state, init=init, bidirectional=bidirectional, n_ssm=n_ssm, return_state=return_state
+        )
         check_dt_bounds(dt_min, dt_max)
-        if dt_transform not in get_args(DtTransform):
-            raise ValueError(f"dt_transform: expected one of {', '.join(get_args(DtTransform))}, got {dt_transform!r}")
-        self.d_model, self.d_state, self.n_ssm, self.init = d_model, d_state, n_ssm, init
-        self.bidirectional, self.dt_transform = bidirectional, dt_transform
+        check_choice("dt_transform", dt_transform, get_args(DtTransform))
+        self.dt_transform = dt_transform
         Lambda, P, B = system
+        n_ssm = self.n_ssm
         log_dt = initial_log_dt(d_model, dt_min, dt_max)
         if dt_transform == "exp":
             self.log_dt = new_parameter(log_dt)
@@ -133,7 +126,6 @@ class StateSpaces(Mixer):
         if len(P):
             self.P = new_parameter(torch.view_as_real(P.unsqueeze(1).repeat(1, n_ssm, 1)))
         self.B = new_parameter(torch.view_as_real(B.repeat(n_ssm, 1)))
-        self._derived: dict[Any, tuple[list[Tensor], Any]] = {}  # what was derived, behind the parameters it is of
 
     def _random_output_map(self) -> Complex[Tensor, "*D H M"]:
         """What C starts from; two-sided: one map for each direction."""
@@ -171,13 +163,11 @@ class StateSpaces(Mixer):
         Lambda, P, B, dt = self._system(self._dtype)
         return DPLR(Lambda, P, B, self._output_map(), self.D.to(dt.dtype), dt)
 
-    @property
-    def _dtype(self) -> torch.dtype:
-        """The SSM works in float64 if its parameters do, else in float32: half precision would not do."""
-        return torch.float64 if self.Lambda_re.dtype == torch.float64 else torch.float32
+    def _placed(self) -> tuple[Tensor, nn.Module]:
+        return self.Lambda_re, self
 
     def _system(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Lambda, P, B, dt, one of each a feature."""
+        """Lambda, P, B, dt, one of each per feature."""
         re = self.Lambda_re.to(dtype)
         # -|x|, but with a slope at 0: LegT and LagT start there exactly, and -exp(x) could not.
         re = torch.where(re >= 0, -re, re)
@@ -210,32 +200,23 @@ class StateSpaces(Mixer):
         constants: ChunkConstants | None = None,
     ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
         """By convolution."""
-        check_input(u, ("batch", "L", self.d_model), self.Lambda_re, self)
-        check_rate(rate)
-        batch, L, _ = u.shape
-        if state is not None:
-            self.check_state(state, batch)
-        lengths = None if lengths is None else check_lengths(lengths, u)
+        L = u.shape[1]
         with without_autocast(u):
             signal = u.to(self._dtype)
-            if lengths is not None:
-                valid = valid_steps(lengths, u)
-                signal = torch.where(valid, signal, 0)  # not a product: what stands there may be NaN
             K = self.kernel(L, rate) if constants is None else constants.kernel(L, rate)
             K, K_back = K if self.bidirectional else (K, None)
             y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
-            if not self.bidirectional and (state is not None or need_state):
+            if state is not None or need_state:
                 state = None if state is None else state.to(complex_dtype(self._dtype))
                 if constants is None:
-                    T = block_size(batch, L, self.d_state, self._rank)
+                    rank = len(self.P) if "P" in self._parameters else 0
+                    T = block_size(len(u), L, self.d_state, rank)
                     chunks = self._chunks(T, L, rate, from_state=state is not None, need_state=need_state)
                 else:
                     chunks = constants.chunks
                 y = y if state is None else y + chunks.response(state, L)
                 state = chunks.state_after(signal, state, lengths) if need_state else None
-            if lengths is not None:
-                y = torch.where(valid, y, 0)
-        return y.to(u.dtype), state if need_state else None
+        return y, state
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> ChunkConstants:
         """What all chunks of up to `longest` steps derive from the parameters, to be kept while these stay.
@@ -254,11 +235,6 @@ class StateSpaces(Mixer):
         C = self._output_map().to(torch.complex128) if from_state else None
         return Chunks.of(self._discrete(rate, torch.float64), C, T, L, need_state)
 
-    @property
-    def _rank(self) -> int:
-        """Of the low-rank part of A."""
-        return len(self.P) if "P" in self._parameters else 0
-
     def states(
         self,
         u: Float[Tensor, "batch L H"],
@@ -273,61 +249,40 @@ class StateSpaces(Mixer):
 
         The last is what `forward` gives where L is a multiple of `every`. They take B (L // every) H N numbers (8 bytes
         for a pair in single precision), their gradient as many again: more than `limit` bytes are refused beforehand.
-        The gradient computes the states between two of them again, `every` N numbers (8 bytes) a thread.
+        The gradient computes the states between two of them again, `every` N numbers (8 bytes) per thread.
         `state`, `lengths` and `rate` are those of `forward`; a row's state stays what it is after its length.
         """
         check_causal("states", self.bidirectional)
-        check_input(u, ("batch", "L", self.d_model), self.Lambda_re, self)
-        check_rate(rate)
         check_count("every", every)
+        u, lengths, _ = self._checked(u, state, lengths, rate)
         batch, L, _ = u.shape
-        if state is not None:
-            self.check_state(state, batch)
-        lengths = None if lengths is None else check_lengths(lengths, u)
         count, dtype = L // every, complex_dtype(self._dtype)
         needed = batch * count * self.d_model * self.d_state // 2 * dtype.itemsize
         if needed > limit:
             shape = (batch, count, self.d_model, self.d_state // 2)
             raise ValueError(
                 f"limit: states {shape} take {needed:,} bytes, more than the limit of {limit:,}; "
-                f"take a larger `every` (it is {every}), or a larger limit"
+                f"increase `every` (now {every}) or the limit"
             )
         with without_autocast(u):
-            signal = u.to(self._dtype)
-            if lengths is not None:
-                signal = torch.where(valid_steps(lengths, u), signal, 0)
             chunks = self._chunks(block_size(1, 1, self.d_state, 0), 1, rate, from_state=False, need_state=False)
-            return chunks.states(signal, None if state is None else state.to(dtype), lengths, every)
+            return chunks.states(u.to(self._dtype), None if state is None else state.to(dtype), lengths, every)
 
     # The recurrent view
 
-    def initial_state(self, batch: int) -> Complex[Tensor, "batch H M"]:
-        """The state before the first step: zero, (B, H, M) complex."""
-        check_causal("initial_state", self.bidirectional)
-        check_count("batch", batch)
-        dtype = torch.complex128 if self._dtype == torch.float64 else torch.complex64
-        return torch.zeros(batch, self.d_model, self.d_state // 2, dtype=dtype, device=self.Lambda_re.device)
-
-    def step(
-        self, u: Float[Tensor, "batch H"], state: Complex[Tensor, "batch H M"] | None = None, *, rate: float = 1.0
+    def _step(
+        self, u: Float[Tensor, "batch H"], state: Complex[Tensor, "batch H M"], rate: float
     ) -> tuple[Float[Tensor, "batch H"], Complex[Tensor, "batch H M"]]:
-        """One step of the recurrence: y_t (B, H) and the next state, in O(H N); without a state, the first step."""
-        check_causal("step", self.bidirectional)
-        check_input(u, ("batch", self.d_model), self.Lambda_re, self)
-        check_rate(rate)
-        state = self.initial_state(u.shape[0]) if state is None else state
-        self.check_state(state, u.shape[0])
+        """In O(H N)."""
         with without_autocast(u):
             constants = self._kept_step_constants(rate)
             discrete, C, D = constants[:3]
             signal, state = u.to(self._dtype), state.to(C.dtype)
-            wanted = torch.is_grad_enabled() and _tracked(u, state)
+            wanted = torch.is_grad_enabled() and (u.requires_grad or state.requires_grad)
             if constants.steps is not None and not wanted and type(signal) is type(state) is Tensor:
-                y, state = constants.steps(signal, state)
-            else:
-                state = dplr_step(discrete, state, signal)
-                y = 2 * (C.real * state.real - C.imag * state.imag).sum(-1) + D * signal
-        return y.to(u.dtype), state
+                return constants.steps(signal, state)
+            state = dplr_step(discrete, state, signal)
+            return 2 * (C.real * state.real - C.imag * state.imag).sum(-1) + D * signal, state
 
     def _kept_step_constants(self, rate: float) -> StepConstants:
         """What a step derives from the parameters, kept until one of them changes."""
@@ -338,73 +293,9 @@ class StateSpaces(Mixer):
 
         return self._kept(("step", rate), with_steps) if self._can_keep() else self.step_constants(rate)
 
-    def _can_keep(self) -> bool:
-        """Whether what is derived from the parameters can be kept: it has values, and no gradient is wanted of it."""
-        parameters = [p for p in self._parameters.values() if p is not None]
-        differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
-        is_traced = torch.compiler.is_compiling() or not has_values(torch.empty(0))
-        if differentiable or is_traced:
-            return False
-        return all(has_values(p) and not p.is_inference() for p in parameters)
-
-    def _kept(self, key: Any, derive: Callable[[], Derived]) -> Derived:
-        """What is derived from the parameters as they are now, kept until one of them changes."""
-        parameters = [p for p in self._parameters.values() if p is not None]
-        # The parameters themselves are compared: version counters miss what fused optimisers and `p.data` do.
-        if key in self._derived:
-            known, kept = self._derived[key]
-            if ops.same(parameters, known):
-                found: Derived = kept
-                return found
-        if len(self._derived) >= MOST_KEPT:
-            self._derived.clear()
-        with torch.inference_mode(False), torch.no_grad():
-            derived = derive()
-            self._derived[key] = ([p.clone(memory_format=torch.contiguous_format) for p in parameters], derived)
-        return derived
-
     def step_constants(self, rate: float = 1.0) -> StepConstants:
         """What a step derives from the parameters as they are now; differentiable."""
         return StepConstants(self._discrete(rate), self._output_map(), self.D.to(self._dtype))
-
-    # nn.Module plumbing
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_derived": {}}  # copies and pickles derive their own
-
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return (
-            f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
-            f"n_ssm={self.n_ssm}, dt_transform={self.dt_transform!r}, return_state={self.return_state}"
-        )
-
-    def check_state(self, state: Tensor, batch: int) -> None:
-        """Refuse what is no state of this layer for that many rows."""
-        check_causal("state", self.bidirectional)
-        expected = (batch, self.d_model, self.d_state // 2)
-        if not isinstance(state, Tensor) or not state.is_complex() or tuple(state.shape) != expected:
-            raise wrong_state(state, f"a complex tensor {expected}")
-        if state.layout is not torch.strided or state.device != self.Lambda_re.device:
-            check_strided("state", state)
-            check_device("state", state, self.Lambda_re.device)
-
-
-def check_state_size(d_model: int, d_state: int) -> None:
-    """Sizes that state spaces stored as conjugate pairs can have."""
-    check_count("d_model", d_model)
-    check_count("d_state", d_state, MOST_STATES)
-    if d_state % 2:
-        raise ValueError(f"d_state: expected an even number (states are stored as conjugate pairs), got {d_state}")
-
-
-def initial_log_dt(n: int, dt_min: float, dt_max: float) -> Tensor:
-    """log dt (n,) for dt drawn log-uniformly between the bounds."""
-    return math.log(dt_min) + torch.rand(n) * (math.log(dt_max) - math.log(dt_min))
-
-
-def _tracked(*tensors: Tensor) -> bool:
-    return any(t.requires_grad for t in tensors)
 
 
 def widened(dtype: torch.dtype | None, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -412,11 +303,6 @@ def widened(dtype: torch.dtype | None, *tensors: Tensor) -> tuple[Tensor, ...]:
     if dtype is None:
         return tensors
     return tuple(t.to(complex_dtype(dtype) if t.is_complex() else dtype) for t in tensors)
-
-
-def complex_dtype(dtype: torch.dtype) -> torch.dtype:
-    """That of complex numbers made of float32 or float64: `dtype.to_complex()`, which no graph can be compiled of."""
-    return torch.complex128 if dtype == torch.float64 else torch.complex64
 
 
 def new_parameter(values: Tensor) -> nn.Parameter:

@@ -1,17 +1,18 @@
 """Ops with exchangeable backends, registered with torch, each with its own backward.
 
-    spectrum(Lambda, P, B, C_tilde, dt, L)   -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1
+    spectrum(Lambda, P, B, C, dt, L, nodes)  -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1, C is C~
     truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)       C~ = C (I - A_bar^L)
     power_sum(Lambda, B, C, dt, L, rule)     -> K (D, H, L)                the kernel of a diagonal system (S4D)
     convolve(u, K, D)                        -> y (batch, L, H)            long convolution with K (D, H, L), plus D u
 
 for states of whole sequences, from the parts of a `DiscreteDPLR` (in pairs and float64; a state is N = 2M numbers):
 
-    krylov(change, left, right, start, T)    -> A^j x (H, T, N)            for j < T
-    power(change, left, right, T)            -> A^T - I (H, N, N)          (H, 1, N) if it is diagonal
+    krylov(change, left, right, start, T)    -> A^j x (H, T, N)            for j < T; transposed=True: x A^j for a row x
+    power(change, left, right, T)            -> A^T - I (H, N, N)          (H, 1, N) if A is diagonal; T a power of 2
     collect(columns, E, u, start, lengths)   -> the state (batch, H, N)    after blocks of T steps
     spread(rows, E, start, L)                -> y (batch, L, H)            what a state adds to the outputs
-    scan(change, ..., u, start, every)       -> states (batch, ., H, N)    after every so many steps
+    scan(change, left, right, B_bar, u, start, lengths, every)             one step at a time; a row keeps its state
+                                             -> states (batch, ., H, N)    after every so many steps, up to its length
 
 and, for the parts of a block that follow (in float32 and where a backend has them; else torch's own operators):
 
@@ -42,9 +43,10 @@ from longwave import ssm
 from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, torch.ops.longwave)
 from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, find, is_accelerated
 from longwave.ops.checks import check_devices, check_shape
-from longwave.ops.memory import keep_memory
-from longwave.ops.weights import Affine, BlockWeights
+from longwave.ops.cpu.library import keep_memory
+from longwave.ops.cpu.step import Affine, BlockWeights
 from longwave.ssm import DiscreteDPLR
+from longwave.ssm.algebra import as_pairs
 from longwave.ssm.nodes import Nodes
 
 __all__ = [
@@ -100,7 +102,7 @@ def dplr_kernel(
     if Q is not None:
         return ssm.dplr_kernel(Lambda, P, B, C, dt, L, C_is_truncated=C_is_truncated, Q=Q)
     C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L)
-    K_hat = spectrum(_pairs(Lambda), _pairs(P), _pairs(B), _maps(C), dt, L, nodes)
+    K_hat = spectrum(as_pairs(Lambda), as_pairs(P), as_pairs(B), _maps(C), dt, L, nodes)
     K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
     return K if C.ndim == 3 else K.squeeze(0)
 
@@ -111,13 +113,13 @@ def truncated_output_map(
     """C~ = C (I - A_bar^L) of a DPLR system; see longwave.ssm.truncated_output_map. All but dt are complex."""
     if Q is not None:
         return ssm.truncated_output_map(Lambda, P, C, dt, L, Q=Q)
-    C_tilde = torch.view_as_complex(truncate(_pairs(Lambda), _pairs(P), _maps(C), dt, L))
+    C_tilde = torch.view_as_complex(truncate(as_pairs(Lambda), as_pairs(P), _maps(C), dt, L))
     return C_tilde if C.ndim == 3 else C_tilde.squeeze(0)
 
 
 def diagonal_kernel(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str = "zoh") -> Tensor:
     """K (H, L) of a diagonal system; see longwave.ssm.diagonal_kernel. All but dt are complex."""
-    K = power_sum(_pairs(Lambda), _pairs(B), _maps(C), dt, L, rule)
+    K = power_sum(as_pairs(Lambda), as_pairs(B), _maps(C), dt, L, rule)
     return K if C.ndim == 3 else K.squeeze(0)
 
 
@@ -126,28 +128,14 @@ def fft_conv(u: Tensor, K: Tensor, K_back: Tensor | None = None, D: Tensor | Non
     return convolve(u, K.unsqueeze(0) if K_back is None else torch.stack((K, K_back)), D)
 
 
-def spectrum(
-    Lambda: Tensor, P: Tensor, B: Tensor, C_tilde: Tensor, dt: Tensor, L: int, nodes: Nodes = "auto"
-) -> Tensor:
-    """The spectrum K_hat of the length-L kernel whose truncated output map is C_tilde; differentiable.
-
-    With `nodes` "all" every node is evaluated, with "few" the smooth parts are interpolated (docs/kernel.md); "auto" is
-    the faster of the two at this length.
-    """
-    K_hat: Tensor = torch.ops.longwave.spectrum(Lambda, P, B, C_tilde, dt, L, nodes)
-    return K_hat
-
-
-def truncate(Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> Tensor:
-    """C~ = C (I - A_bar^L); differentiable."""
-    C_tilde: Tensor = torch.ops.longwave.truncate(Lambda, P, C, dt, L)
-    return C_tilde
-
-
-def power_sum(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str = "zoh") -> Tensor:
-    """K_l = 2 Re(sum_n C_n B_bar_n A_bar_n^l) for l < L, discretised by `rule` (ssm.diagonal); differentiable."""
-    K: Tensor = torch.ops.longwave.power_sum(Lambda, B, C, dt, L, rule)
-    return K
+# Differentiable, with the arguments and results above. `nodes` of the spectrum: "all" evaluates every node, "few"
+# interpolates the smooth parts (docs/kernel.md), "auto" is the faster of the two at this length.
+spectrum: Callable[..., Tensor] = torch.ops.longwave.spectrum
+truncate: Callable[..., Tensor] = torch.ops.longwave.truncate
+power_sum: Callable[..., Tensor] = torch.ops.longwave.power_sum
+krylov: Callable[..., Tensor] = torch.ops.longwave.krylov
+power: Callable[..., Tensor] = torch.ops.longwave.power
+scan: Callable[..., Tensor] = torch.ops.longwave.scan
 
 
 def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:
@@ -157,20 +145,6 @@ def convolve(u: Tensor, K: Tensor, D: Tensor | None = None) -> Tensor:
     """
     y: Tensor = torch.ops.longwave.convolve(u, K, u.new_zeros(u.shape[-1:]) if D is None else D)
     return y
-
-
-def krylov(
-    change: Tensor, left: Tensor, right: Tensor, start: Tensor, count: int, *, transposed: bool = False
-) -> Tensor:
-    """A^j x for j = 0 ... count-1 and a column x (H, N); transposed: x A^j for a row x; differentiable."""
-    found: Tensor = torch.ops.longwave.krylov(change, left, right, start, count, transposed)
-    return found
-
-
-def power(change: Tensor, left: Tensor, right: Tensor, T: int) -> Tensor:
-    """A^T - I for a power of two T; differentiable."""
-    E: Tensor = torch.ops.longwave.power(change, left, right, T)
-    return E
 
 
 def collect(columns: Tensor, E: Tensor | None, u: Tensor, start: Tensor | None, lengths: Tensor) -> Tensor:
@@ -189,24 +163,6 @@ def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int) -> Tensor:
     return y
 
 
-def scan(
-    change: Tensor,
-    left: Tensor,
-    right: Tensor,
-    B_bar: Tensor,
-    u: Tensor,
-    start: Tensor,
-    lengths: Tensor,
-    every: int,
-) -> Tensor:
-    """States after every `every` steps of u from `start`, (batch, L // every, H, N); differentiable.
-
-    They are computed one step at a time. A row stays as it is after its `lengths` steps.
-    """
-    states: Tensor = torch.ops.longwave.scan(change, left, right, B_bar, u, start, lengths, every)
-    return states
-
-
 def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
     """GELU of z (batch, L, H), times keep (batch, H): a dropout mask that is tied over length; differentiable in z."""
     if not _is_fused("activate", z):
@@ -218,7 +174,7 @@ def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
 
 
 def mix(z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The linear layer behind `activate`. For the backward pass it keeps z alone, and computes GELU(z) once more."""
+    """The linear layer after `activate`. For the backward pass it keeps only z, and computes GELU(z) again."""
     if not _is_fused("mix", z) or weight.dtype != z.dtype or torch.is_autocast_enabled(z.device.type):
         check_devices(z, weight=weight, bias=bias)  # or a linear layer gives what it finds in fresh memory
         return linear(activate(z, keep), weight, bias)
@@ -229,7 +185,7 @@ def mix(z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor | None = No
 def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor) -> Tensor:
     """x + a * sigmoid(b) for (a, b) = mix(z, keep, weight, bias): a gated linear unit beside a residual.
 
-    For the backward pass of a narrow model z alone is kept.
+    For the backward pass of a narrow model only z is kept.
     """
     op = "gated_mix" if z.shape[-1] <= NARROW else "gate"
     same_dtype = x.dtype == weight.dtype == bias.dtype == z.dtype
@@ -250,7 +206,7 @@ def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: T
 def layer_steps(
     discrete: DiscreteDPLR, C: Tensor, D: Tensor
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
-    """A step y (batch, H), state (batch, H, M) = f(u, state) of a DPLR system, with these constants for good.
+    """A step y (batch, H), state (batch, H, M) = f(u, state) of a DPLR system, with fixed constants.
 
     None if the chosen backend has no such step: ssm.dplr_step is the plain one. Without gradients.
     """
@@ -284,7 +240,7 @@ def _mask(z: Tensor, keep: Tensor | None) -> Tensor:
 
 
 def _is_fused(op: str, x: Tensor) -> bool:
-    """Whether a compiled pass serves; for a handful of numbers, as in a step, the call costs more than it saves."""
+    """Whether to use a compiled pass; for a handful of numbers, as in a step, the call costs more than it saves."""
     large = torch.compiler.is_compiling() or x.numel() >= 1 << 14  # a compiled graph should not depend on a size
     return large and x.dtype == torch.float32 and is_accelerated(op, x.device.type)
 
@@ -293,10 +249,6 @@ def _wants_gradient(*tensors: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
-def _pairs(values: Tensor) -> Tensor:
-    return torch.view_as_real(values.resolve_conj())
-
-
 def _maps(C: Tensor) -> Tensor:
-    """As pairs, with an axis of output maps."""
-    return _pairs(C if C.ndim == 3 else C.unsqueeze(0))
+    """As pairs, with an axis of output maps in front."""
+    return as_pairs(C if C.ndim == 3 else C.unsqueeze(0))

@@ -6,16 +6,18 @@ that of the convolution; the spectrum's computes each block of nodes again, so t
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import gelu, glu, linear
 
-from longwave.ops.backend import BACKENDS, Backend
+from longwave.ops.backend import BACKENDS, Backend, functions_of
 from longwave.ops.checks import has_values
 from longwave.ssm.algebra import truncate
-from longwave.ssm.conv import convolve, fft_length, kernel_spectrum
-from longwave.ssm.diagonal import Rule, power_sum
+from longwave.ssm.conv import convolve as convolve
+from longwave.ssm.conv import fft_length, kernel_spectrum
+from longwave.ssm.diagonal import power_sum
 from longwave.ssm.nodes import Nodes, spectrum_from_few
 from longwave.ssm.spectrum import blocks, spectrum_block, widen
 from longwave.ssm.spectrum import nodes as all_nodes
@@ -23,6 +25,34 @@ from longwave.ssm.spectrum import spectrum as spectrum_from_all
 from longwave.ssm.states import collect as collect_states
 from longwave.ssm.states import krylov, power, scan
 from longwave.ssm.states import spread as spread_states
+
+
+def _pull_back(function: Callable[..., Tensor], inputs: Sequence[Tensor | None], grad: Tensor) -> list[Tensor]:
+    """The gradients of function(*inputs) with respect to the inputs that are not None, also inside an op.
+
+    An op's implementation runs below autograd, where no graph is built and a lazy conjugate is not resolved: both keys
+    of torch's dispatcher are let in again. (torch.func would build a graph too, but under no dispatch mode.)
+    """
+    key = torch._C.DispatchKey
+    with (
+        torch._C._SetExcludeDispatchKeyGuard(key.AutogradFunctionality, False),
+        torch._C._SetExcludeDispatchKeyGuard(key.Conjugate, False),
+        torch.enable_grad(),
+    ):
+        leaves = [None if t is None else t.detach().requires_grad_() for t in inputs]
+        output, given = function(*leaves), [t for t in leaves if t is not None]
+        if not output.requires_grad:
+            return [torch.zeros_like(t) for t in given]
+        return list(torch.autograd.grad(output, given, grad, materialize_grads=True))
+
+
+def _gradients_of(function: Callable[..., Tensor], count: int) -> Callable[..., list[Tensor]]:
+    """The backward pass of an op: gradients with respect to its first `count` arguments."""
+
+    def backward(grad: Tensor, *given: Any) -> list[Tensor]:
+        return _pull_back(lambda *tensors: function(*tensors, *given[count:]), given[:count], grad)
+
+    return backward
 
 
 def spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, nodes: Nodes = "auto") -> Tensor:
@@ -50,34 +80,16 @@ def spectrum_backward(
     return [t.to(dtype) for t in total]
 
 
-def truncate_backward(grad: Tensor, Lambda: Tensor, P: Tensor, C: Tensor, dt: Tensor, L: int) -> list[Tensor]:
-    """Gradients with respect to Lambda, P, C and dt; the powers are computed again."""
-    parameters = [p.detach() for p in (Lambda, P, C, dt)]
-    return _pull_back(lambda Lambda, P, C, dt: truncate(Lambda, P, C, dt, L), parameters, grad)
-
-
-def power_sum_backward(
-    grad: Tensor, Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: Rule
-) -> list[Tensor]:
-    """Gradients with respect to Lambda, B, C and dt; the powers are computed again."""
-    parameters = [p.detach() for p in (Lambda, B, C, dt)]
-    return _pull_back(lambda Lambda, B, C, dt: power_sum(Lambda, B, C, dt, L, rule), parameters, grad)
-
-
-def krylov_backward(
-    grad: Tensor, change: Tensor, left: Tensor, right: Tensor, start: Tensor, T: int, transposed: bool
-) -> list[Tensor]:
-    """Gradients with respect to change, left, right and start."""
-    return _pull_back(
-        lambda change, left, right, start: krylov(change, left, right, start, T, transposed),
-        [change, left, right, start],
-        grad,
-    )
-
-
-def power_backward(grad: Tensor, change: Tensor, left: Tensor, right: Tensor, T: int) -> list[Tensor]:
-    """Gradients with respect to change, left and right."""
-    return _pull_back(lambda change, left, right: power(change, left, right, T), [change, left, right], grad)
+truncate_backward = _gradients_of(truncate, 4)  # Lambda, P, C, dt
+power_sum_backward = _gradients_of(power_sum, 4)  # Lambda, B, C, dt
+krylov_backward = _gradients_of(krylov, 4)  # change, left, right, start
+power_backward = _gradients_of(power, 3)  # change, left, right
+scan_backward = _gradients_of(
+    lambda change, left, right, B_bar, u, start, lengths, out, every: scan(
+        change, left, right, B_bar, u, start, lengths, every
+    ),
+    6,
+)
 
 
 def collect(
@@ -93,14 +105,8 @@ def collect_backward(
 ) -> list[Tensor]:
     """Gradients with respect to those of columns, E, u and start that were given."""
     start = kept[:, :, 0] if kept.shape[2] else torch.zeros_like(grad)
-    named = {"columns": columns, "E": E, "u": u, "start": start if started else None}
-    given = {name: tensor for name, tensor in named.items() if tensor is not None}
-
-    def last(*tensors: Tensor) -> Tensor:
-        named = dict(zip(given, tensors, strict=True))
-        return collect_states(named["columns"], named.get("E"), named["u"], named.get("start"), lengths)[0]
-
-    return _pull_back(last, list(given.values()), grad)
+    given = [columns, E, u, start if started else None]
+    return _pull_back(lambda columns, E, u, start: collect_states(columns, E, u, start, lengths)[0], given, grad)
 
 
 def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int, keep: bool) -> tuple[Tensor, Tensor]:
@@ -111,30 +117,8 @@ def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int, keep: bool) ->
 
 def spread_backward(grad: Tensor, rows: Tensor, E: Tensor | None, kept: Tensor) -> list[Tensor]:
     """Gradients with respect to rows, E if it was given, and start."""
-    start, L = kept[:, :, 0], grad.shape[1]
-    if E is None:
-        return _pull_back(lambda rows, start: spread_states(rows, None, start, L)[0], [rows, start], grad)
-    return _pull_back(lambda rows, E, start: spread_states(rows, E, start, L)[0], [rows, E, start], grad)
-
-
-def scan_backward(
-    grad: Tensor,
-    change: Tensor,
-    left: Tensor,
-    right: Tensor,
-    B_bar: Tensor,
-    u: Tensor,
-    start: Tensor,
-    lengths: Tensor,
-    out: Tensor,
-    every: int,
-) -> list[Tensor]:
-    """Gradients with respect to change, left, right, B_bar, u and start."""
-
-    def states(change: Tensor, left: Tensor, right: Tensor, B_bar: Tensor, u: Tensor, start: Tensor) -> Tensor:
-        return scan(change, left, right, B_bar, u, start, lengths, every)
-
-    return _pull_back(states, [change, left, right, B_bar, u, start], grad)
+    L, given = grad.shape[1], [rows, E, kept[:, :, 0]]
+    return _pull_back(lambda rows, E, start: spread_states(rows, E, start, L)[0], given, grad)
 
 
 def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor) -> list[Tensor]:
@@ -159,21 +143,18 @@ def activate(z: Tensor, keep: Tensor) -> Tensor:
     return gelu(z) * keep.unsqueeze(1)
 
 
-def activate_backward(dy: Tensor, z: Tensor, keep: Tensor) -> Tensor:
-    """The gradient with respect to z."""
-    return _pull_back(lambda z: activate(z, keep), [z], dy)[0]
+activate_backward = _gradients_of(activate, 1)
 
 
 def mix(z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A linear layer behind `activate`."""
+    """A linear layer after `activate`."""
     return linear(activate(z, keep), weight, bias)
 
 
 def mix_backward(dy: Tensor, z: Tensor, keep: Tensor, weight: Tensor, need_weight: bool) -> list[Tensor]:
     """Gradients with respect to z and, if it is needed, weight."""
-    if need_weight:
-        return _pull_back(lambda z, weight: mix(z, keep, weight, None), [z, weight], dy)
-    return _pull_back(lambda z: mix(z, keep, weight, None), [z], dy)
+    count = 2 if need_weight else 1
+    return _gradients_of(lambda z, weight: mix(z, keep, weight, None), count)(dy, z, weight)
 
 
 def gate(x: Tensor, z: Tensor, bias: Tensor) -> Tensor:
@@ -181,13 +162,11 @@ def gate(x: Tensor, z: Tensor, bias: Tensor) -> Tensor:
     return x + glu(z + bias, dim=-1)
 
 
-def gate_backward(dy: Tensor, z: Tensor, bias: Tensor) -> list[Tensor]:
-    """Gradients with respect to z and bias; that of x is dy."""
-    return _pull_back(lambda z, bias: glu(z + bias, dim=-1), [z, bias], dy)
+gate_backward = _gradients_of(lambda z, bias: glu(z + bias, dim=-1), 2)  # that of x is the gradient itself
 
 
 def gated_mix(x: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """`gate` behind `mix`."""
+    """`gate` after `mix`."""
     return gate(x, mix(z, keep, weight, None), bias)
 
 
@@ -206,57 +185,6 @@ def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
     return all(torch.equal(p, k) for p, k in zip(now, before, strict=True))
 
 
-def _pull_back(function: Callable[..., Tensor], inputs: list[Tensor], grad: Tensor) -> list[Tensor]:
-    """The gradient of function(*inputs), also inside an op.
-
-    An op's implementation runs below autograd, where no graph is built and a lazy conjugate is not resolved: both keys
-    of torch's dispatcher are let in again. (torch.func would build a graph too, but under no dispatch mode.)
-    """
-    key = torch._C.DispatchKey
-    with (
-        torch._C._SetExcludeDispatchKeyGuard(key.AutogradFunctionality, False),
-        torch._C._SetExcludeDispatchKeyGuard(key.Conjugate, False),
-        torch.enable_grad(),
-    ):
-        leaves = [t.detach().requires_grad_() for t in inputs]
-        output = function(*leaves)
-        if not output.requires_grad:
-            return [torch.zeros_like(t) for t in inputs]
-        return list(torch.autograd.grad(output, leaves, grad, materialize_grads=True))
-
-
 BACKENDS.register("reference")(
-    Backend(
-        "reference",
-        {
-            "spectrum": spectrum,
-            "spectrum_backward": spectrum_backward,
-            "truncate": truncate,
-            "truncate_backward": truncate_backward,
-            "power_sum": power_sum,
-            "power_sum_backward": power_sum_backward,
-            "krylov": krylov,
-            "krylov_backward": krylov_backward,
-            "power": power,
-            "power_backward": power_backward,
-            "collect": collect,
-            "collect_backward": collect_backward,
-            "spread": spread,
-            "spread_backward": spread_backward,
-            "scan": scan,
-            "scan_backward": scan_backward,
-            "convolve": convolve,
-            "convolve_backward": convolve_backward,
-            "activate": activate,
-            "activate_backward": activate_backward,
-            "mix": mix,
-            "mix_backward": mix_backward,
-            "gate": gate,
-            "gate_backward": gate_backward,
-            "gated_mix": gated_mix,
-            "gated_mix_backward": gated_mix_backward,
-            "same": same,
-        },
-        description=lambda: "plain torch, every device",
-    )
+    Backend("reference", functions_of(globals()), description=lambda: "plain torch, every device")
 )

@@ -121,7 +121,7 @@ _ALL = (
         _without(_SYSTEM, "P"),
         {"K": "D H L"},
         gradients=("Lambda", "B", "C", "dt"),
-        options=("SymInt L", "str rule"),
+        options=("SymInt L", 'str rule="zoh"'),
     ),
     Op(
         "convolve",
@@ -135,7 +135,7 @@ _ALL = (
         {**_STEP, "start": "H 2M"},
         {"vectors": "H count 2M"},
         gradients=("change", "left", "right", "start"),
-        options=("SymInt count", "bool transposed"),
+        options=("SymInt count", "bool transposed=False"),
         dtypes=DOUBLE,
     ),
     Op("power", _STEP, {"E": "H 2M|1 2M"}, gradients=("change", "left", "right"), options=("SymInt T",), dtypes=DOUBLE),

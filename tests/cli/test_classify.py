@@ -202,7 +202,7 @@ def test_a_rare_class_is_noted_before_training(capsys):
         (["--npz", "one.npz", "--ballance"], "--balance"),
         (["--npz", "good.npz", "--model.n-layers", "0"], "n_layers: expected a whole number, at least 1, got 0"),
         (["--npz", "good.npz", "--model.d-model", "-4"], "d_model: expected a whole number, at least 1, got -4"),
-        ([*PLAIN, "--model.feed-forward", "-1"], "feed_forward: expected a width, or 0 for none, got -1"),
+        ([*PLAIN, "--model.feed-forward", "-1"], "feed_forward: expected a number from 0 on, got -1"),
         ([*PLAIN, "--model.decoder", "sequence"], "decoder: this task needs mean or last, got sequence"),
         (["--npz", "good.npz", "--model.convolutions", "-1"], "convolutions: expected a number from 0 on, got -1"),
         (["--npz", "good.npz", "--smoothing", "1"], "smoothing: expected a share from 0 on and below 1, got 1.0"),
@@ -225,7 +225,7 @@ def test_a_mistake_is_refused_before_anything_is_written(arguments, hint, capsys
 def test_a_resnet_on_anything_but_images_is_refused(capsys):
     np.savez("good.npz", x=np.zeros((9, 4)), y=list("abcabcabc"))
     assert call("train", "classify", "--npz", "good.npz", "--model.kind", "ResNet") == 2
-    assert "model: a ResNet needs images of one size, and this task has none" in capsys.readouterr().err
+    assert "model: a ResNet needs images of one size, which this task does not have" in capsys.readouterr().err
 
 
 def test_images_are_trained_and_labelled(trained_runs, capsys):

@@ -135,10 +135,10 @@ def test_a_mistake_is_refused(text_run, capsys):
     for arguments, hint in (
         (["--complete"], "Unrecognized options: --complete"),
         (["--out", "a.png"], "Unrecognized options: --out"),
-        (["--temperature", "-1"], "temperature: expected a finite number from 0"),
+        (["--temperature", "-1"], "temperature: expected a finite number of at least 0"),
         (["--top-k", "0"], "top_k: expected a whole number, at least 1"),
         (["--top-p", "2"], "top_p: expected a probability above 0 and up to 1"),
-        (["--length", "0"], "length: expected a whole number of tokens, at least 1, got 0"),
+        (["--length", "0"], "length: expected a whole number, at least 1, got 0"),
         (["--count", "0"], "count: expected at least 1, got 0"),
         (["--device", "cuda:99"], "device: there is no 'cuda:99' here; expected one of auto, cpu"),
     ):
@@ -157,7 +157,7 @@ def test_a_mistake_with_images_is_refused(image_run, capsys):
         (["--length", "9"], "Unrecognized options: --length"),
         (["--images", "8"], "images: expected test images from 0 to 7, got 8"),
         (["--count", "0"], "count: expected at least 1, got 0"),
-        (["--temperature", "-1"], "temperature: expected a finite number from 0"),
+        (["--temperature", "-1"], "temperature: expected a finite number of at least 0"),
         (["--out", "digits"], "expected a picture ending in one of"),
     ):
         assert call("generate", "run", *arguments) == 2

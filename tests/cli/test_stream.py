@@ -120,7 +120,7 @@ def test_runs_that_cannot_stream_are_refused_with_the_reason(trained_runs, capsy
     trained_runs.fetch("classify")
     Path("x.csv").write_text("1\n2\n")
     assert call("stream", "run", "--csv", "x.csv", "--out", "out.csv") == 2
-    assert "a Classifier takes whole sequences or windows; set a window (--window), to have" in capsys.readouterr().err
+    assert "a Classifier takes whole sequences or windows; set a window (--window) to run" in capsys.readouterr().err
     assert not Path("out.csv").exists()
     config = json.loads(Path("run/config.json").read_text())
     config["task"]["inputs"]["by_position"] = True
@@ -190,7 +190,7 @@ def test_a_window_over_tags_that_see_both_ways_gives_what_predict_gives_for_its_
     values = np.array([1.0, 1, 1, 3, 3, 3, 3, 1, 1, 3])
     Path("rows.csv").write_text("".join(f"{v}\n" for v in values))
     assert call("stream", "run", "--csv", "rows.csv") == 2
-    assert "it sees both ways (bidirectional)" in (err := capsys.readouterr().err)
+    assert "it is bidirectional" in (err := capsys.readouterr().err)
     assert "set a window (--window)" in err
     assert call("stream", "run", "--csv", "rows.csv", "--window", "4") == 0
     rows = rows_of(capsys.readouterr().out)

@@ -80,7 +80,7 @@ def test_a_mistake_is_refused(run, capsys):
         (["--prompt-wav", "none.wav"], "none.wav: it cannot be opened"),
         (["--prompt-wav", "no.wav"], "no.wav: expected a WAV, FLAC or OGG file"),
         (["--prompt-wav", "no.wav", "--out", "no.wav"], "--out: no.wav is also --prompt-wav; name another file"),
-        (["--temperature", "-1"], "temperature: expected a finite number from 0"),
+        (["--temperature", "-1"], "temperature: expected a finite number of at least 0"),
     ):
         assert call("generate", "run", *arguments) == 2
         captured = capsys.readouterr()

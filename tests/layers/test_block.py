@@ -8,7 +8,7 @@ from mixer_settings import SMALL, known
 from pairwise import in_pairs, rows
 from torch import nn
 
-from longwave.layers import MIXERS, NORMS, S4, Block, make_mixer
+from longwave.layers import MIXERS, NORMS, S4, Block, Mixer, make_mixer
 from longwave.layers.block import DROPOUT_PLACES, Dropout, MaskedBatchNorm, ScalarNorm, valid_steps
 
 H, L, CLOSE = 4, 12, 1e-9
@@ -70,10 +70,10 @@ def make(settings, mixer="s4", bidirectional=False, **more):
     return block
 
 
-class Same(nn.Module):
+class Same(Mixer):
     """A mixer that passes on what it gets."""
 
-    def forward(self, u, state=None, *, lengths=None, rate=1.0, need_state=True):
+    def forward(self, u, state=None, **_):
         return u, None
 
 
@@ -319,7 +319,9 @@ def test_scalar_norm_takes_its_statistics_of_half_precision_in_float32():
 
 
 def test_scalar_norm_needs_two_features():
-    with pytest.raises(ValueError, match="norm: scalar divides by the deviation of at least 2 features, got d_model 1"):
+    with pytest.raises(
+        ValueError, match="norm: scalar needs at least 2 features to take a standard deviation, got d_model 1"
+    ):
         ScalarNorm(1)
 
 
@@ -361,8 +363,8 @@ def test_dropout_keeps_the_mean_and_does_nothing_in_evaluation(tied):
 def test_tied_dropout_in_a_block_is_constant_over_length(feed_forward):
     """A constant input and a mixer that passes it on: with tied masks every step comes out alike."""
     x = torch.randn(2, 1, H).expand(2, L, H)
-    tied = Block(Same(), H, dropout=0.5, tie_dropout=True, feed_forward=feed_forward)
-    untied = Block(Same(), H, dropout=0.5, tie_dropout=False, feed_forward=feed_forward)
+    tied = Block(Same(H), H, dropout=0.5, tie_dropout=True, feed_forward=feed_forward)
+    untied = Block(Same(H), H, dropout=0.5, tie_dropout=False, feed_forward=feed_forward)
     y = tied(x)[0]
     torch.testing.assert_close(y, y[:, :1].expand_as(y), rtol=CLOSE, atol=CLOSE)
     y = untied(x)[0]
@@ -372,7 +374,7 @@ def test_tied_dropout_in_a_block_is_constant_over_length(feed_forward):
 @in_pairs(places=[(), ("mixer",), ("activation",), ("linear",), DROPOUT_PLACES], tied=[True, False], glu=[True, False])
 def test_dropout_is_where_the_settings_say(places, tied, glu):
     """The block written out in plain torch with the masks of the same seed: one after each place, in this order."""
-    block = Block(Same(), H, dropout=0.5, dropout_after=places, tie_dropout=tied, glu=glu)
+    block = Block(Same(H), H, dropout=0.5, dropout_after=places, tie_dropout=tied, glu=glu)
     x, steps = torch.randn(3, L, H), 1 if tied else L
 
     def dropped(z, place):
@@ -388,20 +390,20 @@ def test_dropout_is_where_the_settings_say(places, tied, glu):
     z = block.linear(z)
     z = dropped(torch.nn.functional.glu(z) if glu else z, "linear")
     torch.testing.assert_close(y, x + z, rtol=CLOSE, atol=CLOSE)
-    plain = Block(Same(), H, glu=glu).eval()
+    plain = Block(Same(H), H, glu=glu).eval()
     plain.load_state_dict(block.state_dict())
     assert torch.equal(block.eval()(x)[0], plain(x)[0])  # in evaluation nothing is dropped, by the same ops
 
 
 def test_a_mixer_that_returns_no_state_is_refused():
-    with pytest.raises(ValueError, match=r"^mixer: expected one that returns its state, got return_state=False; "):
+    with pytest.raises(ValueError, match=r"^mixer: expected one with return_state=True, got False; "):
         Block(S4(H, 4, return_state=False), H)
 
 
 def test_a_place_of_dropout_that_a_block_does_not_have_is_refused():
     for wrong in (("mixer", "glu"), "mixer"):
         with pytest.raises(ValueError, match=r"^dropout_after: expected some of mixer, activation, linear, as a tuple"):
-            Block(Same(), H, dropout_after=wrong)
+            Block(Same(H), H, dropout_after=wrong)
 
 
 # Gradients, weights, errors
@@ -457,7 +459,7 @@ def test_what_was_put_in_place_of_the_linear_layer_is_called():
 
 def test_dropout_of_the_language_model_is_behind_gelu_on_both_branches_and_within_the_feed_forward():
     """As in the paper's model of WikiText-103: a quarter of each in training, and nothing in evaluation."""
-    block = Block(Same(), 64, dropout=0.25, dropout_after=("activation", "linear"), feed_forward=128)
+    block = Block(Same(H), 64, dropout=0.25, dropout_after=("activation", "linear"), feed_forward=128)
     seen = []
     for module in block.modules():
         if isinstance(module, Dropout):

@@ -201,7 +201,7 @@ def test_frozen_parameters_get_no_gradient_and_the_rest_does():
     ("options", "message"),
     [
         ({"d_state": 0}, "d_state: expected a whole number, at least 1, got 0"),
-        ({"d_state": 7}, "d_state: expected an even number, as for S4, got 7"),
+        ({"d_state": 7}, "d_state: expected an even number \\(modes come in conjugate pairs\\), got 7"),
         ({"n_ssm": 3}, "n_ssm: expected a divisor of d_model = 4, got 3"),
         ({"dt_min": 0.2, "dt_max": 0.1}, "dt_min, dt_max: expected 0 < dt_min <= dt_max, both finite, got 0.2 and 0.1"),
         ({"init": "fourier"}, f"init: expected one of {', '.join(sorted([*INITS, 'gaussian']))}, got 'fourier'"),

@@ -8,28 +8,29 @@ from longwave import ops
 from longwave.ops.cpu import block as native
 
 
-@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("H", [1, 5, 16, 37])
-def test_the_parts_of_a_block_agree_with_torch(compiled, vector_bytes, H):
+def test_the_parts_of_a_block_agree_with_torch(limit_vectors, bits, H):
     """From the tails, where GELU is tiny and a gate shut, to the middle; values and gradients."""
+    limit_vectors(bits)
     z = torch.cat((torch.randn(2, 40, H), torch.linspace(-30, 30, 2 * 40 * H).reshape(2, 40, H)), dim=1)
     keep, dy = torch.rand(2, H), torch.randn(2, 80, H)
     exact = z.double().requires_grad_()
     truth = torch.nn.functional.gelu(exact) * keep.double().unsqueeze(1)
     truth.backward(dy.double())
-    y = native.activate(z, keep, vector_bytes)
+    y = native.activate(z, keep)
     assert ((y - truth).abs() <= 1e-6 * truth.abs() + 1e-9).all()
-    assert (native.activate_backward(dy, z, keep, vector_bytes) - exact.grad).abs().max() < 1e-6
+    assert (native.activate_backward(dy, z, keep) - exact.grad).abs().max() < 1e-6
 
     weight, dy = torch.randn(7, H), torch.randn(2, 80, 7)
     exact, exact_weight = z.double().requires_grad_(), weight.double().requires_grad_()
     truth = (torch.nn.functional.gelu(exact) * keep.double().unsqueeze(1)) @ exact_weight.mT
     truth.backward(dy.double())
     assert error(native.mix(z, keep, weight, None), truth) < 1e-6
-    dz, dweight = native.mix_backward(dy, z, keep, weight, True, vector_bytes)
+    dz, dweight = native.mix_backward(dy, z, keep, weight, True)
     assert error(dz, exact.grad) < 1e-6
     assert error(dweight, exact_weight.grad) < 1e-6
-    (alone,) = native.mix_backward(dy, z, keep, weight, False, vector_bytes)
+    (alone,) = native.mix_backward(dy, z, keep, weight, False)
     assert torch.equal(alone, dz)
 
     dy = torch.randn(2, 80, H)
@@ -37,23 +38,24 @@ def test_the_parts_of_a_block_agree_with_torch(compiled, vector_bytes, H):
     leaves = [t.double().requires_grad_() for t in (x, z, bias)]
     truth = leaves[0] + torch.nn.functional.glu(leaves[1] + leaves[2], dim=-1)
     truth.backward(dy.double())
-    assert (native.gate(x, z, bias, vector_bytes) - truth).abs().max() < 2e-6
-    for value, leaf in zip(native.gate_backward(dy, z, bias, vector_bytes), leaves[1:], strict=True):
+    assert (native.gate(x, z, bias) - truth).abs().max() < 2e-6
+    for value, leaf in zip(native.gate_backward(dy, z, bias), leaves[1:], strict=True):
         assert error(value, leaf.grad) < 1e-6
 
 
-@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize(("L", "H"), [(1, 5), (7, 1), (40, 16), (211, 37), (97, 64), (30, 130)])
-def test_a_whole_gated_block_agrees_with_torch(compiled, vector_bytes, L, H):
+def test_a_whole_gated_block_agrees_with_torch(limit_vectors, bits, L, H):
     """Less than a tile, several tiles, odd widths; values and gradients."""
+    limit_vectors(bits)
     x, z, keep, dy = torch.randn(3, L, H), 3 * torch.randn(3, L, H), torch.rand(3, H), torch.randn(3, L, H)
     weight, bias = torch.randn(2 * H, H), torch.randn(2 * H)
     leaves = [t.double().requires_grad_() for t in (x, z, weight, bias)]
     mixed = (torch.nn.functional.gelu(leaves[1]) * keep.double().unsqueeze(1)) @ leaves[2].mT + leaves[3]
     truth = leaves[0] + torch.nn.functional.glu(mixed, dim=-1)
     truth.backward(dy.double())
-    assert error(native.gated_mix(x, z, keep, weight, bias, vector_bytes), truth) < 1e-6
-    gradients = native.gated_mix_backward(dy, z, keep, weight, bias, vector_bytes)
+    assert error(native.gated_mix(x, z, keep, weight, bias), truth) < 1e-6
+    gradients = native.gated_mix_backward(dy, z, keep, weight, bias)
     for value, leaf in zip(gradients, leaves[1:], strict=True):
         assert error(value, leaf.grad) < 2e-6
 

@@ -15,7 +15,7 @@ from longwave import ops
 from longwave.layers import S4
 from longwave.models import SequenceModel
 from longwave.ops import BACKENDS
-from longwave.ops.cpu import spectrum
+from longwave.ops.cpu import kernel
 from longwave.ssm import nodes
 
 TRAINED = Path(__file__).parent.parent / "models" / "smnist"
@@ -114,14 +114,15 @@ def test_every_shape_of_a_system_is_served(backend, maps, rank, L):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
-def test_every_vector_width_interpolates_alike(compiled, dtype, vector_bytes):
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_every_vector_width_interpolates_alike(limit_vectors, dtype, bits):
+    limit_vectors(bits)
     inputs, L = pairs(hippo_system("legt", 16, log_uniform(2, 3e-2), maps=2), dtype), 6001
     exact = [t.double() for t in inputs]
     grad = torch.randn(2, 2, L // 2 + 1, 2, dtype=dtype)
-    values = spectrum.spectrum(*inputs, L, "few", vector_bytes=vector_bytes)
-    gradients = spectrum.spectrum_backward(grad, *inputs, L, "few", vector_bytes=vector_bytes)
-    truth = spectrum.spectrum(*exact, L, "all"), *spectrum.spectrum_backward(grad.double(), *exact, L, "all")
+    values = kernel.spectrum(*inputs, L, "few")
+    gradients = kernel.spectrum_backward(grad, *inputs, L, "few")
+    truth = kernel.spectrum(*exact, L, "all"), *kernel.spectrum_backward(grad.double(), *exact, L, "all")
     assert max(errors([values, *gradients], truth)) < (2e-5 if dtype == torch.float32 else 2e-7)
 
 

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from longwave import ops
 from longwave.ops import BACKENDS, reference
-from longwave.ops.cpu import convolution, powers, spectrum, step
+from longwave.ops.cpu import convolution, kernel, step
 from longwave.ssm import dplr_bilinear, dplr_step
 from longwave.ssm import spectrum as algorithm_1
 
@@ -256,23 +256,24 @@ def test_the_backends_agree_on_the_initialisations(compiled, monkeypatch, init, 
         assert disagreement(results["native"], results["reference"], loose=1) < bound
 
 
-VECTOR_BYTES = (16, 32, 64)  # those that this CPU does not have fall back to the widest that it has
+VECTOR_BITS = (128, 256, 512)
 
 
 @in_pairs(dtype=[torch.float32, torch.float64], M=[1, 3, 32], maps=[1, 2], rank=[0, 1, 2])
-def test_every_vector_width_agrees_with_the_reference(compiled, dtype, M, maps, rank):
+def test_every_vector_width_agrees_with_the_reference(limit_vectors, dtype, M, maps, rank):
     Lambda, P, _, C, dt = inputs = random_pairs(2, M, rank, maps, dtype)
     exact = [t.double() for t in inputs]
     bound = 1e-12 if dtype == torch.float64 else 5e-6
     for L in (1, 37, 600):
         K_hat, C_tilde = reference.spectrum(*exact, L), reference.truncate(Lambda, P, C, dt, L)
         truth = reference.spectrum_backward(K_hat, *exact, L), reference.truncate_backward(C_tilde, Lambda, P, C, dt, L)
-        for n in VECTOR_BYTES:
-            assert disagreement([spectrum.spectrum(*inputs, L, vector_bytes=n)], [K_hat]) < bound
-            values = spectrum.spectrum_backward(K_hat.to(dtype), *inputs, L, vector_bytes=n)
+        for bits in VECTOR_BITS:
+            limit_vectors(bits)
+            assert disagreement([kernel.spectrum(*inputs, L)], [K_hat]) < bound
+            values = kernel.spectrum_backward(K_hat.to(dtype), *inputs, L)
             assert disagreement(values, truth[0], loose=1) < bound
-            assert disagreement([spectrum.truncate(Lambda, P, C, dt, L, vector_bytes=n)], [C_tilde]) < bound
-            values = spectrum.truncate_backward(C_tilde, Lambda, P, C, dt, L, vector_bytes=n)
+            assert disagreement([kernel.truncate(Lambda, P, C, dt, L)], [C_tilde]) < bound
+            values = kernel.truncate_backward(C_tilde, Lambda, P, C, dt, L)
             assert disagreement(values, truth[1], loose=1) < bound
 
 
@@ -295,7 +296,7 @@ def test_what_float32_cannot_do_is_evaluated_in_float64(backend, init, dt):
 
 
 @in_pairs(dtype=[torch.float32, torch.float64], sides=[1, 2], H=[5, 16, 40], L=[1, 2, 3, 25, 64, 301, 784, 1600])
-def test_every_vector_width_convolves_like_the_reference(compiled, monkeypatch, dtype, sides, H, L):
+def test_every_vector_width_convolves_like_the_reference(limit_vectors, monkeypatch, dtype, sides, H, L):
     """All radices, odd and even lengths, groups of features that do not fill a vector."""
     monkeypatch.setattr(convolution, "_has_few_features", lambda u: False)
     inputs = [t.to(dtype) for t in signal(3, L, H, sides)]
@@ -303,23 +304,25 @@ def test_every_vector_width_convolves_like_the_reference(compiled, monkeypatch, 
     y = reference.convolve(*exact)
     truth = reference.convolve_backward(y, *exact)
     bound = 1e-13 if dtype == torch.float64 else 1e-6
-    for n in VECTOR_BYTES:
-        assert disagreement([convolution.convolve(*inputs, vector_bytes=n)], [y]) < bound
-        assert disagreement(convolution.convolve_backward(y.to(dtype), *inputs, vector_bytes=n), truth) < bound
+    for bits in VECTOR_BITS:
+        limit_vectors(bits)
+        assert disagreement([convolution.convolve(*inputs)], [y]) < bound
+        assert disagreement(convolution.convolve_backward(y.to(dtype), *inputs), truth) < bound
 
 
 # A block has 64 steps up to a length of 4,096, then 128; rows of blocks go six at a time, then two, then one.
 @pytest.mark.parametrize("rule", ["zoh", "bilinear"])
 @pytest.mark.parametrize(("maps", "M", "L"), [(1, 1, 1), (2, 5, 64), (1, 5, 450), (2, 16, 577), (1, 33, 4097)])
-def test_the_compiled_sum_of_powers_agrees_with_the_reference(compiled, maps, M, L, rule):
+def test_the_compiled_sum_of_powers_agrees_with_the_reference(limit_vectors, maps, M, L, rule):
     """In float32 the worst that was seen is 1.2e-6, of a gradient of dt."""
     for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
         Lambda, _, *rest = random_pairs(3, M, 0, maps, dtype)
         inputs, grad = (Lambda, *rest), torch.randn(maps, 3, L, dtype=dtype)
         wide = [t.double() for t in inputs]
         truth = [reference.power_sum(*wide, L, rule), *reference.power_sum_backward(grad.double(), *wide, L, rule)]
-        for n in VECTOR_BYTES:
-            values = [powers.power_sum(*inputs, L, rule, n), *powers.power_sum_backward(grad, *inputs, L, rule, n)]
+        for bits in VECTOR_BITS:
+            limit_vectors(bits)
+            values = [kernel.power_sum(*inputs, L, rule), *kernel.power_sum_backward(grad, *inputs, L, rule)]
             assert all(error(value, true) < bound for value, true in zip(values, truth, strict=True))
 
 
@@ -339,13 +342,14 @@ def test_the_split_of_the_work_changes_no_convolution(compiled, batch, threads, 
 
 @in_pairs(
     **{
-        "vector_bytes": VECTOR_BYTES,
+        "bits": VECTOR_BITS,
         "dtype": [torch.float32, torch.float64],
         "rank": [0, 1, 2],
         "batch, H, M": [(1, 1, 1), (11, 37, 3), (2, 40, 32)],
     }
 )
-def test_the_compiled_step_agrees_with_the_plain_one(compiled, vector_bytes, dtype, rank, batch, H, M):
+def test_the_compiled_step_agrees_with_the_plain_one(limit_vectors, bits, dtype, rank, batch, H, M):
+    limit_vectors(bits)
     system = random_system(H, M, rank).to(dtype)
     discrete = dplr_bilinear(system.Lambda, system.P, system.B, system.dt)
     D, u, state = (
@@ -355,7 +359,7 @@ def test_the_compiled_step_agrees_with_the_plain_one(compiled, vector_bytes, dty
     )
     state = torch.view_as_complex(state)
     C = system.C if system.C.ndim == 2 else system.C[0]
-    y, after = step.step(step.pack_step(*discrete, C), D, u, state, vector_bytes)
+    y, after = step.step(step.pack_step(*discrete, C), D, u, state)
     truth = dplr_step(discrete, state, u)
     bound = 1e-14 if dtype == torch.float64 else 2e-6
     assert disagreement([torch.view_as_real(after)], [torch.view_as_real(truth)]) < bound

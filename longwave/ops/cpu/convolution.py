@@ -12,28 +12,41 @@ from torch import Tensor
 
 from longwave.ops import reference
 from longwave.ops.cpu import library
-from longwave.ops.cpu.library import Input, call, options, suffix
+from longwave.ops.cpu.library import call, suffix
 
 
-def convolve(u: Tensor, K: Tensor, D: Tensor, vector_bytes: int = 0) -> Tensor:
+def convolve(u: Tensor, K: Tensor, D: Tensor) -> Tensor:
     """y (batch, L, H); see longwave.ssm.conv."""
     if _has_few_features(u):
         return reference.convolve(u, K, D)
     y = u.new_empty(u.shape)
-    _call_convolution("convolve", u, K, D, _shares(u, 1), (), vector_bytes, (y,))
+    _call("convolve", u, K, _shares(u, 1), (u, K, D), (y,))
     return y
 
 
-def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor, vector_bytes: int = 0) -> list[Tensor]:
+def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor) -> list[Tensor]:
     """Gradients with respect to u, K and D. The spectrum of u is computed again: keeping it would cost memory."""
     if _has_few_features(u):
         return reference.convolve_backward(dy, u, K, D)
     shares = _shares(u, 2)
     du, dK = u.new_empty(u.shape), K.new_empty(shares[1], *K.shape)
-    given = ("grad", dy, u.dtype, u.shape)
-    _call_convolution("convolve_backward", u, K, D, shares, (given,), vector_bytes, (du, dK))
+    _call("convolve_backward", u, K, shares, (dy, u, K, D), (du, dK))
     total = dK[0] if len(dK) == 1 else dK.sum(0)
     return [du, total, total[0, :, 0].clone()]
+
+
+def _call(
+    name: str,
+    u: Tensor,
+    K: Tensor,
+    shares: tuple[int, int],
+    inputs: tuple[Tensor, ...],
+    outputs: tuple[Tensor, ...],
+) -> None:
+    """Call a function of the plan, then the inputs."""
+    batch, L, H = u.shape
+    n, *plan = _plan(L, u.dtype)
+    call(name + suffix(u), (batch, L, H, len(K), *shares, n, len(plan[0])), (*plan, *inputs), outputs)
 
 
 def _has_few_features(u: Tensor) -> bool:
@@ -99,29 +112,3 @@ def _powers_of_two(twos: int) -> list[int]:
 def _unit(half_turns: Tensor) -> Tensor:
     """exp(i pi x) as pairs (..., 2)."""
     return torch.stack((torch.cos(torch.pi * half_turns), torch.sin(torch.pi * half_turns)), dim=-1)
-
-
-def _call_convolution(
-    name: str,
-    u: Tensor,
-    K: Tensor,
-    D: Tensor,
-    shares: tuple[int, int],
-    before: tuple[Input, ...],
-    vector_bytes: int,
-    outputs: tuple[Tensor, ...],
-) -> None:
-    """Call a function of the plan, what comes `before`, u (batch, L, H), K (sides, H, L) and D (H,)."""
-    (batch, L, H), dtype = u.shape, u.dtype
-    n, radices, roots, twist = _plan(L, dtype)
-    sizes = (batch, L, H, len(K), *shares, n, len(radices))
-    inputs = (
-        ("radices", radices, torch.int64, radices.shape),
-        ("roots", roots, dtype, roots.shape),
-        ("twist", twist, dtype, (n, 2)),
-        *before,
-        ("u", u, dtype, (batch, L, H)),
-        ("K", K, dtype, (len(K), H, L)),
-        ("D", D, dtype, (H,)),
-    )
-    call(name + suffix(u), sizes, inputs, options(vector_bytes), outputs)

@@ -2,19 +2,18 @@
 
 import ctypes
 import functools
+import sys
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from longwave.core.native import Unavailable, load
-from longwave.ops.checks import describe, readable
-
-Input = tuple[str, Tensor, torch.dtype, Sequence[int]]  # a tensor that the library reads, with what it has to be
+from longwave.ops.checks import describe
 
 
 def vector_bits() -> int:
-    """The vector width in use: the widest that this CPU has, or less if LONGWAVE_VECTOR_BITS says so."""
+    """The vector width in use: the widest that this CPU has, or less by LONGWAVE_VECTOR_BITS."""
     return int(load().longwave_vector_width())
 
 
@@ -27,11 +26,14 @@ def unavailable() -> str | None:
     return None
 
 
-def call(
-    name: str, sizes: Sequence[int], inputs: Sequence[Input], options: Sequence[int], rest: Sequence[Tensor] = ()
-) -> None:
-    """Call longwave_`name` with inputs that are checked, and copied if need be."""
-    run(name, sizes, [readable(*given) for given in inputs], options, rest)
+def call(name: str, sizes: Sequence[int], inputs: Sequence[Tensor], rest: Sequence[Tensor], *flags: int) -> None:
+    """Call longwave_`name` with inputs that the op's signature has checked; `rest` is plain memory."""
+    run(name, sizes, [plain(t) for t in inputs], (*flags, torch.get_num_threads(), 0), rest)
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """The numbers of a tensor one after the other in memory."""
+    return tensor.resolve_neg().contiguous()
 
 
 def run(
@@ -39,7 +41,8 @@ def run(
 ) -> None:
     """Call longwave_`name`: all sizes as int64, memory by its address, options as int, then more tensors.
 
-    All tensors are `readable`, or made in this file for the library to write to, and live until the call returns.
+    The last two options are the number of threads and the width of vectors (0: the widest). All tensors are
+    plain memory of the CPU, and live until the call returns.
     """
     call = function(name, len(sizes), len(memory), len(options), len(rest))
     if call(*sizes, *[t.data_ptr() for t in memory], *options, *[t.data_ptr() for t in rest]):
@@ -56,11 +59,6 @@ def function(name: str, sizes: int, tensors: int, options: int, rest: int) -> Ca
     return found
 
 
-def options(vector_bytes: int) -> tuple[int, int]:
-    """What every function takes: the number of threads, and the width of vectors (0: the widest)."""
-    return torch.get_num_threads(), vector_bytes
-
-
 def suffix(values: Tensor) -> str:
     """The ending of a function's name for the type of its long arrays."""
     if values.dtype not in _SUFFIXES:
@@ -69,3 +67,18 @@ def suffix(values: Tensor) -> str:
 
 
 _SUFFIXES = {torch.float32: "_f32", torch.float64: "_f64"}
+
+
+def keep_memory() -> None:
+    """Have the C library keep freed tensor memory, for the next training step to reuse.
+
+    By default glibc returns large blocks to the system, and gets them back zeroed, page by page, which takes a tenth to
+    a fifth of a step. With another C library this does nothing.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    library = ctypes.CDLL(None)
+    if hasattr(library, "gnu_get_libc_version"):
+        trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
+        library.mallopt(trim_threshold, 2**31 - 1)
+        library.mallopt(mmap_threshold, 2**30)

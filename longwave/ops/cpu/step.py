@@ -1,8 +1,10 @@
 """Steps of the recurrence by the compiled library: of one layer, and of a stack of residual blocks."""
 
 import ctypes
+import functools
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,22 +12,38 @@ from torch import Tensor
 from longwave.ops.checks import check_writable, is_plain, readable, resolved
 from longwave.ops.cpu import library
 from longwave.ops.cpu.library import run, suffix
-from longwave.ops.weights import Affine, BlockWeights
 from longwave.ssm import DiscreteDPLR
 
 STEP_ALONE = 1 << 15  # complex numbers of a state that one thread moves faster than two do
 
 
-def layer_steps(
-    discrete: DiscreteDPLR, C: Tensor, D: Tensor
-) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
+class Affine(NamedTuple):
+    """A norm: scale and shift (H,), of a row standardised with `eps`, or of the row as it is if that is None.
+
+    `offset` is added to a row that is standardised before it is divided by its deviation.
+    """
+
+    scale: Tensor
+    shift: Tensor
+    eps: float | None
+    offset: float = 0.0
+
+
+class BlockWeights(NamedTuple):
+    """The weights of a residual block of an S4 layer, as torch has them; see layers.block.Block."""
+
+    discrete: DiscreteDPLR
+    C: Tensor
+    D: Tensor
+    prenorm: bool
+    norm: Affine
+    linear: tuple[Tensor, Tensor]  # weight (H or 2H, H) and bias
+    feed_forward: tuple[Affine, tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None  # norm, widen, narrow
+
+
+def layer_steps(discrete: DiscreteDPLR, C: Tensor, D: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """A function of u (batch, H) and a state (batch, H, M) that gives y and the next state."""
-    constants = pack_step(*discrete, C)
-
-    def steps(u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        return step(constants, D, u, state)
-
-    return steps
+    return functools.partial(step, pack_step(*discrete, C), D)
 
 
 def block_steps(blocks: Sequence[BlockWeights]) -> "BlockSteps | None":
@@ -50,7 +68,7 @@ def pack_step(change: Tensor, left: Tensor, right: Tensor, B_bar: Tensor, C: Ten
     return torch.stack(parts, dim=1).contiguous()
 
 
-def step(constants: Tensor, D: Tensor, u: Tensor, state: Tensor, vector_bytes: int = 0) -> tuple[Tensor, Tensor]:
+def step(constants: Tensor, D: Tensor, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     """y (batch, H) and the next state (batch, H, M) complex, from u (batch, H) and `pack_step`'s constants."""
     name, dtype = "step" + suffix(u), u.dtype
     batch, H = u.shape
@@ -63,12 +81,12 @@ def step(constants: Tensor, D: Tensor, u: Tensor, state: Tensor, vector_bytes: i
     )
     y, after = torch.empty_like(memory[2]), torch.empty_like(memory[3])
     threads = torch.get_num_threads() if state.numel() > STEP_ALONE else 1
-    run(name, (batch, H, N, rows // 2 - 2), memory, (threads, vector_bytes), (y, after))
+    run(name, (batch, H, N, rows // 2 - 2), memory, (threads, 0), (y, after))
     return y, after
 
 
 def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool | None:
-    """Whether tensors are those of which `before` are contiguous clones, byte by byte; None if it cannot be said.
+    """Whether tensors are those of which `before` are contiguous clones, byte by byte; None if unknown.
 
     That is, if one of them is not plain memory. (Of a clone only its device is open: it is never negated.)
     """
@@ -83,43 +101,29 @@ def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool | None:
     return not library.load().longwave_differ(ctypes.c_int64(len(now)), here, there, sizes)
 
 
-class _Norm(ctypes.Structure):
-    _fields_ = (
-        ("by_row", ctypes.c_int64),
-        ("eps", ctypes.c_double),
-        ("offset", ctypes.c_double),
-        ("scale", ctypes.c_void_p),
-        ("shift", ctypes.c_void_p),
-    )
+def _structure(name: str, **fields: Any) -> Any:
+    """A structure of native.cpp, field by field."""
+    return type(name, (ctypes.Structure,), {"_fields_": tuple(fields.items())})
 
 
-class _Linear(ctypes.Structure):
-    _fields_ = (
-        ("inputs", ctypes.c_int64),
-        ("panels", ctypes.c_int64),
-        ("weight", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-    )
-
-
-class _Block(ctypes.Structure):
-    """What native.cpp calls a Block, field by field."""
-
-    _fields_ = (
-        ("N", ctypes.c_int64),
-        ("r", ctypes.c_int64),
-        ("constants", ctypes.c_void_p),
-        ("D", ctypes.c_void_p),
-        ("prenorm", ctypes.c_int64),
-        ("glu", ctypes.c_int64),
-        ("hidden", ctypes.c_int64),
-        ("norm", _Norm),
-        ("wide_norm", _Norm),
-        ("linear", _Linear),
-        ("widen", _Linear),
-        ("narrow", _Linear),
-    )
-
+_int, _double, _pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+_Norm = _structure("Norm", by_row=_int, eps=_double, offset=_double, scale=_pointer, shift=_pointer)
+_Linear = _structure("Linear", inputs=_int, panels=_int, weight=_pointer, bias=_pointer)
+_Block = _structure(
+    "Block",
+    N=_int,
+    r=_int,
+    constants=_pointer,
+    D=_pointer,
+    prenorm=_int,
+    glu=_int,
+    hidden=_int,
+    norm=_Norm,
+    wide_norm=_Norm,
+    linear=_Linear,
+    widen=_Linear,
+    narrow=_Linear,
+)
 
 MODEL_ROWS = 32  # kModelRows of native_model.inc
 
@@ -155,7 +159,7 @@ class BlockSteps:
         step(*inputs, threads, vector_bytes, x.data_ptr(), self._scratch.data_ptr())
 
     def _addresses_of(self, states: Sequence[Tensor], batch: int) -> "ctypes.Array[ctypes.c_void_p]":
-        """Where the states are. The work is done in place: what is not as the library wants it cannot be copied."""
+        """The addresses of the states, which are changed in place: a state in another layout cannot be copied."""
         known = self._states
         same = len(states) == len(known) > 0 and all(map(operator.is_, states, known)) and known[0].shape[0] == batch
         # The same tensors live as long as they are known; what was exchanged under one of them is somewhere else.
@@ -167,7 +171,7 @@ class BlockSteps:
         self._addresses = (ctypes.c_void_p * len(states))(*self._pointers)
         return self._addresses
 
-    def _block(self, block: BlockWeights) -> _Block:
+    def _block(self, block: BlockWeights) -> Any:
         weight, bias = block.linear
         glu = len(weight) == 2 * self.H
         constants = pack_step(*block.discrete, block.C)
@@ -188,11 +192,8 @@ class BlockSteps:
         if block.feed_forward is not None:
             norm, widen, narrow = block.feed_forward
             packed.hidden = len(widen[0])
-            packed.wide_norm, packed.widen, packed.narrow = (
-                self._norm(norm),
-                self._linear(*widen),
-                self._linear(*narrow),
-            )
+            packed.wide_norm = self._norm(norm)
+            packed.widen, packed.narrow = self._linear(*widen), self._linear(*narrow)
         return packed
 
     def _check(self, block: BlockWeights, constants: Tensor) -> None:
@@ -211,11 +212,11 @@ class BlockSteps:
             if tensor.shape != shape:
                 raise ValueError(f"{name}: expected {shape} in a block of {H} features, got {tuple(tensor.shape)}")
 
-    def _norm(self, norm: Affine) -> _Norm:
+    def _norm(self, norm: Affine) -> Any:
         by_row = norm.eps is not None
         return _Norm(by_row, norm.eps or 0.0, norm.offset, self._keep(norm.scale), self._keep(norm.shift))
 
-    def _linear(self, weight: Tensor, bias: Tensor) -> _Linear:
+    def _linear(self, weight: Tensor, bias: Tensor) -> Any:
         """In panels of two vectors of columns; the last one may be half empty."""
         panels = -(-len(weight) // (2 * self.lanes))
         missing = panels * 2 * self.lanes - len(weight)

@@ -79,7 +79,7 @@ class TextTask(AutoregressiveTask):
         """As of any next-token prediction; if the state is carried, from a state, and with the state after it."""
         if not self.carried_rows:
             return super().outcome(model, batch)
-        if not hasattr(model, "nll"):
+        if not model.gives_features:
             raise ValueError(f"carry_state: expected a SequenceModel, got a {type(model).__name__}, which has no state")
         losses, after = self._read(model, batch, state)
         sums = {"loss": (losses.detach().double().sum(), self.count(batch))}
@@ -87,7 +87,7 @@ class TextTask(AutoregressiveTask):
 
     def losses(self, model: Any, batch: Batch) -> Tensor:
         """The cross-entropy of each token in nats, by the model's own head if it has one."""
-        return self._read(model, batch)[0] if hasattr(model, "nll") else super().losses(model, batch)
+        return self._read(model, batch)[0] if model.gives_features else super().losses(model, batch)
 
     def _read(self, model: Any, batch: Batch, state: Any = None) -> tuple[Tensor, Any]:
         """The cross-entropies of a batch, read window by window, and the state after it if it is carried."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from constant_model import answering
 from text_files import LINES, write_wikitext2
 
 from longwave import runs
@@ -147,8 +148,8 @@ def test_in_training_a_window_goes_on_from_the_state_of_the_one_before(tmp_path)
 def test_a_task_that_carries_a_state_is_scored_with_it(tmp_path):
     task = carrying_task(tmp_path)
     assert (len(task.test), task.test.length, task.length) == (3, task.test.row_length - 1, 5)
-    with pytest.raises(ValueError, match="carry_state: expected a SequenceModel, got a function, which has no state"):
-        task.outcome(lambda x: x, task.test.batch([0]))
+    with pytest.raises(ValueError, match="carry_state: expected a SequenceModel, got a ConstantModel, which"):
+        task.outcome(answering(None), task.test.batch([0]))
     with pytest.raises(ValueError, match=r"carry_state: expected rows .* \(--task.rows\), got none"):
         TextConfig("wikitext2", carry_state=True)
 
