@@ -5,6 +5,7 @@ import random
 import warnings
 
 import pytest
+import shape_checks  # noqa: F401 - before longwave, which the conftest files of folders import
 
 gc.disable()  # until all tests are there: a seventh of the time that imports take went into the search for garbage
 

@@ -5,7 +5,7 @@ import inspect
 import os
 
 import pytest
-import shape_checks  # before longwave
+import shape_checks
 import torch
 from dense import ROOT
 from hypothesis import HealthCheck, settings
