@@ -181,11 +181,13 @@ def test_a_run_at_several_rates_resumes_to_the_bit(monkeypatch):
 
 @pytest.mark.usefixtures("own_folder")
 def test_a_model_without_a_time_between_steps_is_not_trained_at_several_rates():
-    with pytest.raises(ValueError, match=r"^rates: the model of classify \(S4 \+ random convolutions\) knows no time"):
+    with pytest.raises(
+        ValueError, match=r"^rates: the model of classify \(S4 \+ random convolutions\) has no notion of the time"
+    ):
         longwave.train_classifier(
             *tones(), "run", experiment=dataclasses.replace(experiment(), model=EXPERIMENTS["classify"].model)
         )
-    with pytest.raises(ValueError, match=r"^rates: the model of classify \(LSTM\) knows no time"):
+    with pytest.raises(ValueError, match=r"^rates: the model of classify \(LSTM\) has no notion of the time"):
         longwave.train_classifier(
             *tones(), "run", experiment=dataclasses.replace(experiment(), model=SequenceConfig.of(mixer="lstm"))
         )

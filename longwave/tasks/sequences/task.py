@@ -250,7 +250,7 @@ def check_classes(
                 f"{source}: split: class {name!r} is in {' and '.join(here)}, and not in train; it cannot be learnt: "
                 f"move some of it to train, or leave it out{cure}"
             )
-        if missing := [split for split in ("valid", "test") if split not in here and counts[split].any()]:
+        if missing := [split for split in ("valid", "test") if split not in here and any(counts[split])]:
             notes.append(f"class {name!r} is not in {' and '.join(missing)}")
 
 

@@ -28,7 +28,7 @@ def test_the_scores_of_a_target_are_those_of_its_known_values():
 
 def test_a_target_that_is_not_known_has_no_scores():
     found = Predictions(np.full((2, 1), NAN), np.ones((2, 1)), np.ones(1), ("a",))
-    assert "<td>-</td>" in found.table()
+    assert '<td class="n">-</td>' in found.table()
     assert isinstance(draw_residuals(found.truth, found.predicted, found.targets), Figure)
     assert isinstance(draw_predictions(found.truth, found.predicted, found.targets), Figure)
 
