@@ -14,13 +14,16 @@ from longwave.layers.checks import advice, check_count, check_device, check_know
 from longwave.models.adaptive import AdaptiveSoftmax
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
+from longwave.models.hf_trainer import label_loss, takes_use_cache
 from longwave.models.pretrained import Pretrained
+from longwave.models.recompute import recomputed
 
 # A damaged config.json would else build for minutes.
 MOST_LAYERS, MOST_FEATURES = 10_000, 1 << 17
 
 
 @MODELS.register("SequenceModel")
+@takes_use_cache
 @dataclass(frozen=True)
 class SequenceConfig(ModelConfig):
     """A model from input to output; the defaults are the paper's common settings (S4, LegS, 64 states, GELU, GLU)."""
@@ -47,6 +50,8 @@ class SequenceConfig(ModelConfig):
     """Gated linear unit behind the position-wise linear layer."""
     feed_forward: int = 0
     """Width of a feed-forward sublayer in each block, 0 for none."""
+    gradient_checkpointing: bool = False
+    """Compute each block again in the backward pass, which takes less memory and more time."""
     cutoffs: tuple[int, ...] = ()
     """Tokens (the commonest first) at which bins begin, each with shorter vectors and a softmax of its own."""
     decoder: Literal["mean", "last", "sequence", "forecast"] = "mean"
@@ -143,10 +148,19 @@ class SequenceModel(Pretrained, nn.Module):
         *,
         time: Tensor | None = None,
         lengths: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
         rate: float = 1.0,
         need_state: bool = False,
+        labels: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
-        """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted."""
+        """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted.
+
+        cu_seqlens  (n + 1,) where each of n sequences begins that x (1, total, ...) holds end to end, and where the
+                    last ends (decoder "sequence", mixer S4 or S4D)
+        labels      what the output should be; then (loss, output) is returned, as transformers' Trainer expects.
+                    Whole numbers are the classes or tokens of each output, which are not shifted: the loss is the mean
+                    cross-entropy, without those that are -100. For floating-point labels it is the mean squared error
+        """
         if not isinstance(x, Tensor):
             said = f"{describe(x)}{advice('x', x, as_float=not self.config.vocabulary)}"
             raise ValueError(f"x: expected a tensor (batch, length, channels) or of tokens (batch, length), got {said}")
@@ -154,6 +168,8 @@ class SequenceModel(Pretrained, nn.Module):
             raise ValueError(
                 "state: a forecast model takes a whole window at once; forecast_by_steps goes step by step"
             )
+        if cu_seqlens is not None:
+            self._check_packed(state, lengths)
         valid = None
         if lengths is not None:
             lengths = torch.as_tensor(lengths)
@@ -168,9 +184,11 @@ class SequenceModel(Pretrained, nn.Module):
         measured = self.window.measure(x, lengths)
         z = self.encoder(self.window.normalise(x, measured, lengths), time, self.window.unknown(x, lengths))
         states, decoder_state = (None, None) if state is None else state
-        z, after = self._through_blocks(z, states, lengths=lengths, valid=valid, rate=rate, need_state=need_state)
+        settings = {"lengths": lengths, "cu_seqlens": cu_seqlens, "rate": rate, "need_state": need_state}
+        z, after = self._through_blocks(z, states, valid=valid, **settings)
         y, decoder_state = self.decoder(z, decoder_state, lengths=lengths, valid=valid)
-        return self.window.restore(y, measured), (after, decoder_state) if need_state else None
+        y = self.window.restore(y, measured)
+        return (y, (after, decoder_state) if need_state else None) if labels is None else (label_loss(y, labels), y)
 
     def features(
         self, x: Tensor, states: Sequence[Any] | None = None, *, need_state: bool = True
@@ -191,10 +209,27 @@ class SequenceModel(Pretrained, nn.Module):
     ) -> tuple[Tensor, list[Any]]:
         """Blocks and the norm behind them; `settings` are those of a block."""
         after = []
+        recompute = self.config.gradient_checkpointing and torch.is_grad_enabled()
         for block, before in zip(self.blocks, states or [None] * len(self.blocks), strict=True):
-            z, s = block(z, before, valid=valid, **settings)
+            z, s = (recomputed(block) if recompute else block)(z, before, valid=valid, **settings)
             after.append(s)
         return z if self.norm is None else self.norm(z, valid), after
+
+    def _check_packed(self, state: Any, lengths: Tensor | None) -> None:
+        """Refuse packed sequences where the rest of the model would mix them, or take them for one."""
+        if state is not None or lengths is not None:
+            given = "lengths" if state is None else "state"
+            raise ValueError(f"{given}: expected None beside cu_seqlens, which has sequences without padding or state")
+        if self.config.decoder != "sequence":
+            raise ValueError(
+                f'cu_seqlens: expected decoder "sequence", with an output for each step, got "{self.config.decoder}"; '
+                "pad the sequences and give their lengths"
+            )
+        if self.training and self.config.tie_dropout and self.config.dropout:
+            raise ValueError(
+                "cu_seqlens: tie_dropout has one mask per row, which all packed sequences would share; "
+                "pad the sequences and give their lengths, or build the model with tie_dropout=False"
+            )
 
     def initial_state(self, batch: int) -> Any:
         """The state before the first step."""
