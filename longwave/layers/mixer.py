@@ -57,20 +57,20 @@ class Mixer(nn.Module):
 
         state       where an earlier call left off
         lengths     (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
-        cu_seqlens  (n + 1,) where each of n sequences begins that u (1, total, H) holds end to end, and where the last
-                    ends; each starts from a zero state, and there are n states after them (S4 and S4D only)
+        cu_seqlens  (n + 1,) where each of n sequences begins that u (1, total, H) holds end to end, and the last ends;
+                    each starts from a zero state and has a state after it, (n, ...) (S4 and S4D only)
         rate        u is sampled at 1/rate of the frequency that the layer was trained at (state spaces only)
         constants   what `chunk_constants` returned for this rate and at least L steps
         """
         check_input(u, ("batch", "L", self.d_model), *self._placed())
         self._check_rate(rate)
-        if state is not None:
-            self.check_state(state, len(u), u.device)
         need_state = need_state and self.return_state and not self.bidirectional
         if cu_seqlens is not None:
             packed = check_packed(cu_seqlens, u, state=state, lengths=lengths, constants=constants)
             y, after = self._mix_packed(u, packed, rate=rate, need_state=need_state)
             return (y.to(u.dtype), after) if self.return_state else y.to(u.dtype)
+        if state is not None:
+            self.check_state(state, len(u), u.device)
         z, valid = u, None
         if lengths is not None:
             lengths = check_lengths(lengths, u)
@@ -116,10 +116,7 @@ class Mixer(nn.Module):
 
     def _mix_packed(self, u: Tensor, lengths: Sequence[int], *, rate: float, need_state: bool) -> tuple[Tensor, Any]:
         """y (1, total, H) and the states after sequences of these lengths, end to end in u."""
-        raise ValueError(
-            f"cu_seqlens: expected S4 or S4D, which take packed sequences, got {type(self).__name__}; pad the "
-            "sequences and give their lengths"
-        )
+        raise ValueError(f"cu_seqlens: only S4 and S4D take it, got {type(self).__name__}; pad, and give lengths")
 
     @abstractmethod
     def _initial_state(self, batch: int) -> Any:

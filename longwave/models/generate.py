@@ -36,10 +36,9 @@ def generate(
     top_k         draw from the k likeliest tokens only
     top_p         draw from the fewest tokens that have this probability together (after top_k)
     min_p         draw from tokens that have at least this share of the likeliest one's probability
-    repetition_penalty  divides positive logits, and multiplies negative ones, of tokens that the prompt or the result
-                  has already, before the temperature: above 1 for less repetition
-    stop          a token, or several, at which a row ends: it repeats the token that ended it, and the result is
-                  shorter than `length` where all rows have ended
+    repetition_penalty   above 1 for less repetition: divides positive logits, and multiplies negative ones, of tokens
+                  that a row has already, its prompt included (before the temperature)
+    stop          a token, or several, that end a row: it then repeats that token, until all rows have ended
     seed          the same seed gives the same tokens; None draws from torch's own generator
     reads         for a model whose input has more tokens than its output: reads(tokens (B, 1), first) is what it reads
                   for tokens with `first` of them before; the prompt is in terms of the input, with its start token
@@ -75,10 +74,7 @@ def stream(
     config: Any = model.config
     stops = check_limits(config.output_size, min_p, repetition_penalty, stop)
     if repetition_penalty is not None and reads is not None:
-        raise ValueError(
-            "repetition_penalty: this model reads other tokens than it predicts, so the prompt says nothing of what is "
-            f"repeated; expected None, got {repetition_penalty}"
-        )
+        raise ValueError("repetition_penalty: expected None, since this model reads other tokens than it predicts")
     prompt = _check_prompt(prompt, model)
     draws = None if seed is None else torch.Generator(prompt.device).manual_seed(seed)
     rows = Rows(prompt, config.output_size, repetition_penalty, stops)

@@ -16,22 +16,21 @@ def recomputed(module: nn.Module) -> Callable[..., Any]:
 
     Outputs and gradients are the same to the bit, also with dropout: the second pass draws the same random numbers.
     """
-    return functools.partial(
-        checkpoint,
-        module,
-        use_reentrant=False,
-        context_fn=lambda: (contextlib.nullcontext(), _kept_statistics(module)),
-    )
+
+    def contexts() -> tuple[Any, Any]:
+        return contextlib.nullcontext(), _kept_statistics(module)
+
+    return functools.partial(checkpoint, module, use_reentrant=False, context_fn=contexts)
 
 
 @contextlib.contextmanager
 def _kept_statistics(module: nn.Module) -> Iterator[None]:
     """Batch norms leave their running statistics alone: the first pass has counted this batch."""
-    norms = [(norm, norm.momentum) for norm in module.modules() if isinstance(norm, MaskedBatchNorm)]
+    norms = {norm: norm.momentum for norm in module.modules() if isinstance(norm, MaskedBatchNorm)}
     try:
-        for norm, _ in norms:
+        for norm in norms:
             norm.momentum = 0.0
         yield
     finally:
-        for norm, momentum in norms:
+        for norm, momentum in norms.items():
             norm.momentum = momentum

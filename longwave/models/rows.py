@@ -55,9 +55,7 @@ def check_limits(vocabulary: int, min_p: float | None, repetition_penalty: float
     if min_p is not None and not 0 <= min_p <= 1:
         raise ValueError(f"min_p: expected a share from 0 to 1, or None for all tokens, got {min_p}")
     if repetition_penalty is not None and not 0 < repetition_penalty < math.inf:
-        raise ValueError(
-            f"repetition_penalty: expected a finite number above 0 (1: none), or None, got {repetition_penalty}"
-        )
+        raise ValueError(f"repetition_penalty: expected a finite number above 0, or None, got {repetition_penalty}")
     tokens = [] if stop is None else [stop] if isinstance(stop, int) else list(stop)
     for token in tokens:
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocabulary:

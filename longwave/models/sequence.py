@@ -155,11 +155,9 @@ class SequenceModel(Pretrained, nn.Module):
     ) -> tuple[Tensor, Any]:
         """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted.
 
-        cu_seqlens  (n + 1,) where each of n sequences begins that x (1, total, ...) holds end to end, and where the
-                    last ends (decoder "sequence", mixer S4 or S4D)
-        labels      what the output should be; then (loss, output) is returned, as transformers' Trainer expects.
-                    Whole numbers are the classes or tokens of each output, which are not shifted: the loss is the mean
-                    cross-entropy, without those that are -100. For floating-point labels it is the mean squared error
+        cu_seqlens  bounds of the sequences that x (1, total, ...) holds end to end, as S4 and S4D take them
+        labels      then (loss, output) is returned: the mean cross-entropy of whole numbers, one per output and not
+                    shifted, where -100 is no label, or the mean squared error of floating-point numbers
         """
         if not isinstance(x, Tensor):
             said = f"{describe(x)}{advice('x', x, as_float=not self.config.vocabulary)}"
@@ -169,7 +167,7 @@ class SequenceModel(Pretrained, nn.Module):
                 "state: a forecast model takes a whole window at once; forecast_by_steps goes step by step"
             )
         if cu_seqlens is not None:
-            self._check_packed(state, lengths)
+            self._check_packed()
         valid = None
         if lengths is not None:
             lengths = torch.as_tensor(lengths)
@@ -210,26 +208,19 @@ class SequenceModel(Pretrained, nn.Module):
         """Blocks and the norm behind them; `settings` are those of a block."""
         after = []
         recompute = self.config.gradient_checkpointing and torch.is_grad_enabled()
-        for block, before in zip(self.blocks, states or [None] * len(self.blocks), strict=True):
-            z, s = (recomputed(block) if recompute else block)(z, before, valid=valid, **settings)
+        blocks: Any = map(recomputed, self.blocks) if recompute else self.blocks
+        for block, before in zip(blocks, states or [None] * len(self.blocks), strict=True):
+            z, s = block(z, before, valid=valid, **settings)
             after.append(s)
         return z if self.norm is None else self.norm(z, valid), after
 
-    def _check_packed(self, state: Any, lengths: Tensor | None) -> None:
-        """Refuse packed sequences where the rest of the model would mix them, or take them for one."""
-        if state is not None or lengths is not None:
-            given = "lengths" if state is None else "state"
-            raise ValueError(f"{given}: expected None beside cu_seqlens, which has sequences without padding or state")
+    def _check_packed(self) -> None:
+        """Refuse packed sequences where the rest of the model would mix them."""
+        what = "pad the sequences and give their lengths"
         if self.config.decoder != "sequence":
-            raise ValueError(
-                f'cu_seqlens: expected decoder "sequence", with an output for each step, got "{self.config.decoder}"; '
-                "pad the sequences and give their lengths"
-            )
+            raise ValueError(f'cu_seqlens: expected decoder "sequence", got "{self.config.decoder}"; {what}')
         if self.training and self.config.tie_dropout and self.config.dropout:
-            raise ValueError(
-                "cu_seqlens: tie_dropout has one mask per row, which all packed sequences would share; "
-                "pad the sequences and give their lengths, or build the model with tie_dropout=False"
-            )
+            raise ValueError(f"cu_seqlens: with tie_dropout all packed sequences would share one mask; {what}")
 
     def initial_state(self, batch: int) -> Any:
         """The state before the first step."""

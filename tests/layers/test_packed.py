@@ -201,5 +201,5 @@ def test_what_only_a_padded_batch_has_is_refused():
 
 @pytest.mark.parametrize("kind", sorted(set(MIXERS) - {"s4", "s4d"}))
 def test_other_mixers_refuse_packed_sequences(kind):
-    with pytest.raises(ValueError, match=r"cu_seqlens: expected S4 or S4D, which .*; pad"):
+    with pytest.raises(ValueError, match=r"cu_seqlens: only S4 and S4D take it, got .*; pad"):
         make_mixer(kind, 8)(torch.randn(1, 9, 8), cu_seqlens=BOTH)

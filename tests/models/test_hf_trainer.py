@@ -76,9 +76,9 @@ def test_pairs_have_labels_too():
     [
         (
             torch.tensor([1, 2]),
-            r"labels: expected classes or tokens \(4,\) for the output \(4, 3\), got torch.int64 .*2",
+            r"labels: expected \(4,\) for the output \(4, 3\), got torch.int64 .*2",
         ),
-        (torch.randn(4), r"labels: expected numbers \(4, 3\) for the output \(4, 3\), got torch.float32 .*4"),
+        (torch.randn(4), r"labels: expected \(4, 3\) for the output \(4, 3\), got torch.float32 .*4"),
     ],
     ids=["classes", "numbers"],
 )
