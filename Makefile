@@ -21,10 +21,10 @@ NATIVE := $(wildcard longwave/ops/cpu/*.cpp longwave/ops/cpu/*.inc)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-busy fuzz sanitize check lint format demo bench results docs clean
+.PHONY: help setup test test-busy test-interop fuzz sanitize check lint format demo bench results docs clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv and install longwave into it, in place, with everything the other targets need
 
@@ -44,6 +44,16 @@ test: $(STAMP)  ## run the tests (PYTEST_ARGS="...")
 
 test-busy: $(STAMP)  ## the same as on an older, busy machine and in random order (SEED=... repeats one)
 	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) tests/busy.sh $(BIN)/python -m pytest $(PYTEST_ARGS) --random-order $(SEED)
+
+# aeon, sktime, captum, lightning and transformers are large: they have an environment of their own.
+INTEROP := .venv-interop
+$(INTEROP)/.installed: pyproject.toml | $(STAMP)
+	$(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/python -m pip install "$(TORCH)" -e ".[interop,dev]"
+	@touch $@
+
+test-interop: $(INTEROP)/.installed  ## the checks of scikit-learn and aeon, and tests with other libraries
+	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) $(INTEROP)/bin/python -m pytest $(PYTEST_ARGS) tests/interop
 
 fuzz: $(STAMP)  ## thousands of damaged files through the commands, in processes of their own (FUZZ_CASES of each kind)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --cases $(FUZZ_CASES)

@@ -7,6 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from longwave.estimators import S4Classifier, S4Forecaster, S4Regressor, S4Tagger
+    from longwave.fitting import (
+        train_audio,
+        train_classifier,
+        train_forecaster,
+        train_regressor,
+        train_tagger,
+        train_text,
+    )
     from longwave.layers.s4 import S4, S4Config
     from longwave.layers.s4d import S4D, S4DConfig
     from longwave.layers.state_space import DPLR
@@ -15,7 +24,7 @@ if TYPE_CHECKING:
     from longwave.models.generate import generate
     from longwave.models.stream import stream
     from longwave.publish import push_to_hub
-    from longwave.runs import load_run, train_classifier, train_forecaster, train_regressor, train_tagger
+    from longwave.runs import load_run
     from longwave.train.optim import param_groups
 
 __version__ = "0.1.0"
@@ -23,8 +32,12 @@ __all__ = [
     "DPLR",
     "S4",
     "S4D",
+    "S4Classifier",
     "S4Config",
     "S4DConfig",
+    "S4Forecaster",
+    "S4Regressor",
+    "S4Tagger",
     "SequenceConfig",
     "SequenceModel",
     "__version__",
@@ -32,19 +45,23 @@ __all__ = [
     "generate",
     "load_model",
     "load_run",
+    "open",
     "param_groups",
     "push_to_hub",
     "stream",
+    "train_audio",
     "train_classifier",
     "train_forecaster",
     "train_regressor",
     "train_tagger",
+    "train_text",
 ]
 
 _HOME = {  # the module of a name
     "S4": "longwave.layers.s4",
     "S4Config": "longwave.layers.s4",
     "S4D": "longwave.layers.s4d",
+    **dict.fromkeys(("S4Classifier", "S4Forecaster", "S4Regressor", "S4Tagger"), "longwave.estimators"),
     "S4DConfig": "longwave.layers.s4d",
     "DPLR": "longwave.layers.state_space",
     "SequenceConfig": "longwave.models",
@@ -52,14 +69,12 @@ _HOME = {  # the module of a name
     "from_authors": "longwave.models.authors",
     "load_model": "longwave.models",
     "load_run": "longwave.runs",
+    "open": "longwave.runs",
     "generate": "longwave.models.generate",
     "param_groups": "longwave.train.optim",
     "push_to_hub": "longwave.publish",
     "stream": "longwave.models.stream",
-    "train_classifier": "longwave.runs",
-    "train_forecaster": "longwave.runs",
-    "train_regressor": "longwave.runs",
-    "train_tagger": "longwave.runs",
+    **dict.fromkeys((name for name in __all__ if name.startswith("train_")), "longwave.fitting"),
 }
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from longwave.core import files
 from longwave.experiments import Experiment
@@ -10,9 +10,8 @@ from longwave.experiments.prepared import Prepared
 from longwave.layers.state_space import DtTransform
 from longwave.models import pretrained
 from longwave.models.authors import Converted, Output, RealTransform, convert
-from longwave.models.base import ModelConfig, Spec
+from longwave.models.base import ModelConfig
 from longwave.models.foreign import read_tensors
-from longwave.tasks.base import Task
 from longwave.train.folder import RunFolder
 
 
@@ -35,16 +34,16 @@ def import_checkpoint(
     real: RealTransform = "exp",
     decoder: Output = "mean",
 ) -> Imported:
-    """Write the model of a file into the new folder `out`, which appears when all of it is written.
+    """Write the model of a file into the new folder `out`, atomically.
 
     With an experiment, whose task the model has to fit, it is the folder of a run, for `longwave evaluate` and
-    `longwave generate`. The data is read if the task needs to know it: a vocabulary is that of a text.
+    `longwave generate`. The data is read if the task depends on it: a vocabulary is that of a text.
     """
     out = Path(out)
-    check_new(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"out: {out} already exists; expected the name of a new folder")
     converted = convert(read_tensors(file), dt=dt, real=real, decoder=decoder)
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
-    # All that can be refused is refused before anything is written.
     prepared = None if experiment is None else _prepared(converted.config, experiment, data_dir)
     with files.atomic_folder(out) as part:
         if prepared is None:
@@ -55,28 +54,14 @@ def import_checkpoint(
     return Imported(converted.version, converted.config, parameters, () if prepared is None else prepared.task.notes)
 
 
-def check_new(out: Path) -> None:
-    """Refuse a folder that has anything in it."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"out: {out} is there already; expected the name of a new folder")
-
-
 def _prepared(config: ModelConfig, experiment: Experiment, data_dir: Path | None) -> Prepared:
-    """The experiment with the model of the file, which has to fit its task; data is read if the task needs to know it.
+    """The experiment with the model of the file, which has to fit its task; data is read if the task depends on it.
 
-    In float32: mixed precision is of training, and evaluation without a GPU would refuse it.
+    In float32: mixed precision is for training, and evaluation without a GPU would refuse it.
     """
     settings = experiment.task.with_absolute_paths()
     task = settings.on_random_data(1) if settings.is_self_describing else settings.build(data_dir)
-    spec = task.spec
-    _check_task(config, spec, experiment)
-    optim = dataclasses.replace(experiment.optim, precision="no")
-    return Prepared(dataclasses.replace(experiment, task=settings, model=config, optim=optim), task, spec)
-
-
-def _check_task(config: ModelConfig, spec: Spec, experiment: Experiment) -> None:
-    """Refuse a task that the model does not fit."""
-    fitted = config.resolve(spec)
+    fitted = config.resolve(task.spec)
     for name in ("vocabulary", "input_size", "output_size", "time_size", "horizon"):
         found, expected = getattr(config, name, 0), getattr(fitted, name, 0)
         if found != expected:
@@ -84,20 +69,16 @@ def _check_task(config: ModelConfig, spec: Spec, experiment: Experiment) -> None
                 f"{name}: expected {expected:,}, as the data of {experiment.name} has, got a file with {found:,}; is "
                 "it the data that the model was trained on? Without --data the model alone is written"
             )
+    optim = dataclasses.replace(experiment.optim, precision="no")
+    return Prepared(dataclasses.replace(experiment, task=settings, model=config, optim=optim), task, task.spec)
 
 
 def _write_run(folder: Path, converted: Converted, prepared: Prepared, data_dir: Path | None, source: str) -> None:
     """Write config.json, the best weights, and the files of the task."""
     run = RunFolder.create(folder, prepared, data_dir)
-    facts = _facts(prepared.task, run.settings.is_self_describing)
+    facts = prepared.task.describe()
+    if run.settings.is_self_describing:  # the data is random: only what the settings say of all data
+        facts = {k: v for k, v in facts.items() if k not in {"examples", "data", *prepared.task.fingerprint}}
     run.config = dataclasses.replace(run.config, task=facts, imported=source)
     run.write_config(prepared.artifacts)
     pretrained.write_model(converted.config, converted.weights, folder / pretrained.BEST)
-
-
-def _facts(task: Task, is_random: bool) -> dict[str, Any]:
-    """What a run knows of its task; of random data, only what the settings say of all data."""
-    if not is_random:
-        return task.describe()
-    of_the_data = {"examples", "data", *task.fingerprint}
-    return {name: value for name, value in task.describe().items() if name not in of_the_data}

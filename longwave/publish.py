@@ -9,6 +9,7 @@ from longwave.core.terminal import with_command
 from longwave.models import hub
 from longwave.report.card import model_card
 from longwave.train.folder import RunFolder, RunPlace, resume_command
+from longwave.train.trained import MemoryRun
 
 
 def push_to_hub(
@@ -32,20 +33,19 @@ def push_to_hub(
         return hub.upload(Path(folder), name, private=private, token=token, revision=revision, client=client)
 
 
-def assemble(run: RunFolder, folder: Path, name: str, licence: str | None = None) -> None:
-    """Write what the hub gets into a folder: config.json, model.safetensors, run.json, artifacts and README.md."""
+def assemble(run: RunFolder | MemoryRun, folder: Path, name: str, licence: str | None = None) -> None:
+    """Write what the hub gets into a folder: the model, run.json, result.json, artifacts and README.md."""
     result = run.result()
     if result is None:
-        raise ValueError(
-            with_command(f"{run.path}: expected a run that came to its end; resume with", resume_command(run.path))
-        )
-    run.load_best().save_pretrained(folder)  # read and written again: damaged weights do not leave the machine
-    settings = run.config.to_dict() | {"data_dir": None}  # where data lies on this machine is nobody's business
+        raise ValueError(with_command(f"{run.path}: expected a finished run; resume with", resume_command(run.path)))
+    run.load_best().save_pretrained(folder)  # read and written again, so that damaged weights are not uploaded
+    settings = run.config.to_dict() | {"data_dir": None}  # paths of this machine stay private
     files.write_json(folder / hub.RUN, settings)
+    files.write_json(folder / "result.json", result)
     if run.config.artifacts is None:
         raise ValueError(
-            f"{run.path}: a longwave before this one has written it, and its config.json does not say which files "
-            'beside it a model needs; add "artifacts": [] with their names, or train it again'
+            f"{run.path}: its config.json, written by an earlier longwave, does not list the files that the model "
+            'needs; add "artifacts": [] with their names, or train it again'
         )
     for artifact in run.config.artifacts:
         files.write_bytes(folder / Path(artifact).name, run.artifact(Path(artifact).name))

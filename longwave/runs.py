@@ -2,41 +2,110 @@
 
 import contextlib
 import dataclasses
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from longwave.core import files, lock
-from longwave.experiments import EXPERIMENTS, Experiment
-from longwave.experiments.prepared import prepare
-from longwave.report.page import write_report
-from longwave.tasks.base import Scores, Task, TaskConfig
+from longwave.core import files
+from longwave.experiments import Experiment
+from longwave.experiments.prepared import Prepared, prepare
+from longwave.publish import assemble
+from longwave.report.page import scores_html, training_curves, write_report
+from longwave.tasks.base import Scores, Task, scored_split
 from longwave.tasks.rates import check_rates
 from longwave.train.device import find_device
 from longwave.train.folder import RunFolder, RunPlace
 from longwave.train.loop import Run
+from longwave.train.trained import MemoryRun
 
 FEW_STEPS = 100
-Stored = tuple[TaskConfig, tuple[str, ...]]  # the settings of a task on data that was stored beside its run, and notes
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A run that came to its end."""
+class FinishedRun:
+    """A run that came to its end: predict, evaluate, stream, generate and plot with it, as its kind of task can."""
 
-    folder: Path
-    experiment: Experiment
-    result: dict[str, Any]
-    main: bool  # whether this is the main process, which prints
+    def __init__(self, run: RunFolder | MemoryRun, result: dict[str, Any], main: bool = True) -> None:
+        self.run, self.result, self.main = run, result, main  # main: whether this is the main process, which prints
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is kept, if it has a folder."""
+        return self.run.path if isinstance(self.run, RunFolder) else None
+
+    @property
+    def experiment(self) -> Experiment:
+        """Its settings."""
+        return self.run.config.experiment
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of its data and its scores."""
+        return (*self.run.config.notes, *self.result.get("notes", ()))
+
+    @functools.cached_property
+    def model(self) -> Any:
+        """The model with the best weights, on the CPU."""
+        return self.run.load_best()
+
+    def predict(self, data: Any, **options: Any) -> Any:
+        """Predictions for new data: arrays, a data frame, files, as in training; `options` are those of its kind."""
+        return self._call("predict", data, **options)
+
+    def stream(self, **options: Any) -> Any:
+        """Rows as they come, each a dict; the options are those of `longwave stream`, such as csv="-"."""
+        return self._call("stream", **options)
+
+    def generate(self, **options: Any) -> Any:
+        """Text, images or sound; the options are those of `longwave generate`, such as length=500."""
+        return self._call("generate", **options)
+
+    def evaluate(self, split: str = "test", data_dir: str | Path | None = None, **options: Any) -> Scores:
+        """Scores on the train, valid or test set, as `longwave.runs.evaluate` gives them."""
+        if not isinstance(self.run, RunFolder):
+            raise ValueError(
+                "evaluate: a run without a folder does not keep its data, and its scores are in run.result; train it "
+                "with folder=..., or predict for the data that you have"
+            )
+        return evaluate(self.run, split, data_dir, **options)
+
+    def plot(self) -> Any:
+        """A matplotlib figure of its training: the loss, and the validation score."""
+        return training_curves(self.run.metrics(), self.result["goal"])
+
+    def save(self, folder: str | Path) -> None:
+        """Write what the commands open into a folder: the weights, all settings, and a card with the scores."""
+        assemble(self.run, Path(folder), Path(folder).name)
+
+    def _call(self, command: str, *data: Any, **options: Any) -> Any:
+        action = self.run.settings.action(command)
+        if action is None:
+            raise ValueError(f"{command}: a run of the kind {self.run.settings.kind} cannot {command}")
+        return action.call(self.run, *data, **options)
+
+    def __repr__(self) -> str:
+        split, where = scored_split(self.result)
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in self.result[split].items())
+        return f"FinishedRun({self.experiment.title}: {shown} on the {where} set)"
+
+    def _repr_html_(self) -> str:
+        return scores_html(self.result)
 
 
 def load_run(folder: RunPlace) -> RunFolder:
     """A run that was trained or published, to be used: its folder, or the hub's "user/name"."""
     return RunFolder.open(folder)
+
+
+def open(folder: RunPlace) -> FinishedRun:
+    """A finished run, by its folder or the hub's "user/name"."""
+    run = RunFolder.open(folder)
+    result = run.result()
+    if result is None and not run.is_published:
+        raise ValueError(run.resumed_by(f"{run.path}: expected a run that came to its end; ", "resume with"))
+    return FinishedRun(run, result or {"valid": {}, "test": {}})
 
 
 def start(
@@ -47,7 +116,7 @@ def start(
     quiet: bool = False,
     overwrite: bool = False,
     device: str = "auto",
-) -> Finished:
+) -> FinishedRun:
     """Train an experiment in a folder of its own; `overwrite` replaces a run that is there."""
     folders = {experiment.loop.seed: Path(folder)}
     (finished,) = start_seeds(experiment, folders, data_dir, quiet=quiet, overwrite=overwrite, device=device)
@@ -62,161 +131,43 @@ def start_seeds(
     quiet: bool = False,
     overwrite: bool = False,
     device: str = "auto",
-    notes: tuple[str, ...] = (),
-) -> Iterator[Finished]:
-    """Train an experiment once with each seed, in the folder of the seed; `notes` are shown beside those of the task.
+) -> Iterator[FinishedRun]:
+    """Train an experiment once with each seed, in the folder of the seed.
 
     First the data is read and fitted to the model, then all folders are checked, and only then anything is written.
     """
     find_device(device)
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
-    prepared = prepare(experiment, data_dir, notes)
+    prepared = prepare(experiment, data_dir)
     seeded = [prepared.with_seed(seed) for seed in folders]
     run_folders = [
         RunFolder.create(folder, one, data_dir, overwrite=overwrite)
         for one, folder in zip(seeded, folders.values(), strict=True)
     ]
     for run_folder, one in zip(run_folders, seeded, strict=True):
-        run = Run(run_folder, one, quiet=quiet, device=device)
-        with run.locked(), _naming_the_cure(run):
-            if run.main:
-                run_folder.write_config(one.artifacts, overwrite=overwrite)
-                for note in run.task.notes:
-                    run.display.say(f"note: {note}")
-            finished = _finish(run, resume=False)
-        yield finished
+        yield fit(one, run_folder, quiet=quiet, overwrite=overwrite, device=device)
 
 
-def train_classifier(
-    x: Any,
-    y: Any,
-    folder: str | Path,
-    split: Any = None,
-    experiment: Experiment | None = None,
+def fit(
+    prepared: Prepared,
+    place: RunFolder | MemoryRun,
+    data: Mapping[str, bytes] = {},
     *,
     quiet: bool = False,
+    overwrite: bool = False,
     device: str = "auto",
-) -> Finished:
-    """Train a classifier on arrays: x (n, length, channels), (n, length) or a list of arrays, y (n,) labels.
-
-    The arrays are written to data.npz in the folder of the run, so that it can be resumed and scored again.
-    """
-    return _start_on(
-        "classify", lambda task: task.on_arrays(x, y, split, Path(folder)), folder, experiment, quiet, device
-    )
-
-
-def train_regressor(
-    x: Any,
-    y: Any,
-    folder: str | Path,
-    split: Any = None,
-    experiment: Experiment | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    quiet: bool = False,
-    device: str = "auto",
-) -> Finished:
-    """Train a model that predicts numbers on arrays: x as for `train_classifier`, y (n,) or (n, targets).
-
-    A number that is not known is NaN. `names` are those of the targets. The arrays are written to data.npz in the
-    folder of the run.
-    """
-    return _start_on(
-        "regress", lambda task: task.on_arrays(x, y, split, Path(folder), names), folder, experiment, quiet, device
-    )
+) -> FinishedRun:
+    """Train what is prepared. A run in a folder keeps its settings there, the files of its `data`, and a report."""
+    run = Run(place, prepared, quiet=quiet, device=device)
+    with run.locked(), _naming_the_cure(run):
+        if run.main:
+            place.write_config({**prepared.artifacts, **data}, overwrite=overwrite)
+            for note in run.task.notes:
+                run.display.say(f"note: {note}")
+        return _finish(run, resume=False)
 
 
-def train_tagger(
-    x: Any,
-    y: Any,
-    folder: str | Path,
-    split: Any = None,
-    experiment: Experiment | None = None,
-    *,
-    quiet: bool = False,
-    device: str = "auto",
-) -> Finished:
-    """Train a model that labels each step on arrays: x as for `train_classifier`, y (n, length) or a list of arrays.
-
-    A label that is not known is "", NaN or, among numbers, -1. The arrays are written to data.npz in the folder of the
-    run.
-    """
-    return _start_on("tag", lambda task: task.on_arrays(x, y, split, Path(folder)), folder, experiment, quiet, device)
-
-
-def train_forecaster(
-    data: Any,
-    folder: str | Path,
-    *,
-    target: str | int | None = None,
-    time: str | None = None,
-    horizon: int | None = None,
-    context: int | None = None,
-    multivariate: bool | None = None,
-    fill: Literal["linear", "mask"] | None = None,
-    experiment: Experiment | None = None,
-    quiet: bool = False,
-    device: str = "auto",
-) -> Finished:
-    """Train a forecaster on a data frame or Series of pandas or polars, on an array, or on a CSV file, by its path.
-
-    An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. The series is
-    read by the rules of `longwave.tasks.forecast.series`; an index of dates gives the times, unless `time` names a
-    column. What is no file is written to data.csv in the folder of the run, so that it can be resumed and scored again.
-    """
-    given = {
-        "target": None if target is None else str(target),
-        "time": time,
-        "horizon": horizon,
-        "context": context,
-        "multivariate": multivariate,
-        "fill": fill,
-    }
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-
-    def store(task: Any) -> Stored:
-        stored: Stored = dataclasses.replace(task, **changes).on_frame(data, Path(folder))
-        return stored
-
-    return _start_on("forecast", store, folder, experiment, quiet, device)
-
-
-def _start_on(
-    name: str,
-    store: Callable[[Any], Stored],
-    folder: str | Path,
-    experiment: Experiment | None,
-    quiet: bool,
-    device: str,
-) -> Finished:
-    """Train `experiment`, by default the one called `name`, on data in memory.
-
-    `store` takes the settings of the task, and writes the data into the folder.
-    """
-    folder, default = Path(folder), EXPERIMENTS.find(name)
-    if (folder / "config.json").exists():  # before data is written into it
-        raise ValueError(
-            f"folder: {folder} already has a run; name another folder, or resume that run with "
-            f"longwave.runs.resume({str(folder)!r})"
-        )
-    experiment = experiment or default
-    if not isinstance(experiment.task, type(default.task)):
-        raise ValueError(f"experiment: expected one of the kind {default.task.kind}, got {experiment.name}")
-    find_device(device)
-    with _holding(folder):
-        task, notes = store(experiment.task)
-        experiment = dataclasses.replace(experiment, task=task)
-        (finished,) = start_seeds(experiment, {experiment.loop.seed: folder}, quiet=quiet, device=device, notes=notes)
-        return finished
-
-
-def _holding(folder: Path) -> contextlib.AbstractContextManager[Any]:
-    """Keep others out of a folder that data goes to before the run begins; of several ranks, the first does so."""
-    return lock.hold(folder) if os.environ.get("RANK", "0") == "0" else contextlib.nullcontext()
-
-
-def resume(folder: RunPlace, *, quiet: bool = False, device: str = "auto") -> Finished:
+def resume(folder: RunPlace, *, quiet: bool = False, device: str = "auto") -> FinishedRun:
     """Go on with the run in a folder, bit by bit as if it had never stopped."""
     find_device(device)
     run_folder = RunFolder.open(folder, published=False)
@@ -293,23 +244,26 @@ def _naming_the_cure(run: Run) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in files.FULL and (run.folder.is_replacing or run.folder.config_path.exists()):
-            error.add_note(run.resumed_by("make room, then "))
+            error.add_note(run.folder.resumed_by("make room, then "))
         raise
 
 
-def _finish(run: Run, resume: bool) -> Finished:
-    result, task = run.fit(resume), run.task
-    if run.main:
+def _finish(run: Run, resume: bool) -> FinishedRun:
+    result, task, place = run.fit(resume), run.task, run.folder
+    if run.main and isinstance(place, RunFolder):
         run.display.say("scoring the baselines")
         result["baselines"] = task.baselines()
+    if run.main:
         is_cut = run.schedule.steps(run.position) < run.schedule.all_steps  # by its minutes
-        result["notes"] = notes_on(result, task, "--loop.minutes" if is_cut else "--loop.epochs")
-        run.folder.write_result(result)
+        limits = ("--loop.epochs", "--loop.minutes") if isinstance(place, RunFolder) else ("epochs", "minutes")
+        result["notes"] = notes_on(result, task, limits[is_cut])
+        place.write_result(result)
+    if run.main and isinstance(place, RunFolder):
         run.display.say("drawing the report")
         shown = task if run.test_outputs is None else task.with_outputs(run.test_outputs)
-        write_report(run.folder, run.model.cpu().eval(), shown, result)  # pictures are drawn from the CPU's memory
+        write_report(place, run.model.cpu().eval(), shown, result)  # pictures are drawn from the CPU's memory
     run.accelerator.wait_for_everyone()
-    return Finished(run.folder.path, run.experiment, result, run.main)
+    return FinishedRun(place, result, run.main)
 
 
 def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs") -> list[str]:
@@ -317,11 +271,12 @@ def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs") -
     notes = []
     if result["steps"] < FEW_STEPS and not result["stopped_early"]:  # one that stopped early had patience enough
         notes.append(f"the run took {result['steps']} steps, too few to judge the model by: give it more {limit}")
-    own = result["test"][task.goal]
-    if baseline := task.best_baseline(result["baselines"], "test"):
+    split, where = scored_split(result)
+    own = result[split][task.goal]
+    if baseline := task.best_baseline(result.get("baselines", {}), split):
         name, score = baseline
         if score > own if task.higher_is_better else score < own:
-            figures = f"{task.goal.replace('_', ' ')} {score:.4g} on the test set against {own:.4g}"
+            figures = f"{task.goal.replace('_', ' ')} {score:.4g} on the {where} set against {own:.4g}"
             notes.append(f"the baseline {name} is better than this run: {figures}")
     return notes
 

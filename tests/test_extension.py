@@ -103,7 +103,7 @@ class SumConfig(TaskConfig):
 
     @classmethod
     def action(cls, command: str) -> Action | None:
-        return Action(SumOptions, toy_predict) if command == "predict" else None
+        return Action(SumOptions, toy_predict, toy_sum) if command == "predict" else None
 
 
 # A mixer, an initialisation and a model
@@ -179,10 +179,14 @@ class SumOptions:
     """The sequence."""
 
 
+def toy_sum(run: TrainedRun, values: Sequence[float]) -> float:
+    assert len(values) == int(run.artifact("length.txt"))
+    y, _ = run.load_best()(torch.tensor(values).view(1, -1, 1))
+    return float(y)
+
+
 def toy_predict(run: TrainedRun, options: SumOptions) -> Iterator[str]:
-    assert len(options.values) == int(run.artifact("length.txt"))
-    y, _ = run.load_best()(torch.tensor(options.values).view(1, -1, 1))
-    yield f"sum {y.item():.4f}\n"
+    yield f"sum {toy_sum(run, options.values):.4f}\n"
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ def test_what_is_uploaded_is_the_model_with_all_that_its_data_needs(published):
         "README.md",
         "config.json",
         "model.safetensors",
+        "result.json",
         "run.json",
         "tokens.json",
     ]
@@ -86,7 +87,7 @@ def test_loading_from_the_hub_is_strict(published, tmp_path):
 
 
 def test_a_model_that_is_nowhere_is_named(tmp_path):
-    with pytest.raises(ValueError, match="me/nothing: there is no such folder, nor such a model among the models that"):
+    with pytest.raises(ValueError, match="me/nothing: no such folder, and no such model among the downloaded models"):
         longwave.load_model("me/nothing", cache_dir=tmp_path, local_files_only=True)
     with pytest.raises(ValueError, match=r"nowhere/at/all.config.json: expected the config.json of a longwave model"):
         longwave.load_model("nowhere/at/all")
@@ -105,21 +106,21 @@ def test_mistakes_are_named_before_anything_is_sent(trained_runs, tmp_path):
     hub = FolderHub(tmp_path / "hub", OSError("401 Client Error\nsecond line"))
     with pytest.raises(ValueError, match="name: expected USER/NAME"):
         push_to_hub("run", "reviews", client=hub)
-    with pytest.raises(ValueError, match="licence: expected an identifier of the hub"):
+    with pytest.raises(ValueError, match="licence: expected a hub identifier"):
         push_to_hub("run", "me/reviews", licence="do what you like", client=hub)
-    with pytest.raises(ValueError, match=r"the hub did not take the upload \(401 Client Error\); log in"):
+    with pytest.raises(ValueError, match=r"the hub refused the upload \(401 Client Error\); log in"):
         push_to_hub("run", "me/reviews", client=hub)
     result = Path("run/result.json").read_text()
     Path("run/result.json").write_text('{"test": {}}')
     with pytest.raises(ValueError, match=r"result\.json: expected the scores of a run that came to its end"):
         push_to_hub("run", "me/reviews", client=hub)
     Path("run/result.json").unlink()
-    with pytest.raises(ValueError, match="run: expected a run that came to its end"):
+    with pytest.raises(ValueError, match="run: expected a finished run"):
         push_to_hub("run", "me/reviews", client=hub)
     config = json.loads(Path("run/config.json").read_text())
     Path("run/result.json").write_text(result)
     Path("run/config.json").write_text(json.dumps({k: v for k, v in config.items() if k != "artifacts"}))
-    with pytest.raises(ValueError, match=r"its config.json does not say which files beside it a model needs"):
+    with pytest.raises(ValueError, match=r"does not list the files that the model needs"):
         push_to_hub("run", "me/reviews", client=hub)
     assert not hub.folder.exists()
 
@@ -128,7 +129,7 @@ def test_the_command_shows_what_it_would_upload(trained_runs, capsys):
     trained_runs.fetch("causal")
     assert call("publish", "run", "me/slopes", "--preview", "files") == 0
     assert capsys.readouterr().out == "files: files\n"
-    assert "None was stated." in Path("files/README.md").read_text()
+    assert "Not stated." in Path("files/README.md").read_text()
     assert not list(Path("files").glob("*.npz"))  # the data stays here
     assert call("publish", "run", "slopes") == 2
     assert "name: expected USER/NAME" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from tiny import make_task
 
 import longwave
-from longwave import runs
+from longwave import fitting, runs
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
 from longwave.runs import FEW_STEPS, load_run, notes_on
@@ -173,7 +173,7 @@ def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
 
 def test_the_package_offers_what_trains_on_data_in_memory():
     for name in ("train_classifier", "train_forecaster", "train_regressor", "train_tagger"):
-        assert getattr(longwave, name) is getattr(runs, name)
+        assert getattr(longwave, name) is getattr(fitting, name)
         assert getattr(longwave, name).__name__ == name
 
 
@@ -203,7 +203,7 @@ def test_a_run_of_few_steps_is_said_to_be_too_short_to_be_judged():
 def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them():
     experiment = small()
     loop = dataclasses.replace(experiment.loop, epochs=50, batch_size=16, minutes=1e-6)
-    finished = runs.train_forecaster(
+    finished = longwave.train_forecaster(
         pd.DataFrame({"price": PRICES}, index=HOURS),
         "run",
         **SIZES,

@@ -1,15 +1,17 @@
 """How far kernels and gradients are from their definitions in float64, from the same (rounded) parameters."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from itertools import product
+from operator import itemgetter
 
 import torch
 from torch import Tensor
 
-from longwave.bench.base import BENCHES, Bench, Progress, Result
+from longwave.bench.base import BENCHES, Bench, Progress, Result, table
 from longwave.bench.check import DenseSystem
-from longwave.bench.measure import machine
 from longwave.core.text_table import TextTable
 from longwave.ops import diagonal_kernel, dplr_kernel
 from longwave.ssm import INITS, Rule, dplr, nplr
@@ -33,51 +35,47 @@ class AccuracyBench(Bench):
     Example: longwave bench accuracy --quick
     """
 
-    def run(self, progress: Progress) -> Result:
+    def measure(self, progress: Progress) -> Result:
         """For each init, rule, dtype and length: median, 99th percentile and worst of max |K - truth| / max |truth|."""
         rows, gradients = [], []
         for init in INITS:
             diagonal = not len(nplr(init, 2).P)
             for rule in RULES if diagonal else (BILINEAR,):
-                for L, count in QUICK_LENGTHS if self.quick else LENGTHS:
-                    for dtype in DTYPES:
-                        progress(f"{init}, {rule}, length {L:,}, {dtype}")
-                        name = str(dtype).removeprefix("torch.")
-                        row = {"init": init, "rule": rule, "dtype": name, "L": L, "count": count}
-                        rows.append(row | _figures(kernel_errors(init, dtype, L, count, _generator(L), rule)))
-                        if diagonal:
-                            errors = gradient_errors(init, dtype, L, count, _generator(L), rule)
-                            figures = zip(LETTERS, (float(e.quantile(0.99)) for e in errors), strict=True)
-                            gradients.append(row | dict(figures))
-        return {"bench": "accuracy", "N": N, "machine": machine(), "rows": rows, "gradients": gradients}
+                for (L, count), dtype in product(QUICK_LENGTHS if self.quick else LENGTHS, DTYPES):
+                    progress(f"{init}, {rule}, length {L:,}, {dtype}")
+                    name = str(dtype).removeprefix("torch.")
+                    row = {"init": init, "rule": rule, "dtype": name, "L": L, "count": count}
+                    errors = kernel_errors(init, dtype, L, count, torch.Generator().manual_seed(L), rule)
+                    worst = {"median": errors.median(), "p99": errors.quantile(0.99), "worst": errors.max()}
+                    rows.append(row | {field: float(value) for field, value in worst.items()})
+                    if diagonal:
+                        found = gradient_errors(init, dtype, L, count, torch.Generator().manual_seed(L), rule)
+                        percentiles = (float(errors.quantile(0.99)) for errors in found)
+                        gradients.append(row | dict(zip(LETTERS, percentiles, strict=True)))
+        return {"N": N, "rows": rows, "gradients": gradients}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One row for each init, rule, dtype and length."""
-        columns = ("init", "rule", "dtype", "length", "kernels")
         steps = f"random dt in [0.001, 0.1]: N = {result['N']}"
-        titles = {
-            "rows": f"Error of the kernel over its largest value, {steps}",
-            "gradients": f"Gradients of S4D's kernel, error over the largest value, 99 % below, {steps}",
-        }
-        shown = {"rows": {"median": "median", "p99": "99 % below", "worst": "worst"}}
-        shown["gradients"] = {letter: letter for letter in LETTERS}
-        tables = []
-        for part, title in titles.items():
-            rows = [(*_cells(row), *(f"{row[field]:.1e}" for field in shown[part])) for row in result[part]]
-            tables.append(TextTable(title, (*columns, *shown[part].values()), rows, text=("init", "rule", "dtype")))
-        return tables
+        return [
+            _table(
+                f"Error of the kernel over its largest value, {steps}",
+                result["rows"],
+                {"median": "median", "99th percentile": "p99", "worst": "worst"},
+            ),
+            _table(
+                f"Gradients of S4D's kernel, 99th percentile of the error over the largest value, {steps}",
+                result["gradients"],
+                {letter: letter for letter in LETTERS},
+            ),
+        ]
 
 
-def _generator(L: int) -> torch.Generator:
-    return torch.Generator().manual_seed(L)
-
-
-def _figures(errors: Tensor) -> dict[str, float]:
-    return {"median": float(errors.median()), "p99": float(errors.quantile(0.99)), "worst": float(errors.max())}
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return row["init"], row["rule"], row["dtype"], f"{row['L']:,}", str(row["count"])
+def _table(title: str, rows: list[Result], fields: dict[str, str]) -> TextTable:
+    columns: dict[str, Callable[[Result], str]] = {name: itemgetter(name) for name in ("init", "rule", "dtype")}
+    columns |= {"length": lambda row: f"{row['L']:,}", "kernels": lambda row: str(row["count"])}
+    for name, field in fields.items():
+        columns[name] = lambda row, field=field: f"{row[field]:.1e}"  # type: ignore[misc]
+    return table(title, rows, columns, text=("init", "rule", "dtype"))
 
 
 def random_systems(
@@ -115,10 +113,10 @@ def gradient_errors(
     """The errors of the gradients of `count` kernels of S4D by Lambda, B, C and dt, for a random gradient of K."""
     Lambda, _, B, C, dt = random_systems(init, dtype, count, generator)
     grad = torch.randn(count, L, dtype=torch.float64, generator=generator).to(dtype)
-    given = _leaves(Lambda, B, C, dt)
-    exact = _leaves(Lambda.to(torch.complex128), B.to(torch.complex128), C.to(torch.complex128), dt.double())
-    found = torch.autograd.grad(diagonal_kernel(*given, L, rule), given, grad)
-    truth = torch.autograd.grad(diagonal_definition(*exact, L, rule), exact, grad.double())
+    leaves = (Lambda, B, C, dt)
+    exact = (*(t.to(torch.complex128) for t in (Lambda, B, C)), dt.double())
+    found = _gradients(partial(diagonal_kernel, L=L, rule=rule), leaves, grad)
+    truth = _gradients(partial(diagonal_definition, L=L, rule=rule), exact, grad.double())
     errors = []
     for g, true in zip(found, truth, strict=True):
         g, true = g.reshape(count, -1), true.reshape(count, -1)
@@ -126,9 +124,9 @@ def gradient_errors(
     return errors
 
 
-def _leaves(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    Lambda, B, C, dt = (t.detach().clone().requires_grad_() for t in (Lambda, B, C, dt))
-    return Lambda, B, C, dt
+def _gradients(kernel: Callable[..., Tensor], values: Sequence[Tensor], grad: Tensor) -> tuple[Tensor, ...]:
+    leaves = [t.detach().clone().requires_grad_() for t in values]
+    return torch.autograd.grad(kernel(*leaves), leaves, grad)
 
 
 def diagonal_definition(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: Rule) -> Tensor:

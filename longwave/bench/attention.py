@@ -2,31 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any
 
 import torch
 from torch import nn
 
 from longwave import ops
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
-from longwave.bench.measure import (
-    best_times,
-    can_measure_memory,
-    in_fresh_process,
-    live_growth_of,
-    machine,
-    too_little_memory,
-)
-from longwave.bench.numbers import megabytes, milliseconds, over, three_digits
-from longwave.bench.picture import Panel
+from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of, too_little_memory
+from longwave.bench.numbers import MEMORY, TIME, over, three_digits
+from longwave.bench.picture import Panel, Points
 from longwave.core.text_table import TextTable
 from longwave.layers import MIXERS, S4Config
 from longwave.models import SequenceConfig, SequenceModel
 
-Row = Literal["attention-stored", "attention", "performer", "linear-attention", "s4", "s4-glu"]
-ROWS: tuple[Row, ...] = get_args(Row)
 WITH_KERNELS = ("s4", "s4-glu")
-BASE: Row = "attention-stored"  # the paper's Transformer, which is 1 in its table
+BASE = "attention-stored"  # the paper's Transformer, which is 1 in its table
 LABELS = {
     "attention-stored": "Transformer, L x L stored",
     "attention": "Transformer, SDPA",
@@ -51,21 +42,21 @@ PAPER: dict[int, dict[str, tuple[float, float]]] = {
 CAPTION = (
     f"A training pass, forward + backward, of a classifier of bytes: {LAYERS} layers, {WIDTH} features, {HEADS} "
     f"heads, queries, keys and values {D_ATTENTION} wide, no feed-forward sublayer. S4: N = {D_STATE}, one "
-    f"(Lambda, P, B) a layer, length= given, a {WIDTH} x {WIDTH} matrix behind it; so both sides have 600k "
+    f"(Lambda, P, B) per layer, length= given, a {WIDTH} x {WIDTH} matrix after it; so both sides have 600k "
     "parameters, as in the paper. With GLU that matrix is twice as wide. Attention is bidirectional, as in "
     "the Long Range Arena; S4 is causal, as follows from the paper's number of parameters. Attention has no positional "
     "encoding. S4 computes its kernels once for all sequences of a batch; the other models do the same work for each "
     "sequence, so that for large batches fewer sequences are measured, and time and memory are scaled, as the table "
     "shows. Speed and memory ratio are relative to the Transformer with the L x L matrix stored. Times: the fastest of "
     "several repeats; the models take turns in one process. Memory: growth of the peak resident set during one pass, "
-    "in a process of its own that returns freed memory at once, without parameters and input. paper: on an A100."
+    "in a fresh process that returns freed memory at once, without parameters and input. paper: on an A100."
 )
 
 
 @BENCHES.register("attention")
 @dataclass(frozen=True)
 class AttentionBench(DrawnBench):
-    """Time and memory of a training pass of S4 and of Transformers with as many parameters, beside the paper's.
+    """Time and memory of a training pass of S4 and of Transformers with as many parameters, with the paper's figures.
 
     Memory is not measured with --quick.
 
@@ -75,99 +66,82 @@ class AttentionBench(DrawnBench):
     batch: int | None = None
     """Sequences in a batch; None: 32, as in the paper, or 8 with --quick."""
 
-    duration: ClassVar[str] = "seven minutes"
+    duration = "seven minutes"
+    caption = CAPTION
 
     def check(self) -> None:
-        """Refuse a batch without sequences."""
         super().check()
         if self.batch is not None and self.batch < 1:
             raise ValueError(f"batch: expected at least 1, got {self.batch}")
 
-    def run(self, progress: Progress) -> Result:
+    def measure(self, progress: Progress) -> Result:
         """For each length and model: seconds, bytes, and both over the Transformer's."""
         batch = (QUICK_BATCH if self.quick else BATCH) if self.batch is None else self.batch
         rows: list[dict[str, Any]] = []
-        counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in ROWS}
+        counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in LABELS}
         for L in QUICK_LENGTHS if self.quick else LENGTHS:
-            batches = {name: measured_batch(name, L, batch) for name in ROWS}
+            batches = {name: measured_batch(name, L, batch) for name in LABELS}
             reasons = {name: too_little_memory(needed_bytes(name, L, count)) for name, count in batches.items()}
             batches = {name: count for name, count in batches.items() if reasons[name] is None}
             progress(f"times at length {L:,}, batch {batch}")
             repeats = 5 if L * batch < 2**16 and not self.quick else 2
             seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats)
-            sizes: dict[Row, int] = {}
+            memories: dict[str, int] = {}
             if can_measure_memory() and not self.quick:
                 for name, count in batches.items():
                     progress(f"memory of {LABELS[name]} at length {L:,}")
-                    sizes[name] = in_fresh_process(memory, name=name, L=L, batch=count)
-            rows += rows_at(L, batch, batches, counts, seconds, sizes, reasons)
-        return {
-            "bench": "attention",
-            "layers": LAYERS,
-            "d_model": WIDTH,
-            "heads": HEADS,
-            "d_attention": D_ATTENTION,
-            "d_state": D_STATE,
-            "caption": CAPTION,
-            "machine": machine(),
-            "rows": rows,
-        }
+                    memories[name] = in_fresh_process(memory, name=name, L=L, batch=count)
+            rows += rows_at(L, batch, batches, counts, seconds, memories, reasons)
+        sizes = {"layers": LAYERS, "d_model": WIDTH, "heads": HEADS, "d_attention": D_ATTENTION, "d_state": D_STATE}
+        return {**sizes, "rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """Time and memory of each model at each length, ours and the paper's."""
         sizes = f"{result['layers']} layers, {result['d_model']} features"
         tables = []
-        for what, field, ratio, text, relative in (
-            ("time", "seconds", "speed", milliseconds, "speed"),
-            ("memory", "memory_bytes", "memory", megabytes, "memory ratio"),
-        ):
+        for quantity, ratio, relative in ((TIME, "speed", "speed"), (MEMORY, "memory", "memory ratio")):
+            if not any(quantity.field in row for row in result["rows"]):
+                continue
             rows = []
             for row in result["rows"]:
                 ours, paper = row.get(ratio), (row["paper"] or {}).get(ratio)
-                cells = (f"{row['L']:,}", _batch_text(row), LABELS[row["model"]], f"{row['parameters'] / 1e3:.0f}k")
-                rows.append((*cells, text(row.get(field)), three_digits(ours), three_digits(paper), over(ours, paper)))
-            title = f"Transformers and S4, {what} of a training pass: {sizes}"
-            columns = ("length", "batch", "model", "parameters", what, relative, "paper", "ours / paper")
-            if any(field in row for row in result["rows"]):
-                tables.append(TextTable(title, columns, rows, text=("model",), sections="length"))
+                whole, measured = row["batch"], row["measured_batch"]
+                batch = str(whole) if measured in (0, whole) else f"{measured}, scaled to {whole}"
+                cells = (f"{row['L']:,}", batch, LABELS[row["model"]], f"{row['parameters'] / 1e3:.0f}k")
+                ratios = (three_digits(ours), three_digits(paper), over(ours, paper))
+                rows.append((*cells, quantity.text(row.get(quantity.field)), *ratios))
+            title = f"Transformers and S4, {quantity.name} of a training pass: {sizes}"
+            columns = ("length", "batch", "model", "parameters", quantity.name, relative, "paper", "ours / paper")
+            tables.append(TextTable(title, columns, rows, text=("model",), sections="length"))
         return tables
 
     def notes(self, result: Result) -> list[str]:
         """Also which models were not measured, and why."""
-        skipped = [
-            f"{LABELS[row['model']]} at length {row['L']:,}: {row['skipped']}"
-            for row in result["rows"]
-            if "skipped" in row
-        ]
-        return skipped + super().notes(result)
+        skipped = [row for row in result["rows"] if "skipped" in row]
+        reasons = [f"{LABELS[row['model']]} at length {row['L']:,}: {row['skipped']}" for row in skipped]
+        return reasons + super().notes(result)
 
     def panels(self, result: Result) -> list[Panel]:
         """Time and memory for 1,000 tokens of a batch, over length."""
         found = []
-        for title, field, label, unit in (
-            ("Time of a training pass", "seconds", "ms for 1,000 tokens", 1e-3),
-            ("Memory of a training pass", "memory_bytes", "MB for 1,000 tokens", 1e6),
-        ):
-            lines = {
-                LABELS[name]: [
-                    (row["L"], row[field] / unit / (row["batch"] * row["L"] / 1000))
-                    for row in result["rows"]
-                    if row["model"] == name and field in row
-                ]
-                for name in ROWS
-            }
-            found.append(Panel(title, "length", label, lines, {}))
+        for quantity in (TIME, MEMORY):
+            lines: dict[str, Points] = {label: [] for label in LABELS.values()}
+            for row in result["rows"]:
+                if quantity.field in row:
+                    value = row[quantity.field] / quantity.unit / (row["batch"] * row["L"] / 1000)
+                    lines[LABELS[row["model"]]].append((row["L"], value))
+            title = f"{quantity.name.capitalize()} of a training pass"
+            found.append(Panel(title, "length", f"{quantity.symbol} for 1,000 tokens", lines))
         return found
 
 
 def rows_at(
     L: int,
     batch: int,
-    measured: dict[Row, int],
-    counts: dict[Row, int],
-    seconds: dict[Row, float],
-    sizes: dict[Row, int],
-    reasons: Mapping[Row, str | None] | None = None,
+    measured: dict[str, int],
+    counts: dict[str, int],
+    seconds: dict[str, float],
+    sizes: dict[str, int],
+    reasons: Mapping[str, str | None] | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of one length: speed and memory over the Transformer's, and the paper's.
 
@@ -177,25 +151,22 @@ def rows_at(
     sizes = {name: value * batch // measured[name] for name, value in sizes.items()}
     rows = []
     for name, count in counts.items():
-        speed, memory_ratio = PAPER.get(L, {}).get(name, (None, None))
-        row: dict[str, Any] = {"L": L, "batch": batch, "model": name, "parameters": count}
+        paper = dict(zip(("speed", "memory"), PAPER.get(L, {}).get(name, ()), strict=False)) or None
+        row: dict[str, Any] = {"L": L, "batch": batch, "model": name, "parameters": count, "paper": paper}
         row["measured_batch"] = measured.get(name, 0)
-        row["paper"] = None if speed is None else {"speed": speed, "memory": memory_ratio}
         if name not in seconds:
             row["skipped"] = (reasons or {}).get(name)
         else:
             row["seconds"] = seconds[name]
-            if BASE in seconds:
-                row["speed"] = seconds[BASE] / seconds[name]
-            if name in sizes:
-                row["memory_bytes"] = sizes[name]
-            if name in sizes and BASE in sizes:
-                row["memory"] = sizes[name] / sizes[BASE]
+            row |= {"speed": seconds[BASE] / seconds[name]} if BASE in seconds else {}
+        if name in sizes:
+            row["memory_bytes"] = sizes[name]
+            row |= {"memory": sizes[name] / sizes[BASE]} if BASE in sizes else {}
         rows.append(row)
     return rows
 
 
-def measured_batch(name: Row, L: int, batch: int) -> int:
+def measured_batch(name: str, L: int, batch: int) -> int:
     """How many sequences of a batch to measure."""
     if name in WITH_KERNELS:
         return batch
@@ -204,7 +175,7 @@ def measured_batch(name: Row, L: int, batch: int) -> int:
     return batch
 
 
-def needed_bytes(name: Row, L: int, batch: int) -> int:
+def needed_bytes(name: str, L: int, batch: int) -> int:
     """About what a training pass needs.
 
     A dozen arrays of all features in each layer; with stored matrices also scores and weights of each layer, and a
@@ -214,7 +185,7 @@ def needed_bytes(name: Row, L: int, batch: int) -> int:
     return features + (4 * batch * HEADS * L * L * (2 * LAYERS + 3) if name == BASE else 0)
 
 
-def make_model(name: Row, L: int) -> SequenceModel:
+def make_model(name: str, L: int) -> SequenceModel:
     """The model of a row, for sequences of L bytes."""
     attention = {"heads": HEADS, "d_attention": D_ATTENTION, "rotary": False, "bidirectional": True}
     s4 = S4Config(d_state=D_STATE, n_ssm=1, length=L)
@@ -229,7 +200,7 @@ def make_model(name: Row, L: int) -> SequenceModel:
     return config.build().train()
 
 
-def training_pass(name: Row, L: int, batch: int) -> Callable[[], None]:
+def training_pass(name: str, L: int, batch: int) -> Callable[[], None]:
     """Forward and backward of a fresh model on random bytes."""
     model, tokens = make_model(name, L), torch.randint(VOCABULARY, (batch, L))
     classes = torch.randint(CLASSES, (batch,))
@@ -241,18 +212,13 @@ def training_pass(name: Row, L: int, batch: int) -> Callable[[], None]:
     return both_ways
 
 
-def times(batches: dict[Row, int], L: int, repeats: int) -> dict[str, float]:
+def times(batches: dict[str, int], L: int, repeats: int) -> dict[str, float]:
     """Seconds of a training pass of each model, with its batch."""
     torch.manual_seed(0)
     ops.keep_memory()  # as training does, for all
     return best_times({name: training_pass(name, L, batch) for name, batch in batches.items()}, repeats)
 
 
-def memory(name: Row, L: int, batch: int) -> int:
+def memory(name: str, L: int, batch: int) -> int:
     """Bytes that a training pass needs."""
     return live_growth_of(training_pass(name, 64, 1), training_pass(name, L, batch))
-
-
-def _batch_text(row: dict[str, Any]) -> str:
-    whole, measured = row["batch"], row["measured_batch"]
-    return str(whole) if measured in (0, whole) else f"{measured}, scaled to {whole}"

@@ -1,15 +1,15 @@
-"""What a bench is: options, a measurement, and the tables and pictures of its figures.
+"""The frame of a bench: its options, its measurement, and the tables and pictures of its figures.
 
 A module of this package registers a bench with `@BENCHES.register(name)`; `longwave bench name` then runs it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from longwave.bench.measure import machine_line
+from longwave.bench.measure import machine, machine_line
 from longwave.bench.picture import Panel, draw
 from longwave.core.registry import Registry
 from longwave.core.text_table import TextTable
@@ -29,20 +29,26 @@ class Bench(ABC):
     """Print the figures as JSON instead of tables."""
 
     duration: ClassVar[str] = ""  # of a full run, where it takes minutes
+    caption: ClassVar[str] = ""  # how the figures are measured
 
     def check(self) -> None:  # noqa: B027  most benches accept all options
         """Refuse options that cannot be met, before anything is measured."""
 
     @abstractmethod
-    def run(self, progress: Progress) -> Result:
-        """Measure, and return figures that JSON can hold; `progress` is called with what is measured next."""
+    def measure(self, progress: Progress) -> Result:
+        """Return figures that JSON can hold; `progress` is called with what is measured next."""
 
     @abstractmethod
     def tables(self, result: Result) -> list[TextTable]:
         """The figures as tables."""
 
+    def run(self, progress: Progress) -> Result:
+        """Measure; the figures, with the name of the bench, its caption and the machine."""
+        frame = {"bench": BENCHES.name_of(type(self)), "machine": machine()}
+        return frame | ({"caption": self.caption} if self.caption else {}) | self.measure(progress)
+
     def notes(self, result: Result) -> list[str]:
-        """What follows all tables: how the figures were measured, and on which machine."""
+        """The lines below all tables: how the figures were measured, and on which machine."""
         return [*([result["caption"]] if "caption" in result else []), machine_line(result["machine"])]
 
     def draw(self, result: Result) -> str | None:
@@ -58,7 +64,6 @@ class DrawnBench(Bench):
     """Also draw the figures, into this file."""
 
     def check(self) -> None:
-        """Refuse a file that cannot be a picture."""
         if self.picture is not None:
             check_path(self.picture)
 
@@ -67,7 +72,6 @@ class DrawnBench(Bench):
         """The figures as plots."""
 
     def draw(self, result: Result) -> str | None:
-        """Draw the panels that have points."""
         if self.picture is None:
             return None
         panels = self.panels(result)
@@ -78,3 +82,8 @@ class DrawnBench(Bench):
 
 
 BENCHES: Registry[type[Bench]] = Registry("bench", "longwave.bench")
+
+
+def table(title: str, rows: Iterable[Any], columns: Mapping[str, Callable[[Any], str]], **options: Any) -> TextTable:
+    """A table whose columns are given as the text of their cell in a row."""
+    return TextTable(title, list(columns), [[cell(row) for cell in columns.values()] for row in rows], **options)

@@ -1,8 +1,9 @@
-"""Checks of the backends against the definitions, as `longwave doctor` runs them: dense matrices in float64, and sums.
+"""Checks of the backends for `longwave doctor`, against the definitions: dense matrices in float64, and sums.
 
-This does not use the fast formulas of any backend, so that an error in them cannot hide.
+They use none of the backends' fast formulas, so that an error in those cannot hide.
 """
 
+import functools
 import platform
 import time
 from collections.abc import Callable
@@ -17,10 +18,10 @@ from longwave import ops
 from longwave.bench.measure import cpu_features, cpu_name
 from longwave.ssm import bilinear, dplr
 
-# The largest error that passes, over the largest number of the truth, of float32 results against float64 definitions.
+# The largest error that passes: of float32 against the definition in float64, over the largest value of that.
 BOUND = 1e-5
 H, N, L = 4, 64, 1000
-COPIES = 6  # of each kernel for the convolution: with few features the compiled backend would leave the work to torch
+COPIES = 6  # of each kernel in the convolution, which the compiled backend leaves to torch for few features
 SUMMED = 50  # steps of the convolution that are compared
 
 
@@ -34,12 +35,11 @@ class Trial(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Whether the error is within the bound."""
         return self.error is not None and self.error <= BOUND
 
 
 class BackendReport(NamedTuple):
-    """What a check of a backend found."""
+    """The result of checking a backend."""
 
     name: str
     trials: list[Trial]
@@ -68,8 +68,7 @@ class Health(NamedTuple):
 
 def examine() -> Health:
     """Versions, CPU, and each backend checked against the definitions."""
-    cases = _cases()
-    reports = [check_backend(name, cases) for name in ops.BACKENDS]
+    reports = [check_backend(name) for name in ops.BACKENDS]
     try:
         return Health(installation(), reports, ops.backend_name())
     except (ValueError, RuntimeError) as error:
@@ -77,7 +76,7 @@ def examine() -> Health:
 
 
 def installation() -> dict[str, str]:
-    """Versions and hardware, by what they belong to."""
+    """Versions and hardware."""
     return {
         "longwave": longwave.__version__,
         "python": f"{platform.python_version()} on {platform.platform()}",
@@ -96,20 +95,18 @@ class Case(NamedTuple):
     part: Callable[[Tensor], Tensor] = lambda output: output
 
 
-def check_backend(name: str, cases: dict[str, Case] | None = None) -> BackendReport:
+def check_backend(name: str) -> BackendReport:
     """Run each op that a backend supports against its definition."""
     chosen = ops.BACKENDS[name]
     reason = chosen.unavailable()
     if reason is not None:
         return BackendReport(name, [], unavailable=reason)
-    cases = _cases() if cases is None else cases
-    trials = [_trial(name, op, case) for op, case in cases.items() if op in chosen.ops]
+    trials = [_trial(op, chosen.functions[op], case) for op, case in _cases().items() if op in chosen.ops]
     return BackendReport(name, trials, f"{chosen.description()}; supports {', '.join(sorted(chosen.ops))}")
 
 
-def _trial(name: str, op: str, case: Case) -> Trial:
+def _trial(op: str, function: Callable[..., Tensor], case: Case) -> Trial:
     try:
-        function = ops.BACKENDS[name].functions[op]
         function(*case.arguments)
         start = time.perf_counter()
         output = function(*case.arguments)
@@ -120,6 +117,7 @@ def _trial(name: str, op: str, case: Case) -> Trial:
     return Trial(op, float(difference / case.truth.abs().max()), seconds)
 
 
+@functools.cache
 def _cases() -> dict[str, Case]:
     """Float32 arguments of each op for LegS systems with different dt, and the truth from the rounded arguments."""
     generator = torch.Generator().manual_seed(0)

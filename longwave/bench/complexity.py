@@ -1,24 +1,17 @@
 """How time and memory grow with length, batch and width: the paper's tab:complexity as measured exponents."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from longwave.bench import measure
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
-from longwave.bench.measure import (
-    best_times,
-    can_measure_memory,
-    in_fresh_process,
-    live_growth_of,
-    machine,
-    peak_of_tensors,
-    state_bytes,
-)
-from longwave.bench.picture import Panel
+from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of
+from longwave.bench.numbers import MEMORY, TIME
+from longwave.bench.picture import Panel, Points
 from longwave.core.text_table import TextTable
 from longwave.layers import make_mixer
 from longwave.ops import fft_conv
@@ -32,7 +25,7 @@ REPEATS, QUICK_REPEATS = 5, 2
 
 
 class Cost(NamedTuple):
-    """A cell of the paper's table: the formula, and the exponents that it has in L, B and H, lowest and highest."""
+    """A cell of the paper's table: the formula, and its lowest and highest exponents in L, B and H."""
 
     formula: str
     L: tuple[float, float] | None  # None: the table does not say
@@ -42,7 +35,6 @@ class Cost(NamedTuple):
 
 NONE, ONE, TWO = (0.0, 0.0), (1.0, 1.0), (2.0, 2.0)
 UP_TO_ONE, ONE_TO_TWO = (0.0, 1.0), (1.0, 2.0)
-UNSAID = Cost("-", None, None, None)
 # What leads in a sum depends on the sizes, so that an exponent lies between those of its terms. ~ hides logarithms.
 PAPER: dict[str, dict[str, Cost]] = {
     "parameters": {
@@ -69,7 +61,7 @@ PAPER: dict[str, dict[str, Cost]] = {
         "attention": Cost("L^2 H + H^2 L", ONE_TO_TWO, None, ONE_TO_TWO),
         "s4": Cost("H^2", NONE, None, TWO),
     },
-    "inference_space": {"convolution": UNSAID, "recurrence": UNSAID, "attention": UNSAID, "s4": UNSAID},
+    "inference_space": dict.fromkeys(("convolution", "recurrence", "attention", "s4"), Cost("-", None, None, None)),
 }
 LABELS = {"convolution": "convolution", "recurrence": "LSTM", "attention": "attention", "s4": "S4"}
 TITLES = {
@@ -80,15 +72,16 @@ TITLES = {
     "inference_space": "Memory of the next step after L steps",
 }
 CAPTION = (
-    "One layer: a depthwise convolution as long as the sequence with a linear layer behind it, an LSTM, softmax "
-    "attention of 4 heads that stores its matrix of weights, S4 with N = H states. One size grows, the others "
-    "are {base}; an exponent is the slope of a line through the logarithms, with what does not grow (calls, caches, "
-    "threads) in it, so that small layers have smaller ones. Times: the fastest of several repeats, the layers take "
-    "turns in one process. Memory: growth of the peak resident set in a process of its own. The next step: of S4 and "
-    "the LSTM from their state; of the convolution a product with all L inputs; attention computes all of them again, "
-    "as in the paper's table, which has no cache of keys and values and is for one sequence. Memory of the next step: "
-    "the state, which is all L inputs for convolution and attention, and the tensors that the step allocates and holds "
-    "at one time; the paper's table does not have it. ~ hides logarithms."
+    "One layer: a depthwise convolution as long as the sequence followed by a linear layer, an LSTM, softmax "
+    "attention of 4 heads that stores its matrix of weights, S4 with N = H states. One size grows, the others are "
+    + ", ".join(f"{AXES[axis]} {size:,}" for axis, size in BASE.items())
+    + "; an exponent is the slope of a line through the logarithms. It includes what does not grow (calls, caches, "
+    "threads), so that small layers have smaller ones. Times: the fastest of several repeats; the layers take turns in "
+    "one process. Memory: growth of the peak resident set in a fresh process. The next step: S4 and the LSTM from "
+    "their state; the convolution as a product with all L inputs; attention over all of them again, as in the paper's "
+    "table, which has no cache of keys and values and is for one sequence. Memory of the next step: the state, which "
+    "is all L inputs for convolution and attention, and the tensors that the step allocates and holds at one time; the "
+    "paper's table does not have it. ~ hides logarithms."
 )
 
 
@@ -100,10 +93,11 @@ class ComplexityBench(DrawnBench):
     Example: longwave bench complexity --quick
     """
 
-    duration: ClassVar[str] = "seven minutes"
+    duration = "seven minutes"
+    caption = CAPTION
 
-    def run(self, progress: Progress) -> Result:
-        """A row for each size and layer, and the exponents that they give."""
+    def measure(self, progress: Progress) -> Result:
+        """A row per size and layer, and the exponents that they give."""
         sizes = QUICK_SIZES if self.quick else SIZES
         rows: list[dict[str, Any]] = []
         for case in cases(sizes):
@@ -117,11 +111,8 @@ class ComplexityBench(DrawnBench):
                     row["space"] = in_fresh_process(memory, name=name, **case)
                 rows.append(row)
         return {
-            "bench": "complexity",
             "base": BASE,
             "sizes": sizes,
-            "caption": CAPTION.format(base=", ".join(f"{AXES[axis]} {size:,}" for axis, size in BASE.items())),
-            "machine": machine(),
             "rows": rows,
             "exponents": {
                 what: {name: {axis: exponent(rows, sizes, what, name, axis) for axis in AXES} for name in LABELS}
@@ -130,7 +121,7 @@ class ComplexityBench(DrawnBench):
         }
 
     def tables(self, result: Result) -> list[TextTable]:
-        """The exponents that were measured beside those of the paper, a table for each quantity."""
+        """Measured exponents beside the paper's, one table per quantity."""
         columns = ["layer", "paper"]
         for axis in AXES:
             columns += [f"{axis}", f"{axis}, paper"]
@@ -152,60 +143,35 @@ class ComplexityBench(DrawnBench):
     def panels(self, result: Result) -> list[Panel]:
         """Time and memory of training and of the next step, over each size."""
         found = []
-        units = {
-            "training": (1e-3, "ms"),
-            "space": (1e6, "MB"),
-            "inference": (1e-3, "ms"),
-            "inference_space": (1e6, "MB"),
-        }
-        for what, (unit, label) in units.items():
-            for axis, name_of_axis in AXES.items():
-                lines = {
-                    LABELS[name]: [
-                        (row[axis], row[what] / unit)
-                        for row in _along(result["rows"], result["sizes"], name, axis)
-                        if row.get(what)
-                    ]
-                    for name in LABELS
-                }
-                found.append(Panel(TITLES[what], name_of_axis, label, lines, {}))
+        for what, title in TITLES.items():
+            if what == "parameters":
+                continue
+            quantity = MEMORY if what.endswith("space") else TIME
+            for axis, label in AXES.items():
+                lines: dict[str, Points] = {}
+                for name, layer in LABELS.items():
+                    measured = points(result["rows"], result["sizes"], what, name, axis)
+                    lines[layer] = [(size, value / quantity.unit) for size, value in measured]
+                found.append(Panel(title, label, quantity.symbol, lines))
         return found
 
 
 def cases(sizes: dict[str, Sequence[int]]) -> list[dict[str, int]]:
-    """The sizes to measure, one growing at a time; those that two of them share come once."""
-    found: list[dict[str, int]] = []
-    for axis, values in sizes.items():
-        for value in values:
-            case = {**BASE, axis: value}
-            if case not in found:
-                found.append(case)
-    return found
+    """The sizes to measure, of which one grows at a time; each once."""
+    found = [{**BASE, axis: value} for axis, values in sizes.items() for value in values]
+    return [case for k, case in enumerate(found) if case not in found[:k]]
 
 
-def exponent(
-    rows: Sequence[dict[str, Any]], sizes: dict[str, Sequence[int]], what: str, name: str, axis: str
-) -> float | None:
-    """The slope of the logarithm of a figure over that of a size; None if it was not measured."""
-    points = [(row[axis], row[what]) for row in _along(rows, sizes, name, axis) if row.get(what)]
-    if len(points) < 2:
-        return None
-    x, y = ([math.log(value) for value in values] for values in zip(*points, strict=True))
-    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
+def points(rows: Sequence[Result], sizes: dict[str, Sequence[int]], what: str, name: str, axis: str) -> Points:
+    """A figure of a layer over one size, where the others are those of the base; without what was not measured."""
+    along = [{**BASE, axis: value, "layer": name} for value in sizes[axis]]
+    return [(row[axis], row[what]) for row in rows if row.get(what) and {k: row[k] for k in along[0]} in along]
 
 
-def _along(
-    rows: Sequence[dict[str, Any]], sizes: dict[str, Sequence[int]], name: str, axis: str
-) -> list[dict[str, Any]]:
-    """The rows of a layer in which one size grows and the others are those of the base."""
-    return [
-        row
-        for row in rows
-        if row["layer"] == name
-        and row[axis] in sizes[axis]
-        and all(row[other] == BASE[other] for other in AXES if other != axis)
-    ]
+def exponent(rows: Sequence[Result], sizes: dict[str, Sequence[int]], what: str, name: str, axis: str) -> float | None:
+    """The exponent of a figure in a size; None if it was not measured."""
+    found = points(rows, sizes, what, name, axis)
+    return measure.exponent(found) if len(found) > 1 else None
 
 
 def _range(ends: tuple[float, float] | None) -> str:
@@ -255,7 +221,7 @@ def training_pass(layer: nn.Module, L: int, B: int, H: int) -> Callable[[], None
 
 
 def next_step(name: str, layer: Any, L: int, B: int, H: int) -> tuple[Callable[[], object], int]:
-    """The output of the step that follows L - 1 others, and the bytes of the state that it goes on from."""
+    """The step after L - 1 others, and the bytes of the state that it starts from."""
     u = torch.randn(B, L, H)
     # The state of convolution and attention is what came before.
     state = u if name in ("convolution", "attention") else layer.initial_state(B)
@@ -266,7 +232,7 @@ def next_step(name: str, layer: Any, L: int, B: int, H: int) -> tuple[Callable[[
                 return layer.last(u)
             return layer(u, need_state=False) if name == "attention" else layer.step(u[:, -1], state)
 
-    return run, state_bytes(state)
+    return run, measure.state_bytes(state)
 
 
 def times(L: int, B: int, H: int, repeats: int) -> dict[str, dict[str, float]]:
@@ -281,7 +247,7 @@ def times(L: int, B: int, H: int, repeats: int) -> dict[str, dict[str, float]]:
             "parameters": sum(p.numel() for p in layer.parameters()),
             "training": training[name],
             "inference": inference[name],
-            "inference_space": steps[name][1] + peak_of_tensors(steps[name][0]),
+            "inference_space": steps[name][1] + measure.peak_of_tensors(steps[name][0]),
         }
         for name, layer in layers.items()
     }

@@ -5,22 +5,20 @@ import itertools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from longwave import ops
-from longwave.bench import paper_size
+from longwave.bench import generators
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
-from longwave.bench.measure import best_times, in_fresh_process, machine, state_bytes, too_little_memory
+from longwave.bench.generators import OurGenerator, make_generator, make_model
+from longwave.bench.measure import best_times, in_fresh_process, state_bytes, too_little_memory
 from longwave.bench.numbers import megabytes, milliseconds, over, three_digits
 from longwave.bench.picture import Panel
 from longwave.core.text_table import TextTable
-from longwave.layers import MIXERS
-from longwave.models import Recurrence, SequenceConfig, SequenceModel
 
-LAYERS, WIDTH, HEADS, FEED_FORWARD = 4, 256, 4, 1024
 LABELS = {
     "attention": "attention",
     "linear-attention": "linear attention",
@@ -43,7 +41,7 @@ BATCHES, QUICK_BATCHES = (64, 1), (16, 1)
 POINTS = 9  # number of contexts at which a step is timed
 # batch: turns of each model at a context, and steps in each turn
 TURNS = {64: (2, 4), 16: (2, 4), 1: (4, 8)}
-GROUP_TURNS = (2, 48)  # of a U-Net, whose steps are alike from one group of 48 to the next, and of what is beside it
+GROUP_TURNS = (2, 48)  # for the U-Net, whose work repeats every 48 steps, and the model beside it
 # shape: tokens per second over those of the paper's Transformer, both with a cache or a state
 PAPER = {
     "cifar": {"linear-attention": 56.0, "s4": 65.1},
@@ -52,15 +50,26 @@ PAPER = {
     "cifar10": {"unet-paper": 65.1},
 }
 WITHOUT_GPT2 = 'not measured: pip install "longwave[bench]" brings GPT-2'
+PAPER_SPEED = "paper: speed over its Transformer on an A100, each model at the largest batch that fits into memory"
 CAPTION = (
-    f"{LAYERS} layers, {WIDTH} features, {HEADS} heads, S4 and S4D with N = 64; greedy decoding. attention: ours, with "
-    "a cache of keys and values. GPT-2: Hugging Face's, with its cache; it has a feed-forward sublayer with "
-    f"{FEED_FORWARD:,} hidden features besides attention, as has S4 + feed-forward. Sampled, not generated in full: "
-    f"a step is timed at {POINTS} contexts, which are filled with random tokens; the models take turns, each time is "
-    "the fastest of several consecutive steps, and the trapezoidal rule gives the seconds of all steps. State: the "
-    "memory that a model holds between steps, as allocated. paper: speed over its Transformer on an A100, each model "
-    "at the largest batch that fits into memory; ours / paper compares our speed over GPT-2 with it. cifar is compared "
-    "with its CIFAR-10, words with its WikiText-103, whose models are far larger."
+    f"{generators.LAYERS} layers, {generators.WIDTH} features, {generators.HEADS} heads, S4 and S4D with N = 64; "
+    "greedy decoding. attention: ours, with a cache of keys and values. GPT-2: Hugging Face's, with its cache; it has "
+    f"a feed-forward sublayer with {generators.FEED_FORWARD:,} hidden features besides attention, as has S4 + "
+    f"feed-forward. Sampled, not generated in full: a step is timed at {POINTS} contexts, which are filled with random "
+    "tokens; the models take turns, each time is the fastest of several consecutive steps, and the trapezoidal rule "
+    "gives the seconds of all steps. State: the memory that a model holds between steps, as allocated. "
+    f"{PAPER_SPEED}; ours / paper compares our speed over GPT-2 with it. cifar is compared with its CIFAR-10, words "
+    "with its WikiText-103, whose models are far larger."
+)
+PAPER_CAPTION = (
+    "The models of the experiments wikitext103, with embedding and adaptive softmax, and cifar-density, a U-Net, whose "
+    "step is a mean over a group of 48; beside them Hugging Face's GPT-2, with a cache, with "
+    + ", and with ".join(
+        f"{layers} layers, {width:,} features, {heads} heads and {hidden:,} hidden features"
+        for layers, width, heads, hidden in generators.PAPER_SIZES.values()
+    )
+    + ", without embedding and softmax, as the paper compares them; random weights, greedy decoding. Sampled: a step "
+    f"is timed at {POINTS} contexts. {PAPER_SPEED}."
 )
 
 
@@ -69,9 +78,9 @@ CAPTION = (
 class GenerationBench(DrawnBench):
     """Tokens per second of S4, attention and GPT-2 in generation, over the length of the context, beside the paper's.
 
-    With --quick only bytes are generated, no words. With --paper-size it is the paper's model of WikiText-103, with 250
-    million parameters, and its U-Net of CIFAR-10, with 61 million, each beside a GPT-2 of its size, all with random
-    weights; a batch of 1 takes some minutes and 4 GB.
+    --quick generates bytes only, no words. --paper-size measures the paper's models of WikiText-103 (250 million
+    parameters) and CIFAR-10 (a U-Net, 61 million), each beside a GPT-2 of its size, all with random weights; a batch of
+    1 takes a few minutes and 4 GB.
 
     Examples:
         longwave bench generation --picture generation.png
@@ -81,24 +90,24 @@ class GenerationBench(DrawnBench):
     paper_size: bool = False
     """Measure the paper's models of WikiText-103 and CIFAR-10 beside GPT-2 of their sizes instead."""
     batches: tuple[int, ...] = ()
-    """Rows that are generated side by side; by default 64 and 1."""
+    """Batch sizes; by default 64 and 1."""
 
-    duration: ClassVar[str] = "five minutes"
+    duration = "five minutes"
 
     def check(self) -> None:
-        """Refuse batches without rows."""
         super().check()
         if any(batch < 1 for batch in self.batches):
             raise ValueError(f"batches: expected numbers from 1 on, got {self.batches}")
 
-    def run(self, progress: Progress) -> Result:
-        """A table for each shape and batch; with batch 1 also a step of S4 over its bare matrix products."""
+    def measure(self, progress: Progress) -> Result:
+        """A table per shape and batch; with batch 1 also a step of S4 over its bare matrix products."""
         missing = [] if importlib.util.find_spec("transformers") else [name for name in LABELS if "gpt2" in name]
         shapes = PAPER_SHAPES if self.paper_size else QUICK_SHAPES if self.quick else SHAPES
         tables = []
         for shape, (steps, vocabulary) in shapes.items():
             ours = PAPER_MODELS.get(shape, SMALL_MODELS)
-            layers, width, heads = paper_size.SIZES[shape][:3] if self.paper_size else (LAYERS, WIDTH, HEADS)
+            small = generators.LAYERS, generators.WIDTH, generators.HEADS
+            layers, width, heads = generators.PAPER_SIZES[shape][:3] if self.paper_size else small
             for batch in self.batches or (QUICK_BATCHES if self.quick else BATCHES):
                 case = {"steps": steps, "vocabulary": vocabulary, "batch": batch}
                 table: dict[str, Any] = {"shape": shape, **case, "layers": layers, "d_model": width, "heads": heads}
@@ -118,15 +127,9 @@ class GenerationBench(DrawnBench):
                     table["products"] = in_fresh_process(
                         time_products, vocabulary=vocabulary, repeats=50 if self.quick else 300
                     )
-        return {
-            "bench": "generation",
-            "caption": paper_size.caption(POINTS) if self.paper_size else CAPTION,
-            "machine": machine(),
-            "tables": tables,
-        }
+        return {"caption": PAPER_CAPTION if self.paper_size else CAPTION, "tables": tables}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One table for each shape and batch."""
         columns = ["model", "first step", "last step", "tokens per second", "x attention", "x GPT-2", "paper"]
         columns += ["ours / paper", "state, first step", "state, last step"]
         tables = []
@@ -151,19 +154,20 @@ class GenerationBench(DrawnBench):
         return tables
 
     def panels(self, result: Result) -> list[Panel]:
-        """Tokens per second over context, one panel for each shape and batch."""
+        """Tokens per second over context, one panel per shape and batch."""
         found = []
-        for table in result["tables"]:
-            if "skipped" not in table:
-                lines = {
-                    LABELS[name]: [
-                        (context, table["batch"] / seconds)
-                        for context, seconds in zip(row["contexts"], row["step_seconds"], strict=True)
-                    ]
-                    for name, row in table["models"].items()
-                }
-                title = f"{table['shape']}: vocabulary {table['vocabulary']:,}, batch {table['batch']}"
-                found.append(Panel(title, "context", "tokens per second", lines, {}))
+        for case in result["tables"]:
+            if "skipped" in case:
+                continue
+            lines = {
+                LABELS[name]: [
+                    (context, case["batch"] / seconds)
+                    for context, seconds in zip(row["contexts"], row["step_seconds"], strict=True)
+                ]
+                for name, row in case["models"].items()
+            }
+            title = f"{case['shape']}: vocabulary {case['vocabulary']:,}, batch {case['batch']}"
+            found.append(Panel(title, "context", "tokens per second", lines))
         return found
 
 
@@ -183,82 +187,6 @@ def _notes(case: dict[str, Any]) -> list[str]:
             f"bare matrix products ({milliseconds(products['products_seconds'])})"
         )
     return notes
-
-
-class Generator(Protocol):
-    """A model with its state, and the token that it reads next."""
-
-    model: Any
-    period: int  # steps after which the work of a step repeats itself
-
-    @property
-    def state(self) -> Any:
-        """The state between two steps."""
-
-    def read(self, tokens: Tensor) -> None:
-        """Read tokens (B, L) at once."""
-
-    def step(self) -> None:
-        """Read one token and choose the next."""
-
-
-class OurGenerator:
-    """A model of ours, stepped as in `longwave.generate`."""
-
-    def __init__(self, model: Any, batch: int) -> None:
-        self.model: Any = model.eval()
-        self.period: int = getattr(model, "group", 1)  # the lower levels of a U-Net run once in a group of steps
-        self.recurrence, self.tokens = Recurrence(model, batch), torch.zeros(batch, dtype=torch.long)
-
-    @property
-    def state(self) -> Any:
-        """The state between two steps."""
-        return self.recurrence.state
-
-    def read(self, tokens: Tensor) -> None:
-        """Read tokens (B, L) by the forward pass, without the logits where a model can, since they may be many."""
-        if hasattr(self.model, "features"):
-            states, decoder_state = self.state
-            state = self.model.features(tokens, states)[1], decoder_state
-        else:
-            state = self.model(tokens, self.state, need_state=True)[1]
-        self.recurrence = Recurrence(self.model, len(tokens), state)
-
-    def step(self) -> None:
-        """Read one token and choose the next."""
-        self.tokens = self.recurrence(self.tokens).argmax(-1)
-
-
-class GPT2Generator:
-    """Hugging Face's GPT-2 with its own cache of keys and values."""
-
-    period = 1
-
-    def __init__(self, steps: int, vocabulary: int, batch: int) -> None:
-        from transformers import GPT2Config, GPT2LMHeadModel
-
-        config = GPT2Config(
-            vocab_size=vocabulary,
-            n_positions=steps,
-            n_embd=WIDTH,
-            n_layer=LAYERS,
-            n_head=HEADS,
-            n_inner=FEED_FORWARD,
-            bos_token_id=None,
-            eos_token_id=None,
-        )
-        self.model: Any = GPT2LMHeadModel(config).eval()
-        self.state, self.tokens = None, torch.zeros(batch, dtype=torch.long)
-
-    def read(self, tokens: Tensor) -> None:
-        """Read tokens (B, L) without their logits."""
-        read = self.model.transformer(tokens, past_key_values=self.state, use_cache=True)
-        self.state = read.past_key_values
-
-    def step(self) -> None:
-        """Read one token and choose the next."""
-        out = self.model(self.tokens.unsqueeze(1), past_key_values=self.state, use_cache=True)
-        self.state, self.tokens = out.past_key_values, out.logits[:, -1].argmax(-1)
 
 
 def needed_bytes(steps: int, batch: int, layers: int, width: int) -> int:
@@ -296,33 +224,6 @@ def sampled_contexts(steps: int, points: int, timed: int) -> list[int]:
     return [round(k * (steps - timed) / (points - 1)) for k in range(points)]
 
 
-def make_model(name: str, vocabulary: int) -> SequenceModel:
-    """One of our models of tokens."""
-    kind = name.removesuffix("-feed-forward")
-    mixer = MIXERS[kind].from_dict({} if kind.startswith("s4") else {"heads": HEADS})
-    config = SequenceConfig(
-        d_model=WIDTH,
-        n_layers=LAYERS,
-        mixer=mixer,
-        feed_forward=FEED_FORWARD if name != kind else 0,
-        decoder="sequence",
-        vocabulary=vocabulary,
-        output_size=vocabulary,
-    )
-    return config.build()
-
-
-def make_generator(name: str, steps: int, vocabulary: int, batch: int) -> Generator:
-    """A model with random weights, ready to generate."""
-    if name == "gpt2":
-        return GPT2Generator(steps, vocabulary, batch)
-    if name in ("gpt2-paper", "gpt2-unet-paper"):
-        return paper_size.GPT2Body("wikitext103" if name == "gpt2-paper" else "cifar10", steps, batch)
-    if name in ("s4-paper", "unet-paper"):
-        return OurGenerator(paper_size.make_model("wikitext103" if name == "s4-paper" else "cifar-density"), batch)
-    return OurGenerator(make_model(name, vocabulary), batch)
-
-
 @torch.no_grad()
 def time_models(
     names: list[str], steps: int, vocabulary: int, batch: int, points: int, turns: int, burst: int
@@ -330,25 +231,21 @@ def time_models(
     """For each model: contexts, the seconds of a step there, bytes of its state after one step and after all."""
     torch.manual_seed(0)
     ops.keep_memory()  # for all alike
-    generators = {name: make_generator(name, steps, vocabulary, batch) for name in names}
+    models = {name: make_generator(name, steps, vocabulary, batch) for name in names}
     contexts = sampled_contexts(steps, points, turns * burst)
-    rows: dict[str, dict[str, Any]] = {
-        name: {
-            "parameters": sum(p.numel() for p in generator.model.parameters()),
-            "contexts": contexts,
-            "step_seconds": [],
-        }
-        for name, generator in generators.items()
-    }
+    rows: dict[str, dict[str, Any]] = {}
+    for name, generator in models.items():
+        parameters = sum(p.numel() for p in generator.model.parameters())
+        rows[name] = {"parameters": parameters, "contexts": contexts, "step_seconds": []}
     read = 0
     for context in contexts:
         prompt = torch.randint(vocabulary, (batch, context - read))
-        for generator in generators.values():
+        for generator in models.values():
             if context > read:
                 generator.read(prompt)
         best = dict.fromkeys(names, float("inf"))
         for _ in range(turns):
-            for name, generator in generators.items():
+            for name, generator in models.items():
                 # A few consecutive steps: for the first, the processor's caches hold the data of the other models.
                 for _ in range(burst // generator.period):
                     start = time.perf_counter()
@@ -360,7 +257,7 @@ def time_models(
         for name in names:
             rows[name]["step_seconds"].append(best[name])
         read = context + turns * burst
-    for name, generator in generators.items():
+    for name, generator in models.items():
         rows[name]["state_bytes_last"] = state_bytes(generator.state)
     return rows
 
@@ -379,8 +276,5 @@ def time_products(vocabulary: int, repeats: int) -> dict[str, float]:
             nn.functional.linear(x, layer.weight, layer.bias)
 
     seconds = best_times({"step": generator.step, "products": products}, repeats)
-    return {
-        "step_seconds": seconds["step"],
-        "products_seconds": seconds["products"],
-        "step_over_products": seconds["step"] / seconds["products"],
-    }
+    ratio = seconds["step"] / seconds["products"]
+    return {"step_seconds": seconds["step"], "products_seconds": seconds["products"], "step_over_products": ratio}

@@ -1,6 +1,6 @@
 """The kernel alone, S4's and S4D's: the compiled backend, the reference backend and a plain FFT convolution.
 
-And the two ways of the compiled backend, from all nodes and from few: over the length, over the state and over systems.
+And the two algorithms of the compiled backend, from all nodes and from few: over lengths, state sizes and systems.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from longwave import ops
-from longwave.bench.base import BENCHES, Bench, Progress, Result
-from longwave.bench.measure import best_times, growth_of, in_fresh_process, machine
-from longwave.bench.numbers import milliseconds
+from longwave.bench.base import BENCHES, Bench, Progress, Result, table
+from longwave.bench.measure import best_times, growth_of, in_fresh_process
+from longwave.bench.numbers import milliseconds, over
 from longwave.core.text_table import TextTable
 from longwave.ssm import dplr
 from longwave.ssm.nodes import Nodes
@@ -35,14 +35,14 @@ QUICK_CASES: tuple[dict[str, Any], ...] = ({"L": 4096}, {"L": 16384})
 @BENCHES.register("kernel")
 @dataclass(frozen=True)
 class KernelBench(Bench):
-    """Time the kernel, forward and backward, by each backend, with S4D's and a plain FFT convolution beside it.
+    """Time the kernel, forward and backward, by each backend; and S4D's, and a plain FFT convolution.
 
     Example: longwave bench kernel --quick
     """
 
-    def run(self, progress: Progress) -> Result:
+    def measure(self, progress: Progress) -> Result:
         """For each length: seconds of forward plus backward, and bytes."""
-        rows = []
+        rows, nodes = [], []
         chosen = ops.backend_name()
         compiled = None if chosen == "reference" else chosen
         for L in QUICK_LENGTHS if self.quick else LENGTHS:
@@ -52,47 +52,55 @@ class KernelBench(Bench):
                 progress(f"memory at length {L:,}")
                 rows[-1]["memory_bytes"] = in_fresh_process(memory, L=L, compiled=compiled)
                 rows[-1]["memory_over_H_L_4"] = rows[-1]["memory_bytes"] / (H * L * 4)
-        nodes = []
         for case in (QUICK_CASES if self.quick else node_cases()) if compiled else ():
             progress("all nodes and few: " + ", ".join(f"{name} {value}" for name, value in case.items()))
             nodes.append(in_fresh_process(time_nodes, compiled=compiled, **case))
-        result = {"bench": "kernel", "H": H, "N": N, "init": "legs", "machine": machine(), "rows": rows}
-        return result | {"nodes": nodes, "nodes_H": NODES_H}
+        return {"H": H, "N": N, "init": "legs", "rows": rows, "nodes": nodes, "nodes_H": NODES_H}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One row for each length."""
-        rows = []
-        for row in result["rows"]:
-            seconds, memory_bytes = row["seconds"], row.get("memory_bytes")
-            cells = [f"{row['L']:,}", *(milliseconds(seconds.get(name)) for name in ("compiled", "reference", "conv"))]
-            cells.append(f"{row['reference_over_compiled']:.0f}" if "compiled" in seconds else "-")
-            cells.append(f"{row['compiled_over_conv']:.2f}" if "compiled" in seconds else "-")
-            in_units = f"{row.get('memory_over_H_L_4', 0):.1f} H L"
-            cells.append("-" if memory_bytes is None else f"{memory_bytes / 1e6:.0f} MB = {in_units}")
-            cells.append(milliseconds(seconds.get("s4d")))
-            rows.append(cells)
-        title = f"Kernel, forward + backward: {result['H']} features, N = {result['N']}, LegS"
-        columns = ("length", "compiled", "reference", "FFT convolution")
-        return [
-            TextTable(
-                title, (*columns, "reference / compiled", "compiled / convolution", "memory", "S4D, compiled"), rows
-            ),
-            *([nodes_table(result)] if result["nodes"] else []),
-        ]
+        sizes = f"{result['H']} features, N = {result['N']}"
+        tables = [table(f"Kernel, forward + backward: {sizes}, LegS", result["rows"], COLUMNS)]
+        if result["nodes"]:
+            title = f"From all nodes and from few, forward + backward: {result['nodes_H']} features"
+            tables.append(table(title, result["nodes"], NODE_COLUMNS, text=("system",), sections="system"))
+        return tables
 
 
-def nodes_table(result: Result) -> TextTable:
-    """From all nodes and from few: the spectrum, and the kernel with its inverse FFT."""
-    rows = []
-    for row in result["nodes"]:
-        seconds, cells = row["seconds"], [row["system"], f"{row['L']:,}", f"{row['N']:,}"]
-        for part in ("spectrum", "kernel"):
-            every, few = seconds[f"{part}, all"], seconds[f"{part}, few"]
-            cells += [milliseconds(every), milliseconds(few), f"{few / every:.2f}"]
-        rows.append(cells)
-    title = f"From all nodes and from few, forward + backward: {result['nodes_H']} features"
-    columns = ("spectrum, all", "few", "few / all", "kernel, all", "kernel, few", "kernel, few / all")
-    return TextTable(title, ("system", "length", "N", *columns), rows, text=("system",), sections="system")
+def _seconds(name: str) -> Callable[[Result], str]:
+    return lambda row: milliseconds(row["seconds"].get(name))
+
+
+def _few_over_all(part: str) -> Callable[[Result], str]:
+    return lambda row: f"{row['seconds'][f'{part}, few'] / row['seconds'][f'{part}, all']:.2f}"
+
+
+def _memory(row: Result) -> str:
+    return f"{row['memory_bytes'] / 1e6:.0f} MB = {row['memory_over_H_L_4']:.1f} H L" if "memory_bytes" in row else "-"
+
+
+COLUMNS: dict[str, Callable[[Result], str]] = {
+    "length": lambda row: f"{row['L']:,}",
+    "compiled": _seconds("compiled"),
+    "reference": _seconds("reference"),
+    "FFT convolution": _seconds("conv"),
+    "reference / compiled": lambda row: (
+        f"{row['reference_over_compiled']:.0f}" if "reference_over_compiled" in row else "-"
+    ),
+    "compiled / convolution": lambda row: over(row["seconds"].get("compiled"), row["seconds"]["conv"]),
+    "memory": _memory,
+    "S4D, compiled": _seconds("s4d"),
+}
+NODE_COLUMNS: dict[str, Callable[[Result], str]] = {
+    "system": lambda row: row["system"],
+    "length": lambda row: f"{row['L']:,}",
+    "N": lambda row: f"{row['N']:,}",
+    "spectrum, all": _seconds("spectrum, all"),
+    "few": _seconds("spectrum, few"),
+    "few / all": _few_over_all("spectrum"),
+    "kernel, all": _seconds("kernel, all"),
+    "kernel, few": _seconds("kernel, few"),
+    "kernel, few / all": _few_over_all("kernel"),
+}
 
 
 def node_cases() -> list[dict[str, Any]]:
@@ -108,19 +116,16 @@ def time_nodes(
 ) -> dict[str, Any]:
     """Seconds of the spectrum and of the kernel, from all nodes and from few."""
     states = N if states is None else states
-    parameters, dt = system(NODES_H, states, init, damping)
-    grad = torch.randn(1, NODES_H, L // 2 + 1, 2)
-    functions = ops.BACKENDS[compiled].functions
-    Lambda, P, B, C, dt_leaf = leaves = [t.clone().requires_grad_() for t in (*parameters, dt)]
+    parameters = system(NODES_H, states, init, damping)
+    grad, grad_K = torch.randn(1, NODES_H, L // 2 + 1, 2), torch.randn(NODES_H, L)
+    Lambda, P, B, C, dt = leaves = [t.clone().requires_grad_() for t in parameters]
     view = torch.view_as_complex
-    grad_K = torch.randn(NODES_H, L)
 
     def spectrum(nodes: Nodes) -> None:
-        functions["spectrum"](*parameters, dt, L, nodes)
-        functions["spectrum_backward"](grad, *parameters, dt, L, nodes)
+        op_pass(compiled, "spectrum", grad, *parameters, L, nodes)()
 
     def kernel(nodes: Nodes) -> None:
-        K = ops.dplr_kernel(view(Lambda), view(P), view(B), view(C[0]), dt_leaf, L, C_is_truncated=True, nodes=nodes)
+        K = ops.dplr_kernel(view(Lambda), view(P), view(B), view(C[0]), dt, L, C_is_truncated=True, nodes=nodes)
         torch.autograd.grad(K, leaves, grad_K)
 
     ways: tuple[Nodes, ...] = ("all", "few")
@@ -135,8 +140,7 @@ def time_row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
     signal, kernel = torch.randn(1, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
     fast: dict[str, Callable[[], object]] = {"conv": lambda: plain_convolution(signal, kernel)}
     if compiled:
-        fast["compiled"] = kernel_pass(compiled, L)
-        fast["s4d"] = diagonal_pass(compiled, L)
+        fast |= {"compiled": kernel_pass(compiled, L), "s4d": diagonal_pass(compiled, L)}
     seconds = best_times(fast, repeats)
     seconds |= best_times({"reference": kernel_pass("reference", L)}, repeats=1 if L > 4096 else 2)
     row: dict[str, Any] = {"L": L, "seconds": seconds}
@@ -146,20 +150,29 @@ def time_row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
     return row
 
 
-def kernel_pass(backend: str, L: int) -> Callable[[], object]:
-    """Forward and backward of the spectrum of H kernels, LegS, by one backend."""
-    parameters, dt = system(H, N, "legs")
-    grad = torch.randn(1, H, L // 2 + 1, 2, generator=torch.Generator().manual_seed(0))
+def op_pass(backend: str, op: str, grad: Tensor, *arguments: Any) -> Callable[[], None]:
+    """Forward and backward of an op by one backend."""
     functions = ops.BACKENDS[backend].functions
 
-    def both() -> None:
-        functions["spectrum"](*parameters, dt, L)
-        functions["spectrum_backward"](grad, *parameters, dt, L)
+    def both_ways() -> None:
+        functions[op](*arguments)
+        functions[f"{op}_backward"](grad, *arguments)
 
-    return both
+    return both_ways
 
 
-def system(features: int, states: int, init: str, damping: float = 1.0) -> tuple[list[Tensor], Tensor]:
+def kernel_pass(backend: str, L: int) -> Callable[[], None]:
+    """The spectrum of H kernels, LegS."""
+    return op_pass(backend, "spectrum", torch.randn(1, H, L // 2 + 1, 2), *system(H, N, "legs"), L)
+
+
+def diagonal_pass(backend: str, L: int) -> Callable[[], None]:
+    """H kernels of S4D."""
+    Lambda, _, B, C, dt = system(H, N, "s4d-legs")
+    return op_pass(backend, "power_sum", torch.randn(1, H, L), Lambda, B, C, dt, L, "zoh")
+
+
+def system(features: int, states: int, init: str, damping: float = 1.0) -> list[Tensor]:
     """Lambda, P, B and C of some features as real pairs, and dt; with a share of the damping, if that is not 1."""
     generator = torch.Generator().manual_seed(0)
     Lambda, P, B, _ = dplr(init, states)
@@ -167,24 +180,7 @@ def system(features: int, states: int, init: str, damping: float = 1.0) -> tuple
     C = torch.randn(1, features, states // 2, dtype=torch.complex64, generator=generator)
     dt = torch.exp(torch.rand(features, generator=generator) * 4.6 - 6.9)
     wide = (Lambda.expand(features, -1), P.unsqueeze(1).expand(-1, features, -1), B.expand(features, -1), C)
-    return [_pairs(t) for t in wide], dt
-
-
-def diagonal_pass(backend: str, L: int) -> Callable[[], object]:
-    """Forward and backward of H kernels of S4D, by one backend."""
-    generator = torch.Generator().manual_seed(0)
-    Lambda, _, B, _ = dplr("s4d-legs", N)
-    C = torch.randn(1, H, N // 2, dtype=torch.complex64, generator=generator)
-    dt = torch.exp(torch.rand(H, generator=generator) * 4.6 - 6.9)
-    parameters = [_pairs(Lambda.expand(H, -1)), _pairs(B.expand(H, -1)), _pairs(C), dt]
-    grad = torch.randn(1, H, L, generator=generator)
-    functions = ops.BACKENDS[backend].functions
-
-    def both() -> None:
-        functions["power_sum"](*parameters, L, "zoh")
-        functions["power_sum_backward"](grad, *parameters, L, "zoh")
-
-    return both
+    return [*(torch.view_as_real(t.to(torch.complex64).contiguous()) for t in wide), dt]
 
 
 def plain_convolution(signal: Tensor, kernel: Tensor) -> None:
@@ -198,7 +194,3 @@ def plain_convolution(signal: Tensor, kernel: Tensor) -> None:
 def memory(L: int, compiled: str) -> int:
     """Bytes that the compiled kernel needs, forward and backward."""
     return growth_of(kernel_pass(compiled, 64), kernel_pass(compiled, L))
-
-
-def _pairs(values: Tensor) -> Tensor:
-    return torch.view_as_real(values.to(torch.complex64).contiguous())

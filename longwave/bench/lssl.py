@@ -4,27 +4,21 @@ import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
 from longwave import ops
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
 from longwave.bench.layer import layer_pass
-from longwave.bench.measure import (
-    best_times,
-    can_measure_memory,
-    in_fresh_process,
-    live_growth_of,
-    machine,
-    too_little_memory,
-)
-from longwave.bench.numbers import megabytes, milliseconds, over, three_digits
-from longwave.bench.picture import Panel
+from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of, too_little_memory
+from longwave.bench.numbers import MEMORY, TIME, Quantity, over, three_digits
+from longwave.bench.picture import Panel, Points
 from longwave.core.text_table import TextTable
 from longwave.layers import LSSL, S4
 
 L, BATCH = 1024, 1
+LABELS = {"lssl": "LSSL", "s4": "S4"}
 DIMENSIONS = (128, 256, 512)
 QUICK_DIMENSIONS = (64, 128)
 ONCE = 512  # from this dimension on, a pass of the LSSL takes minutes
@@ -34,7 +28,7 @@ CAPTION = (
     "One layer, forward + backward: LSSL with N = H states and a dense A for each of its H features; S4 with N = "
     f"H / 4 and length= given. Length {L:,}, batch {BATCH}: the paper does not say which it used. Times: the "
     f"fastest of several repeats; the layers take turns in one process; from dimension {ONCE} on the LSSL runs once, "
-    "without warm-up. Memory: growth of the peak resident set during one pass, in a process of its own that returns "
+    "without warm-up. Memory: growth of the peak resident set during one pass, in a fresh process that returns "
     "freed memory at once, without parameters and input. paper: on an A100."
 )
 
@@ -42,15 +36,16 @@ CAPTION = (
 @BENCHES.register("lssl")
 @dataclass(frozen=True)
 class LSSLBench(DrawnBench):
-    """Time and memory of a training pass of S4 and of the LSSL, beside the paper's.
+    """Time and memory of a training pass of S4 and of the LSSL, with the paper's figures.
 
     Example: longwave bench lssl --quick
     """
 
-    duration: ClassVar[str] = "four minutes, and 14 GB of memory"
+    duration = "four minutes, and 14 GB of memory"
+    caption = CAPTION
 
-    def run(self, progress: Progress) -> Result:
-        """A row for each dimension: seconds and bytes of both layers, their ratios, and the paper's."""
+    def measure(self, progress: Progress) -> Result:
+        """One row per dimension: seconds and bytes of both layers, their ratios, and the paper's."""
         rows = []
         for H in QUICK_DIMENSIONS if self.quick else DIMENSIONS:
             row: dict[str, Any] = {"dimension": H, "paper": paper_row(H)}
@@ -62,32 +57,28 @@ class LSSLBench(DrawnBench):
             slow = ", one pass of the LSSL, which takes minutes" if H >= ONCE else ""
             progress(f"times at dimension {H}{slow}")
             row["seconds"] = in_fresh_process(times, H=H, length=L, repeats=3 if self.quick else 7, once=H >= ONCE)
-            row["time_ratio"] = row["seconds"]["lssl"] / row["seconds"]["s4"]
             if can_measure_memory():
                 row["memory_bytes"] = {}
-                for name in ("lssl", "s4"):
+                for name in LABELS:
                     progress(f"memory of {name} at dimension {H}{slow if name == 'lssl' else ''}")
                     row["memory_bytes"][name] = in_fresh_process(memory, name=name, H=H, length=L)
-                row["memory_ratio"] = row["memory_bytes"]["lssl"] / row["memory_bytes"]["s4"]
-        return {"bench": "lssl", "L": L, "batch": BATCH, "caption": CAPTION, "machine": machine(), "rows": rows}
+            row |= ratios(row)
+        return {"L": L, "batch": BATCH, "rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """Time and memory, ours and the paper's."""
-        columns = ("dimension", "LSSL", "S4", "LSSL / S4", "paper: LSSL", "paper: S4", "paper: LSSL / S4")
+        layers = ("LSSL", "S4", "LSSL / S4")
+        columns = ("dimension", *layers, *(f"paper: {name}" for name in layers), "ours / paper")
         tables = []
-        for what, field, ratio, text in (
-            ("time", "seconds", "time_ratio", milliseconds),
-            ("memory", "memory_bytes", "memory_ratio", megabytes),
-        ):
-            rows = []
+        for quantity in (TIME, MEMORY):
+            rows, ratio = [], f"{quantity.name}_ratio"
             for row in result["rows"]:
                 paper, cells = row["paper"] or {}, [str(row["dimension"])]
                 for figures in (row, paper):
-                    measured = figures.get(field, {})
-                    cells += [*(text(measured.get(name)) for name in ("lssl", "s4")), three_digits(figures.get(ratio))]
+                    measured = figures.get(quantity.field, {})
+                    cells += [*(quantity.text(measured.get(name)) for name in LABELS), three_digits(figures.get(ratio))]
                 rows.append([*cells, over(row.get(ratio), paper.get(ratio))])
-            title = f"LSSL and S4, {what} of a training pass: length {result['L']:,}, batch {result['batch']}"
-            tables.append(TextTable(title, (*columns, "ours / paper"), rows))
+            title = f"LSSL and S4, {quantity.name} of a training pass: length {result['L']:,}, batch {result['batch']}"
+            tables.append(TextTable(title, columns, rows))
         return tables
 
     def notes(self, result: Result) -> list[str]:
@@ -96,37 +87,40 @@ class LSSLBench(DrawnBench):
         return skipped + super().notes(result)
 
     def panels(self, result: Result) -> list[Panel]:
-        """Time and memory over the dimension, ours and the paper's."""
-        found = []
-        for title, field, label, unit in (
-            ("Time of a training pass", "seconds", "ms", 1e-3),
-            ("Memory of a training pass", "memory_bytes", "MB", 1e6),
-        ):
-            ours, paper = (
-                {
-                    layer: [(H, figures[field][name] / unit) for H, figures in source if field in figures]
-                    for name, layer in (("lssl", "LSSL"), ("s4", "S4"))
-                }
-                for source in (
-                    [(row["dimension"], row) for row in result["rows"]],
-                    [(row["dimension"], row["paper"]) for row in result["rows"] if row["paper"]],
-                )
+        def lines(quantity: Quantity, rows: list[tuple[int, Result]]) -> dict[str, Points]:
+            found = [(H, row[quantity.field]) for H, row in rows if quantity.field in row]
+            return {label: [(H, values[name] / quantity.unit) for H, values in found] for name, label in LABELS.items()}
+
+        ours = [(row["dimension"], row) for row in result["rows"]]
+        paper = [(H, row["paper"]) for H, row in ours if row["paper"]]
+        return [
+            Panel(
+                f"{quantity.name.capitalize()} of a training pass",
+                "features H",
+                quantity.symbol,
+                lines(quantity, ours),
+                lines(quantity, paper),
             )
-            found.append(Panel(title, "features H", label, ours, paper))
-        return found
+            for quantity in (TIME, MEMORY)
+        ]
+
+
+def ratios(row: dict[str, Any]) -> dict[str, float]:
+    """LSSL over S4, of what was measured."""
+    measured = {q.name: row[q.field] for q in (TIME, MEMORY) if q.field in row}
+    return {f"{name}_ratio": values["lssl"] / values["s4"] for name, values in measured.items()}
 
 
 def paper_row(H: int) -> dict[str, Any] | None:
     """The paper's figures at this dimension, in the units of ours."""
     if H not in PAPER:
         return None
-    (lssl_ms, s4_ms), (lssl_mb, s4_mb) = PAPER[H]
-    return {
-        "seconds": {"lssl": lssl_ms / 1e3, "s4": s4_ms / 1e3},
-        "memory_bytes": {"lssl": lssl_mb * 1e6, "s4": s4_mb * 1e6},
-        "time_ratio": lssl_ms / s4_ms,
-        "memory_ratio": lssl_mb / s4_mb,
+    times, sizes = ({"lssl": lssl, "s4": s4} for lssl, s4 in PAPER[H])
+    row = {
+        "seconds": {name: value / 1e3 for name, value in times.items()},
+        "memory_bytes": {name: value * 1e6 for name, value in sizes.items()},
     }
+    return row | ratios(row)
 
 
 def needed_bytes(H: int, length: int) -> int:

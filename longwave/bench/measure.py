@@ -1,19 +1,20 @@
 """How times and memory are measured.
 
-Times on shared machines are noisy: functions that are compared take turns in a process of their own, and the fastest
-repeat of each counts. Memory is the growth of the peak resident set in a process of its own, after the inputs exist and
-a warm-up ran.
+Times on shared machines are noisy: the functions to compare take turns in a fresh process, and the fastest repeat of
+each counts. Memory is the growth of the peak resident set in a fresh process, after inputs are made and a warm-up.
 """
 
 import ctypes
 import itertools
 import json
+import math
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,21 @@ def best_times(functions: Mapping[str, Callable[[], object]], repeats: int) -> d
     return best
 
 
+def wall_and_processor(run: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of one run, and of all processors in it, which other work on a busy machine does not add to."""
+    start, processor = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - start, time.process_time() - processor
+
+
+def exponent(points: Sequence[tuple[float, float]]) -> float:
+    """k of y ~ x^k, by least squares over the logarithms."""
+    x, y = ([math.log(value) for value in values] for values in zip(*points, strict=True))
+    return statistics.linear_regression(x, y).slope
+
+
 def in_fresh_process(function: Callable[..., Any], **case: Any) -> Any:
-    """function(**case) in a process of its own, so that other cases leave no traces in the memory allocator."""
+    """function(**case) in a fresh process, where other cases have left no traces in the memory allocator."""
     code = (
         "import importlib, json, sys; "
         "function = getattr(importlib.import_module(sys.argv[1]), sys.argv[2]); "
@@ -41,17 +55,17 @@ def in_fresh_process(function: Callable[..., Any], **case: Any) -> Any:
     command = [sys.executable, "-P", "-c", code, function.__module__, function.__name__, json.dumps(case)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"{function.__name__} {case} failed in a process of its own:\n{done.stderr}")
+        raise RuntimeError(f"{function.__name__} {case} failed in a fresh process:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
     """Bytes by which this process' peak resident set grows during one run (Linux: the peak is reset first)."""
     warm_up()
-    before = _resident_bytes("VmRSS")
+    before = resident_bytes()
     Path("/proc/self/clear_refs").write_text("5")
     run()
-    return _resident_bytes("VmHWM") - before
+    return resident_bytes("VmHWM") - before
 
 
 def can_measure_memory() -> bool:
@@ -60,10 +74,10 @@ def can_measure_memory() -> bool:
 
 
 def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
-    """As growth_of, but only of memory that is in use at one time: the C library returns freed memory at once.
+    """As growth_of, but of live memory only: the C library returns freed memory at once.
 
-    A run that fits into what the warm-up freed would otherwise seem to need nothing, and freed memory that is too
-    fragmented to be used again would count twice.
+    Otherwise a run that fits into what the warm-up freed would seem to need nothing, and fragmented free memory would
+    count twice.
     """
     library = ctypes.CDLL(None)
     if not hasattr(library, "malloc_trim"):
@@ -81,7 +95,7 @@ def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> 
 def peak_of_tensors(run: Callable[[], object]) -> int:
     """Bytes of tensors that one run allocates and holds at one time, as torch counts them, to the byte.
 
-    For what is too small to be seen in the resident set, which grows by pages.
+    For amounts below the resolution of the resident set, which grows by pages.
     """
     from torch.profiler import ProfilerActivity, profile
 
@@ -110,44 +124,48 @@ def state_bytes(state: Any) -> int:
     return state_bytes(vars(state))  # GPT-2's cache is an object
 
 
+def _proc(file: str, field: str) -> str | None:
+    """The value of a field in a file of /proc; None where there is no such file or field."""
+    try:
+        lines = Path("/proc", file).read_text().splitlines()
+    except OSError:
+        return None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), None)
+
+
+def _proc_bytes(file: str, field: str) -> int | None:
+    text = _proc(file, field)
+    return None if text is None else int(text.split()[0]) * 1024
+
+
 def peak_bytes() -> int | None:
     """The peak resident set of this process so far, if the system reports it (Linux)."""
-    return _resident_bytes("VmHWM") if can_measure_memory() else None
+    return _proc_bytes("self/status", "VmHWM")
 
 
-def resident_bytes() -> int:
+def resident_bytes(field: str = "VmRSS") -> int:
     """The resident set of this process now (Linux)."""
-    return _resident_bytes("VmRSS")
+    found = _proc_bytes("self/status", field)
+    if found is None:
+        raise RuntimeError(f"/proc/self/status has no {field}: memory is measured on Linux only")
+    return found
 
 
 def available_bytes() -> int | None:
     """Memory that is available without swapping, if the system reports it (Linux)."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
+    return _proc_bytes("meminfo", "MemAvailable")
 
 
 def too_little_memory(needed: int) -> str | None:
-    """Why something that needs so many bytes is not started; None if there is enough memory."""
+    """Why something that needs this many bytes is not started; None if there is enough memory."""
     available = available_bytes()
     if available is None or available >= needed:
         return None
     return f"not measured: it needs about {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB are available"
 
 
-def _resident_bytes(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"/proc/self/status has no {field}: memory is measured on Linux only")
-
-
 def machine() -> dict[str, Any]:
-    """What a comparison of results has to know: the CPU, its threads, the backend and the versions."""
+    """What a result depends on: the CPU, its threads, the backend and the versions."""
     import torch
 
     import longwave
@@ -172,20 +190,11 @@ def machine_line(machine: Mapping[str, Any]) -> str:
 
 def cpu_name() -> str:
     """The CPU's name as the system gives it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    return _proc("cpuinfo", "model name") or platform.processor() or platform.machine()
 
 
 def cpu_features() -> list[str]:
     """The vector instructions that matter to the compiled backend, as Linux lists them."""
     known = ("sse2", "avx", "avx2", "fma", "avx512f", "avx512dq", "asimd", "sve")
-    try:
-        words = set(Path("/proc/cpuinfo").read_text().split())
-    except OSError:
-        return []
-    return [feature for feature in known if feature in words]
+    found = (_proc("cpuinfo", "flags") or _proc("cpuinfo", "Features") or "").split()
+    return [feature for feature in known if feature in found]

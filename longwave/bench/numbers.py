@@ -1,4 +1,7 @@
-"""How times, sizes and ratios are written in tables."""
+"""How times, sizes and ratios are written in tables and drawn in pictures."""
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -27,3 +30,17 @@ def three_digits(ratio: float | None) -> str:
 def over(ours: float | None, paper: float | None) -> str:
     """Our figure over the paper's; "-" if one is missing."""
     return "-" if ours is None or paper is None else f"{ours / paper:.2f}"
+
+
+class Quantity(NamedTuple):
+    """What is measured of a training pass: its field in a row, its text in a table, its unit in a picture."""
+
+    name: str
+    field: str
+    text: Callable[[float | None], str]
+    symbol: str
+    unit: float
+
+
+TIME = Quantity("time", "seconds", milliseconds, "ms", 1e-3)
+MEMORY = Quantity("memory", "memory_bytes", megabytes, "MB", 1e6)

@@ -15,7 +15,7 @@ class Panel(NamedTuple):
     xlabel: str
     ylabel: str
     lines: dict[str, Points]
-    paper: dict[str, Points]
+    paper: dict[str, Points] = {}  # noqa: RUF012  never changed
 
 
 def draw(panels: list[Panel], path: Path) -> None:

@@ -2,20 +2,20 @@
 
 import math
 import tempfile
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from longwave.bench.base import BENCHES, Bench, Progress, Result
-from longwave.bench.measure import available_bytes, in_fresh_process, machine, peak_bytes
+from longwave.bench.base import BENCHES, Bench, Progress, Result, table
+from longwave.bench.measure import available_bytes, in_fresh_process, peak_bytes, wall_and_processor
 from longwave.bench.numbers import megabytes, three_digits
 from longwave.core.text_table import TextTable
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.experiments.prepared import prepare_on
-from longwave.tasks.base import Batch, Task, TaskConfig
+from longwave.tasks.base import Task, TaskConfig
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Run
 
@@ -28,8 +28,8 @@ REPEATS = 2
 class StepBench(Bench):
     """Run one training step of named experiments, at their own size and batch, on random data of full length.
 
-    No data set is needed. A step that would not fit into the memory that is free is not started; the table then has
-    how much it needs, and --accumulate cuts the batch into parts.
+    No data set is needed. A step that would not fit into free memory is not started; the table then says how much it
+    needs, and --accumulate cuts the batch into parts.
 
     Examples:
         longwave bench step lra-listops lra-text --accumulate 4
@@ -39,65 +39,50 @@ class StepBench(Bench):
     names: Positional[Annotated[tuple[str, ...], arg(metavar="[NAME ...]")]] = ("lra-listops", "lra-text")
     """Experiments, as longwave list --all has them."""
     accumulate: int | None = None
-    """Parts that a batch is cut into, one after the other, to save memory; by default as the experiment says."""
+    """Parts that a batch is cut into, one after the other, to save memory; by default that of the experiment."""
     length: int | None = None
-    """Steps of a sequence, the context of a language model; by default as the experiment says."""
+    """Steps of a sequence, the context of a language model; by default that of the experiment."""
 
-    duration = "two minutes for each name"
+    duration = "two minutes per name"
+    caption = (
+        "a step: forward, backward and AdamW in float32, the faster of two; its processor time, of all threads, is "
+        "the better figure on a busy machine; memory: the peak of the whole process, libraries included"
+    )
 
     def check(self) -> None:
-        """Refuse what is no experiment, or has no random data, and a number of parts below 1."""
         if self.accumulate is not None and self.accumulate < 1:
             raise ValueError(f"accumulate: expected a number from 1 on, got {self.accumulate}")
         for name in self.names:
             _task(EXPERIMENTS.find(name), 1, self.length)
 
-    def run(self, progress: Progress) -> Result:
-        """One row for each experiment; quick: two rows of its batch."""
+    def measure(self, progress: Progress) -> Result:
+        """One row per experiment; quick: two rows of its batch."""
         rows = []
         for name in self.names:
             progress(f"a training step of {name}")
             options = {"accumulate": self.accumulate, "quick": self.quick, "length": self.length}
             rows.append(in_fresh_process(measure_step, name=name, **options))
-        caption = (
-            "a step: forward, backward and AdamW in float32, the faster of two; its processor time, of all threads, is "
-            "the better figure on a busy machine; memory: the peak of the whole process, libraries included"
-        )
-        return {"bench": "step", "machine": machine(), "rows": rows, "caption": caption}
+        return {"rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One row for each experiment."""
-        rows, notes = [], []
-        for row in result["rows"]:
-            seconds = row["step_seconds"]
-            rows.append(
-                (
-                    row["name"],
-                    f"{row['parameters']:,}",
-                    f"{row['batch']} x {row['length']:,}",
-                    str(row["parts"]),
-                    _seconds(seconds),
-                    _seconds(row["processor_seconds"]),
-                    megabytes(row["peak_bytes"]),
-                    three_digits(None if seconds is None else row["batch"] / seconds),
-                )
-            )
-            notes += [f"{row['name']}: {row['reason']}"] if row["reason"] else []
-        columns = (
-            "experiment",
-            "parameters",
-            "batch",
-            "parts",
-            "a step",
-            "processor time",
-            "memory",
-            "rows per second",
-        )
-        return [TextTable("One training step", columns, rows, notes, text=("experiment",))]
+        notes = [f"{row['name']}: {row['reason']}" for row in result["rows"] if row["reason"]]
+        return [table("One training step", result["rows"], COLUMNS, notes=notes, text=("experiment",))]
 
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{three_digits(value)} s"
+
+
+COLUMNS: dict[str, Callable[[Result], str]] = {
+    "experiment": lambda row: row["name"],
+    "parameters": lambda row: f"{row['parameters']:,}",
+    "batch": lambda row: f"{row['batch']} x {row['length']:,}",
+    "parts": lambda row: str(row["parts"]),
+    "a step": lambda row: _seconds(row["step_seconds"]),
+    "processor time": lambda row: _seconds(row["processor_seconds"]),
+    "memory": lambda row: megabytes(row["peak_bytes"]),
+    "rows per second": lambda row: three_digits(row["step_seconds"] and row["batch"] / row["step_seconds"]),
+}
 
 
 def _task(experiment: Experiment, rows: int, length: int | None) -> Task:
@@ -138,12 +123,12 @@ def measure_step(name: str, accumulate: int | None, quick: bool, length: int | N
         reason = f"not run: it needs about {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB are free"
         return {**row, "peak_bytes": needed, "reason": f"{reason}; a larger --accumulate needs less"}
     batch = run.task.train.batch(range(batch_size))
-    seconds, processor = min(_timed_step(run, batch) for _ in range(1 if quick else REPEATS))
+    seconds, processor = min(wall_and_processor(lambda: run.step(batch)) for _ in range(1 if quick else REPEATS))
     return {**row, "step_seconds": seconds, "processor_seconds": processor, "peak_bytes": peak_bytes()}
 
 
 def _needed(run: Run, rows: int) -> int | None:
-    """The peak memory of a step on so many rows at a time, extrapolated from fewer rows, which also warm up."""
+    """The peak memory of a step on `rows` at a time, extrapolated from fewer rows, which also warm up."""
     peaks, counts = [], (1, min(3, rows))
     for count in counts:
         run.module.train()
@@ -154,10 +139,3 @@ def _needed(run: Run, rows: int) -> int | None:
     if first is None or last is None:
         return None
     return last + (rows - counts[1]) * (last - first) // max(1, counts[1] - counts[0])
-
-
-def _timed_step(run: Run, batch: Batch) -> tuple[float, float]:
-    """Seconds of a step, and of the processors in it."""
-    start, processor = time.perf_counter(), time.process_time()
-    run.step(batch)
-    return time.perf_counter() - start, time.process_time() - processor

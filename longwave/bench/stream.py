@@ -1,20 +1,28 @@
-"""Streams on one core: time of a chunk over how long it lasts, memory over an hour, precision over many steps."""
+"""Streams on one core: time of a chunk over its length, memory over an hour, precision over many steps."""
 
 import math
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from longwave.bench.base import BENCHES, Bench, Progress, Result
-from longwave.bench.measure import can_measure_memory, in_fresh_process, machine, resident_bytes
+from longwave.bench.base import BENCHES, Bench, Progress, Result, table
+from longwave.bench.measure import (
+    can_measure_memory,
+    in_fresh_process,
+    machine,
+    resident_bytes,
+    state_bytes,
+    wall_and_processor,
+)
 from longwave.bench.numbers import megabytes, milliseconds, three_digits
 from longwave.core.text_table import TextTable
 from longwave.layers import MIXERS
 from longwave.models import SequenceModel
-from longwave.models.stream import Stream, stream
+from longwave.models.stream import stream
 
 RATE = 16_000  # samples per second
 MODELS = {  # layers, features, mixer: a small one, and the paper's on raw speech
@@ -37,78 +45,72 @@ PIECE = 4096  # steps that are pushed at once where time is not measured
 class StreamBench(Bench):
     """Stream sound of 16,000 samples per second through causal models of S4 and S4D, on one core.
 
-    How long a chunk takes over how long it lasts; whether memory stays what it is over an hour; and how far single
-    precision is from double precision after ten million steps.
+    The time of a chunk over its length; whether memory stays constant over an hour; and the difference of single and
+    double precision after ten million steps.
 
     Example: longwave bench stream --quick
     """
 
     duration = "20 minutes"
+    caption = (
+        "one thread; the fastest of several chunks, after the first, which derives from the weights what all the "
+        "others use; real-time factor: processor time, which other work on a busy machine does not add to, over the "
+        "length of the sound"
+    )
 
-    def run(self, progress: Progress) -> Result:
+    def measure(self, progress: Progress) -> Result:
         """Seconds of chunks, bytes over time, differences over steps."""
-        chunks = []
-        for name in MODELS:
-            for seconds in CHUNKS:
-                progress(f"{name}, chunks of {seconds * 1000:g} ms")
-                case = {"name": name, "seconds": seconds, "repeats": 5 if self.quick else 15}
-                chunks.append(in_fresh_process(time_chunk, **case))
-        memory = []
+        chunks, memory = [], []
+        for name, seconds in product(MODELS, CHUNKS):
+            progress(f"{name}, chunks of {seconds * 1000:g} ms")
+            repeats = 5 if self.quick else 15
+            chunks.append(in_fresh_process(time_chunk, name=name, seconds=seconds, repeats=repeats))
         if can_measure_memory():
             length = QUICK_HOUR if self.quick else HOUR
             progress(f"memory over {length} seconds of sound")
             memory = in_fresh_process(watch_memory, name=next(iter(MODELS)), length=length)
         steps = QUICK_STEPS if self.quick else STEPS
         progress(f"single and double precision over {steps:,} steps")
-        caption = (
-            "one thread; the fastest of several chunks, after the first, which derives from the weights what all the "
-            "others use; real-time factor: processor time, which others on a busy machine do not add to, over the sound"
-        )
-        return {
-            "bench": "stream",
-            "machine": machine() | {"threads": 1},
-            "caption": caption,
-            "chunks": chunks,
-            "memory": memory,
-            "precision": in_fresh_process(compare_precision, name=next(iter(MODELS)), steps=steps),
-        }
+        precision = in_fresh_process(compare_precision, name=next(iter(MODELS)), steps=steps)
+        one_thread = machine() | {"threads": 1}
+        return {"machine": one_thread, "chunks": chunks, "memory": memory, "precision": precision}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """Chunks, memory, precision."""
-        chunks = [
-            (
-                row["model"],
-                f"{row['length'] * 1000:g} ms",
-                milliseconds(row["seconds"]),
-                milliseconds(row["processor_seconds"]),
-                three_digits(row["factor"]),
-            )
-            for row in result["chunks"]
+        titles = {
+            "chunks": f"Chunks of sound, {RATE:,} samples per second",
+            "memory": "Memory of the process and size of the state, over one stream",
+            "precision": "Largest difference of logits, single against double precision, over their standard deviation",
+        }
+        words: dict[str, Any] = {"chunks": {"text": ("model",), "sections": "model"}}
+        return [
+            table(title, result[part], COLUMNS[part], **words.get(part, {}))
+            for part, title in titles.items()
+            if result[part]
         ]
-        tables = [
-            TextTable(
-                f"Chunks of sound, {RATE:,} samples per second",
-                ("model", "chunk", "time of a chunk", "processor time", "real-time factor"),
-                chunks,
-                text=("model",),
-                sections="model",
-            )
-        ]
-        if result["memory"]:
-            rows = [
-                (f"{row['sound']:,.0f} s", megabytes(row["resident"]), megabytes(row["state"]))
-                for row in result["memory"]
-            ]
-            title = "Memory of the process and size of the state, over one stream"
-            tables.append(TextTable(title, ("sound so far", "memory", "state"), rows))
-        title = "Largest difference of logits, single against double precision, over their deviation"
-        differences = [(f"{row['steps']:,}", f"{row['difference']:.1e}") for row in result["precision"]]
-        tables.append(TextTable(title, ("steps so far", "difference"), differences))
-        return tables
+
+
+COLUMNS: dict[str, dict[str, Callable[[Result], str]]] = {
+    "chunks": {
+        "model": lambda row: row["model"],
+        "chunk": lambda row: f"{row['length'] * 1000:g} ms",
+        "time of a chunk": lambda row: milliseconds(row["seconds"]),
+        "processor time": lambda row: milliseconds(row["processor_seconds"]),
+        "real-time factor": lambda row: three_digits(row["factor"]),
+    },
+    "memory": {
+        "sound so far": lambda row: f"{row['sound']:,.0f} s",
+        "memory": lambda row: megabytes(row["resident"]),
+        "state": lambda row: megabytes(row["state"]),
+    },
+    "precision": {
+        "steps so far": lambda row: f"{row['steps']:,}",
+        "difference": lambda row: f"{row['difference']:.1e}",
+    },
+}
 
 
 def make_model(name: str) -> SequenceModel:
-    """A causal model that nobody trained, in evaluation."""
+    """An untrained causal model, in evaluation mode."""
     torch.manual_seed(0)
     layers, width, kind = MODELS[name]
     mixer = MIXERS[kind].from_dict({"d_state": D_STATE})
@@ -122,38 +124,26 @@ def noise(length: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def time_chunk(name: str, seconds: float, repeats: int) -> dict[str, Any]:
-    """The time of a chunk that lasts so many seconds."""
+    """The time of a chunk of `seconds`."""
     torch.set_num_threads(1)
     live = stream(make_model(name), hop=HOP, window=WINDOW)
     x = noise(max(1, round(seconds * RATE)), 0)
     live.push(x)
-    best, processor = (min(figures) for figures in zip(*(_timed(live, x) for _ in range(repeats)), strict=True))
-    return {
-        "model": name,
-        "length": seconds,
-        "seconds": best,
-        "processor_seconds": processor,
-        "factor": processor / seconds,
-    }
-
-
-def _timed(live: Stream, x: Tensor) -> tuple[float, float]:
-    """Seconds of a chunk, and of the processor in it."""
-    start, processor = time.perf_counter(), time.process_time()
-    live.push(x)
-    return time.perf_counter() - start, time.process_time() - processor
+    timed = [wall_and_processor(lambda: live.push(x)) for _ in range(repeats)]
+    best, processor = map(min, zip(*timed, strict=True))
+    figures = {"seconds": best, "processor_seconds": processor, "factor": processor / seconds}
+    return {"model": name, "length": seconds, **figures}
 
 
 def watch_memory(name: str, length: int) -> list[dict[str, Any]]:
-    """The memory of this process during a stream of so many seconds, pushed second by second."""
+    """The memory of this process during a stream of `length` seconds, pushed second by second."""
     torch.set_num_threads(1)
     live, rows = stream(make_model(name), hop=HOP, window=WINDOW), []
     looks = {math.ceil(length * (k + 1) / LOOKS) for k in range(LOOKS)} | {1}
     for second in range(1, length + 1):
         live.push(noise(RATE, second))
         if second in looks:
-            state = sum(values.numel() * values.element_size() for values in live.state.values())
-            rows.append({"sound": second, "resident": resident_bytes(), "state": state})
+            rows.append({"sound": second, "resident": resident_bytes(), "state": state_bytes(live.state)})
     return rows
 
 

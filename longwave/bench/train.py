@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from longwave import ops
 from longwave.bench.base import BENCHES, Bench, Progress, Result
 from longwave.bench.kernel import plain_convolution
-from longwave.bench.measure import best_times, in_fresh_process, machine
+from longwave.bench.measure import best_times, in_fresh_process
 from longwave.bench.numbers import milliseconds
 from longwave.core.text_table import TextTable
 from longwave.layers import NORMS, S4, S4D, MixerConfig, S4Config, S4DConfig
@@ -28,16 +28,15 @@ class TrainBench(Bench):
     Example: longwave bench train
     """
 
-    def run(self, progress: Progress) -> Result:
-        """One row for each norm and mixer; quick: batch norm only."""
+    def measure(self, progress: Progress) -> Result:
+        """One row per norm and mixer; quick: batch norm only."""
         rows = []
         for norm in ("batch",) if self.quick else ("batch", "layer"):
             progress(f"a training step, {norm} norm")
             rows.extend(in_fresh_process(time_steps, norm=norm, repeats=5 if self.quick else 15))
-        return {"bench": "train", "batch": BATCH, "L": L, "H": H, "layers": LAYERS, "machine": machine(), "rows": rows}
+        return {"batch": BATCH, "L": L, "H": H, "layers": LAYERS, "rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
-        """One row for each part of the step."""
         sizes = f"{result['layers']} layers, {result['H']} features, length {result['L']}, batch {result['batch']}"
         rows, notes = [], []
         for row in result["rows"]:
@@ -57,12 +56,11 @@ def time_steps(norm: Literal["batch", "layer"], repeats: int) -> list[dict[str, 
     torch.manual_seed(0)
     ops.keep_memory()  # as training does; the convolution gains from it too
     mixers: dict[str, MixerConfig] = {"S4": S4Config(length=L), "S4D": S4DConfig()}
-    layers = {"S4": S4(H, length=L), "S4D": S4D(H)}
     signal, kernel = torch.randn(BATCH, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
-    parts, kernels = _parts(norm), {name: _kernel(layer) for name, layer in layers.items()}
+    parts = _parts(norm)
     functions: dict[str, Callable[[], None]] = {"conv": lambda: plain_convolution(signal, kernel), **parts}
     functions |= {f"{name}, step": _step(mixer, norm) for name, mixer in mixers.items()}
-    functions |= {f"{name}, kernel": function for name, function in kernels.items()}
+    functions |= {"S4, kernel": _kernel(S4(H, length=L)), "S4D, kernel": _kernel(S4D(H))}
     seconds, rows = best_times(functions, repeats), []
     for name in mixers:
         step = seconds[f"{name}, step"]
@@ -82,7 +80,6 @@ def time_steps(norm: Literal["batch", "layer"], repeats: int) -> list[dict[str, 
 
 
 def _step(mixer: MixerConfig, norm: Literal["batch", "layer"]) -> Callable[[], None]:
-    """Forward and backward of a model."""
     config = SequenceConfig(
         d_model=H, n_layers=LAYERS, mixer=mixer, norm=norm, dropout=0.1, tie_dropout=True, output_size=10
     )

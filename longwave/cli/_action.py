@@ -1,24 +1,22 @@
-"""How `predict`, `generate` and `stream` read their options: the run comes first, and says what they are."""
+"""`predict`, `generate` and `stream`: the run comes first, and decides which options there are."""
 
 import dataclasses
 import inspect
 import io
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longwave.cli import _early
 
 if TYPE_CHECKING:
     from longwave.tasks.actions import Action
-    from longwave.tasks.base import TaskConfig
 
 
 def run_action(command: str, arguments: list[str]) -> None:
-    """Do with a run what its kind of task can do for the command, and print what comes of it."""
+    """Run what the kind of task of a run offers for the command, and print its output."""
     if not arguments or arguments[0].startswith("-"):
         is_help = arguments[:1] in (["-h"], ["--help"])
-        print(_usage(command, _actions(command)), file=sys.stdout if is_help else sys.stderr)
+        print(_usage(command), file=sys.stdout if is_help else sys.stderr)
         sys.exit(0 if is_help else 2)
     found = _early.find_run(arguments[0])
     _early.check_inputs(arguments[1:])
@@ -30,10 +28,9 @@ def run_action(command: str, arguments: list[str]) -> None:
     folder = RunFolder.open(found)
     action = folder.settings.action(command)
     if action is None:
-        kind = folder.settings.kind
-        raise ValueError(
-            f"{folder.path}: a run of the kind {kind} cannot {command}; {_other(folder.settings, folder.path)}"
-        )
+        kind, others = folder.settings.kind, filter(folder.settings.action, ("predict", "generate"))
+        instead = f"use longwave {next(others, 'evaluate')} {folder.path}"
+        raise ValueError(f"{folder.path}: a run of the kind {kind} cannot {command}; {instead}")
     _check_inputs_of(action, folder.settings.kind, arguments)
     options: Any = tyro.cli(
         action.options,
@@ -49,7 +46,7 @@ def run_action(command: str, arguments: list[str]) -> None:
 
 
 def _check_inputs_of(action: "Action", kind: str, arguments: list[str]) -> None:
-    """Refuse the input of another kind of run, and name that of this one."""
+    """Refuse the input of another kind of run, and name the one that this kind reads."""
     own = {field.name for field in dataclasses.fields(action.options)}
     for option in (argument.partition("=")[0] for argument in arguments[1:] if argument.startswith("--")):
         name = option.removeprefix("--")
@@ -59,31 +56,15 @@ def _check_inputs_of(action: "Action", kind: str, arguments: list[str]) -> None:
             raise ValueError(f"{option}: {arguments[0]} is a run of the kind {kind}; {instead}")
 
 
-def _actions(command: str) -> "list[Action]":
-    """What a command can do with runs of all kinds."""
+def _usage(command: str) -> str:
+    """What the command does for each kind of run."""
     from longwave.tasks.base import TASKS
 
-    return [action for settings in TASKS.values() if (action := settings.action(command))]
-
-
-def _other(settings: "TaskConfig", path: Path) -> str:
-    """What can be done with a run of that kind instead."""
-    for command in ("predict", "generate"):
-        if settings.action(command):
-            return f"use longwave {command} {path}"
-    return "longwave evaluate scores it"
-
-
-def _usage(command: str, actions: "list[Action]") -> str:
-    """What the command does for each kind of run."""
-    lines = [
+    actions = [action for settings in TASKS.values() if (action := settings.action(command))]
+    parts = [
         f"usage: longwave {command} RUN [options]",
-        "",
-        "RUN is the folder of a trained or of a published run, or its name USER/NAME",
-        "or USER/NAME@REVISION on the Hugging Face hub.",
-        "",
+        "RUN is the folder of a run, also of a published one,\nor its USER/NAME or USER/NAME@REVISION on Hugging Face.",
+        *(inspect.getdoc(options) or "" for options in dict.fromkeys(action.options for action in actions)),
+        f"longwave {command} RUN --help shows the options for that run.",
     ]
-    for options in dict.fromkeys(action.options for action in actions):
-        lines += [inspect.getdoc(options) or "", ""]
-    lines.append(f"longwave {command} RUN --help shows the options for that run.")
-    return "\n".join(lines)
+    return "\n\n".join(parts)

@@ -1,4 +1,4 @@
-"""Mistakes that are seen before torch is imported, which takes seconds: names, files and folders that are not there."""
+"""Mistakes that are found before torch is imported, which takes seconds: missing names, files and folders."""
 
 import sys
 from importlib.metadata import entry_points
@@ -13,12 +13,12 @@ INPUTS = ("csv", "npz", "file", "folder", "txt", "wav")  # options that name a f
 
 
 def is_untouched(module: str) -> bool:
-    """Whether the registry of a module holds what the package registers: no plug-in or caller has added to it."""
+    """Whether the registry of a module holds only what longwave registers: no plug-in or caller has added to it."""
     return module not in sys.modules and not entry_points(group="longwave.plugins")
 
 
 def experiment_names() -> list[str]:
-    """The names of all experiments; only if some may have been added, they are asked of the registry."""
+    """The names of all experiments; from the registry only if some may have been added."""
     if is_untouched("longwave.experiments.base"):
         from longwave.experiments import families
 
@@ -29,7 +29,7 @@ def experiment_names() -> list[str]:
 
 
 def check_name(name: str) -> None:
-    """Refuse the name of no experiment."""
+    """Refuse the name of an experiment that does not exist."""
     names = experiment_names()
     if name not in names:
         from longwave.core.registry import nearest
@@ -38,8 +38,8 @@ def check_name(name: str) -> None:
 
 
 def check_inputs(arguments: list[str]) -> None:
-    """Refuse a file that is to be read and is not there."""
-    given: dict[str, str] = {}  # of an option that is given twice, the last counts
+    """Refuse input files that do not exist."""
+    given: dict[str, str] = {}  # the last counts if an option is given twice
     for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
         option, is_joined, value = argument.partition("=")
         if option.removeprefix("--").removeprefix("task.") in INPUTS and option.startswith("--"):
@@ -51,10 +51,9 @@ def check_inputs(arguments: list[str]) -> None:
 
 
 def find_run(name: str) -> "StoredConfig":
-    """The settings of a run, also of one that was published: in the folder `name`, or of the hub's "user/name".
+    """The settings of a run, trained here or published: in the folder `name`, or "user/name[@revision]" on the hub.
 
-    "user/name@revision" is a branch, tag or commit of it. The hub is not asked for what is more likely a folder with a
-    slip in its name: runs/NAME, or a name whose first part is a folder here.
+    The hub is not asked for what is more likely a misspelt folder: runs/NAME, or a name whose first part is a folder.
     """
     from longwave.train import config_file
 
@@ -63,11 +62,11 @@ def find_run(name: str) -> "StoredConfig":
         model, is_revised, revision = name.partition("@")
         if folder.parent.exists():
             raise FileNotFoundError(
-                f"{name}: there is no such folder in {folder.parent}; expected that of a run (if this is a name on the "
+                f"{name}: there is no such folder in {folder.parent}; expected that of a run (for a name on the "
                 f"Hugging Face hub, give the folder that hf download {model} prints)"
             )
         if is_revised and not revision:
-            raise ValueError(f"{name}: expected a branch, tag or commit behind the @, got none")
+            raise ValueError(f"{name}: expected a branch, tag or commit after the @, got none")
         from longwave.models import hub
 
         folder = hub.find(model, revision=revision or None)

@@ -1,11 +1,11 @@
-"""How `train` and `show` read an experiment: its name or file, then `--section.setting value` to override anything."""
+"""How commands read an experiment: its name or file, then `--section.setting value` to override any setting."""
 
 import dataclasses
 import inspect
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 from longwave.cli import _early
 from longwave.core import files
@@ -14,23 +14,25 @@ from longwave.core.settings import check_numbers
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """What holds for every training, whether it starts or goes on."""
+    """Options of every training, new or resumed."""
 
     quiet: bool = False
-    """No progress, only the result."""
+    """Print the result only, no progress."""
     device: str = "auto"
     """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(TrainingOptions):
-    """Where a run goes, apart from what it is."""
+    """Options of a new run, besides its settings."""
 
     out: Path | None = None
-    """Folder of the run; by default runs/NAME-seedN, with the name of the file behind NAME for custom data."""
+    """Folder of the run; by default runs/NAME-seedN, or runs/NAME-FILE-seedN for custom data."""
     overwrite: bool = False
     """Replace the run in that folder, if there is one."""
     data_dir: Path | None = None
@@ -41,16 +43,27 @@ class RunOptions(TrainingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeOptions(TrainingOptions):
-    """Go on with a run after a kill or Ctrl-C, exactly where it stopped."""
+    """Resume a run after a kill or Ctrl-C, exactly where it stopped."""
 
     resume: Path
     """Folder of the run."""
 
 
+def parse_resume(command: str, options: type[T], arguments: list[str], example: str) -> T | None:
+    """The options of a command that resumes a folder such as runs/`example`; None if --resume does not come first."""
+    if not arguments or arguments[0].partition("=")[0] != "--resume":
+        return None
+    if arguments[0] == "--resume" and (len(arguments) == 1 or arguments[1].startswith("-")):
+        raise ValueError(f"--resume: expected one folder, as in longwave {command} --resume runs/{example}")
+    import tyro
+
+    return tyro.cli(options, prog=f"longwave {command}", args=arguments)
+
+
 def parse_experiment(
     command: str, description: str, arguments: list[str], options: Any = None
 ) -> tuple["Experiment", Any]:
-    """The experiment as the command line wants it, and `options` (an instance of a dataclass) likewise."""
+    """The experiment, and `options` (an instance of a dataclass), with what the arguments override."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(f"usage: longwave {command} NAME [--setting value ...]")
         print(f"       longwave {command} --config FILE [--setting value ...]\n\n{description}\n")
@@ -60,6 +73,8 @@ def parse_experiment(
     import tyro
 
     from longwave.experiments import Experiment
+    from longwave.layers import MIXERS
+    from longwave.models import MODELS
 
     default, rest = _choose_kinds(default, rest)
     parts = {part: _offered(getattr(default, part)) for part in ("task", "model", "optim", "loop")}
@@ -69,9 +84,13 @@ def parse_experiment(
         fields[0] = ("task", Annotated[type(parts["task"]), without_prefix], field(default=parts["task"]))
     if options is not None:
         fields.append(("run", Annotated[type(options), without_prefix], field(default=options)))
+    model: Any = default.model
+    kinds = f"--model.kind chooses the model: {', '.join(MODELS)} (here {model.kind})."
+    if hasattr(model, "mixer"):
+        kinds += f" --model.mixer.kind chooses the mixer: {', '.join(MIXERS)} (here {model.mixer.kind})."
     settings_kind = dataclasses.make_dataclass("Settings", fields, frozen=True)
     settings: Any = tyro.cli(
-        settings_kind, prog=f"longwave {command} {called}", description=f"{description}\n\n{_kinds(default)}", args=rest
+        settings_kind, prog=f"longwave {command} {called}", description=f"{description}\n\n{kinds}", args=rest
     )
     check_numbers(settings)
     experiment = Experiment(default.name, **{part: _chosen(getattr(settings, part)) for part in parts})
@@ -79,7 +98,7 @@ def parse_experiment(
 
 
 def _named_or_stored(arguments: list[str]) -> tuple["Experiment", str, list[str]]:
-    """The experiment that the arguments begin with, by name or as a file; what help calls it; the other arguments."""
+    """The experiment that the arguments begin with, by name or file; what help calls it; the other arguments."""
     first, is_joined, value = arguments[0].partition("=")
     if first == "--config":
         file, rest = (value, arguments[1:]) if is_joined else ("".join(arguments[1:2]), arguments[2:])
@@ -101,7 +120,7 @@ def read_experiment(data: str) -> "Experiment":
 
 
 def _read_json(file: str) -> Any:
-    """What `longwave show` printed into a file; the config.json of a run has it as a part."""
+    """Settings as `longwave show` prints them, or those in the config.json of a run."""
     expected = f"{file or '--config'}: expected a JSON file with settings, as longwave show NAME prints them"
     try:
         content = files.read_json(Path(file).expanduser())
@@ -113,7 +132,7 @@ def _read_json(file: str) -> Any:
 
 
 def _offered(settings: Any) -> Any:
-    """The settings in a class of their own, in which those that the task decides are no options."""
+    """The settings in a class derived from theirs, in which settings that the task decides are not options."""
     import tyro
 
     types, values, fields = get_type_hints(type(settings), include_extras=True), {}, []
@@ -134,7 +153,7 @@ def _offered(settings: Any) -> Any:
 
 
 def _chosen(settings: Any) -> Any:
-    """The inverse of `_offered`, after the command line was read."""
+    """The inverse of `_offered`."""
     values = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings)}
     parts = {name: _chosen(value) for name, value in values.items() if dataclasses.is_dataclass(value)}
     return settings.original(**values | parts)
@@ -143,7 +162,7 @@ def _chosen(settings: Any) -> Any:
 def _choose_kinds(experiment: "Experiment", arguments: list[str]) -> tuple["Experiment", list[str]]:
     """The experiment with the kinds of model and mixer that the arguments name, and the other arguments.
 
-    A kind decides which settings there are, so it is read before the parser of the settings is made.
+    They are read first, because a kind decides which settings there are.
     """
     model: Any = experiment.model
     kind, arguments = _take("--model.kind", arguments)
@@ -168,15 +187,3 @@ def _take(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
         else:
             rest.append(argument)
     return value, rest
-
-
-def _kinds(experiment: "Experiment") -> str:
-    """Which kinds can be chosen."""
-    from longwave.layers import MIXERS
-    from longwave.models import MODELS
-
-    model: Any = experiment.model
-    text = f"--model.kind chooses the model: {', '.join(MODELS)} (here {model.kind})."
-    if hasattr(model, "mixer"):
-        text += f" --model.mixer.kind chooses the mixer: {', '.join(MIXERS)} (here {model.mixer.kind})."
-    return text

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from longwave.cli import sweep
 from longwave.cli._experiment import parse_experiment
-from longwave.cli.train import _exit_code
+from longwave.cli.train import exit_code
 from longwave.core.terminal import print_notes
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ USAGE = """usage: longwave ablate [--small] [--only ROW ...] [--setting value ..
 
 Train sCIFAR models of 100K parameters that differ in their state matrix A, as in the paper's fig:ssm-ablation.
 This is a sweep over the experiments ablation-ROW (longwave list), with the paper's figures. A random A has the largest
-size sigma of 1, 1/2, 1/4, ... at which 500 steps stay finite; it is searched for first, and shown with the results.
-Rows can be added to a folder if they differ from those that are there in the mixer, dropout and seed alone.
+scale sigma of 1, 1/2, 1/4, ... at which 500 steps stay finite; it is searched for first, and shown with the results.
+Rows can be added to a folder if they differ from its rows only in mixer, dropout and seed.
 
   --small          64 features, 20 epochs, 10,000 images, seeds 0 1 2: for a CPU with few cores (ablation-ROW-small)
   --only ROW ...   some of the rows:
                    {rows}
-  --sigma NUMBER   the size of a random A, instead of the search
+  --sigma NUMBER   the scale of a random A, instead of the search
   --out FOLDER     by default runs/ablation, or runs/ablation-small
-  --seeds, --jobs, --data-dir, --test-best, --device, --quiet as for longwave sweep; settings count for all rows
+  --seeds, --jobs, --data-dir, --test-best, --device, --quiet as for longwave sweep; settings hold for all rows
 
 Examples:
   longwave ablate --small --jobs 2
@@ -43,7 +43,7 @@ class AblateOptions(sweep.StartOptions):
     only: tuple[str, ...] = ()
     """Some of the rows."""
     sigma: float | None = None
-    """Size of a random A, instead of the search."""
+    """Scale of a random A, instead of the search."""
 
 
 def main(arguments: list[str]) -> int:
@@ -56,17 +56,17 @@ def main(arguments: list[str]) -> int:
     if arguments and arguments[0].partition("=")[0] == "--resume":
         return sweep.main(arguments)
     experiments, options = _parse(arguments)
-    return _exit_code(lambda: _ablate(experiments, options))
+    return exit_code(lambda: _ablate(experiments, options))
 
 
 def _parse(arguments: list[str]) -> "tuple[list[Experiment], AblateOptions]":
-    """The experiments of the rows that are wanted, each with the settings that count for all."""
+    """The experiments of the wanted rows, each with the settings that hold for all."""
     from longwave.core.registry import nearest
     from longwave.experiments.ablation import ROWS
 
     if any(argument.partition("=")[0] == "--model.mixer.sigma" for argument in arguments):
         raise ValueError(
-            "--model.mixer.sigma: expected --sigma NUMBER; without it the size of a random A is searched for"
+            "--model.mixer.sigma: expected --sigma NUMBER; without it the scale of a random A is searched for"
         )
     ending = "-small" if "--small" in arguments else ""
     options: Any = parse_experiment("ablate", "", [f"ablation-{ROWS[0]}{ending}", *arguments], AblateOptions())[1]
@@ -86,9 +86,7 @@ def _ablate(experiments: "list[Experiment]", options: AblateOptions) -> None:
         options.data_dir,
         seeds=options.seeds or ((0, 1, 2) if options.small else (0,)),
         sigma=options.sigma,
-        jobs=options.jobs,
-        quiet=options.quiet,
-        device=options.device,
+        **options.how,
     )
     sweep.show(folder, options.test_best)
     sizes = ", ".join(f"{value:g} ({name})" for name, value in ablation.sigmas(folder.members).items())

@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 DESCRIPTION = "Measure speed, memory and accuracy on this machine."
 SUMMARIES = {  # what help and a wrong name show, without torch
     "accuracy": "the error of the kernel against its definition",
-    "attention": "time and memory of training, beside Transformers",
+    "attention": "time and memory of training, against Transformers",
     "complexity": "exponents of time and memory in length, batch and width",
-    "generation": "tokens per second, beside attention and GPT-2",
+    "generation": "tokens per second, against attention and GPT-2",
     "kernel": "the kernel by each backend, forward and backward",
-    "layer": "S4 and S4D beside a plain FFT convolution",
-    "lssl": "time and memory of training, beside the LSSL",
+    "layer": "S4 and S4D against a plain FFT convolution",
+    "lssl": "time and memory of training, against the LSSL",
     "step": "a training step of named experiments, at their own size",
-    "stream": "sound in real time, on one core",
-    "train": "a training step of a small deep model, by its parts",
+    "stream": "real-time streaming of sound, on one core",
+    "train": "a training step of a small deep model, part by part",
 }
 
 
 def main(arguments: list[str]) -> None:
-    """Run `longwave bench ...`: the benches are those that are registered."""
+    """Run a registered bench."""
     from longwave.cli import _early
-    from longwave.cli._group import run_group
+    from longwave.cli._tyro import run_group
 
     if (not arguments or arguments[0] not in SUMMARIES) and _early.is_untouched("longwave.bench.base"):
         _show_or_refuse(arguments)
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _show_or_refuse(arguments: list[str]) -> None:
-    """Show which benches there are, or refuse the name of none."""
+    """List the benches, or refuse an unknown name."""
     if arguments and arguments[0] not in ("-h", "--help"):
         from longwave.core.registry import nearest
 
@@ -73,7 +73,7 @@ def _show_or_refuse(arguments: list[str]) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """What is being measured, on stderr: one line that changes on a terminal, a line each elsewhere."""
+    """Show what is being measured, on stderr: a status line on a terminal, otherwise one line each."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -12,15 +12,10 @@ if TYPE_CHECKING:
     from longwave.sweeps.compare import Compared
 
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave compare`."""
-    tyro.cli(compare, prog="longwave compare", args=arguments)
+def command(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("compare.png"), test: bool = False) -> None:
+    """Show the settings in which runs differ, their scores and minutes, and draw their learning curves.
 
-
-def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("compare.png"), test: bool = False) -> None:
-    """Show the settings in which runs differ, their scores and minutes, and draw how they came there.
-
-    Runs of a sweep are shown without their scores on the test set, because settings must not be chosen by them.
+    Runs of a sweep are shown without test scores, because settings must not be chosen by them.
 
     Examples:
         longwave compare runs/smnist-small-seed0 runs/smnist-small-seed1
@@ -28,20 +23,20 @@ def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("comp
 
     Args:
         runs: Folders of runs, two or more, finished or not.
-        out: The picture to write; the suffix of its name decides the format.
-        test: Show the test scores of runs of a sweep, too.
+        out: The picture to write; its suffix decides the format.
+        test: Also show the test scores of runs of a sweep.
     """
     if len(runs) < 2:
         raise ValueError(f"runs: expected the folders of two runs or more, got {len(runs)}")
     stored = [config_file.read(run) for run in runs]
     from longwave.pictures.style import check_path
-    from longwave.sweeps import compare as comparing
+    from longwave.sweeps import compare
 
     check_path(out, "out")
-    found = comparing.compare(stored)
+    found = compare.compare(stored)
     _print_settings(found)
     _print_scores(found, test)
-    if comparing.draw_comparison(found, out):
+    if compare.draw_comparison(found, out):
         print(f"picture: {out.resolve()}")
     else:
         print("no picture: none of the runs has been validated yet")
@@ -50,14 +45,14 @@ def compare(runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("comp
 def _print_settings(runs: "list[Compared]") -> None:
     names = list(dict.fromkeys(name for run in runs for name in run.settings))
     if not names:
-        print("the settings of the runs are the same")
+        print("the runs have the same settings")
         return
     rows = {name.replace("_", "-"): [str(run.settings.get(name, "-")) for run in runs] for name in names}
     _print_side_by_side("Settings that differ", [run.name for run in runs], rows)
 
 
 def _print_scores(runs: "list[Compared]", test: bool) -> None:
-    """Scores on the validation and test sets, and what they took; `test` shows test scores of runs of a sweep, too."""
+    """Validation and test scores, steps and minutes; of runs of a sweep, test scores only with `test`."""
     from longwave.pictures.html import score_text
 
     results = [run.result or {} for run in runs]
@@ -82,7 +77,7 @@ def _print_scores(runs: "list[Compared]", test: bool) -> None:
 
 
 def _print_side_by_side(title: str, names: list[str], rows: dict[str, list[str]]) -> None:
-    """A table with a column for each run; if there are more runs than rows, with a row for each."""
+    """A table with one column per run; if there are more runs than rows, with one row per run."""
     from longwave.core.text_table import TextTable
 
     heads, lines = names, list(rows.items())

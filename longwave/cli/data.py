@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
@@ -15,27 +15,17 @@ if TYPE_CHECKING:
     from longwave.core.progress import Progress
 
 
-def main(arguments: list[str]) -> int | None:
-    """Run `longwave data ...`."""
-    from longwave.cli._group import run_group
-
-    commands: dict[str, Callable[..., Any]] = {
-        "list": data_list,
-        "get": data_get,
-        "make": data_make,
-        "check": data_check,
-    }
-    result: int | None = run_group("data", "List, download, make and check data sets.", commands, arguments)
-    return result
+Name = Positional[Annotated[str, arg(metavar="NAME", help="The data set, as `longwave data list` names it.")]]
+Names = Positional[Annotated[tuple[str, ...], arg(metavar="[NAME ...]", help="The data sets; by default all.")]]
+DataDir = Annotated[
+    Path | None, arg(help="Folder of the data sets; by default LONGWAVE_DATA, or longwave in the user's cache.")
+]
 
 
-def data_list(data_dir: Path | None = None) -> None:
+def data_list(data_dir: DataDir = None) -> None:
     """List the data sets: those to download and those to make, and whether they are on disk.
 
     Example: longwave data list
-
-    Args:
-        data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
     from longwave.core.text_table import TextTable
     from longwave.io.download import catalogue, making
@@ -54,7 +44,7 @@ def data_list(data_dir: Path | None = None) -> None:
 
 
 def _on_disk(name: str, folder: Path) -> str:
-    """Whether a set that can be made is there, and which."""
+    """Which version of a set that can be made is on disk."""
     from longwave.io.download import making
 
     if not making.is_there(name, folder):
@@ -63,63 +53,51 @@ def _on_disk(name: str, folder: Path) -> str:
     return "as published" if found is None else f"made: {found.count:,} of seed {found.seed}{found.chosen}"
 
 
-def data_get(name: Positional[Annotated[str, arg(metavar="NAME")]], data_dir: Path | None = None) -> None:
+def data_get(name: Name, data_dir: DataDir = None) -> None:
     """Download a data set, verify it and unpack it; files that exist already are kept.
 
     Example: longwave data get mnist
-
-    Args:
-        name: The data set, as `longwave data list` names it.
-        data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
     from longwave.io.download import catalogue, fetch, making
 
     if name in making.MAKERS:
-        raise ValueError(f"{name} is not downloaded, but made: longwave data make {name}")
+        raise ValueError(f"{name} cannot be downloaded, only made: longwave data make {name}")
     with _progress() as progress:
         path = fetch.get(name, catalogue.data_dir(data_dir), progress)
     print(path)
 
 
 def data_make(
-    name: Positional[Annotated[str, arg(metavar="NAME")]],
+    name: Name,
     count: int | None = None,
     seed: int | None = None,
     options: tuple[str, ...] = (),
-    data_dir: Path | None = None,
+    data_dir: DataDir = None,
 ) -> None:
-    """Make a data set that is generated; one that exists already is kept.
+    """Generate a synthetic data set; one that exists already is kept.
 
     Example: longwave data make listops
 
     Args:
-        name: The data set, as `longwave data list` names it.
-        count: Examples to make (default: as many as the published set has).
-        seed: Another seed makes another set.
-        options: What to make otherwise (pathfinder, pathx: equal_contrast, all_orientations; docs: Long Range Arena).
-        data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
+        count: Number of examples; by default that of the published set.
+        seed: Seed of the generator.
+        options: Variants of the data (pathfinder, pathx: equal_contrast, all_orientations; docs: Long Range Arena).
     """
     from longwave.io.download import catalogue, making
 
     if name in catalogue.DATASETS:
-        raise ValueError(f"{name} is not made, but downloaded: longwave data get {name}")
+        raise ValueError(f"{name} cannot be made, only downloaded: longwave data get {name}")
     with _progress(in_bytes=False) as progress:
         path = making.make(name, data_dir, count, seed, progress, options)
     print(path)
 
 
-def data_check(
-    names: Positional[Annotated[tuple[str, ...], arg(metavar="[NAME ...]")]] = (), data_dir: Path | None = None
-) -> int:
+def data_check(names: Names = (), data_dir: DataDir = None) -> int:
     """Compare the files on disk with what was published.
 
     Exit code 1 if files are wrong, or if a data set that was named is missing.
 
     Example: longwave data check mnist etth1
-
-    Args:
-        names: The data sets to check; all if none is named.
-        data_dir: Folder of the data sets (default: LONGWAVE_DATA, or else longwave in the user's cache).
     """
     from longwave.core.text_table import TextTable
     from longwave.io.download import catalogue
@@ -139,31 +117,23 @@ def data_check(
 
 @contextmanager
 def _progress(in_bytes: bool = True) -> Iterator[Progress | None]:
-    """A bar of bytes or of examples on stderr if that is a terminal, else nothing."""
+    """A progress bar of bytes or examples on stderr, if that is a terminal."""
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        ProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-    from rich.progress import Progress as RichProgress
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
-    amounts: list[ProgressColumn] = [DownloadColumn(), TransferSpeedColumn()] if in_bytes else [MofNCompleteColumn()]
-    columns = (TextColumn("{task.description}"), BarColumn(), *amounts, TimeRemainingColumn())
-    with RichProgress(*columns, console=console, transient=True) as bars:
+    of_bytes = (progress.DownloadColumn(), progress.TransferSpeedColumn())
+    amounts = of_bytes if in_bytes else (progress.MofNCompleteColumn(),)
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), *amounts)
+    with progress.Progress(*columns, progress.TimeRemainingColumn(), console=console, transient=True) as bars:
         yield _Bar(bars)
 
 
 class _Bar:
-    """One bar at a time, as `longwave.core.progress.Progress` has it."""
+    """A `longwave.core.progress.Progress` that shows one bar at a time."""
 
     def __init__(self, bars: RichProgress) -> None:
         self.bars = bars
@@ -180,3 +150,6 @@ class _Bar:
 
 def _size(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+COMMANDS = {"list": data_list, "get": data_get, "make": data_make, "check": data_check}

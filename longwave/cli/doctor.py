@@ -1,16 +1,7 @@
 """`longwave doctor`: show this installation and check that it computes correct results."""
 
-from __future__ import annotations
 
-
-def main(arguments: list[str]) -> int:
-    """Run `longwave doctor`."""
-    import tyro
-
-    return tyro.cli(doctor, prog="longwave doctor", args=arguments)
-
-
-def doctor() -> int:
+def command() -> int:
     """Show versions, CPU and kernel backends, and check each backend against the definitions.
 
     Exit code 1 if an available backend gives wrong results or fails, or if there is no backend to use.

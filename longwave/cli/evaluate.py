@@ -1,38 +1,25 @@
 """`longwave evaluate`: score a trained run again, also at other sampling rates and on other files."""
 
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
 from longwave.cli import _early
+from longwave.cli._tyro import run_command
 from longwave.core.terminal import say
 
 if TYPE_CHECKING:
     from longwave.train.folder import RunFolder
 
-
-def main(arguments: list[str]) -> None:
-    """Run `longwave evaluate`."""
-    tyro.cli(evaluate, prog="longwave evaluate", args=arguments)
+TRAINED = "as in training"
 
 
-def evaluate(
-    run: tyro.conf.Positional[str],
-    split: Literal["train", "valid", "test"] = "test",
-    data_dir: Path | None = None,
-    rate: float | None = None,
-    rates: tuple[float, ...] = (),
-    antialias: bool = False,
-    carry_state: bool = False,
-    restart_state: bool = False,
-    sampling_rate: int | None = None,
-    folder: Path | None = None,
-    csv: Path | None = None,
-    picture: Path | None = None,
-    device: str = "auto",
-) -> None:
+@dataclass(frozen=True)
+class Options:
     """Score the best weights of a run; also at another sampling rate, without retraining, or on other audio files.
 
     Examples:
@@ -41,61 +28,83 @@ def evaluate(
         longwave evaluate runs/smnist-small-seed0 --rates 0.25 0.5 2 4 --picture rates.png
         longwave evaluate runs/wikitext2-words-small-seed0 --carry-state
         longwave evaluate runs/audio-clips-seed0 --folder recorded/ --sampling-rate 8000
-
-    Args:
-        run: Folder of the run, or of a published one, or its name USER/NAME or USER/NAME@REVISION on the Hugging Face
-            hub.
-        split: Which set of the data.
-        data_dir: Folder with the data sets, if it is not where it was in training.
-        rate: Sampling rate to score at beside that of training: 2 keeps every second step, 0.5 makes steps between,
-            and dt follows.
-        rates: Several of them.
-        antialias: Filter before steps are dropped (polyphase decimation), instead of dropping them as they are.
-        carry_state: Carry the model's state from window to window of a text, instead of beginning each from nothing.
-        restart_state: Begin each window from nothing, also of a run that was trained with its state carried on.
-        sampling_rate: The same in Hz, for audio: files that have this rate are taken as they are, others are resampled
-            to it, filtered.
-        folder: Other audio files to score, one subfolder per class, instead of the run's own data.
-        csv: Or a CSV file that names them, with their labels.
-        picture: Draw the scores over the rates into this file.
-        device: Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ...
     """
-    stored = _early.find_run(run)
-    wanted = sorted({*rates, *(() if rate is None else (rate,))})
-    if not wanted and (antialias or picture is not None):
-        option = "antialias" if antialias else "picture"
-        raise ValueError(f"--{option}: it is about other sampling rates; expected --rate or --rates beside it")
-    if wanted and (sampling_rate is not None or folder is not None or csv is not None):
-        option = "sampling-rate" if sampling_rate is not None else "folder" if folder is not None else "csv"
-        raise ValueError(f"--{option}: expected it without --rate and --rates")
-    if (carry_state or restart_state) and (wanted or sampling_rate is not None or folder or csv):
-        option = "carry-state" if carry_state else "restart-state"
-        raise ValueError(f"--{option}: expected it without other sampling rates and files")
+
+    run: tyro.conf.Positional[str]
+    """Folder of a run, trained here or published, or USER/NAME or USER/NAME@REVISION on the Hugging Face hub."""
+    split: Literal["train", "valid", "test"] = "test"
+    """Which set of the data."""
+    data_dir: Path | None = None
+    """Folder with the data sets, if it is not where it was in training."""
+    rate: float | None = None
+    """Sampling rate to score at beside that of training: 2 keeps every second step, 0.5 interpolates; dt follows."""
+    rates: tuple[float, ...] = ()
+    """Several of them."""
+    antialias: bool = False
+    """Low-pass filter before steps are dropped (polyphase decimation)."""
+    carry_state: bool = False
+    """Carry the model's state from one window of a text to the next, instead of starting each from zero."""
+    restart_state: bool = False
+    """Start each window from zero, even if the run was trained with its state carried over."""
+    sampling_rate: int | None = None
+    """Sampling rate in Hz, for audio: files that have this rate are read as they are, others are resampled to it."""
+    folder: Path | None = None
+    """Other audio files to score, one subfolder per class, instead of the run's own data."""
+    csv: Path | None = None
+    """Or a CSV file that names them, with their labels."""
+    picture: Path | None = None
+    """Draw the scores over the rates into this file."""
+    device: str = "auto"
+    """Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
+
+    @property
+    def all_rates(self) -> list[float]:
+        """Those of --rate and --rates."""
+        return sorted({*self.rates, *(() if self.rate is None else (self.rate,))})
+
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        of_files = {"sampling-rate": self.sampling_rate, "folder": self.folder, "csv": self.csv}
+        files = [name for name, value in of_files.items() if value is not None]
+        if not self.all_rates and (self.antialias or self.picture is not None):
+            option = "antialias" if self.antialias else "picture"
+            raise ValueError(f"--{option}: it needs another sampling rate; give --rate or --rates, too")
+        if self.all_rates and files:
+            raise ValueError(f"--{files[0]}: expected it without --rate and --rates")
+        if (self.carry_state or self.restart_state) and (self.all_rates or files):
+            option = "carry-state" if self.carry_state else "restart-state"
+            raise ValueError(f"--{option}: expected it without other sampling rates and files")
+
+
+def main(arguments: list[str]) -> None:
+    """Run `longwave evaluate`."""
+    options: Options = run_command("evaluate", Options, arguments)
+    stored = _early.find_run(options.run)
+    options.check()
     from longwave import runs
     from longwave.train.folder import RunFolder
 
-    found = RunFolder.open(stored)
-    if folder is not None or csv is not None:
-        _score_files(found, folder, csv, sampling_rate, device)
+    run, hertz = RunFolder.open(stored), options.sampling_rate
+    if options.folder is not None or options.csv is not None:
+        _score_files(run, options)
         return
-    if sampling_rate is not None:
-        wanted, antialias = [_trained_rate(found) / sampling_rate] if sampling_rate > 0 else [0.0], True
-    if wanted:
-        _print_rates(found, sorted({1.0, *wanted}), split, data_dir, antialias, picture, device)
+    if hertz is not None:
+        _score_rates(run, options, [_trained_rate(run) / hertz if hertz > 0 else 0.0], antialias=True)
+    elif options.all_rates:
+        _score_rates(run, options, options.all_rates, options.antialias)
     else:
-        scores = runs.evaluate(
-            found, split, data_dir, carry_state=carry_state, restart_state=restart_state, device=device
-        )
+        how = {"carry_state": options.carry_state, "restart_state": options.restart_state}
+        scores = runs.evaluate(run, options.split, options.data_dir, **how, device=options.device)
         if runs.is_main_process():
             for score, value in scores.items():
-                print(f"{split} {score} {value:.6f}")
+                print(f"{options.split} {score} {value:.6f}")
     if runs.is_main_process():
-        _print_notes(found.config.notes)
+        _print_notes(run.config.notes)
     runs.leave_processes()
 
 
-def _print_notes(notes: Any) -> None:
-    """Beside the scores, which other programs may read."""
+def _print_notes(notes: Iterable[str]) -> None:
+    """On stderr, since other programs may read the scores."""
     for note in notes:
         say(f"note: {note}")
 
@@ -104,62 +113,46 @@ def _trained_rate(run: "RunFolder") -> int:
     """Hz of the audio that a run was trained on."""
     inputs = run.facts.get("inputs", {})
     if "sampling_rate" not in inputs:
-        raise ValueError(
-            f"--sampling-rate: {run.path} was not trained on audio, so that its rate in Hz is not known; use --rate"
-        )
+        raise ValueError(f"--sampling-rate: {run.path} was not trained on audio: its rate in Hz is unknown; use --rate")
     return int(inputs["sampling_rate"])
 
 
-def _score_files(
-    run: "RunFolder", folder: Path | None, csv: Path | None, sampling_rate: int | None, device: str
-) -> None:
+def _score_files(run: "RunFolder", options: Options) -> None:
     """A table of the scores on labelled files, at the sampling rate of training and at another if one is given."""
     from longwave.tasks.audio import predict as audio
 
-    trained = _trained_rate(run)
-    found: dict[int, dict[str, float]] = {}
-    notes: list[str] = []
-    for hertz in dict.fromkeys((trained, sampling_rate or trained)):
-        found[hertz], more = audio.score(run, folder, csv, sampling_rate=hertz, device=device)
+    trained, rows, notes = _trained_rate(run), [], list[str]()
+    for hertz in dict.fromkeys((trained, options.sampling_rate or trained)):
+        scores, more = audio.score(run, options.folder, options.csv, sampling_rate=hertz, device=options.device)
         notes += more
-    rows = [(f"{hertz:,} Hz", _dt(trained / hertz), scores) for hertz, scores in found.items()]
-    _print_scores(f"{run.path}: {folder or csv}, no weight retrained", ("read at", "dt"), rows)
+        rows.append((f"{hertz:,} Hz", TRAINED if hertz == trained else f"{trained / hertz:.4g} times", scores))
+    _print_scores(f"{run.path}: {options.folder or options.csv}, no weight retrained", ("read at", "dt"), rows)
     _print_notes(dict.fromkeys(notes))
 
 
-def _dt(rate: float) -> str:
-    return "as in training" if rate == 1 else f"{rate:.4g} times"
-
-
 def _print_scores(title: str, names: tuple[str, str], rows: list[tuple[str, str, dict[str, float]]]) -> None:
-    """A table of scores; what is scored stands in the first two columns, and that of training is bold."""
+    """A table of scores, after two columns that say what was scored; the row of training is bold."""
     from longwave.core.text_table import TextTable
     from longwave.pictures.html import score_text
 
     columns = [*names, *(name.upper().replace("_", " ") for name in rows[0][2])]
     cells = [[first, second, *map(score_text, scores.values())] for first, second, scores in rows]
-    bold = [k for k, (_, second, _) in enumerate(rows) if second == "as in training"]
+    bold = [k for k, (_, second, _) in enumerate(rows) if second == TRAINED]
     TextTable(title, columns, cells, text=names[1:], bold=bold).print()
 
 
-def _print_rates(
-    run: "RunFolder",
-    rates: list[float],
-    split: str,
-    data_dir: Path | None,
-    antialias: bool,
-    picture: Path | None,
-    device: str,
-) -> None:
-    """A table of the scores at each rate, and a picture if one is wanted."""
+def _score_rates(run: "RunFolder", options: Options, wanted: list[float], antialias: bool) -> None:
+    """A table of the scores at each rate and at that of training, and a picture if one is wanted."""
     from longwave import runs
     from longwave.pictures.rates import draw_rates
     from longwave.pictures.style import check_path
 
+    rates, picture = sorted({1.0, *wanted}), options.picture
     if picture is not None:
         check_path(picture)
     found: dict[float, dict[str, float]] = {}
-    for rate, scores in runs.evaluate_at(run, rates, split, data_dir, antialias=antialias, device=device):
+    scored = runs.evaluate_at(run, rates, options.split, options.data_dir, antialias=antialias, device=options.device)
+    for rate, scores in scored:
         found[rate] = scores
         if runs.is_main_process() and len(found) < len(rates) and sys.stderr.isatty():
             print(f"\r\x1b[Kscored at {len(found)} of {len(rates)} rates", end="", file=sys.stderr, flush=True)
@@ -168,7 +161,7 @@ def _print_rates(
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     rows = [(f"{rate:g}", _steps(rate, antialias), scores) for rate, scores in found.items()]
-    _print_scores(f"{run.path}: {split} set, no weight retrained", ("rate", "steps"), rows)
+    _print_scores(f"{run.path}: {options.split} set, no weight retrained", ("rate", "steps"), rows)
     if picture is not None:
         goal = next(iter(found[1.0]))
         draw_rates({rate: scores[goal] for rate, scores in found.items()}, goal, picture)
@@ -177,9 +170,7 @@ def _print_rates(
 
 def _steps(rate: float, antialias: bool) -> str:
     """What is done to the steps of a sequence, in a few words."""
-    if rate == 1:
-        return "as in training"
-    if rate < 1:
-        return f"{1 / rate:.4g} times as many, interpolated"
-    dropped = f"1 in {rate:.4g}"
-    return f"{dropped}, filtered" if antialias or rate != int(rate) else f"{dropped}, others dropped"
+    if rate <= 1:
+        return TRAINED if rate == 1 else f"{1 / rate:.4g} times as many, interpolated"
+    how = "filtered" if antialias or rate != int(rate) else "others dropped"
+    return f"1 in {rate:.4g}, {how}"

@@ -1,8 +1,7 @@
 """`longwave generate`: write text, draw images or make sound with a trained run."""
 
+from functools import partial
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave generate`."""
-    from longwave.cli._action import run_action
+from longwave.cli._action import run_action
 
-    run_action("generate", arguments)
+main = partial(run_action, "generate")

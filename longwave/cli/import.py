@@ -1,4 +1,4 @@
-"""`longwave import`: turn a checkpoint of the authors' code into a model of ours."""  # noqa: N999 (commands are loaded by name)
+"""`longwave import`: convert a checkpoint of the authors' code into a longwave model."""  # noqa: N999 (commands are loaded by name)
 
 import sys
 from pathlib import Path
@@ -10,12 +10,7 @@ from longwave.cli._experiment import read_experiment
 from longwave.core.terminal import say
 
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave import`."""
-    tyro.cli(import_, prog="longwave import", args=arguments)
-
-
-def import_(
+def command(
     file: tyro.conf.Positional[Path],
     out: Path,
     data: str | None = None,
@@ -24,26 +19,25 @@ def import_(
     real: Literal["exp", "none", "relu", "sigmoid", "softplus"] = "exp",
     decoder: Literal["mean", "last", "sequence"] = "mean",
 ) -> None:
-    """Turn a checkpoint of the authors' code into a model of ours: language models, U-Nets, SaShiMi, stacks of S4.
+    """Convert a checkpoint of the authors' code into a longwave model: language models, U-Nets, SaShiMi, stacks of S4.
 
     Examples:
         longwave import s4-wt103.pt --out runs/s4-wt103 --data wikitext103
         longwave import sashimi_sc09.pt --out runs/sashimi-sc09 --data sc09-waveform
         longwave import model.pt --out models/mine                                    (the model alone)
 
-    Every tensor of the file finds its place, or it is refused. Nothing in the file is run.
+    A file is refused unless each of its tensors has a place. No code in it is executed.
 
     Args:
-        file: A state dict that torch.save wrote, with nothing but tensors in it.
+        file: A state dict written by torch.save, of tensors only.
         out: The new folder to write.
         data: What the model was trained on: the name of an experiment (longwave list), or a file of settings as
-            longwave show prints them. The folder is then a run, for longwave evaluate and longwave generate; else a
-            model, for longwave.load_model.
+            longwave show prints them. The folder is then a run, for longwave evaluate and longwave generate; otherwise
+            a model, for longwave.load_model.
         data_dir: Folder with the data sets; by default LONGWAVE_DATA or the user's cache.
-        dt: How dt stays positive, which a file of version 4 does not say; the published ones are exp.
-        real: The same of the real parts of Lambda; the published ones are exp.
-        decoder: What a plain stack of S4 puts out, which a file does not say: the mean over the steps, the last step,
-            or every step.
+        dt: Transform that keeps dt positive, which a file of version 4 does not say; the published ones use exp.
+        real: The same for the real parts of Lambda; the published ones use exp.
+        decoder: Output of a plain stack of S4, which a file does not say: mean over steps, last step, or every step.
     """
     if not file.expanduser().is_file():
         raise FileNotFoundError(f"{file}: there is no such file")

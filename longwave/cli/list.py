@@ -4,48 +4,35 @@ WIDTH = 80  # of the output, whatever that of the terminal
 NAMES = 44  # columns of it up to the tasks
 
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave list`."""
-    import tyro
-
-    tyro.cli(list_experiments, prog="longwave list", args=arguments)
-
-
-def list_experiments(all: bool = False) -> None:
-    """Show the named experiments, a line for each task.
+def command(all: bool = False) -> None:
+    """Show the named experiments, one line per task.
 
     Example: longwave list --all
 
     Args:
-        all: One line for each experiment.
+        all: One line per experiment.
     """
     import textwrap
 
     from rich.console import Console
 
     from longwave.cli import _early
-    from longwave.experiments.families import CUSTOM, FAMILIES, Family
+    from longwave.experiments.families import CUSTOM, FAMILIES, Family, names
 
     if all:
         print("\n".join(_early.experiment_names()))
         return
-    for family in (Family("Your data", CUSTOM), *FAMILIES, Family("From installed packages", _plugged_in())):
+    added = [name for name in _early.experiment_names() if name not in names()]
+    plugged_in = Family("From installed packages", tuple((name, "registered by a plug-in") for name in added))
+    for family in (Family("Your data", CUSTOM), *FAMILIES, plugged_in):
         if not family.rows:
             continue
         Console().print(family.title, style="bold", highlight=False, markup=False, soft_wrap=True)
-        for names, task in family.rows:
+        for pattern, task in family.rows:
             first, *rest = textwrap.wrap(task, WIDTH - NAMES)
-            print(f"{f'  {names}':{NAMES - 2}}  {first}")
+            print(f"{f'  {pattern}':{NAMES - 2}}  {first}")
             for line in rest:
                 print(f"{'':{NAMES}}{line}")
         print()
     print("NAME-small is the same task for a CPU with few cores.")
     print("longwave show NAME prints every setting; longwave train NAME runs it.")
-
-
-def _plugged_in() -> tuple[tuple[str, str], ...]:
-    from longwave.cli import _early
-    from longwave.experiments.families import names
-
-    added = [name for name in _early.experiment_names() if name not in names()]
-    return tuple((name, "registered by a plug-in") for name in added)

@@ -1,6 +1,7 @@
-"""`longwave`: the commands, and how mistakes reach the user. A command is a module of this package.
+"""`longwave`: the commands, and how errors reach the user.
 
-It is imported only when it runs; modules that begin with an underscore are no commands.
+A command is a module of this package without a leading underscore, imported only when it runs. It has
+`main(arguments)`, or a function `command`, or several in `COMMANDS`: signatures and docstrings give options and help.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import sys
 import warnings
 from typing import Any
 
+from longwave.cli import _tyro
 from longwave.core import files
 from longwave.core.terminal import say
 from longwave.train import signals
@@ -29,12 +31,20 @@ COMMANDS = {  # as help shows them
     "bench": "measure speed, memory and accuracy on this machine",
     "data": "list, download, make and check data sets",
     "doctor": "show this installation and check that it computes correct results",
-    "import": "turn a checkpoint of the authors' code into a model of ours",
+    "import": "convert a checkpoint of the authors' code into a longwave model",
     "plot": "draw pictures",
     "publish": "upload a trained run to the Hugging Face hub, with a model card",
 }
 
-EXAMPLES = """examples:
+_ROWS = "\n".join(f"  {name:10}{text}" for name, text in COMMANDS.items())
+HELP = f"""usage: longwave COMMAND ...
+
+Long sequences with structured state spaces (S4).
+
+commands:
+{_ROWS}
+
+examples:
   longwave doctor
   longwave train etth1-720-small
   longwave train forecast --csv my.csv --target price --horizon 96
@@ -54,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_help())
+        print(HELP)
         sys.exit(0 if arguments else 2)
     name, rest = arguments[0], arguments[1:]
     if name == "--version":
@@ -71,12 +81,11 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with signals.raised(), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: say(f"longwave: warning: {message}")
-            module = importlib.import_module(f"longwave.cli.{name}")
-            code = module.main(rest)
-            sys.stdout.flush()  # what cannot be written is an error of the command, too
+            code = _run(name, rest)
+            sys.stdout.flush()  # a failed write is an error of the command, too
             sys.exit(code)
     except BrokenPipeError:
-        # The reader, `head` for example, has seen enough; what is still buffered must not complain at exit either.
+        # The reader, `head` for example, has closed the pipe; flushing at exit must not complain either.
         _drop_stdout()
         sys.exit(0)
     except OSError as error:
@@ -84,7 +93,7 @@ def main(arguments: list[str] | None = None) -> None:
     except ValueError as error:
         _exit(str(error))
     except MemoryError as error:
-        _exit(f"there is not enough memory for that ({str(error) or 'no more was given'})")
+        _exit(f"out of memory ({str(error) or 'the allocation failed'})")
     except OverflowError as error:
         _exit(f"a number is too large ({error})")
     except KeyboardInterrupt as error:
@@ -92,8 +101,17 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(signals.exit_code(getattr(error, "number", signal.SIGINT)))
 
 
+def _run(name: str, arguments: list[str]) -> Any:
+    module = importlib.import_module(f"longwave.cli.{name}")
+    if hasattr(module, "main"):
+        return module.main(arguments)
+    if hasattr(module, "command"):
+        return _tyro.run_command(name, module.command, arguments)
+    return _tyro.run_group(name, f"{COMMANDS[name].capitalize()}.", module.COMMANDS, arguments)
+
+
 def _advice(error: OSError, command: str) -> str:
-    """What to do about a full disk; a run that was interrupted by one says it itself."""
+    """What to do about a full disk; a run that it interrupted has its own advice."""
     if error.errno not in files.FULL:
         return ""
     if error.filename is None:  # as files are named, it is most likely the standard output
@@ -103,22 +121,16 @@ def _advice(error: OSError, command: str) -> str:
 
 
 def _drop_stdout() -> None:
-    """Drop what is still buffered, which would fail again at exit."""
+    """Drop buffered output, whose flush would fail again at exit."""
     with contextlib.suppress(OSError):  # it may be no file at all
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _note(message: Warning | str, *_: Any) -> str:
-    """A warning of Python as one plain line."""
+    """A Python warning as one plain line."""
     return f"longwave: note: {' '.join(str(message).split())}\n"
 
 
 def _exit(message: str) -> None:
     say(f"longwave: error: {message}")
     sys.exit(2)
-
-
-def _help() -> str:
-    lines = [f"  {name:10}{text}" for name, text in COMMANDS.items()]
-    head = "usage: longwave COMMAND ...\n\nLong sequences with structured state spaces (S4).\n\ncommands:"
-    return "\n".join([head, *lines, "", EXAMPLES])

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-MOST_STATES, MOST_VALUES = 4096, 1 << 26  # what a picture can be drawn of within seconds and some gigabytes
+from tyro.conf import arg
+
+MOST_STATES, MOST_VALUES = 4096, 1 << 26  # the most that is drawn in seconds and a few gigabytes
 
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave plot ...`."""
-    from longwave.cli._group import run_group
-
-    run_group("plot", "Draw pictures.", {"init": plot_init, "basis": plot_basis, "nodes": plot_nodes}, arguments)
+INITS = "legs, legt, lagt, fout, random-nplr; also s4d-legs, s4d-lin and s4d-inv, but for nodes."
+Init = Annotated[str, arg(help=f"Initialisation: {INITS}")]
+States = Annotated[int, arg(help="Number of states of each feature.")]
+Length = Annotated[int, arg(help="Length of the kernels.")]
+Seed = Annotated[int, arg(help="Seed of the random parameters.")]
+Out = Annotated[Path, arg(help="The picture to write; its suffix decides the format.")]
 
 
 def plot_init(
-    init: str = "legs",
+    init: Init = "legs",
     d_model: int = 64,
-    d_state: int = 64,
-    length: int = 1024,
-    seed: int = 0,
-    out: Path = Path("kernels.png"),
+    d_state: States = 64,
+    length: Length = 1024,
+    seed: Seed = 0,
+    out: Out = Path("kernels.png"),
 ) -> None:
     """Draw the basis functions and the kernels of a newly initialised layer.
 
     Example: longwave plot init --init legt --out legt.png
 
     Args:
-        init: Initialisation: legs, legt, lagt, fout, random-nplr, s4d-legs, s4d-lin or s4d-inv.
         d_model: Number of features, each with its own kernel and dt.
-        d_state: States of each feature.
-        length: Length of the kernels.
-        seed: Seed of the layer.
-        out: The picture to write; the suffix of its name decides the format.
     """
     _check_sizes(d_state=d_state, d_model=d_model, length=length, seed=seed)
     import torch
@@ -47,16 +46,13 @@ def plot_init(
     print(out)
 
 
-def plot_basis(init: str = "legs", d_state: int = 64, longest: float = 3.0, out: Path = Path("basis.png")) -> None:
-    """Draw with which weights an initialisation remembers inputs, by their age.
+def plot_basis(init: Init = "legs", d_state: States = 64, longest: float = 3.0, out: Out = Path("basis.png")) -> None:
+    """Draw the weights by which an initialisation remembers inputs, over their age: of its six smoothest states.
 
     Example: longwave plot basis --init fout --out fout.png
 
     Args:
-        init: Initialisation: legs, legt, lagt, fout, random-nplr, s4d-legs, s4d-lin or s4d-inv.
-        d_state: Number of states; the smoothest six are drawn.
-        longest: The largest age, in units of the system's own time.
-        out: The picture to write; the suffix of its name decides the format.
+        longest: The largest age, in the system's own unit of time.
     """
     _check_sizes(d_state=d_state)
     _check_positive("longest", longest)
@@ -70,24 +66,19 @@ def plot_basis(init: str = "legs", d_state: int = 64, longest: float = 3.0, out:
 
 
 def plot_nodes(
-    init: str = "legs",
-    d_state: int = 64,
-    length: int = 16384,
+    init: Init = "legs",
+    d_state: States = 64,
+    length: Length = 16384,
     dt: tuple[float, ...] = (0.001, 0.01, 0.1),
-    seed: int = 0,
-    out: Path = Path("nodes.png"),
+    seed: Seed = 0,
+    out: Out = Path("nodes.png"),
 ) -> None:
     """Draw the spectrum of long kernels and the few points that it is interpolated from.
 
     Example: longwave plot nodes --dt 0.003 0.03 --out nodes.png
 
     Args:
-        init: Initialisation: legs, legt, lagt, fout or random-nplr.
-        d_state: States of the system.
-        length: Length of the kernels.
         dt: Step sizes, one panel each.
-        seed: Seed of the output map.
-        out: The picture to write; the suffix of its name decides the format.
     """
     _check_sizes(d_state=d_state, length=length, seed=seed)
     for step in dt:
@@ -103,8 +94,8 @@ def plot_nodes(
     print(out)
 
 
-def _check_sizes(d_state: int, d_model: int = 1, length: int = 2, seed: int = 0) -> None:
-    """Refuse what nothing can be drawn of, or not within the memory of a machine."""
+def _check_sizes(d_state: int, d_model: int = 1, length: Length = 2, seed: int = 0) -> None:
+    """Refuse sizes of which there is nothing to draw, or too much for the memory of a machine."""
     for name, value, least, most in (
         ("d_state", d_state, 2, MOST_STATES),
         ("d_model", d_model, 1, MOST_VALUES),
@@ -123,3 +114,6 @@ def _check_sizes(d_state: int, d_model: int = 1, length: int = 2, seed: int = 0)
 def _check_positive(name: str, value: float) -> None:
     if not 1e-9 <= value <= 1e9:
         raise ValueError(f"{name}: expected a number from 1e-9 to 1e9, got {value:g}")
+
+
+COMMANDS = {"init": plot_init, "basis": plot_basis, "nodes": plot_nodes}

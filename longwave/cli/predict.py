@@ -1,8 +1,7 @@
 """`longwave predict`: forecast or classify new data with a trained run."""
 
+from functools import partial
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave predict`."""
-    from longwave.cli._action import run_action
+from longwave.cli._action import run_action
 
-    run_action("predict", arguments)
+main = partial(run_action, "predict")

@@ -7,12 +7,7 @@ import tyro
 from longwave.train import config_file
 
 
-def main(arguments: list[str]) -> None:
-    """Run `longwave publish`."""
-    tyro.cli(publish, prog="longwave publish", args=arguments)
-
-
-def publish(
+def command(
     run: tyro.conf.Positional[Path],
     name: tyro.conf.Positional[str],
     public: bool = False,
@@ -21,7 +16,7 @@ def publish(
     token: str | None = None,
     preview: Path | None = None,
 ) -> None:
-    """Upload the best weights of a run to the Hugging Face hub: settings, weights, what its data needs, a model card.
+    """Upload a run to the Hugging Face hub: best weights, settings, files for its data, and a model card.
 
     Examples:
         longwave publish runs/smnist-small-seed0 me/smnist-s4 --licence apache-2.0
@@ -29,15 +24,15 @@ def publish(
 
     Args:
         run: Folder of the run.
-        name: The model's name on the hub, USER/NAME; it is made if it does not exist.
-        public: Make it public; else only you can see it.
-        licence: Identifier of the licence, such as apache-2.0 or cc-by-4.0 (default: none is stated).
-        revision: Branch to upload to (default: the main one).
-        token: Token of the hub (default: as hf auth login has stored it).
-        preview: Upload nothing, and write the files into this new folder.
+        name: USER/NAME of the model on the hub; created if it does not exist.
+        public: Make it public; by default it is private.
+        licence: Identifier of the licence, such as apache-2.0 or cc-by-4.0; by default none.
+        revision: Branch to upload to; by default the main one.
+        token: Access token of the hub; by default the one that hf auth login stored.
+        preview: Write the files into this new folder instead of uploading them.
     """
     stored = config_file.read(run)
-    from longwave import publish as publishing
+    from longwave import publish
     from longwave.core import files
     from longwave.train.folder import RunFolder
 
@@ -45,7 +40,7 @@ def publish(
         if preview.exists():
             raise ValueError(f"--preview: {preview} exists already; expected the name of a new folder")
         with files.atomic_folder(preview) as folder:
-            publishing.assemble(RunFolder.open(stored), folder, name, licence)
+            publish.assemble(RunFolder.open(stored), folder, name, licence)
         print(f"files: {preview}")
         return
-    print(publishing.push_to_hub(stored, name, private=not public, licence=licence, token=token, revision=revision))
+    print(publish.push_to_hub(stored, name, private=not public, licence=licence, token=token, revision=revision))

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longwave.cli import _early
-from longwave.cli._experiment import TrainingOptions, parse_experiment
-from longwave.cli.train import _exit_code
+from longwave.cli._experiment import TrainingOptions, parse_experiment, parse_resume
+from longwave.cli.train import exit_code, mean_text
 from longwave.core.terminal import print_notes
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Train once with each of several settings, and show which does best on the validation set.
 
-  --set SETTING VALUES  the values of a setting, with commas between them; several --set: all combinations
+  --set SETTING VALUES  comma-separated values of a setting; several --set: all combinations
   --draws N             N random combinations instead; then also ranges: log:LOW:HIGH, uniform:LOW:HIGH, int:LOW:HIGH
 
-The test set has no part in it; --test-best shows its score for the best settings alone.
+The test set plays no part in it; --test-best shows the test score of the best settings only.
 
 Examples:
   longwave sweep smnist-small --set optim.lr 0.001,0.004,0.01 --set model.n-layers 2,4 --seeds 0 1
@@ -30,17 +30,22 @@ Examples:
 
 @dataclass(frozen=True, kw_only=True)
 class HowOptions(TrainingOptions):
-    """How a sweep is run."""
+    """Options of every sweep, new or resumed."""
 
     jobs: int = 1
-    """Runs at a time, each in a process of its own with a share of the cores."""
+    """Number of parallel runs, each in its own process with a share of the cores."""
     test_best: bool = False
     """Show the score of the best settings on the test set."""
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """The options of every sweep, as keywords."""
+        return {"jobs": self.jobs, "quiet": self.quiet, "device": self.device}
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartOptions(HowOptions):
-    """Where a sweep goes, and how it is run."""
+    """Options of a new sweep or ablation."""
 
     out: Path | None = None
     """Folder of the sweep; by default runs/sweep-NAME."""
@@ -52,17 +57,17 @@ class StartOptions(HowOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions(StartOptions):
-    """Where a sweep goes, how it is run, and what is drawn."""
+    """Options of a new sweep."""
 
     draws: int | None = None
-    """Random combinations of the values, so many, instead of all of them."""
+    """Number of random combinations to run, instead of all of them."""
     draw_seed: int = 0
     """Seed of these draws."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeSweepOptions(HowOptions):
-    """Go on with a sweep after a kill or Ctrl-C: finished runs are kept, the one at hand goes on where it stopped."""
+    """Resume a sweep after a kill or Ctrl-C: finished runs are kept, the others resume where they stopped."""
 
     resume: Path
     """Folder of the sweep."""
@@ -70,17 +75,20 @@ class ResumeSweepOptions(HowOptions):
 
 def main(arguments: list[str]) -> int:
     """Run `longwave sweep`."""
-    if arguments and arguments[0].partition("=")[0] == "--resume":
-        resumed = _parse_resume(arguments)
-        return _exit_code(lambda: _resume(resumed))
+    resumed = parse_resume("sweep", ResumeSweepOptions, arguments, "sweep-NAME")
+    if resumed is not None:
+        from longwave.sweeps import run
+
+        return exit_code(lambda: show(run.resume(resumed.resume, **resumed.how), resumed.test_best))
     sets, rest = _take_sets(arguments)
-    names, rest = _take_names(rest)
-    parsed = parse_all("sweep", DESCRIPTION, names, rest)
-    return _exit_code(lambda: _sweep([one for one, _ in parsed], parsed[0][1], sets))
+    count = next((k for k, argument in enumerate(rest) if argument.startswith("-")), len(rest))
+    names, rest = rest[:count], rest[count:]
+    parsed = parse_all("sweep", DESCRIPTION, names, rest, SweepOptions())
+    return exit_code(lambda: _sweep([one for one, _ in parsed], parsed[0][1], sets))
 
 
 def _take_sets(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The settings that vary, with the text of their values; and the other arguments."""
+    """The settings that vary, each with its values as text; and the other arguments."""
     sets: dict[str, str] = {}
     rest, ahead = [], iter(arguments)
     for argument in ahead:
@@ -91,35 +99,20 @@ def _take_sets(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
         if not values or values.startswith("--"):
             raise ValueError("--set: expected a setting and its values, as in --set optim.lr 0.001,0.01")
         if name in sets:
-            raise ValueError(f"--set {name}: expected each setting once; give all its values with commas between them")
+            raise ValueError(f"--set {name}: expected each setting once; give all its values, comma-separated")
         sets[name] = values
     return sets, rest
 
 
-def _take_names(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The names of experiments that the arguments begin with, and the others."""
-    count = next((k for k, argument in enumerate(arguments) if argument.startswith("-")), len(arguments))
-    return arguments[:count], arguments[count:]
-
-
 def parse_all(
-    command: str, description: str, names: list[str], rest: list[str], options: Any = None
+    command: str, description: str, names: list[str], rest: list[str], options: StartOptions
 ) -> list[tuple["Experiment", Any]]:
-    """Each experiment with the settings that follow the names, which count for all of them."""
-    options = SweepOptions() if options is None else options
+    """Each experiment, with the settings after the names, which hold for all of them."""
     if len(names) < 2:
         return [parse_experiment(command, description, [*names, *rest], options)]
     for name in names:
         _early.check_name(name)
     return [parse_experiment(command, description, [name, *rest], options) for name in names]
-
-
-def _parse_resume(arguments: list[str]) -> ResumeSweepOptions:
-    if arguments[0] == "--resume" and (len(arguments) == 1 or arguments[1].startswith("-")):
-        raise ValueError("--resume: expected the folder of one sweep, as in longwave sweep --resume runs/sweep-NAME")
-    import tyro
-
-    return tyro.cli(ResumeSweepOptions, prog="longwave sweep", args=arguments)
 
 
 def _sweep(experiments: "list[Experiment]", options: SweepOptions, sets: dict[str, str]) -> None:
@@ -128,14 +121,7 @@ def _sweep(experiments: "list[Experiment]", options: SweepOptions, sets: dict[st
     settings = {name: plan.parse_values(name, text) for name, text in sets.items()}
     members = plan.plan(experiments, settings, options.seeds, options.draws, options.draw_seed)
     folder = options.out or Path("runs") / f"sweep-{'-'.join(one.run_name for one in experiments)}"
-    sweep = run.start(members, folder, options.data_dir, jobs=options.jobs, quiet=options.quiet, device=options.device)
-    show(sweep, options.test_best)
-
-
-def _resume(options: ResumeSweepOptions) -> None:
-    from longwave.sweeps import run
-
-    show(run.resume(options.resume, jobs=options.jobs, quiet=options.quiet, device=options.device), options.test_best)
+    show(run.start(members, folder, options.data_dir, **options.how), options.test_best)
 
 
 def show(sweep: "SweepFolder", test_best: bool) -> None:
@@ -147,7 +133,9 @@ def show(sweep: "SweepFolder", test_best: bool) -> None:
         places = ", ".join(str(sweep.place(member)) for member in best.members)
         print_notes([f"best on the validation set: {best.name} ({places})"])
     if best is not None and test_best:
-        print_notes([f"its test {name} {_mean(values)}" for name, values in sweep.test_scores(best).items()])
+        of_seeds = f" over {len(best.members)} seeds" if len(best.members) > 1 else ""
+        scores = sweep.test_scores(best)
+        print_notes([f"its test {name} {mean_text(values)}{of_seeds}" for name, values in scores.items()])
     for row in rows:
         for member, state in zip(row.members, row.states, strict=True):
             if state == "failed":
@@ -158,7 +146,6 @@ def show(sweep: "SweepFolder", test_best: bool) -> None:
 
 
 def _print_rows(sweep: "SweepFolder", rows: "list[Row]") -> None:
-    """The rows of a sweep, the best first."""
     from longwave.core.text_table import TextTable
 
     names = list(dict.fromkeys(name for row in rows for name in row.values))
@@ -181,11 +168,3 @@ def _score(value: float | None, otherwise: str = "-") -> str:
     from longwave.pictures.html import score_text
 
     return otherwise if value is None else score_text(value)
-
-
-def _mean(values: list[float]) -> str:
-    import statistics
-
-    if len(values) == 1:
-        return f"{values[0]:.4f}"
-    return f"{statistics.mean(values):.4f} +- {statistics.stdev(values):.4f} over {len(values)} seeds"

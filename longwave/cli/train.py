@@ -1,16 +1,16 @@
 """`longwave train`: train on a named experiment or on your data."""
 
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longwave.cli._experiment import ResumeOptions, RunOptions, parse_experiment
+from longwave.cli._experiment import ResumeOptions, RunOptions, parse_experiment, parse_resume
 from longwave.core.terminal import say
 from longwave.train import config_file
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
-    from longwave.train.config_file import StoredConfig
 
 DESCRIPTION = """Train a model, score its best weights on the test set, and write a report.
 
@@ -31,20 +31,14 @@ Examples:
 
 def main(arguments: list[str]) -> int:
     """Run `longwave train`."""
-    if arguments and arguments[0].partition("=")[0] == "--resume":
-        options = _parse_resume(arguments)
-        stored = config_file.read(options.resume)
-        return _exit_code(lambda: _resume(stored, options))
+    resumed = parse_resume("train", ResumeOptions, arguments, "NAME-seed0")
+    if resumed is not None:
+        stored = config_file.read(resumed.resume)
+        from longwave import runs
+
+        return exit_code(lambda: _report(runs.resume(stored, quiet=resumed.quiet, device=resumed.device)))
     experiment, options = parse_experiment("train", DESCRIPTION, arguments, RunOptions())
-    return _exit_code(lambda: _train(experiment, options))
-
-
-def _parse_resume(arguments: list[str]) -> ResumeOptions:
-    if arguments[0] == "--resume" and (len(arguments) == 1 or arguments[1].startswith("-")):
-        raise ValueError("--resume: expected the folder of one run, as in longwave train --resume runs/NAME-seed0")
-    import tyro
-
-    return tyro.cli(ResumeOptions, prog="longwave train", args=arguments)
+    return exit_code(lambda: _train(experiment, options))
 
 
 def _train(experiment: "Experiment", options: RunOptions) -> None:
@@ -57,28 +51,19 @@ def _train(experiment: "Experiment", options: RunOptions) -> None:
     folders = {seed: base.parent / f"{base.name}-seed{seed}" for seed in seeds}
     if options.out and len(seeds) == 1:
         folders = {seeds[0]: base}
-    results = []
-    for finished in runs.start_seeds(
-        experiment,
-        folders,
-        options.data_dir,
-        quiet=options.quiet,
-        overwrite=options.overwrite,
-        device=options.device,
-    ):
-        results.append(_report(finished))
-    if len(results) > 1 and finished.main:
-        _spread(seeds, results)
+    how: dict[str, Any] = {"quiet": options.quiet, "overwrite": options.overwrite, "device": options.device}
+    results = [_report(finished) for finished in runs.start_seeds(experiment, folders, options.data_dir, **how)]
+    if len(results) > 1 and runs.is_main_process():
+        from longwave.tasks.base import scored_split
+
+        print(f"seeds {', '.join(map(str, seeds))}:")
+        split, where = scored_split(results[0])
+        for score in results[0][split]:
+            print(f"  {where} {score} {mean_text([result[split][score] for result in results])}")
 
 
-def _resume(stored: "StoredConfig", options: ResumeOptions) -> None:
-    from longwave import runs
-
-    _report(runs.resume(stored, quiet=options.quiet, device=options.device))
-
-
-def _exit_code(work: Callable[[], None]) -> int:
-    """Do the work; 0, or 1 for a run that failed, or from 128 on for one that was interrupted."""
+def exit_code(work: Callable[[], object]) -> int:
+    """Do the work; 0, 1 if a run failed, 128 plus the signal if it was interrupted."""
     from longwave import runs
     from longwave.train.loop import Interrupted, TrainingError
 
@@ -108,28 +93,16 @@ def _report(finished: Any) -> dict[str, Any]:
 def print_scores(name: str, result: dict[str, Any]) -> None:
     """Scores on the test set: the run, the baselines, the paper."""
     from longwave.core.text_table import TextTable
-    from longwave.pictures.html import duration, score_text
+    from longwave.pictures.html import duration
+    from longwave.report.page import score_table
+    from longwave.tasks.base import scored_split
 
-    found = {f"{result.get('model', 'S4')} (this run)": result["test"]}
-    found |= {f"{part} (of this run)": splits["test"] for part, splits in result.get("parts", {}).items()}
-    found |= {baseline: splits["test"] for baseline, splits in result.get("baselines", {}).items()}
-    if result.get("paper"):
-        found["S4 (the paper)"] = result["paper"]
-    scores = list(result["test"])
-    rows = [
-        [model, *(score_text(values[score]) if score in values else "-" for score in scores)]
-        for model, values in found.items()
-    ]
     trained = f"{result['steps']} steps in {duration(result['seconds'])}, weights of step {result['best_step']}"
     notes = [f"{result['parameters']:,} parameters, {trained}", *(f"note: {note}" for note in result.get("notes", ()))]
-    columns = ["model", *(score.upper().replace("_", " ") for score in scores)]
-    TextTable(f"{name}, test set", columns, rows, notes, text=("model",), bold=(0,)).print()
+    TextTable(f"{name}, {scored_split(result)[1]} set", *score_table(result), notes, text=("model",), bold=(0,)).print()
 
 
-def _spread(seeds: tuple[int, ...], results: list[dict[str, Any]]) -> None:
-    import statistics
-
-    print(f"seeds {', '.join(map(str, seeds))}:")
-    for score in results[0]["test"]:
-        values = [result["test"][score] for result in results]
-        print(f"  test {score} {statistics.mean(values):.4f} +- {statistics.stdev(values):.4f}")
+def mean_text(values: list[float]) -> str:
+    """The score of one seed, or mean and standard deviation of several."""
+    spread = f" +- {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{spread}"

@@ -1,4 +1,4 @@
-"""Writing files atomically: a reader sees the old content or the new one, also after a kill or a power cut."""
+"""Write files atomically: a reader sees the old content or the new one, also after a kill or a power cut."""
 
 import contextlib
 import errno
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a disk without room answers
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a full disk
 
 
 @contextlib.contextmanager
@@ -39,7 +39,7 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in errors of the system that do not, such as that the disk is full."""
+    """Name the file in system errors that do not, such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -76,7 +76,7 @@ def append(path: Path, text: str) -> None:
 
 
 def remove_abandoned_parts(folder: Path, name: str | None = None) -> None:
-    """Remove what processes of this machine that were killed have left in a folder: of one file, or of all."""
+    """Remove temporary files that killed processes of this machine left in a folder: of one file, or of all."""
     name = "*" if name is None else glob.escape(name)
     for part in folder.glob(f".{name}.{glob.escape(platform.node())}-*.part"):
         pid = part.name.removesuffix(".part").rpartition("-")[2]
@@ -91,13 +91,13 @@ def _is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it belongs to somebody else
+    except OSError:  # another user's
         pass
     return True
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the entries of a folder to disk: else a power cut may undo a rename."""
+    """Flush the entries of a folder to disk: otherwise a power cut may undo a rename."""
     if os.name == "nt":  # where a folder cannot be opened
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -114,12 +114,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically, in UTF-8; a surrogate, as in the name of a file, becomes a question mark."""
+    """Write a text file atomically, in UTF-8; surrogates, as in file names, become question marks."""
     write_bytes(path, text.encode("utf-8", "replace"))
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; whatever is wrong with it is a ValueError that says what."""
+    """The content of a JSON file; any problem with it is a ValueError."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:

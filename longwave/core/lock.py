@@ -1,7 +1,7 @@
-"""A lock on a folder, of a run or of a data set that is made: one process writes there at a time.
+"""A lock on the folder of a run or of a generated data set: one process writes there at a time.
 
-The operating system keeps the lock and ends it with the process, so that one that a kill left behind is free. The file
-says who holds it, for the message; it is removed at the end.
+The operating system releases the lock when its process ends, however it ends. The lock file says who holds it, for the
+error message, and is removed at the end.
 """
 
 import contextlib
@@ -18,23 +18,23 @@ from typing import IO
 from longwave.core.terminal import command_line
 
 NAME = ".lock"
-WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # what such a file system answers
-FAR = 1 << 20  # the byte that Windows locks: those that are locked cannot be read
+WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
+FAR = 1 << 20  # the byte that Windows locks: locked bytes cannot be read
 
-_held: dict[Path, tuple[int, int]] = {}  # folders that are held, by process (a fork has it too) and thread
+_held: dict[Path, tuple[int, int]] = {}  # process (a fork inherits this) and thread that hold a folder
 _guard = threading.Lock()
 
 
 class Busy(ValueError):
-    """A folder that another process writes to."""
+    """Another process writes to the folder."""
 
 
 @contextlib.contextmanager
 def hold(folder: Path, doing: str = "training there") -> Iterator[str | None]:
-    """Keep other processes and threads out of a folder; gives a note where the file system has no locks.
+    """Keep other processes and threads out of a folder; yields a note if the file system has no locks.
 
-    The error that they get says what this one is `doing`. A folder that is not there is made, and removed again if
-    nothing came into it. A thread may hold a folder twice. Processes that it forks do not hold it.
+    Their error says what this one is `doing`. A missing folder is made, and removed again if it stays empty. A thread
+    may hold a folder twice; its forks do not hold it.
     """
     folder, own = Path(folder).resolve(), (os.getpid(), threading.get_ident())
     with _guard:  # threads share the lock of their process, so they are distinguished here
@@ -63,12 +63,12 @@ def hold(folder: Path, doing: str = "training there") -> Iterator[str | None]:
 
 def _remove_if_empty(folder: Path, is_new: bool) -> None:
     if is_new:
-        with contextlib.suppress(OSError):  # it is not empty, as it should be
+        with contextlib.suppress(OSError):  # it is not empty, as usual
             folder.rmdir()
 
 
 def _take(folder: Path, doing: str) -> tuple[IO[str], str | None]:
-    """The lock file of a folder, open and locked, and a note if it could not be."""
+    """The lock file of a folder, open and locked, and a note if it cannot be locked."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
     while True:
@@ -79,26 +79,26 @@ def _take(folder: Path, doing: str) -> tuple[IO[str], str | None]:
         except (BlockingIOError, PermissionError) as error:
             with file:
                 raise Busy(
-                    f"{folder}: {_owner(file, doing)}; wait for its end, stop it, or choose another folder"
+                    f"{folder}: {_owner(file, doing)}; wait for it, stop it, or choose another folder"
                 ) from error
         except OSError as error:
             if error.errno not in WITHOUT_LOCKS:
                 file.close()
                 raise
-            note = f"{path}: this file system has no locks, so that nothing keeps a second process out of the folder"
+            note = f"{path}: this file system has no locks: nothing keeps a second process out of the folder"
         if _is_at(path, file):
             break
-        file.close()  # the one before removed it between our two steps
+        file.close()  # its owner removed it between our two steps
     file.truncate(0)
     owner = {"process": os.getpid(), "machine": platform.node(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
     text = json.dumps(owner | {"command": command_line()}) + "\n"
-    with contextlib.suppress(OSError):  # a full disk: the lock holds without a word on who has it
+    with contextlib.suppress(OSError):  # a full disk: the lock holds all the same
         os.write(file.fileno(), text.encode())
     return file, note
 
 
 def _is_at(path: Path, file: IO[str]) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Whether a path still leads to an open file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
     except FileNotFoundError:
@@ -110,9 +110,8 @@ def _owner(file: IO[str], doing: str) -> str:
     try:
         file.seek(0)
         owner = json.loads(file.read())
-        return (
-            f"process {owner['process']} on {owner['machine']} is {doing} since {owner['since']} ({owner['command']})"
-        )
+        who = f"process {owner['process']} on {owner['machine']}"
+        return f"{who} has been {doing} since {owner['since']} ({owner['command']})"
     except (OSError, ValueError, KeyError, TypeError):  # it is about to write it
         return f"another process is {doing}"
 
@@ -128,5 +127,5 @@ else:
     import fcntl
 
     def _lock(file: IO[str]) -> None:
-        # Not flock, which the processes that load data would inherit and keep for seconds after a kill.
+        # Not flock, which data-loading processes would inherit and keep for seconds after a kill.
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

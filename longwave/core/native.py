@@ -1,7 +1,6 @@
-"""The compiled library (ops/cpu/native.cpp), opened with ctypes; without torch, so that data is made without it, too.
+"""The compiled library (ops/cpu/native.cpp), opened with ctypes; without torch, which generating data does not need.
 
-`load()` gives the library or raises `Unavailable` with the reason. Where torch was imported first, both share one
-OpenMP.
+`load()` returns the library or raises `Unavailable` with the reason. If torch was imported first, they share OpenMP.
 """
 
 import ctypes
@@ -16,13 +15,15 @@ VECTOR_BITS = (128, 256, 512)
 
 
 class Unavailable(RuntimeError):
-    """Something compiled was asked for that cannot run here."""
+    """The compiled library cannot run here."""
 
 
 @functools.cache
 def load() -> ctypes.CDLL:
-    """The shared library that setup.py built, held to LONGWAVE_VECTOR_BITS."""
-    limit = _vector_limit()
+    """The shared library that setup.py built, limited to LONGWAVE_VECTOR_BITS."""
+    widest, widths = os.environ.get("LONGWAVE_VECTOR_BITS", ""), [str(bits) for bits in VECTOR_BITS]
+    if widest and widest not in widths:
+        raise ValueError(f"LONGWAVE_VECTOR_BITS: expected one of {', '.join(widths)}, got {widest!r}")
     path = FOLDER / LIBRARY
     if not path.exists():
         raise Unavailable(
@@ -36,14 +37,5 @@ def load() -> ctypes.CDLL:
         raise Unavailable(f"{path} does not load: {error}") from error
     if abi != ABI:
         raise Unavailable(f"{path} was built from another version of longwave: install longwave again")
-    library.longwave_limit_vectors(limit)
+    library.longwave_limit_vectors(int(widest or max(VECTOR_BITS)))
     return library
-
-
-def _vector_limit() -> int:
-    """The widest vectors that the library may use, whatever the CPU has."""
-    asked = os.environ.get("LONGWAVE_VECTOR_BITS", "")
-    widths = {str(bits): bits for bits in VECTOR_BITS}
-    if asked and asked not in widths:
-        raise ValueError(f"LONGWAVE_VECTOR_BITS: expected one of {', '.join(widths)}, got {asked!r}")
-    return widths.get(asked, max(VECTOR_BITS))

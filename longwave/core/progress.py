@@ -1,4 +1,4 @@
-"""Progress of a long job, reported to whoever shows it."""
+"""Progress of long jobs."""
 
 import sys
 import time
@@ -8,38 +8,35 @@ PATIENCE = 5  # seconds before a job is worth a line
 
 
 class Progress(Protocol):
-    """Shows jobs one at a time: `start` a job with its size, if known, in bytes or examples, then `advance`."""
+    """Shows one job at a time."""
 
     def start(self, text: str, total: int | None) -> None:
-        """Begin a job, which ends the one before."""
+        """Begin a job of `total` bytes or examples, if known; the one before has ended."""
 
     def advance(self, size: int) -> None:
-        """Add what is done."""
+        """Add bytes or examples that are done."""
 
 
 class Silent:
     """Progress that shows nothing."""
 
-    def start(self, text: str, total: int | None) -> None:
-        """Ignore the job."""
+    def start(self, text: str, total: int | None) -> None: ...
 
-    def advance(self, size: int) -> None:
-        """Ignore what is done."""
+    def advance(self, size: int) -> None: ...
 
 
 class Patient:
-    """Progress as a line on the terminal, of jobs that together take more than some seconds; nothing elsewhere."""
+    """Progress as a line on the terminal, once jobs have taken more than PATIENCE; nothing elsewhere."""
 
     def __init__(self) -> None:
         self.began = self.said = time.monotonic()
         self.text, self.total, self.done = "", 0, 0
 
     def start(self, text: str, total: int | None) -> None:
-        """Begin a job."""
         self.text, self.total, self.done = text, total or 0, 0
 
     def advance(self, size: int) -> None:
-        """Add what is done, and say so twice a second."""
+        """Add what is done, and show it, at most twice per second."""
         self.done += size
         now = time.monotonic()
         if now - self.began > PATIENCE and now - self.said > 0.5 and sys.stderr.isatty():

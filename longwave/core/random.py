@@ -9,9 +9,9 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the increment of SplitMix64
 
 
 def shuffled(count: int, seed: int) -> NDArray[np.int64]:
-    """The numbers 0 to count - 1 in a random order that is the same for every version of numpy and torch.
+    """A random permutation of 0 to count - 1.
 
-    numpy guarantees the raw output of PCG64, but not the result of its `permutation`.
+    numpy guarantees the raw output of PCG64 across versions, but not the result of its `permutation`.
     """
     return np.argsort(np.random.PCG64(seed).random_raw(count), kind="stable")
 
@@ -25,13 +25,13 @@ def random_bits(seed: int, epoch: int, index: NDArray[np.int64]) -> NDArray[np.u
 
 
 def numbered_bits(seed: int, numbers: NDArray[Any]) -> NDArray[np.uint64]:
-    """64 random bits for each number of a thing that is drawn: they follow from the seed and the number alone."""
+    """64 random bits for each number, from the seed and the number alone."""
     first = mixed(np.array([seed % 2**64], np.uint64) + GOLDEN)
     return mixed(first + GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)))
 
 
 def mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """64 random bits for each state: the output function of SplitMix64, of whole numbers, so the same for ever."""
+    """64 random bits for each state: the output function of SplitMix64, in integers."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # wraps, as it should
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))

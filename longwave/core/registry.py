@@ -1,8 +1,8 @@
 """Registries: a new kind of something is a file that registers itself under a name.
 
-A registry imports the modules of its package when it is first read, except those whose name begins with an underscore;
-or, of each package inside it, the module that registers, if there is one.
-Installed packages register more through entry points of the group `longwave.plugins`, each of which names a module.
+When it is first read, a registry imports the modules of its package whose name has no leading underscore; or one module
+of each subpackage that has it. Installed packages register more through entry points of the group `longwave.plugins`,
+each of which names a module.
 """
 
 import difflib
@@ -16,9 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 T = TypeVar("T")
-
-
-_here = threading.local()  # whether this thread fills any registry
+_here = threading.local()  # whether this thread is filling any registry
 
 
 class Registry(Mapping[str, T]):
@@ -26,17 +24,17 @@ class Registry(Mapping[str, T]):
 
     what      what messages call an item
     package   the package whose modules register items, if there is one
-    module    the module of each package inside it that does so, if it is not each of its own modules
+    module    the module of each of its subpackages that does so instead
     """
 
     def __init__(self, what: str, package: str | None = None, module: str | None = None) -> None:
         self.what, self.package, self.module = what, package, module
         self._items: dict[str, T] = {}
         self._is_imported = self._is_filled = False
-        self._here = threading.local()  # whether this thread is at the imports, which may read the registry
+        self._here = threading.local()  # whether this thread is filling it: the imports may read the registry
 
     def register(self, name: str) -> Callable[[T], T]:
-        """A decorator that registers what it decorates; a name that is taken is refused."""
+        """A decorator that registers an item; a name that is taken is refused."""
 
         def put(item: T) -> T:
             if name in self._items:
@@ -51,7 +49,7 @@ class Registry(Mapping[str, T]):
         del self._items[name]
 
     def find(self, name: str) -> T:
-        """The item of a name; an unknown name is refused, with the nearest one as a hint."""
+        """The item of a name; an unknown name is refused, with the nearest as a hint."""
         self._fill()
         if name not in self._items:
             raise ValueError(f"{self.what}: there is no {name!r}; {nearest(name, self._items)}")
@@ -79,7 +77,7 @@ class Registry(Mapping[str, T]):
     def _fill(self) -> None:
         if self._is_filled or getattr(self._here, "is_filling", False):
             return
-        # A second thread imports as well, and so waits for what the first has begun.
+        # A second thread imports as well, and so waits for the imports of the first.
         is_outermost = not getattr(_here, "is_filling", False)
         self._here.is_filling = _here.is_filling = True
         try:
@@ -87,9 +85,9 @@ class Registry(Mapping[str, T]):
                 for module in self._modules():
                     importlib.import_module(module)
                 self._is_imported = True
-            if is_outermost:  # plug-ins may read every registry: they come when no other is half-filled
+            if is_outermost:  # plug-ins may read every registry: they are loaded when none is half-filled
                 load_plugins()
-                self._is_filled = True  # only now: else a reader would find some names missing, without a reason
+                self._is_filled = True  # only now: after a failure, names must not be missing silently
         finally:
             self._here.is_filling = False
             if is_outermost:

@@ -6,6 +6,7 @@ then says which kind it is.
 
 import dataclasses
 import json
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -15,6 +16,8 @@ from longwave.core.registry import Registry, nearest
 
 T = TypeVar("T")
 LARGEST = 2**63  # whole numbers from here on do not fit an array or a tensor
+TYPES_IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
+TYPES_IN_WORDS[type(None)] = "null"
 
 
 def set_by_task(default: T) -> T:
@@ -42,7 +45,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, content: Any, where: str = "settings") -> Self:
-        """The inverse of `to_dict`; what is missing has its default, what is unknown is refused."""
+        """The inverse of `to_dict`; missing settings have their defaults, unknown ones are refused."""
         if not isinstance(content, dict):
             raise ValueError(f"{where}: expected settings by name, got {content!r:.200}")
         values = dict(content)
@@ -57,9 +60,7 @@ class Settings:
     @classmethod
     def _of(cls, values: dict[str, Any], where: str) -> Self:
         types = get_type_hints(cls)
-        names = [f.name for f in dataclasses.fields(cls)]
-        if unknown := sorted(set(values) - set(names)):
-            raise ValueError(f"{where}: there is no setting {unknown[0]!r}; {nearest(unknown[0], names)}")
+        _check_names(values, [f.name for f in dataclasses.fields(cls)], where)
         given = {name: typed(value, types[name], f"{where}: {name}") for name, value in values.items()}
         try:
             return cls(**given)
@@ -68,13 +69,12 @@ class Settings:
 
     @classmethod
     def of(cls, settings: Self | None = None, **changes: Any) -> Self:
-        """Settings by keyword, beside their defaults or those of `settings`; a part that has kinds may be named."""
+        """Settings by keyword, over the defaults or `settings`; a part that has kinds may be given by its name."""
         if settings is not None and not isinstance(settings, cls):
             raise ValueError(f"config: expected {cls.__name__}(...), or keywords alone, got {settings!r:.80}")
         types = get_type_hints(cls)
         names = [f.name for f in dataclasses.fields(cls)]
-        if unknown := sorted(set(changes) - set(names)):
-            raise ValueError(f"{cls.__name__}: there is no setting {unknown[0]!r}; {nearest(unknown[0], names)}")
+        _check_names(changes, names, cls.__name__)
         made = cls(**changes) if settings is None else dataclasses.replace(settings, **changes)
         for name in names:
             kinds, value = getattr(types[name], "registry", None), getattr(made, name)
@@ -85,34 +85,31 @@ class Settings:
         return made
 
     def as_kind(self, kind: str) -> Any:
-        """The settings of another kind, with what both of them have."""
+        """The settings of another kind, with the values of the fields that both have."""
         assert self.registry is not None
         other = self.registry.find(kind)
         shared = {f.name for f in dataclasses.fields(self)} & {f.name for f in dataclasses.fields(other)}
         return other(**{name: getattr(self, name) for name in shared})
 
     def with_setting(self, name: str, value: Any, where: str | None = None) -> Self:
-        """The settings with another value for one, whose dotted name goes through the parts: model.mixer.d_state.
+        """The settings with one value replaced, by its dotted name, such as model.mixer.d_state.
 
-        The setting `kind` of a part is its kind, which keeps the settings that both kinds have.
+        Another `kind` of a part keeps the settings that both kinds have.
         """
         where = name if where is None else where
         first, _, rest = name.partition(".")
         if first == "kind" and self.registry is not None and not rest:
-            changed: Self = self.as_kind(str(value))
-            return changed
+            other: Self = self.as_kind(str(value))
+            return other
         offered = [f.name for f in dataclasses.fields(self) if not f.metadata.get("set_by_task")]
-        if first not in offered:
-            raise ValueError(f"{where}: there is no setting {first!r}; {nearest(first, offered)}")
+        _check_names([first], offered, where)
         part = getattr(self, first)
         if isinstance(part, Settings) != bool(rest):
-            parts = " with the name of a setting behind it" if isinstance(part, Settings) else " alone: it has no parts"
+            parts = " followed by the name of a setting" if isinstance(part, Settings) else " alone: it has no parts"
             raise ValueError(f"{where}: expected {first}{parts}")
-        if rest:
-            value = part.with_setting(rest, value, where)
-        else:
-            value = typed(value, get_type_hints(type(self))[first], where)
-        return dataclasses.replace(self, **{first: value})
+        annotation = get_type_hints(type(self))[first]
+        changed = part.with_setting(rest, value, where) if rest else typed(value, annotation, where)
+        return dataclasses.replace(self, **{first: changed})
 
     @property
     def files(self) -> list[Path]:
@@ -127,15 +124,20 @@ class Settings:
         return dataclasses.replace(self, **paths)
 
 
+def _check_names(given: Iterable[str], known: Collection[str], where: str) -> None:
+    for name in sorted(set(given) - set(known)):
+        raise ValueError(f"{where}: there is no setting {name!r}; {nearest(name, known)}")
+
+
 def check_least(settings: Any, **least: float) -> None:
-    """Refuse settings below a bound, or that are no numbers."""
+    """Refuse settings below a bound, and NaN."""
     for name, number in least.items():
         if not getattr(settings, name) >= number:
             raise ValueError(f"{name}: expected a number from {number} on, got {getattr(settings, name)}")
 
 
 def check_numbers(settings: Any, prefix: str = "") -> None:
-    """Refuse whole numbers, in settings and their parts, that no array could count."""
+    """Refuse whole numbers of 2^63 and above, in settings and their parts."""
     for one in dataclasses.fields(settings):
         value, name = getattr(settings, one.name), prefix + one.name
         if dataclasses.is_dataclass(value):
@@ -167,7 +169,7 @@ def _plain(value: Any) -> Any:
 
 
 def typed(value: Any, annotation: Any, where: str) -> Any:
-    """A value from JSON as the field is annotated: settings, a path, or what it is; another type is refused."""
+    """A value from JSON, as the type of its field; another type is refused."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return annotation.from_dict(value, where)
     if isinstance(value, str) and annotation in (Path, Path | None):
@@ -179,7 +181,7 @@ def typed(value: Any, annotation: Any, where: str) -> Any:
 
 
 def _kind_in_words(kinds: Registry[Any], value: Any) -> str:
-    """The name and the settings that were meant by a class or an instance, as a message has them."""
+    """What was expected instead of a class or an instance, and what came, for a message."""
     given = value if isinstance(value, type) else type(value)
     meant = given.__name__.lower().removesuffix("config")
     got = f"the class {given.__name__}" if given is value else f"{value!r:.80}".partition("\n")[0]
@@ -193,7 +195,7 @@ def _tuples(value: Any) -> Any:
 
 
 def _fits(value: Any, annotation: Any) -> bool:
-    """Whether a plain value is of the type of a field; types that JSON does not have are left to the class."""
+    """Whether a plain value has the type of a field; types that JSON lacks are left to the class."""
     if get_origin(annotation) in (Union, UnionType):
         return any(_fits(value, option) for option in get_args(annotation))
     if get_origin(annotation) is Literal:
@@ -208,19 +210,11 @@ def _fits(value: Any, annotation: Any) -> bool:
 
 
 def _in_words(annotation: Any) -> str:
-    """What a field takes, as a message has it."""
+    """The type of a field, for a message."""
     if get_origin(annotation) in (Union, UnionType):
         return " or ".join(map(_in_words, get_args(annotation)))
     if get_origin(annotation) is Literal:
         return " or ".join(map(json.dumps, get_args(annotation)))
     if get_origin(annotation) is tuple:
         return f"a list, each {_in_words(get_args(annotation)[0])}"
-    names = {
-        int: "a whole number",
-        float: "a number",
-        bool: "true or false",
-        str: "text",
-        Path: "a path",
-        type(None): "null",
-    }
-    return names.get(annotation, str(annotation))
+    return TYPES_IN_WORDS.get(annotation, str(annotation))

@@ -1,4 +1,4 @@
-"""What a person types and reads: the command of this process, and messages."""
+"""The command line of this process, and messages to the user."""
 
 import shlex
 import sys
@@ -16,7 +16,7 @@ def command_line() -> str:
 
 
 def with_command(text: str, command: str) -> str:
-    """A message that ends with a command to copy, on an indented line of its own."""
+    """A message that ends with a command to copy, on its own indented line."""
     return f"{text}:\n  {command}"
 
 
@@ -29,7 +29,7 @@ def wrapped(text: str, width: int) -> str:
 
 
 def say(text: str, file: TextIO | None = None) -> None:
-    """Print a message, by default on stderr: wrapped at the width of a terminal, and as it is elsewhere."""
+    """Print a message, by default on stderr: wrapped at the width of a terminal, unchanged elsewhere."""
     file = sys.stderr if file is None else file
     if file.isatty():
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""Tables on the terminal: no column is ever cut off."""
+"""Tables on the terminal, in which no cell is cut off."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +21,10 @@ class TextTable:
     text: Collection[str] = ()  # the columns that hold words; the others hold numbers and are aligned to the right
     sections: str | None = None  # a column: where its value changes, a line is drawn
     bold: Collection[int] = ()  # numbers of rows
-    colours: Mapping[str, str] = field(default_factory=dict)  # of cells, by what they say
+    colours: Mapping[str, str] = field(default_factory=dict)  # of cells, by their text
 
     def print(self) -> None:
-        """Print it as wide as it needs to be; where the terminal is narrower, as a block of lines for each row."""
+        """Print it at its full width; on a narrower terminal, as one block of lines per row."""
         from rich.console import Console
         from rich.measure import Measurement
 

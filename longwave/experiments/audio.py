@@ -32,46 +32,29 @@ STREAMING = replace(NARROW, dropout=0.1)
 SMALL = OptimConfig(lr=0.01, weight_decay=0.05, warmup=200)
 SHORT = LoopConfig(epochs=10, batch_size=20, eval_batch_size=20)
 SHORT_FRAMES = LoopConfig(epochs=20, batch_size=50)
+LONG = LoopConfig(epochs=150, batch_size=16, eval_batch_size=16)
+LONG_FRAMES = LoopConfig(epochs=50, batch_size=100)
+FRAMES = replace(WIDE, d_model=256, n_layers=4, dropout=0.2)
+FRAMES_ORIGINAL = replace(ORIGINAL, d_model=256, n_layers=4, norm="layer", prenorm=False, dropout=0.2)
+TRANSFORMER = AttentionConfig(bidirectional=True)
 
 register(
-    Experiment(
-        "sc35-raw",
-        SC35,
-        WIDE,
-        replace(STEADY_WORDS, decay_steps=200_000),
-        LoopConfig(epochs=40, batch_size=16, eval_batch_size=16),
-    ),
+    Experiment("sc35-raw", SC35, WIDE, replace(STEADY_WORDS, decay_steps=200_000), replace(LONG, epochs=40)),
     Experiment("sc35-raw-small", SC35, NARROW, SMALL, replace(SHORT, epochs=2, validations=4)),
     # The paper has ten words with the first settings alone: those of all words, and for MFCC at the paper's size.
-    Experiment("sc10-raw", SC10, WIDE, STEADY_WORDS, LoopConfig(epochs=150, batch_size=16, eval_batch_size=16)),
+    Experiment("sc10-raw", SC10, WIDE, STEADY_WORDS, LONG),
     Experiment(
         "sc10-raw-original",
         SC10,
         replace(ORIGINAL, d_model=128, n_layers=6, dropout=0.1),
         replace(PLATEAU, lr=0.01, plateau_patience=10),
-        LoopConfig(epochs=150, batch_size=20, eval_batch_size=20),
+        replace(SHORT, epochs=150),
     ),
     Experiment("sc10-raw-small", SC10, NARROW, SMALL, SHORT),
-    Experiment(
-        "sc10-mfcc",
-        MFCC,
-        replace(WIDE, d_model=256, n_layers=4, dropout=0.2),
-        STEADY_WORDS,
-        LoopConfig(epochs=50, batch_size=100),
-    ),
-    Experiment(
-        "sc10-mfcc-original",
-        MFCC,
-        replace(ORIGINAL, d_model=256, n_layers=4, norm="layer", prenorm=False, dropout=0.2),
-        replace(PLATEAU, lr=0.01, plateau_patience=5),
-        LoopConfig(epochs=50, batch_size=100),
-    ),
+    Experiment("sc10-mfcc", MFCC, FRAMES, STEADY_WORDS, LONG_FRAMES),
+    Experiment("sc10-mfcc-original", MFCC, FRAMES_ORIGINAL, replace(PLATEAU, lr=0.01), LONG_FRAMES),
     Experiment("sc10-mfcc-small", MFCC, replace(NARROW, dropout=0.2), SMALL, SHORT_FRAMES),
-)
-
-# What S4 is compared with in tab:sc.
-
-register(
+    # What S4 is compared with in tab:sc.
     Experiment("sc10-raw-cnn-small", SC10, WaveformCNNConfig(width=16), replace(SMALL, lr=0.002), SHORT),
     Experiment(
         "sc10-raw-lstm-small", SC10, replace(NARROW, n_layers=1, mixer=LSTMConfig()), replace(SMALL, lr=0.002), SHORT
@@ -79,9 +62,7 @@ register(
     Experiment(
         "sc10-mfcc-transformer-small",
         MFCC,
-        replace(
-            NARROW, mixer=AttentionConfig(bidirectional=True), norm="layer", feed_forward=256, glu=False, dropout=0.1
-        ),
+        replace(STREAMING, mixer=TRANSFORMER, norm="layer", feed_forward=256, glu=False),
         replace(SMALL, lr=0.001),
         SHORT_FRAMES,
     ),

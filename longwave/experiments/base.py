@@ -41,13 +41,13 @@ class OptimConfig(Settings):
     plateau_patience: int = 5
     """Validations without a better score before the rate falls (schedule plateau)."""
     plateau_factor: float = 0.2
-    """By which the rate then is multiplied."""
+    """Factor by which the rate is then multiplied."""
     ema: float = 0.0
-    """Decay of an exponential moving average of the weights, which is validated and kept in their place; 0: none."""
+    """Decay of an exponential moving average of the weights, validated and kept in their place; 0: none."""
     clip: float = 0.0
     """Largest norm of the gradient, 0 for no clipping."""
     accumulate: int = 1
-    """Parts that a batch is cut into, one after the other, to save memory."""
+    """Micro-batches per batch (gradient accumulation), to save memory."""
     precision: Literal["no", "bf16", "fp16"] = "no"
     """Mixed precision; the SSMs stay in float32."""
 
@@ -63,34 +63,34 @@ class OptimConfig(Settings):
 
 @dataclass(frozen=True)
 class LoopConfig(Settings):
-    """How long to train, and how often to look."""
+    """How long to train, and how often to validate."""
 
     epochs: int | None = 10
-    """Passes over the training set; none: as many as the least number of steps takes, and 10 at least."""
+    """Passes over the training set; none: as many as least_steps takes, at least 10."""
     batch_size: int = 50
-    """Examples of a step, over all processes."""
+    """Examples per step, over all processes."""
     eval_batch_size: int = 200
-    """Examples of a batch in evaluation; it does not change the scores."""
+    """Batch size in evaluation; it does not change the scores."""
     bucket: int = 0
-    """Batches whose examples are sorted by length together, so that little is padded; 0: none are sorted."""
+    """Number of batches whose examples are sorted by length together, to reduce padding; 0: no sorting."""
     least_steps: int = 0
-    """Steps of the optimiser at least, where no epochs are given: a small training set is passed over more often."""
+    """Minimum of optimiser steps, where no epochs are given: a small training set is passed over more often."""
     minutes: float | None = None
-    """Minutes of training at most, final scores apart; the schedule is fitted to what can be done in them."""
+    """Time limit of training in minutes, without the final scores; the schedule is fitted to it."""
     validations: float = 1
     """Validations per epoch, evenly spaced; 0.1: one every ten epochs."""
     checkpoint_minutes: float = 15
-    """Minutes between checkpoints at most, where validations, which have one each, are further apart."""
+    """Maximum of minutes between checkpoints; each validation has one, too."""
     patience: int = 0
-    """Validations without a better score before the run ends, 0 for never."""
+    """Validations without a better score before the run ends (early stopping); 0: never."""
     keep: Literal["best", "last", "auto"] = "best"
-    """Weights to keep: the best on the validation set, or the last; auto: the last if few examples would choose."""
+    """Weights to keep: the best on the validation set, or the last; auto: the last if that set is small."""
     workers: int = 0
-    """Processes that load data, 0 for none; never more than there are cores. It does not change the results."""
+    """Processes that load data, at most one per core; 0: none. It does not change the results."""
     seed: int = 0
     """Seed of weights, order and dropout."""
     tracker: str | None = None
-    """Also log to tensorboard, wandb, mlflow or another tracker that accelerate knows."""
+    """Also log to tensorboard, wandb, mlflow or another tracker that accelerate supports."""
 
     def __post_init__(self) -> None:
         if self.epochs is not None:
@@ -110,9 +110,9 @@ class LoopConfig(Settings):
     def fitted(self, examples: int, validated: int) -> "LoopConfig":
         """The settings for training and validation sets of that many examples.
 
-        Where no epochs are given, a small set is passed over more often. A batch is then a quarter of it at most, since
-        a gradient of the whole set has no noise to learn with, and smaller still if the last one would else be tiny.
-        There are no more than MOST_VALIDATIONS, since on a tiny set they take longer than the steps between them.
+        Where no epochs are given, a small set is passed over more often. A batch is then at most a quarter of it, since
+        a full-batch gradient has no noise, and smaller still if the last one would otherwise be tiny. There are at most
+        MOST_VALIDATIONS, since on a tiny set they take longer than the steps between them.
         """
         if self.keep == "auto":
             return replace(self, keep="last" if validated < FEW_EXAMPLES else "best").fitted(examples, validated)
@@ -137,16 +137,16 @@ class Experiment(Settings):
     loop: LoopConfig = field(default_factory=LoopConfig)
 
     def check_supports_rate(self, option: str) -> None:
-        """Refuse a model that cannot follow another sampling rate."""
+        """Refuse a model that does not support other sampling rates."""
         if not self.model.supports_rate:
             raise ValueError(
-                f"{option}: the model of {self.name} ({self.model.label}) knows no time between steps, so that "
-                "another sampling rate would be another sequence to it; a SequenceModel of state spaces does "
+                f"{option}: the model of {self.name} ({self.model.label}) has no notion of the time between "
+                "steps, so that it supports no other sampling rate; a SequenceModel of state spaces does "
                 "(--model.kind SequenceModel, --model.mixer.kind s4)"
             )
 
     def fitted(self, examples: int, validated: int) -> "Experiment":
-        """With the loop, and the warm-up, that suit training and validation sets of that many examples."""
+        """With loop and warm-up fitted to training and validation sets of that many examples."""
         loop = self.loop.fitted(examples, validated)
         assert loop.epochs is not None
         steps = self.optim.decay_steps or loop.epochs * math.ceil(examples / loop.batch_size)
@@ -155,19 +155,19 @@ class Experiment(Settings):
 
     @property
     def takes_custom_data(self) -> bool:
-        """Whether the experiment is the one for custom data of its kind of task, which then has the same name."""
+        """Whether this is the experiment for custom data of its kind of task, which has the same name."""
         return self.name == self.task.kind
 
     @property
     def run_name(self) -> str:
-        """What a run is called by default: with custom data, also by its file, so that two files do not collide."""
+        """The default name of a run; for custom data, with that of the file, so that two files do not collide."""
         files = self.task.files if self.takes_custom_data else []
         names = [Path(file.absolute().name.removesuffix(".gz")).stem for file in files]  # of ".", too
         return "-".join([self.name, *names])
 
     @property
     def title(self) -> str:
-        """What tables and reports call it: with custom data, also by its files."""
+        """Its title in tables and reports; for custom data, with the names of the files."""
         files = self.task.files if self.takes_custom_data else []
         names = ", ".join(file.absolute().name for file in files).encode(errors="replace").decode()
         return f"{self.name}: {names}" if names else self.name

@@ -1,6 +1,6 @@
-"""Which experiments there are, as `longwave list` shows them: known without torch, so that a wrong name costs no wait.
+"""The names of all experiments, as `longwave list` shows them; without torch, so that a wrong name is refused at once.
 
-The settings are in the modules beside this one; a test compares their names with these.
+Their settings are in the other modules of this package; a test compares the names.
 """
 
 import itertools
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from longwave.tasks.forecast.benchmarks import HORIZONS
 
-CUSTOM = (  # experiments on custom data, with the options that they need
-    ("forecast --csv FILE --target COLUMN", "the rows after a series"),
-    ("classify --npz FILE (or --csv FILE)", "the classes of sequences"),
-    ("regress --npz FILE (or --csv FILE)", "numbers for each sequence"),
-    ("tag --npz FILE (or --csv FILE)", "a label at each step of sequences"),
-    ("audio --folder FOLDER (or --csv FILE)", "the classes of audio files"),
-    ("text --file FILE", "a text, byte by byte, to generate more"),
-    ("waveform --folder FOLDER", "audio files, sample by sample, to generate more"),
+CUSTOM = (  # experiments on custom data, with their required options
+    ("forecast --csv FILE --target COLUMN", "forecast a series"),
+    ("classify --npz FILE (or --csv FILE)", "classify sequences"),
+    ("regress --npz FILE (or --csv FILE)", "predict numbers for each sequence"),
+    ("tag --npz FILE (or --csv FILE)", "label every step of sequences"),
+    ("audio --folder FOLDER (or --csv FILE)", "classify audio files"),
+    ("text --file FILE", "model text byte by byte, to generate more"),
+    ("waveform --folder FOLDER", "model audio sample by sample, to generate more"),
 )
 
 
@@ -24,7 +24,7 @@ class Family(NamedTuple):
     """Experiments that belong together."""
 
     title: str
-    rows: tuple[tuple[str, str], ...]  # a pattern of names, see `expand`, and what they are
+    rows: tuple[tuple[str, str], ...]  # a pattern of names, see `expand`, and a description
 
 
 def _forecasting() -> tuple[tuple[str, str], ...]:
@@ -33,7 +33,7 @@ def _forecasting() -> tuple[tuple[str, str], ...]:
         for data, horizons in HORIZONS.items():
             pattern = f"{data}-{{{','.join(map(str, horizons))}}}{ending}"
             rows.append((f"{pattern}[-small]", f"{columns}, horizon {horizons[0]} to {horizons[-1]}"))
-            rows.append((f"{pattern}-hybrid", "the same by a linear map and a small S4"))
+            rows.append((f"{pattern}-hybrid", "the same with a linear map and a small S4"))
     return tuple(rows)
 
 
@@ -64,9 +64,9 @@ FAMILIES = (
             ("sc10-raw-original", "the paper's settings"),
             ("sc10-mfcc[-small]", "ten words, 161 frames of MFCC"),
             ("sc10-mfcc-original", "the paper's settings"),
-            ("sc10-raw-cnn-small", "a convolutional network to compare with"),
-            ("sc10-raw-lstm-small", "an LSTM to compare with"),
-            ("sc10-mfcc-transformer-small", "a Transformer to compare with"),
+            ("sc10-raw-cnn-small", "a convolutional network, for comparison"),
+            ("sc10-raw-lstm-small", "an LSTM, for comparison"),
+            ("sc10-mfcc-transformer-small", "a Transformer, for comparison"),
             ("fsdd", "spoken digits, 8 kHz, ~3,500 samples"),
         ),
     ),
@@ -74,17 +74,17 @@ FAMILIES = (
         "Images, pixel by pixel (the paper's tab:image)",
         (
             ("smnist[-small]", "digits, 784 steps of 1"),
-            ("pmnist[-small]", "the same, pixels in one random order"),
+            ("pmnist[-small]", "the same, pixels in a fixed random order"),
             ("scifar[-small]", "colour images, 1024 steps of 3"),
             ("scifar-original", "the settings before the update"),
-            ("scifar-resnet18[-small]", "the 2-D comparison"),
+            ("scifar-resnet18[-small]", "a ResNet-18 on the 2-D images"),
             ("scifar-augmented[-small]", "with flips and crops"),
-            ("scifar-resnet18-augmented[-small]", "the 2-D comparison with them"),
+            ("scifar-resnet18-augmented[-small]", "the ResNet-18 with flips and crops"),
             ("scifar-batch-norm", "S4 with the norm of the ResNet"),
             ("scifar-layer-norm-small", "the small S4 with layer norm"),
             ("scifar-resnet18-layer-norm[-small]", "the ResNet with the norm of S4"),
-            ("smnist-{lstm,transformer,lssl}-small", "to compare with, under equal minutes"),
-            ("scifar-{lstm,transformer,lssl}-small", "to compare with, under equal minutes"),
+            ("smnist-{lstm,transformer,lssl}-small", "for comparison, at equal training time"),
+            ("scifar-{lstm,transformer,lssl}-small", "for comparison, at equal training time"),
         ),
     ),
     Family("Forecasting (the paper's tab:informer-s and tab:informer-m)", _forecasting()),
@@ -94,10 +94,7 @@ FAMILIES = (
             ("wikitext2-bytes[-small]", "Wikipedia articles, byte by byte"),
             ("wikitext2-words[-small]", "the same, word by word (33,278 words)"),
             ("wikitext2-adaptive-small", "wikitext2-words-small with an adaptive softmax"),
-            (
-                "wikitext103",
-                "267,735 words from 50 times the text; the paper's model, 250 million parameters",
-            ),
+            ("wikitext103", "267,735 words, 50 times the text; the paper's model, 250 million parameters"),
             ("wikitext103-shared", "the same with one Lambda, P and B for all features of a layer, 243 million"),
             ("mnist-density[-small]", "digits, 784 pixels of 256 values"),
             ("mnist-density-unet-small", "the same with a U-Net of state spaces"),

@@ -36,8 +36,8 @@ def _small(name: str, task: ForecastConfig) -> Experiment:
 def _hybrid(name: str, task: ForecastConfig) -> Experiment:
     """A few minutes on one core: a linear map, solved before training, and a small S4 that corrects it.
 
-    The last weights are kept: a validation set of some months says more of its season than of the model, and weights
-    that were chosen by it did worse on the rows after it (docs: results of forecasting).
+    The last weights are kept: a validation set of a few months says more about its season than about the model, and
+    weights chosen by it did worse on the rows after it (docs: results of forecasting).
     """
     return Experiment(
         name,
@@ -52,10 +52,10 @@ for multivariate in (False, True):
     for data, horizons in HORIZONS.items():
         for horizon in horizons:
             paper = _paper(data, horizon, multivariate)
-            # Without features of time: a year is too little to learn seasons from, and they made the scores worse.
+            # No time features: one year is too little to learn seasons from, and they made the scores worse.
             task = ForecastConfig(data, multivariate, horizon, context=336, time_features=False)
             hybrid = replace(HYBRID, data=data, multivariate=multivariate, horizon=horizon)
-            if multivariate and data == "ecl":  # 321 columns one by one would be hours for each validation
+            if multivariate and data == "ecl":  # 321 columns one by one would take hours per validation
                 hybrid = replace(hybrid, independent=False)
             register(paper, _small(f"{paper.name}-small", task), _hybrid(f"{paper.name}-hybrid", hybrid))
 register(_hybrid("forecast", replace(HYBRID, data="own", horizon=96)))

@@ -1,4 +1,4 @@
-"""An experiment ready to run: its data read, its model and its loop fitted to the data. All of it is derived here."""
+"""An experiment ready to run: its data is read, and its model and loop are fitted to the data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from longwave.tasks.base import Calibrate, Task
 
 @dataclass(frozen=True)
 class Prepared:
-    """An experiment and its task, fitted to each other, for whoever trains, scores or measures a model."""
+    """An experiment and its task, fitted to each other: to train, score or measure a model."""
 
     experiment: Experiment
     task: Task
@@ -21,17 +21,17 @@ class Prepared:
 
     @cached_property
     def artifacts(self) -> dict[str, bytes]:
-        """Files that a run needs to be used again, by name."""
+        """The files, by name, that are needed to use the trained model."""
         return self.task.artifacts()
 
     def with_seed(self, seed: int) -> "Prepared":
-        """The same with another seed of weights, order and dropout."""
+        """The same with another seed."""
         experiment = self.experiment
         return replace(self, experiment=replace(experiment, loop=replace(experiment.loop, seed=seed)))
 
 
 def prepare(experiment: Experiment, data_dir: Path | None = None, notes: Sequence[str] = ()) -> Prepared:
-    """Read the data of an experiment and fit the two to each other; `notes` come before those of the task."""
+    """Read the data of an experiment and fit both to each other; `notes` precede those of the task."""
     settings = experiment.task.with_absolute_paths()
     task = settings.build(data_dir)
     task = replace(task, notes=tuple(dict.fromkeys((*notes, *task.notes))))  # each once
@@ -39,7 +39,7 @@ def prepare(experiment: Experiment, data_dir: Path | None = None, notes: Sequenc
 
 
 def prepare_on(experiment: Experiment, task: Task) -> Prepared:
-    """Fit an experiment to a task whose data was read, or made: the sizes of its model, its loop, its warm-up."""
+    """Fit an experiment to a built task: the sizes of its model, its loop, its warm-up."""
     task, model, n_selection_examples, calibrate = task.for_model(experiment.model)
     spec = task.spec
     experiment = replace(experiment, model=model.resolve(spec))
@@ -49,7 +49,7 @@ def prepare_on(experiment: Experiment, task: Task) -> Prepared:
 
 
 def prepare_again(experiment: Experiment, task: Task) -> Prepared:
-    """An experiment that was fitted when its run began, on its task: the model stays as it was."""
+    """An experiment that was fitted when its run began, on its task: the model stays unchanged."""
     task, _, n_selection_examples, calibrate = task.for_model(experiment.model)
     loop = experiment.loop.fitted(len(task.train), n_selection_examples)  # an imported run was fitted to no data
     return Prepared(replace(experiment, loop=loop), task, task.spec, calibrate)

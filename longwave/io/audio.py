@@ -1,12 +1,12 @@
-"""Reading audio: WAV, FLAC and OGG files of any sampling rate, once, into one array that is mapped into memory.
+"""Reading audio: WAV, FLAC and OGG files of any sampling rate, once, into one memory-mapped array.
 
-values          8- and 16-bit files stay whole numbers of 16 bits; others become floats, of which 1 is full scale
-sampling rates  all clips get one rate, the commonest or the one asked for, by a polyphase filter
-channels        mixed down to their mean, or kept if all files have as many
-bad files       empty, truncated, damaged, or with samples that are not finite: named and counted, never left out
-                in silence; more than a few are refused
+values          8- and 16-bit files stay 16-bit integers; others become floats, 1 being full scale
+sampling rates  all clips are resampled to one rate, the most common or the one asked for, by a polyphase filter
+channels        mixed down to their mean, or kept if all files have the same number
+bad files       empty, truncated, damaged, or with samples that are NaN or inf: named and counted, never skipped
+                silently; more than a few are refused
 
-Sound as it comes is read in blocks of samples: from a file of any length, or raw from a pipe.
+Streams are read in blocks of samples: from a file of any length, or raw from a pipe.
 """
 
 import hashlib
@@ -31,13 +31,13 @@ from longwave.io.mapped import Put, mapped
 
 Channels = Literal["mix", "keep"]
 Block = NDArray[np.float32]  # (samples, channels), 1 is full scale
-RAW_BYTES = 2  # of a sample from a pipe
+RAW_BYTES = 2  # per sample from a pipe
 ENDINGS = (".wav", ".flac", ".ogg", ".oga")
 FULL_SCALE = 32768  # of 16 bits
 WHOLE = ("PCM_16", "PCM_U8", "PCM_S8")  # subtypes that 16 bits hold exactly
-UNKNOWN_SIZE = (0, 0x7FFFFFFF, 0xFFFFFFFF)  # what a WAV file from a pipe says of its data
+UNKNOWN_SIZE = (0, 0x7FFFFFFF, 0xFFFFFFFF)  # the data size in a WAV file from a pipe
 SHOWN = 5  # bad files that a message names
-FORMAT = 1  # of the cache: a change of what is read gives other keys
+FORMAT = 1  # of the cache: bump it when the reader changes, so that keys differ
 
 
 class BadFile(ValueError):
@@ -46,7 +46,7 @@ class BadFile(ValueError):
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of itself."""
+    """Properties of a file, from its header."""
 
     sampling_rate: int
     channels: int
@@ -55,7 +55,7 @@ class Header:
 
 @dataclass(frozen=True, eq=False)
 class Clips:
-    """Clips one after the other, in an array that may lie on the disk."""
+    """Clips one after the other, in an array that may be memory-mapped."""
 
     values: NDArray[Any]  # (total, channels): int16, or float32
     lengths: NDArray[np.int64]  # (n,)
@@ -68,74 +68,73 @@ class Clips:
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """(n,)."""
         return np.asarray(np.cumsum(self.lengths) - self.lengths)
 
     @property
     def channels(self) -> int:
-        """Numbers of a sample."""
         return int(self.values.shape[1])
 
     @property
     def unit(self) -> float:
-        """What the values are to be multiplied by for 1 to be full scale."""
+        """The factor that scales values so that 1 is full scale."""
         return 1 / FULL_SCALE if self.values.dtype.kind == "i" else 1.0
 
     def clip(self, k: int) -> NDArray[np.float32]:
-        """Clip k (length, channels), of which 1 is full scale."""
+        """Clip k (length, channels), 1 being full scale."""
         start = int(self.starts[k])
         return np.asarray(self.values[start : start + int(self.lengths[k])] * np.float32(self.unit), np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """What was read of some files."""
+    """The clips read from a list of files."""
 
     clips: Clips
-    rows: NDArray[np.int64]  # (n,) which of the files the clips are
+    rows: NDArray[np.int64]  # (n,) the index of each clip in the list of files
     notes: tuple[str, ...]
 
 
 # One file
 
 
-def read_header(path: Path) -> Header:
-    """Sampling rate, channels and resolution, without the samples."""
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """An audio file, open to be read; BadFile if it is empty, truncated or in another format."""
     import soundfile
 
     _check_file(path)
     try:
         with soundfile.SoundFile(path) as file:
-            return Header(file.samplerate, file.channels, file.subtype in WHOLE)
+            yield file
     except (soundfile.SoundFileError, OSError, TypeError) as error:  # TypeError: headerless, by the ending .raw
-        raise BadFile(f"expected a WAV, FLAC or OGG file, and it cannot be read ({_reason(error)})") from error
+        reason = str(getattr(error, "error_string", error)).rpartition(": ")[2].strip().rstrip(".")  # without the path
+        raise BadFile(f"expected a WAV, FLAC or OGG file, and it cannot be read ({reason})") from error
+
+
+def read_header(path: Path) -> Header:
+    """Sampling rate, channels and resolution, without the samples."""
+    with _opened(path) as file:
+        return Header(file.samplerate, file.channels, file.subtype in WHOLE)
 
 
 def read_samples(path: Path, dtype: Literal["int16", "float32"] = "float32") -> tuple[NDArray[Any], int]:
     """The samples (n, channels) and their rate."""
-    import soundfile
-
-    _check_file(path)
-    try:
-        with soundfile.SoundFile(path) as file:
-            expected, rate = file.frames, file.samplerate
-            samples = file.read(dtype=dtype, always_2d=True)
-    except (soundfile.SoundFileError, OSError, TypeError) as error:
-        raise BadFile(f"expected a WAV, FLAC or OGG file, and it cannot be read ({_reason(error)})") from error
+    with _opened(path) as file:
+        expected, rate = file.frames, file.samplerate
+        samples = file.read(dtype=dtype, always_2d=True)
     if not len(samples):
         raise BadFile("expected samples, got none")
     if len(samples) < expected:
         raise BadFile(f"the file is truncated: expected {expected:,} samples, got {len(samples):,}")
     if dtype == "float32" and not np.isfinite(samples).all():
         first = int(np.argmin(np.isfinite(samples).all(axis=1)))
-        raise BadFile(
-            f"sample {first:,}: expected a finite number, got {samples[first][~np.isfinite(samples[first])][0]}"
-        )
+        value = samples[first][~np.isfinite(samples[first])][0]
+        raise BadFile(f"sample {first:,}: expected a finite number, got {value}")
     return samples, rate
 
 
 def wav_bytes(samples: NDArray[np.floating], sampling_rate: int) -> bytes:
-    """Samples (n,) or (n, channels), of which 1 is full scale, as a WAV file of 16 bits."""
+    """Samples (n,) or (n, channels), 1 being full scale, as a 16-bit WAV file."""
     import soundfile
 
     file = io.BytesIO()
@@ -144,7 +143,7 @@ def wav_bytes(samples: NDArray[np.floating], sampling_rate: int) -> bytes:
 
 
 def resampled(samples: NDArray[np.float32], before: int, after: int) -> NDArray[np.float32]:
-    """Samples (n, channels) at another rate, by a polyphase filter that removes what the new rate cannot hold."""
+    """Samples (n, channels) at another rate, by a polyphase filter without aliasing."""
     if before == after:
         return samples
     from scipy.signal import resample_poly
@@ -154,7 +153,7 @@ def resampled(samples: NDArray[np.float32], before: int, after: int) -> NDArray[
 
 
 def _check_file(path: Path) -> None:
-    """Refuse what libsndfile would read as a shorter clip: a WAV file that ends before its data do."""
+    """Refuse a WAV file that ends before its data does, which libsndfile would read as a shorter clip."""
     try:
         size = path.stat().st_size
         if not size:
@@ -175,12 +174,6 @@ def _check_file(path: Path) -> None:
         raise BadFile(f"it cannot be opened ({error.strerror})") from error
 
 
-def _reason(error: Exception) -> str:
-    """What libsndfile says, without the path."""
-    text = str(getattr(error, "error_string", error))
-    return text.rpartition(": ")[2].strip().rstrip(".")
-
-
 # Many files
 
 
@@ -188,129 +181,118 @@ def read(
     paths: Sequence[Path],
     names: Sequence[str],
     source: str,
+    cache: Path,
     *,
     sampling_rate: int | None = None,
     channels: Channels = "mix",
     most_bad: int = 0,
-    cache: Path | None = None,
     progress: Progress | None = None,
 ) -> Recordings:
-    """The clips in some files, at one sampling rate: the commonest, or the one given.
+    """The clips in a list of files, at one sampling rate: the most common, or the one given.
 
-    `names` are what messages call them, and `source` is where they are from. With a cache they are read once, and then
-    mapped into memory as long as names, sizes and times of change of the files stay the same.
+    Messages use `names` for the files and `source` for where they are from. Files are read once into the folder
+    `cache`, and then memory-mapped as long as their names, sizes and modification times stay the same.
     """
     if not paths:
         raise ValueError(f"{source}: expected files that end in {', '.join(ENDINGS)}, got none")
-    work = _Reading(paths, names, sampling_rate, channels, most_bad, source, progress or Silent())
-    if cache is None:
-        pieces: list[NDArray[Any]] = []
-        facts, kept, digest = work.read(pieces.append), True, ""
-        values: NDArray[Any] = np.concatenate(pieces)
-    else:
-        found = mapped(cache, _key(paths, names, sampling_rate, channels), work.read)
-        values, facts, kept, digest = found.values, found.facts, found.is_kept, found.digest
+
+    def make(put: Put) -> dict[str, Any]:
+        return _read_files(paths, names, source, sampling_rate, channels, most_bad, progress or Silent(), put)
+
+    found = mapped(cache, _key(paths, names, sampling_rate, channels), make)
+    facts = found.facts
     check_bad(facts["bad"], len(paths), most_bad, source)
     rows = np.array(facts["rows"], np.int64)
     lengths = np.array(facts["lengths"], np.int64)
-    digest = hashlib.sha256(digest.encode() + lengths.tobytes()).hexdigest()
-    clips = Clips(values, lengths, facts["sampling_rate"], tuple(names[k] for k in rows.tolist()), digest)
+    digest = hashlib.sha256(found.digest.encode() + lengths.tobytes()).hexdigest()
+    clips = Clips(found.values, lengths, facts["sampling_rate"], tuple(names[k] for k in rows.tolist()), digest)
     notes = list(_notes(facts, len(paths)))
-    if not kept:
-        notes.append(f"{cache} cannot be written to, so that all clips are read anew for each run, into memory")
+    if not found.is_kept:
+        notes.append(f"{cache} is not writable, so every run reads all clips again, into memory")
     return Recordings(clips, rows, tuple(notes))
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """Files to read."""
-
-    paths: Sequence[Path]
-    names: Sequence[str]
-    sampling_rate: int | None
-    channels: Channels
-    most_bad: int
-    source: str
-    progress: Progress
-
-    def read(self, put: Put) -> dict[str, Any]:
-        """Put the samples of one file after the other; which files they are, how long, and what was done to them."""
-        bad: list[tuple[str, str]] = []
-        headers = self._headers(bad)
-        check_bad(bad, len(self.paths), self.most_bad, self.source)
-        rates = Counter(header.sampling_rate for header in headers.values())
-        rate = self.sampling_rate or max(rates, key=lambda rate: (rates[rate], rate))
-        wide = Counter(header.channels for header in headers.values())
-        count = 1 if self.channels == "mix" else max(wide, key=lambda count: wide[count])
-        is_whole = all(h.is_whole and (h.sampling_rate, h.channels) == (rate, count) for h in headers.values())
-        rows, lengths = [], []
-        self.progress.start(f"reading {self.source}", len(headers))
-        for k, header in headers.items():
-            self.progress.advance(1)
-            try:
-                if self.channels == "keep" and header.channels != count:
-                    raise BadFile(f"expected {count} channels, as most files have, got {header.channels}")
-                samples, _ = read_samples(self.paths[k], "int16" if is_whole else "float32")
-            except BadFile as error:
-                bad.append((self.names[k], str(error)))
-                continue
-            if not is_whole:
-                mixed = samples.mean(axis=1, keepdims=True) if self.channels == "mix" else samples
-                samples = resampled(np.asarray(mixed, np.float32), header.sampling_rate, rate)
-            put(samples)
-            rows.append(k)
-            lengths.append(len(samples))
-        check_bad(bad, len(self.paths), self.most_bad, self.source)
-        return {
-            "sampling_rate": rate,
-            "rows": rows,
-            "lengths": lengths,
-            "bad": bad,
-            "rates": {str(other): n for other, n in rates.items() if other != rate},
-            "mixed": sum(n for c, n in wide.items() if c > 1) if self.channels == "mix" else 0,
-        }
-
-    def _headers(self, bad: list[tuple[str, str]]) -> dict[int, Header]:
-        """What each file says of itself, by its number; those that cannot be read are `bad`."""
-        headers = {}
-        self.progress.start(f"looking at {self.source}", len(self.paths))
-        for k, path in enumerate(self.paths):
-            self.progress.advance(1)
-            try:
-                headers[k] = read_header(path)
-            except BadFile as error:
-                bad.append((self.names[k], str(error)))
-        return headers
+def _read_files(
+    paths: Sequence[Path],
+    names: Sequence[str],
+    source: str,
+    sampling_rate: int | None,
+    channels: Channels,
+    most_bad: int,
+    progress: Progress,
+    put: Put,
+) -> dict[str, Any]:
+    """Put the samples of one file after the other; which files they are, how long, and what was done to them."""
+    bad: list[tuple[str, str]] = []
+    headers = {}
+    progress.start(f"scanning {source}", len(paths))
+    for k, path in enumerate(paths):
+        progress.advance(1)
+        try:
+            headers[k] = read_header(path)
+        except BadFile as error:
+            bad.append((names[k], str(error)))
+    check_bad(bad, len(paths), most_bad, source)
+    rates = Counter(header.sampling_rate for header in headers.values())
+    rate = sampling_rate or max(rates, key=lambda rate: (rates[rate], rate))
+    wide = Counter(header.channels for header in headers.values())
+    count = 1 if channels == "mix" else max(wide, key=lambda count: wide[count])
+    is_whole = all(h.is_whole and (h.sampling_rate, h.channels) == (rate, count) for h in headers.values())
+    rows, lengths = [], []
+    progress.start(f"reading {source}", len(headers))
+    for k, header in headers.items():
+        progress.advance(1)
+        try:
+            if channels == "keep" and header.channels != count:
+                raise BadFile(f"expected {count} channels, as most files have, got {header.channels}")
+            samples, _ = read_samples(paths[k], "int16" if is_whole else "float32")
+        except BadFile as error:
+            bad.append((names[k], str(error)))
+            continue
+        if not is_whole:
+            mixed = samples.mean(axis=1, keepdims=True) if channels == "mix" else samples
+            samples = resampled(np.asarray(mixed, np.float32), header.sampling_rate, rate)
+        put(samples)
+        rows.append(k)
+        lengths.append(len(samples))
+    check_bad(bad, len(paths), most_bad, source)
+    return {
+        "sampling_rate": rate,
+        "rows": rows,
+        "lengths": lengths,
+        "bad": bad,
+        "rates": {str(other): n for other, n in rates.items() if other != rate},
+        "mixed": sum(n for c, n in wide.items() if c > 1) if channels == "mix" else 0,
+    }
 
 
 def check_bad(bad: Sequence[Sequence[str]], count: int, most: int, source: str) -> None:
-    """Refuse more bad files than may be left out, or nothing but bad files."""
+    """Refuse more bad files than may be skipped, or nothing but bad files."""
     if len(bad) > most or len(bad) == count:
-        raise ValueError(
-            f"{source}: {len(bad):,} of {count:,} files cannot be used: {listed(bad)}; mend or remove them"
-        )
+        raise ValueError(f"{source}: {len(bad):,} of {count:,} files cannot be used: {listed(bad)}; fix or remove them")
 
 
 def listed(bad: Sequence[Sequence[str]]) -> str:
-    """The first of some bad files, with the reasons."""
+    """The first bad files, with reasons."""
     more = f"; and {len(bad) - SHOWN:,} more" if len(bad) > SHOWN else ""
     return "; ".join(f"{name}: {reason}" for name, reason in bad[:SHOWN]) + more
 
 
 def _notes(facts: dict[str, Any], count: int) -> Iterator[str]:
-    """What was done to the files."""
     if facts["bad"]:
-        yield f"{len(facts['bad'])} of {count:,} files cannot be used and were left out: {listed(facts['bad'])}"
+        yield f"{len(facts['bad'])} of {count:,} files cannot be used and were skipped: {listed(facts['bad'])}"
     rate, others = facts["sampling_rate"], facts["rates"]
     if others:
-        text = ", ".join(f"{n:,} of {int(other):,} Hz" for other, n in sorted(others.items(), key=lambda o: int(o[0])))
-        yield f"clips that were resampled to {rate:,} Hz: {text}"
+        text = ", ".join(
+            f"{n:,} from {int(other):,} Hz" for other, n in sorted(others.items(), key=lambda o: int(o[0]))
+        )
+        yield f"clips resampled to {rate:,} Hz: {text}"
     if facts["mixed"]:
-        yield f"clips with several channels that were mixed down to one: {facts['mixed']:,}"
+        yield f"clips mixed down to one channel: {facts['mixed']:,}"
 
 
 def _key(paths: Sequence[Path], names: Sequence[str], sampling_rate: int | None, channels: Channels) -> str:
-    """What stands for the samples of some files: their names, sizes and times of change, and how they are read."""
+    """A cache key: the names, sizes and modification times of the files, and how they are read."""
     total = hashlib.sha256(json.dumps([FORMAT, sampling_rate, channels]).encode())
     for path, name in zip(paths, names, strict=True):
         try:
@@ -321,12 +303,12 @@ def _key(paths: Sequence[Path], names: Sequence[str], sampling_rate: int | None,
     return total.hexdigest()[:32]
 
 
-# Sound as it comes
+# Streams
 
 
 @contextmanager
 def open_sound(path: Path) -> Iterator[Any]:
-    """An audio file, with `samplerate` and `channels`; what cannot be read is refused with a reason."""
+    """An open audio file, with `samplerate` and `channels`; one that cannot be read is a ValueError."""
     import soundfile
 
     try:
@@ -337,32 +319,28 @@ def open_sound(path: Path) -> Iterator[Any]:
 
 
 def file_blocks(file: Any, source: str, size: int, channels: int) -> Iterator[Block]:
-    """Blocks of at most `size` samples of an open file, mixed down if one channel is wanted of several."""
+    """Blocks of at most `size` samples of an open file, mixed down if the model has one channel."""
     if channels not in (1, file.channels):
         raise ValueError(f"{source}: expected {channels} channels, as in training, got {file.channels}")
     first = 0
     for block in file.blocks(blocksize=size, dtype="float32", always_2d=True):
         if not np.isfinite(block).all():
             step = first + int(np.argmin(np.isfinite(block).all(axis=1)))
-            raise ValueError(f"{source}: the sample at {step / file.samplerate:g} s is not a finite number")
+            raise ValueError(f"{source}: the sample at {step / file.samplerate:g} s is NaN or inf")
         first += len(block)
         yield block if block.shape[1] == channels else block.mean(axis=1, keepdims=True)
 
 
 def raw_blocks(pipe: IO[bytes], size: int, channels: int) -> Iterator[Block]:
-    """Blocks of at most `size` samples from a pipe: 16 bits with sign, little-endian, channels interleaved.
-
-    A sample that the end of the pipe cuts off is left out.
-    """
+    """Blocks of at most `size` samples from a pipe: 16-bit little-endian, interleaved; a cut last one is dropped."""
     frame = RAW_BYTES * channels
     while data := pipe.read(size * frame):
-        whole = data[: len(data) // frame * frame]
-        if whole:
-            yield (np.frombuffer(whole, "<i2") / np.float32(32768)).astype(np.float32).reshape(-1, channels)
+        if whole := data[: len(data) // frame * frame]:
+            yield (np.frombuffer(whole, "<i2") / np.float32(FULL_SCALE)).astype(np.float32).reshape(-1, channels)
 
 
 def steps(seconds: float, sampling_rate: float, name: str) -> int:
-    """A time as a number of samples, at least 1."""
+    """A duration as a number of samples, at least 1."""
     if not 0 < seconds < math.inf:
-        raise ValueError(f"{name}: expected seconds above 0, got {seconds}")
+        raise ValueError(f"{name}: expected a positive number of seconds, got {seconds}")
     return max(1, round(seconds * sampling_rate))

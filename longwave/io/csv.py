@@ -17,12 +17,12 @@ import numpy as np
 from longwave.core import files
 from longwave.io.table import Cells, Table
 
-BLOCK = 1 << 15  # cells that are kept as text, until those that are numbers are stored as such
+BLOCK = 1 << 15  # cells to keep as text before columns of numbers are packed
 
 
 @contextmanager
 def open_csv(path: str | os.PathLike[str]) -> Iterator[tuple[Iterable[str], str]]:
-    """The lines of a CSV file or its gzip, and what messages call it; what cannot be read is refused with a reason."""
+    """The lines of a CSV file, which may be gzipped, and its name for messages."""
     path = Path(path).expanduser()
     try:
         with path.open("rb") as file:
@@ -52,11 +52,11 @@ def parse_table(
     skip_blank: bool = False,
     skipped: int = 0,
 ) -> Table:
-    """The table in lines of CSV, the header first; `skipped` lines below it were left out.
+    """The table in lines of CSV, the header first; `skipped` lines after it were dropped before.
 
     The separator is a comma, or a semicolon or tab if the header has no comma. The columns `texts` are kept as text,
-    even if they hold numbers; with `only`, columns that are not in it are left empty. If `ragged`, rows may end early;
-    with `skip_blank`, rows without any text are left out.
+    even if they hold numbers; with `only`, other columns are left empty. If `ragged`, rows may end early; with
+    `skip_blank`, rows without any text are skipped.
     """
     lines = iter(lines)
     blank, first = 0, next(lines, "")
@@ -92,18 +92,18 @@ def parse_table(
                     parts.append(kind(column))
     except csv.Error as error:
         raise ValueError(
-            f"{source}: cannot be read as CSV ({error}); expected text, with the same cells in all lines"
+            f"{source}: cannot be read as CSV ({error}); expected text with the same number of cells in all lines"
         ) from error
     return Table(source, names, [_joined(column) for column in blocks], numbers)
 
 
 def separator(header: str) -> str:
-    """What stands between the cells of a line, by the header."""
+    """The separator of cells, from the header."""
     return next((mark for mark in ",;\t" if mark in header), ",")
 
 
 def _packed(cells: tuple[str, ...]) -> Cells:
-    """Cells as an array if all of them are finite numbers, which takes less memory; else as they are."""
+    """Cells as an array if all are finite numbers, to save memory; else as they are."""
     try:
         values = np.fromiter(map(float, cells), np.float64, len(cells))
     except ValueError:
@@ -118,7 +118,7 @@ def _joined(blocks: list[Cells]) -> Cells:
 
 
 def write_csv(path: str | os.PathLike[str], rows: Iterable[list[str]]) -> None:
-    """Write rows, the header first, atomically; folders that are missing are made."""
+    """Write rows, the header first, atomically; missing folders are created."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()

@@ -1,8 +1,7 @@
-"""Arrays that are made once and then mapped into memory from a cache, so that a set larger than memory can be used.
+"""Arrays that are made once and then memory-mapped from a cache, so that a set may be larger than memory.
 
-An array is known by its key, which stands for everything that it follows from. Beside `KEY.raw`, its numbers, lies
-`KEY.json`, its type and shape and what else is to be known of it; that is written last, so what has it is complete.
-Everything in the cache may be deleted at any time.
+The key of an array stands for everything that it depends on. `KEY.raw` has its numbers, `KEY.json` its type, shape and
+further facts; the latter is written last, and marks the array as complete. The cache may be deleted at any time.
 """
 
 import errno
@@ -11,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,64 +24,58 @@ READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
-    """An array, and what is to be known of it."""
+    """An array, and facts about it."""
 
     values: NDArray[Any]  # (total, columns)
     digest: str  # of the values
     facts: dict[str, Any]
-    is_kept: bool  # on the disk; else it is in memory, because the cache cannot be written to
+    is_kept: bool  # on disk; else in memory, because the cache is not writable
 
 
 def mapped(folder: Path, key: str, make: Callable[[Put], dict[str, Any]]) -> Mapped:
-    """The array of that key: from the cache, or made and put there.
+    """The array of a key: from the cache, or made and put there.
 
     `make(put)` puts pieces (rows, columns) of one type, one after the other, and returns facts for JSON.
     """
-    found = _load(folder, key)
-    if found is not None:
+    if (found := _load(folder, key)) is not None:
         return found
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with files.atomic(folder / f"{key}.raw") as file:
-            pieces = _Pieces(file)
+            pieces = _Pieces(file.write)
             facts = make(pieces.put)
     except OSError as error:
         if error.errno not in READ_ONLY:
             raise
-        pieces = _Pieces(None)
+        content = bytearray()
+        pieces = _Pieces(content.extend)
         facts = make(pieces.put)
-        return Mapped(np.concatenate(pieces.kept), pieces.digest.hexdigest(), facts, False)
-    files.write_json(folder / f"{key}.json", {**pieces.index, "facts": facts})
+        values = np.frombuffer(content, np.dtype(pieces.dtype).newbyteorder("<")).reshape(pieces.rows, -1)
+        return Mapped(values, pieces.digest.hexdigest(), facts, False)
+    shape, digest = [pieces.rows, pieces.columns], pieces.digest.hexdigest()
+    files.write_json(folder / f"{key}.json", {"dtype": pieces.dtype, "shape": shape, "digest": digest, "facts": facts})
     found = _load(folder, key)
     assert found is not None
     return found
 
 
 class _Pieces:
-    """Pieces of an array, written to a file, or kept if there is none."""
+    """Pieces of an array, written one after the other."""
 
-    def __init__(self, file: IO[bytes] | None) -> None:
-        self.file, self.kept, self.digest = file, [], hashlib.sha256()  # type: ignore[var-annotated]
+    def __init__(self, write: Callable[[bytes], Any]) -> None:
+        self.write, self.digest = write, hashlib.sha256()
         self.rows, self.columns, self.dtype = 0, 0, "float32"
 
     def put(self, piece: NDArray[Any]) -> None:
-        """Add rows."""
         assert piece.dtype.name in TYPES
         self.rows, self.columns, self.dtype = self.rows + len(piece), piece.shape[1], piece.dtype.name
         content = np.ascontiguousarray(piece, piece.dtype.newbyteorder("<")).tobytes()
         self.digest.update(content)
-        if self.file is None:
-            self.kept.append(piece)
-        else:
-            self.file.write(content)
-
-    @property
-    def index(self) -> dict[str, Any]:
-        return {"dtype": self.dtype, "shape": [self.rows, self.columns], "digest": self.digest.hexdigest()}
+        self.write(content)
 
 
 def _load(folder: Path, key: str) -> Mapped | None:
-    """What an earlier call has made; None if it is not there, or not complete."""
+    """The cached array; None if it is missing or incomplete."""
     try:
         index = files.read_json(folder / f"{key}.json")
         shape, dtype = tuple(map(int, index["shape"])), index["dtype"]

@@ -1,4 +1,4 @@
-"""Tables from CSV files, and from memory: data frames and Series of pandas and polars, Arrow tables, arrays, lists."""
+"""Tables from CSV files, and from memory: pandas and polars data frames and Series, Arrow tables, arrays, lists."""
 
 import os
 from collections.abc import Collection
@@ -44,7 +44,7 @@ def table_of(data: Any) -> Table:
 
 
 def _cells(column: Any) -> Cells:
-    """A column of a data frame, its times in UTC; cells of other types than a file can hold become text."""
+    """A column of a data frame, its times in UTC; cells of types that a file cannot hold become text."""
     values: NDArray[Any] = column.to_numpy()
     if values.dtype.kind in "biufM":
         return values
@@ -59,7 +59,7 @@ def _plain(cell: Any) -> Any:
 def _table_of_array(data: Any) -> Table:
     try:
         values = np.asarray(data)
-    except (TypeError, ValueError, RuntimeError):  # rows of unequal lengths, or a tensor that is not at hand
+    except (TypeError, ValueError, RuntimeError):  # rows of unequal lengths, or a tensor on another device
         values = np.asarray(None)
     if values.dtype.kind not in "iuf" or values.ndim not in (1, 2):
         got = f"an array {values.dtype} {values.shape}" if values.ndim else type(data).__name__

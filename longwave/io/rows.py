@@ -1,4 +1,4 @@
-"""Rows of a CSV file as they come: as text, and as numbers, each row a step of a sequence."""
+"""Rows of a CSV file as they arrive: as text, and as numbers, one row per step of a sequence."""
 
 import csv
 import math
@@ -18,27 +18,27 @@ from longwave.io.tail import PIPE, lines
 
 
 class Rows(NamedTuple):
-    """Rows of a CSV file, as many at a time as there are; none when all that a file has is read for the first time."""
+    """Rows of a CSV file, all that are available at a time; none at the first end of the file."""
 
     header: str  # empty if the file has none
     texts: list[str]
-    lines: list[int]  # of the file, where they stand
-    is_new_file: bool  # whether they are the first of a file: the first one, or another in its place
-    is_past: bool  # whether they stood there before the file was followed, so that no outputs are wanted for them
+    lines: list[int]  # their line numbers
+    is_new_file: bool  # whether these are the first rows of a file, or of one that replaced it
+    is_past: bool  # whether they were there before the file was followed, so that they need no output
 
 
 class RowReader:
-    """The rows of a CSV file, or of a pipe; while a file is followed, stderr says what happens.
+    """The rows of a CSV file, or of a pipe; while a file is followed, events are reported on stderr.
 
-    With `follow` it goes on as the file grows, until Ctrl-C. Rows that are there already are past, unless `from_start`.
-    `is_header` says of the first line, and where it stands, whether it is a header.
+    With `follow` it continues as the file grows, until Ctrl-C. Existing rows are past, unless `from_start`.
+    `is_header(line, where)` tells whether the first line is a header.
     """
 
     def __init__(self, path: Path, follow: bool, from_start: bool, is_header: Callable[[str, str], bool]) -> None:
         self.path, self.follow, self.from_start = path, follow and path != PIPE, from_start
         self.is_header = is_header
         self.source = "stdin" if path == PIPE else str(path)
-        self.header: str | None = None  # of this file, or of the one before
+        self.header: str | None = None  # of this file, or of the one it replaced
         self.past, self.new = 0, 0  # rows so far
 
     def __enter__(self) -> "RowReader":
@@ -47,7 +47,7 @@ class RowReader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Ctrl-C may come here, or where an output is printed; then the generators that wait for it are closed.
+        # On Ctrl-C here, or where an output is printed, which closes the generators that wait for it.
         if self.follow and isinstance(error, KeyboardInterrupt | GeneratorExit):
             say(f"stopped following {self.path}: {_count(self.new, 'new row')}")
 
@@ -81,12 +81,12 @@ class RowReader:
             is_new = is_new and not texts
 
     def _begin(self, first: str, where: str) -> bool:
-        """Whether the first line of a file is a header; a file in the place of another must have the same."""
+        """Whether the first line of a file is a header; one that replaces another must have the same."""
         header = first.strip() if self.is_header(first, where) else ""
         if self.header not in (None, header):
             raise ValueError(
-                f"{where}: expected the header of the file before, {self.header or 'none'}, got {header or 'none'}; "
-                "stop and start again to follow a file with other columns"
+                f"{where}: expected the header of the previous file, {self.header or 'none'}, got {header or 'none'}; "
+                "restart to follow a file with other columns"
             )
         self.header = header
         return bool(header)
@@ -101,10 +101,7 @@ class Numbers(NamedTuple):
 
 
 class NumberReader:
-    """The rows of a CSV file as numbers, as many at a time as there are.
-
-    With `columns`, these of the header; else all of them, with a header or without.
-    """
+    """The rows of a CSV file as numbers: the `columns` of its header; if None, all, with or without a header."""
 
     def __init__(
         self, path: Path, follow: bool, from_start: bool, columns: Sequence[str] | None, channels: int
@@ -123,7 +120,15 @@ class NumberReader:
         """Find the columns in the first line; whether it is a header."""
         self._delimiter = separator(first)
         cells = next(csv.reader([first], delimiter=self._delimiter))
-        self._places = _places(cells, self.columns, self.channels, where)
+        names = [cell.strip() for cell in cells]
+        if self.columns is None and len(cells) != self.channels:
+            raise ValueError(
+                f"{where}: expected {self.channels} columns, one per channel of training, got {len(cells)}"
+            )
+        for name in self.columns or ():
+            if name not in names:
+                raise ValueError(f"{where}: there is no column {name!r} in the header; {nearest(name, names)}")
+        self._places = [*range(self.channels)] if self.columns is None else [names.index(name) for name in self.columns]
         return not all(math.isfinite(number(cell)) for cell in cells)
 
     def _numbers(self, text: str, line: int) -> list[float]:
@@ -131,30 +136,14 @@ class NumberReader:
         cells = next(csv.reader([text], delimiter=self._delimiter))
         if len(cells) <= max(self._places):
             raise ValueError(f"{where}: expected {max(self._places) + 1} cells or more, got {len(cells)}")
-        return [_number(cells[place], where, place) for place in self._places]
+        values = [number(cells[place]) for place in self._places]
+        for place, value in zip(self._places, values, strict=True):
+            if not math.isfinite(value):
+                raise ValueError(
+                    f"{where}, cell {place + 1}: expected a number such as 1234.5, got {cells[place][:40]!r}"
+                )
+        return values
 
 
 def _count(rows: int, what: str) -> str:
     return f"{rows:,} {what}{'s' * (rows != 1)}"
-
-
-def _places(cells: list[str], columns: Sequence[str] | None, channels: int, where: str) -> list[int]:
-    """Which cells of a row are the channels, from the first line."""
-    names = [cell.strip() for cell in cells]
-    if columns is None:
-        if len(cells) != channels:
-            raise ValueError(
-                f"{where}: expected {channels} columns, one for each channel of training, got {len(cells)}"
-            )
-        return list(range(channels))
-    for name in columns:
-        if name not in names:
-            raise ValueError(f"{where}: there is no column {name!r} in the header; {nearest(name, names)}")
-    return [names.index(name) for name in columns]
-
-
-def _number(cell: str, where: str, place: int) -> float:
-    value = number(cell)
-    if not math.isfinite(value):
-        raise ValueError(f"{where}, cell {place + 1}: expected a number such as 1234.5, got {cell[:40]!r}")
-    return value

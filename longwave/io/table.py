@@ -1,4 +1,4 @@
-"""Tables: named columns of cells, from a CSV file, a data frame or an array, to be read as numbers, names or times."""
+"""Tables: named columns of cells from a CSV file, a data frame or an array, to read as numbers, names or times."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,12 +17,12 @@ MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell holds nothing, or a word for nothing."""
+    """Whether a cell is empty, or a word for a missing value."""
     return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING)
 
 
 def number(cell: Any) -> float:
-    """The number in a cell: NaN if it is missing, infinite if the cell holds anything else, such as Python's 1_5."""
+    """The number in a cell: NaN if it is missing, inf if it is anything else, such as Python's 1_5."""
     if is_missing(cell):
         return math.nan
     if isinstance(cell, str) and ("_" in cell or not cell.strip().isascii()):  # digits of other scripts
@@ -36,7 +36,7 @@ def number(cell: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of cells, all of one length. Messages name a row by its line in the file, or count rows from 0."""
+    """Columns of cells, all of one length. Messages give the line of a row in the file, or count rows from 0."""
 
     source: str
     names: list[str]
@@ -48,12 +48,12 @@ class Table:
         return max(map(len, self.columns), default=0) if self.lines is None else len(self.lines)
 
     def where(self, row: int, name: str | None = None) -> str:
-        """What messages call a row, or the cell of a row in a column."""
+        """The name of a row, or of a cell, in messages."""
         label = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
         return f"{self.source}, {label}" + ("" if name is None else f", column {name!r}")
 
     def place(self, name: str, role: str) -> int:
-        """The place of a column; one that is missing, or there more than once, is refused."""
+        """The index of a column; one that is missing or duplicated is refused."""
         if name not in self.names:
             expected = nearest(name, filter(None, self.names))
             raise ValueError(f"{self.source}: {role}: there is no column {name!r}; {expected}")
@@ -62,12 +62,12 @@ class Table:
         return self.names.index(name)
 
     def text(self, row: int, place: int) -> str:
-        """A cell as messages show it; empty if it holds nothing."""
+        """A cell as text; empty if it is missing."""
         cell = self.columns[place][row]
         return "" if cell is None or cell != cell else str(cell)
 
     def numbers(self, places: Sequence[int]) -> NDArray[np.float64]:
-        """(rows, columns): NaN where a cell is missing, infinite where it holds anything but a finite number."""
+        """(rows, columns): NaN where a cell is missing, inf where it is not a finite number."""
         values = np.empty((len(self), len(places)))
         for values_of, place in zip(values.T, places, strict=True):
             cells = self.columns[place]
@@ -80,12 +80,12 @@ class Table:
         return values
 
     def texts(self, name: str, role: str) -> list[str]:
-        """(rows,) text, with its spaces; empty where a cell holds nothing."""
+        """(rows,) text, with its spaces; empty where a cell is missing."""
         place = self.place(name, role)
         return [self.text(row, place) for row in range(len(self))]
 
     def read(self, name: str, role: str, read: Callable[[Any, str], Read]) -> list[Read]:
-        """(rows,): what `read` makes of a cell and of what messages call it. Cells alike are read once."""
+        """(rows,): `read(cell, where)` of each cell; equal cells are read once."""
         cells = self.columns[self.place(name, role)]
         if not isinstance(cells, list):
             cells = (cells.astype(str) if cells.dtype.kind == "M" else cells).tolist()
@@ -97,7 +97,7 @@ class Table:
 
 
 def may_be_times(cells: Cells) -> bool:
-    """Whether cells may hold times, by the first; numbers may be years, and may be anything."""
+    """Whether cells look like times, judged by the first; numbers do not, as they may be anything."""
     return is_time(_time_text(cells[0])) if isinstance(cells, list) else cells.dtype.kind == "M"
 
 

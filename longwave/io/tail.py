@@ -1,4 +1,4 @@
-"""Lines of text as they come: from a pipe, or from a file that may still grow or be replaced."""
+"""Lines of text as they arrive: from a pipe, or from a file that may grow or be replaced."""
 
 import os
 import sys
@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 PIPE = Path("-")  # the file that stands for stdin
-TOGETHER = 1 << 20  # bytes that are read at a time
-PATIENCE = 0.1  # seconds between two looks at a file that grows
+TOGETHER = 1 << 20  # bytes to read at a time
+PATIENCE = 0.1  # seconds between polls of a file
 
 
 class Lines(NamedTuple):
     """Complete lines of a file, without their ends."""
 
     texts: list[str]
-    is_new_file: bool  # whether the first of them begins a file: the first one, or another in its place
-    is_past: bool = False  # whether the file had them before it was followed
+    is_new_file: bool  # whether these are the first lines of a file, or of one that replaced it
+    is_past: bool = False  # whether they were there before the file was followed
 
 
 def lines(path: Path, follow: bool = False, say: Callable[[str], None] = print) -> Iterator[Lines]:
-    """The complete lines of a file, as many at a time as there are; from a pipe one at a time.
+    """The complete lines of a file, all that are available at a time; from a pipe one at a time.
 
-    With `follow` it goes on as the file grows, until it is interrupted; a last line without an end is then not complete
-    yet. When all that a file has is read for the first time, no lines come, to say so. A file that is replaced by
-    another (rotated) or becomes shorter is read from its beginning, and one that is gone is waited for.
+    With `follow` it continues as the file grows, until it is interrupted; a last line without an end is then
+    incomplete. The first end of the file is signalled by an item without lines. A file that is rotated or truncated is
+    read from its beginning, and one that is deleted is waited for.
     """
     if path == PIPE:
         for count, line in enumerate(sys.stdin.buffer):
@@ -37,14 +37,14 @@ def lines(path: Path, follow: bool = False, say: Callable[[str], None] = print) 
             past = os.fstat(file.fileno()).st_size if follow and is_first else 0
             happened = yield from _lines_of(file, path, past, follow, say)
         if follow:
-            say(f"{path} {happened}: reading it from its beginning")
+            say(f"{path} {happened}: reading from the beginning")
         is_first = False
 
 
 def _lines_of(
     file: BinaryIO, path: Path, past: int, follow: bool, say: Callable[[str], None]
 ) -> Generator[Lines, None, str]:
-    """The lines of an open file, of which the first `past` bytes are past; what happened to it in the end."""
+    """The lines of an open file, whose first `past` bytes are past; returns what happened to it in the end."""
     rest, is_new, is_read, is_gone, happened = b"", True, False, False, "" if follow else "was read"
     while True:
         left = past - file.tell()
@@ -64,25 +64,25 @@ def _lines_of(
             happened = _change(file, path)
         except FileNotFoundError:
             if not is_gone:
-                say(f"{path} is gone: waiting for it to come back")
+                say(f"{path} was deleted: waiting for it to reappear")
             is_gone = True
-        if not happened:  # else there is a last look at what was written meanwhile
+        if not happened:  # else read once more what was written meanwhile
             _wait()
     if rest and not follow:
         yield Lines([_text(rest, str(path))], is_new)
-    return f"{happened}; its last line had no end and is left out" if rest else happened
+    return f"{happened}; its incomplete last line is skipped" if rest else happened
 
 
 def _change(file: BinaryIO, path: Path) -> str:
-    """What happened to a file since it was opened; nothing if it can still grow."""
+    """What happened to a file since it was opened; empty if it can still grow."""
     now, then = path.expanduser().stat(), os.fstat(file.fileno())
     if not os.path.samestat(now, then):
         return "was replaced by another file"
-    return "became shorter" if now.st_size < file.tell() else ""
+    return "was truncated" if now.st_size < file.tell() else ""
 
 
 def _opened(path: Path, is_first: bool) -> BinaryIO:
-    """The file, which, if there was one before, may be gone again for a moment."""
+    """The open file; one that was replaced may be missing for a moment."""
     while True:
         try:
             return path.expanduser().open("rb")

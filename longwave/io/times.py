@@ -34,7 +34,7 @@ def in_months(step: np.timedelta64) -> bool:
 
 
 def season(step: np.timedelta64 | None) -> int:
-    """Rows in a season: a day if rows are less than a day apart, a week of days, a year of weeks or months; else 1."""
+    """Rows per season: a day if rows are less than a day apart, a week of days, a year of weeks or months; else 1."""
     if step is None:
         return 1
     count = int(step.astype(np.int64))
@@ -52,39 +52,38 @@ def season(step: np.timedelta64 | None) -> int:
 
 def read_times(cells: Any, where: Callable[[int], str]) -> Times:
     """The times in cells, text or datetime64; `where` is what messages call a row."""
-    if isinstance(cells, np.ndarray):
-        if np.isnat(cells).any():
-            raise ValueError(f"{where(int(np.argmax(np.isnat(cells))))}: the time is missing")
-        return cells.astype("datetime64[s]")
-    forms = _forms(cells[0])
     found = readings(cells)
+    if not found and isinstance(cells, np.ndarray):
+        raise ValueError(f"{where(int(np.argmax(np.isnat(cells))))}: the time is missing")
     if not found:
+        forms = _forms(cells[0])
         fits = [any(_parse([cell], form) is not None for form in forms) for cell in cells]
         row = fits.index(False) if False in fits else 0
         raise ValueError(f"{where(row)}: expected a time such as {TIME_EXAMPLES}, got {cells[row][:40]!r}")
-    # 1/2/2020 may be a day in January or in February: the reading that is evenly spaced is the right one.
+    # 1/2/2020 may be in January or in February: take the reading that is evenly spaced.
     return next((times for times in found if _is_even(times)), found[0])
 
 
 def _forms(cell: str) -> list[str | None]:
-    """The formats that a cell can be read by; None stands for ISO 8601."""
-    return [form for form in (None, *_formats(cell)) if _parse([cell], form) is not None]
+    """The formats that fit a cell; None stands for ISO 8601."""
+    clock = CLOCK_FORMATS.get(cell.count(":"), "")
+    return [form for form in (None, *(date + clock for date in DATE_FORMATS)) if _parse([cell], form) is not None]
 
 
 def readings(cells: Any) -> list[Times]:
-    """The ways to read all cells as times; none if one of them is no time."""
+    """The ways to read all cells as times; none if one of them is not a time."""
     if isinstance(cells, np.ndarray):
         return [] if np.isnat(cells).any() else [cells.astype("datetime64[s]")]
     return [times for form in _forms(cells[0]) if (times := _parse(cells, form)) is not None]
 
 
 def rises(times: Times) -> bool:
-    """Whether times go on, though some may be repeated."""
+    """Whether times rise, though some may be repeated."""
     return len(times) > 1 and bool((times[1:] >= times[:-1]).all()) and bool(times[-1] > times[0])
 
 
 def is_time(cell: str) -> bool:
-    """Whether a cell is a time and no number, as years and 20240131 are."""
+    """Whether a cell is a time and not a number, as years and 20240131 are."""
     try:
         float(cell)
     except ValueError:
@@ -93,12 +92,8 @@ def is_time(cell: str) -> bool:
 
 
 def can_be_time(cell: str) -> bool:
-    """Whether a cell can be read as a time, though it may be a number too."""
+    """Whether a cell can be read as a time, even if it is also a number."""
     return bool(_forms(cell))
-
-
-def _formats(cell: str) -> list[str]:
-    return [date + CLOCK_FORMATS.get(cell.count(":"), "") for date in DATE_FORMATS]
 
 
 def _parse(cells: Sequence[str], form: str | None) -> Times | None:
@@ -109,7 +104,7 @@ def _parse(cells: Sequence[str], form: str | None) -> Times | None:
             read = [time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time for time in read]
         else:
             read = [datetime.strptime(cell, form) for cell in cells]
-    except (ValueError, OverflowError):  # a time before the first day, seen from UTC
+    except (ValueError, OverflowError):  # before year 1 in UTC
         return None
     return np.array(read, dtype="datetime64[s]")
 
@@ -118,23 +113,19 @@ def _parse(cells: Sequence[str], form: str | None) -> Times | None:
 
 
 def spacing(times: Times) -> tuple[np.timedelta64, NDArray[np.int64]]:
-    """Of rising times, at least two: the most frequent step, and the steps from the first to each, rounded down."""
-    numbers = times.astype(np.int64)
-    monthly = np.diff(numbers).min() >= 28 * DAY and _same_place_in_month(times)
+    """Of at least two rising times: the most frequent step, and the steps from the first to each, rounded down."""
+    numbers, months = times.astype(np.int64), times.astype("datetime64[M]")
+    same_place = any(len(np.unique(place)) == 1 for place in (times - months, months + 1 - times))
+    monthly = np.diff(numbers).min() >= 28 * DAY and same_place
     if monthly:
-        numbers = times.astype("datetime64[M]").astype(np.int64)
+        numbers = months.astype(np.int64)
     lengths, counts = np.unique(np.diff(numbers), return_counts=True)
     step = int(lengths[np.argmax(counts)])
     return np.timedelta64(step, "M" if monthly else "s"), (numbers - numbers[0]) // step
 
 
-def _same_place_in_month(times: Times) -> bool:
-    months = times.astype("datetime64[M]")
-    return any(len(np.unique(place)) == 1 for place in (times - months, months + 1 - times))
-
-
 def times_at(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) -> Times:
-    """The times that lie `positions` steps after times[0]."""
+    """The times `positions` steps after times[0]."""
     if not in_months(step):
         return times[0] + positions * step
     months = times.astype("datetime64[M]")
@@ -143,7 +134,7 @@ def times_at(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) -
     last_days = bool((to_end <= np.timedelta64(DAY, "s")).all())
     if last_days or len(np.unique(from_start)) > 1:
         return wanted + 1 - to_end[0]
-    # A month that has no such day gives its last one.
+    # In a month without such a day, its last one.
     day = np.timedelta64(DAY, "s")
     whole_days = np.minimum(from_start[0] // day, ((wanted + 1).astype(times.dtype) - wanted) // day - 1)
     return wanted + whole_days * day + from_start[0] % day
@@ -155,26 +146,26 @@ def _is_even(times: Times) -> bool:
 
 
 def _off_step(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) -> int | None:
-    """The first row that is not one step after the row before."""
+    """The first row that is not one step after the previous one."""
     off = (np.diff(positions) != 1) | (times_at(times, step, positions) != times)[1:]
     return int(np.argmax(off)) + 1 if off.any() else None
 
 
 def check_rising(times: Times, where: Callable[[int], str], repeats: bool) -> None:
-    """Refuse times that fall, and those that stand still unless `repeats`."""
+    """Refuse times that fall, and, unless `repeats`, times that are equal."""
     falls = np.diff(times.astype(np.int64)) < (0 if repeats else 1)
     if not falls.any():
         return
     row = int(np.argmax(falls)) + 1
     if times[row] == times[row - 1]:
         raise ValueError(
-            f"{where(row)}: the time {show(times[row])} is that of the row before too; expected one row for "
-            "each time (times are read to the second, and clocks that are set back repeat an hour: use UTC), or "
+            f"{where(row)}: the time {show(times[row])} is the same as in the previous row; expected one row per "
+            "time (times are read to the second, and clocks that are set back repeat an hour: use UTC), or "
             "duplicates='first', 'last' or 'mean'"
         )
     raise ValueError(
         f"{where(row)}: the time {show(times[row])} comes after {show(times[row - 1])}; "
-        "sort the rows by time, the oldest first"
+        "sort the rows by time, oldest first"
     )
 
 
@@ -185,13 +176,13 @@ def check_spacing(
     where: Callable[[int], str],
     may_fill: bool,
 ) -> int:
-    """How many rows are missing; refuse times off the step, and gaps unless they are to be filled."""
+    """The number of missing rows; refuse times off the step, and gaps unless they may be filled."""
     row = _off_step(times, step, positions)
     if row is None:
         return 0
     missing = int(positions[-1]) + 1 - len(times)
     on_grid = bool((times_at(times, step, positions) == times).all())
-    can_fill = on_grid and missing <= len(times)  # more than that is more likely a wrong time than a gap
+    can_fill = on_grid and missing <= len(times)  # a larger gap is more likely a wrong time
     if can_fill and may_fill:
         return missing
     cure = (
@@ -201,11 +192,11 @@ def check_spacing(
     )
     expected = times_at(times, step, positions[row - 1 : row] + 1)[0]
     raise ValueError(
-        f"{where(row)}: expected {show(expected)}, {step_name(step)} after the row before, got {show(times[row])}; "
-        f"{cure}, or have no time column (time='none'): rows are then taken to be evenly spaced"
+        f"{where(row)}: expected {show(expected)}, {step_name(step)} after the previous row, got {show(times[row])}; "
+        f"{cure}, or use no time column (time='none'): rows are then assumed to be evenly spaced"
     )
 
 
 def show(time: np.datetime64) -> str:
-    """A time as it is written: 2016-07-01 13:00:00."""
+    """A time as text: 2016-07-01 13:00:00."""
     return str(time).replace("T", " ")

@@ -71,9 +71,9 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class Cache(NamedTuple):
-    """The keys and values so far: a state, never changed for its holder, and extended in constant time.
+    """The keys and values so far: an immutable state to its holder, extended in constant time.
 
-    keys, values  (B, heads, capacity, d), 0 behind a row's last step
+    keys, values  (B, heads, capacity, d), 0 after a row's last step
     steps         steps of the longest row
     row_steps     steps of each row (B,), or None if all have `steps`
     written       [steps of all rows together that were ever written into these buffers], shared by all their holders.
@@ -143,6 +143,7 @@ class Attention(Mixer):
     """
 
     mixes_features = True
+    shown = ("d_model", "bidirectional", "stored", "return_state")
 
     def __init__(
         self,
@@ -215,13 +216,6 @@ class Attention(Mixer):
             scores = scores.masked_fill(~mask, -math.inf)
         return scores.softmax(-1) @ v
 
-    def extra_repr(self) -> str:
-        """The settings that are not seen in the heads."""
-        return (
-            f"d_model={self.d_model}, bidirectional={self.bidirectional}, stored={self.stored}, "
-            f"return_state={self.return_state}"
-        )
-
     def _check_state(self, state: Cache, batch: int, device: torch.device) -> None:
         heads, d = self.heads.heads, self.heads.d_head
         fits = isinstance(state, Cache) and isinstance(state.keys, Tensor) and state.keys.ndim == 4
@@ -242,19 +236,15 @@ class AttentionConfig(MixerConfig):
     """Softmax attention; with a feed-forward sublayer in each block the model is a Transformer."""
 
     layer: ClassVar[type[Mixer]] = Attention
+    has_fixed_state = False  # the keys and values of every step are kept
     heads: int = 4
-    """Heads of attention."""
+    """Attention heads."""
     d_attention: int | None = None
     """Width of queries, keys and values, over all heads; None: d_model."""
     rotary: bool = True
-    """Positions, by rotation of queries and keys."""
+    """Rotary positions of queries and keys."""
     bidirectional: bool = False
     """Look both ways; such a model can stream only with a sliding window."""
-
-    @property
-    def has_fixed_state(self) -> bool:
-        """No: the keys and values of every step are kept."""
-        return False
 
 
 @MIXERS.register("attention-stored")

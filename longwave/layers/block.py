@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from longwave import ops
-from longwave.layers.checks import check_beside, check_lengths, valid_steps
+from longwave.layers.checks import check_beside, check_choice, check_lengths, valid_steps
 from longwave.layers.mixer import Mixer
 
 State = Any  # whatever the mixer's state is; None if it has none
@@ -77,7 +77,9 @@ class ScalarNorm(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         if d_model < 2:
-            raise ValueError(f"norm: scalar divides by the deviation of at least 2 features, got d_model {d_model}")
+            raise ValueError(
+                f"norm: scalar needs at least 2 features to take a standard deviation, got d_model {d_model}"
+            )
         self.weight, self.shift = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -92,7 +94,7 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": LayerNorm, "batch": Mas
 
 
 class Dropout(nn.Module):
-    """Dropout; tied over length, one mask a row and feature serves all steps."""
+    """Dropout; tied over length, one mask per row and feature serves all steps."""
 
     def __init__(self, p: float, tied: bool) -> None:
         super().__init__()
@@ -149,13 +151,14 @@ class Block(nn.Module):
         mix_features: bool = True,
     ) -> None:
         super().__init__()
-        if norm not in NORMS:
-            raise ValueError(f"norm: expected one of {', '.join(sorted(NORMS))}, got {norm!r}")
+        check_choice("norm", norm, sorted(NORMS))
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
         check_places(dropout_after)
         if not mixer.return_state:
-            raise ValueError("mixer: expected one that returns its state, got return_state=False; a block needs both")
+            raise ValueError(
+                "mixer: expected one with return_state=True, got False; a block needs the output and the state"
+            )
         self.mixer, self.prenorm, self.glu, self.dropout_after = mixer, prenorm, glu, tuple(dropout_after)
         self.norm = NORMS[norm](d_model)
         self.dropout = Dropout(dropout, tie_dropout)

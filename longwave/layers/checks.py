@@ -1,8 +1,9 @@
-"""Checks of what every mixer is given: an error says which argument, what came, what was expected, what to do."""
+"""Checks of a mixer's arguments: an error says which argument, what came, what was expected, what to do."""
 
 import contextlib
 import math
 import reprlib
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -19,6 +20,12 @@ def check_count(name: str, value: object, most: int | None = None) -> None:
         raise ValueError(f"{name}: expected a whole number, at least 1, got {value!r}")
     if most is not None and value > most:
         raise ValueError(f"{name}: expected a whole number up to {most}, got {value}")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """One of some names."""
+    if value not in (known := list(choices)):
+        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
 
 
 def check_n_ssm(n_ssm: int | None, d_model: int) -> int:
@@ -46,8 +53,8 @@ def check_rate_is_one(rate: float, layer: str) -> None:
     """No rate, for layers that know the order of steps and not the time between them."""
     if rate != 1.0:
         raise ValueError(
-            f"rate: expected 1.0, because {layer} knows no time between steps, got {rate}; "
-            "resample the input, or take a state space (s4, s4d, lssl)"
+            f"rate: expected 1.0, because {layer} has no notion of the time between steps, got {rate}; "
+            "resample the input, or use a state space (s4, s4d, lssl)"
         )
 
 
@@ -92,7 +99,7 @@ def check_device(name: str, tensor: Tensor, device: torch.device) -> None:
 
 
 def without_autocast(u: Tensor) -> contextlib.AbstractContextManager[None]:
-    """Where autocast leaves dtypes alone; the meta device knows none."""
+    """A context without autocast, which the meta device does not have."""
     if u.is_meta or not torch.is_autocast_enabled(u.device.type):  # to enter one takes a tenth of a step
         return _NOTHING
     return torch.autocast(u.device.type, enabled=False)
@@ -106,7 +113,7 @@ def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:
     batch, L = u.shape[:2]
     lengths = torch.as_tensor(lengths)
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise ValueError(f"lengths: expected {batch} whole numbers, one a row, got {describe(lengths)}")
+        raise ValueError(f"lengths: expected {batch} whole numbers, one per row, got {describe(lengths)}")
     check_known("lengths", lengths, u)
     known = not (lengths.is_meta or torch.compiler.is_compiling()) and batch > 0
     if known and (int(lengths.min()) < 0 or int(lengths.max()) > L):
@@ -120,9 +127,9 @@ def valid_steps(lengths: Tensor, x: Tensor) -> Tensor:
 
 
 def check_known(name: str, values: Tensor, u: Tensor) -> None:
-    """Numbers, where u has numbers: on the meta device there are none."""
+    """Refuse values on the meta device, unless u is there, too."""
     if values.is_meta and not u.is_meta:
-        raise ValueError(f"{name}: expected numbers, got {describe(values)}, where there are none")
+        raise ValueError(f"{name}: expected numbers, got {describe(values)}, which has none")
 
 
 def check_causal(what: str, bidirectional: bool) -> None:
@@ -130,7 +137,7 @@ def check_causal(what: str, bidirectional: bool) -> None:
     if bidirectional:
         raise ValueError(
             f"{what}: a bidirectional layer has no state, because its output depends on the future; "
-            "make the layer with bidirectional=False to stream or to go on from a state"
+            "set bidirectional=False to stream or to resume from a state"
         )
 
 
@@ -156,9 +163,9 @@ def check_states(device: torch.device, **parts: tuple[object, tuple[int, ...], b
 
 
 def wrong_state(state: object, expected: str) -> ValueError:
-    """The error for a state that no call of this layer gave."""
+    """The error for what is not a state of this layer."""
     return ValueError(
-        f"state: expected {expected}, as initial_state or an earlier call gives it, got {describe(state)}"
+        f"state: expected {expected}, as returned by initial_state or an earlier call, got {describe(state)}"
     )
 
 
@@ -174,7 +181,7 @@ def describe(value: object) -> str:
 
 
 def advice(name: str, value: object, as_float: bool = True) -> str:
-    """The end of a message about an array where a tensor belongs: how to make one."""
+    """How to convert a numpy array to a tensor, as the end of a message; empty for anything else."""
     if not isinstance(value, np.ndarray):
         return ""
     return f"; call torch.from_numpy({name}){'.float()' if as_float and value.dtype != np.float32 else ''}"

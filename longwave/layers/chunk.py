@@ -1,4 +1,4 @@
-"""What a chunk of a sequence needs of a layer's state spaces, what a state adds to its outputs, and the state after it.
+"""Chunks of a sequence: what a state adds to the outputs of a chunk, and the state after it.
 
 longwave.ssm.states has the functions, and longwave.ops the ops that compute them.
 """
@@ -12,6 +12,7 @@ from torch import Tensor
 from longwave import ops
 from longwave.ops.checks import resolved
 from longwave.ssm import DiscreteDPLR, moved_row
+from longwave.ssm.algebra import as_pairs
 
 
 class Chunks(NamedTuple):
@@ -35,7 +36,7 @@ class Chunks(NamedTuple):
     @classmethod
     def of(cls, discrete: DiscreteDPLR, C: Complex[Tensor, "H M"] | None, T: int, longest: int, sums: bool) -> "Chunks":
         """Those for chunks of up to `longest` steps: with `C` from a state on, with `sums` to the state after them."""
-        change, left, right, B_bar = (_pairs(t) for t in discrete)
+        change, left, right, B_bar = (as_pairs(t) for t in discrete)
         rows = columns = E = None
         if C is not None:
             row = moved_row(discrete, C)
@@ -95,13 +96,9 @@ class Chunks(NamedTuple):
 
 
 def _last_steps(u: Tensor, lengths: Tensor, T: int, remain: int) -> Tensor:
-    """The `remain` steps after the last whole block of each row; what is behind its end does not matter."""
+    """The `remain` steps after the last whole block of each row; what follows its end does not matter."""
     steps = (lengths // T * T).unsqueeze(-1) + torch.arange(remain, device=u.device)
     return torch.gather(u, 1, steps.clamp(max=u.shape[1] - 1).unsqueeze(-1).expand(-1, -1, u.shape[2]))
-
-
-def _pairs(values: Tensor) -> Tensor:
-    return torch.view_as_real(values.resolve_conj())
 
 
 def _numbers(state: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Steps of residual blocks by a backend's own function: for which blocks it serves, and what it reads of them."""
+"""Compiled steps of residual blocks: which blocks are supported, and the weights they need."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
@@ -65,7 +65,7 @@ def _norm(norm: nn.Module, d_model: int) -> Affine | None:
 
 
 def is_untouched(model: nn.Module) -> bool:
-    """Whether a model is its weights: in evaluation, no hook on it, no method or parameter exchanged for another."""
+    """Whether a model is just its weights: in evaluation mode, without hooks or replaced methods or parameters."""
     if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
         return False
     for module in model.modules():

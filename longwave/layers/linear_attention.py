@@ -1,4 +1,4 @@
-"""Attention in linear time: the softmax's exp(q . k) becomes a product of features phi(q) . phi(k).
+"""Attention in linear time: exp(q . k) of the softmax becomes a product of features phi(q) . phi(k).
 
 Then a query needs only the sums of phi(k) v and of phi(k) over the keys before it: they are the state, of a size that
 does not grow. Two choices of phi: elu(x) + 1 ("linear Transformer"), and random features whose product is an unbiased
@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from longwave.layers.attention import AttentionConfig, Heads
-from longwave.layers.checks import check_count, check_states, valid_steps, without_autocast, wrong_state
+from longwave.layers.checks import check_choice, check_count, check_states, valid_steps, without_autocast, wrong_state
 from longwave.layers.mixer import MIXERS, Mixer
 
 BLOCK = 128  # steps that see each other by a matrix of weights; what came before is seen through the sums
@@ -80,15 +80,13 @@ class Sums(NamedTuple):
 class LinearAttention(Mixer):
     """y, state = layer(u) for u (B, L, d_model); y_t, state = layer.step(u_t, state) in constant time.
 
-    heads          number of heads
-    d_attention    width of queries, keys and values, over all heads; None: d_model
-    rotary         positions by rotation of queries and keys, before phi; without, the order of steps is not seen
-    bidirectional  every step sees every other; then there is no state and no step
-    feature_map    "elu": as many features as a head has; "random": `features` of them, an estimate of softmax attention
-    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
+    feature_map  "elu": as many features as a head has; "random": `features` of them, an estimate of softmax attention
+
+    The other keywords are those of Attention. Positions are rotated into queries and keys before phi.
     """
 
     mixes_features = True
+    shown = ("d_model", "bidirectional", "features", "return_state")
 
     def __init__(
         self,
@@ -104,10 +102,9 @@ class LinearAttention(Mixer):
     ) -> None:
         super().__init__(d_model, bidirectional=bidirectional, return_state=return_state)
         self.heads = Heads(d_model, heads, d_attention, rotary)
-        if feature_map not in ("elu", "random"):
-            raise ValueError(f"feature_map: expected 'elu' or 'random', got {feature_map!r}")
+        check_choice("feature_map", feature_map, ("elu", "random"))
         d = self.heads.d_head
-        self.n_features = d if feature_map == "elu" else features
+        self.features = d if feature_map == "elu" else features
         self.feature_map = EluFeatures() if feature_map == "elu" else RandomFeatures(d, features)
 
     def _mix(
@@ -136,7 +133,7 @@ class LinearAttention(Mixer):
         """Empty sums."""
         heads, weight = self.heads.heads, self.heads.project.weight
         dtype = torch.promote_types(weight.dtype, torch.float32)
-        sums = torch.zeros(batch, heads, self.n_features, self.heads.d_head + 1, dtype=dtype, device=weight.device)
+        sums = torch.zeros(batch, heads, self.features, self.heads.d_head + 1, dtype=dtype, device=weight.device)
         return Sums(sums, sums.new_full((batch, heads, 1), NOTHING), sums.new_zeros(batch, dtype=torch.int64))
 
     def _placed(self) -> tuple[Tensor, nn.Module]:
@@ -178,16 +175,9 @@ class LinearAttention(Mixer):
             high = last
         return torch.cat(outputs, dim=2), Sums(sums, high, state.steps)
 
-    def extra_repr(self) -> str:
-        """The settings that are not seen in the heads."""
-        return (
-            f"d_model={self.d_model}, bidirectional={self.bidirectional}, features={self.n_features}, "
-            f"return_state={self.return_state}"
-        )
-
     def _check_state(self, state: Sums, batch: int, device: torch.device) -> None:
         heads = self.heads.heads
-        expected = (batch, heads, self.n_features, self.heads.d_head + 1)
+        expected = (batch, heads, self.features, self.heads.d_head + 1)
         if not isinstance(state, Sums) or not check_states(
             device,
             sums=(state.sums, expected, True),

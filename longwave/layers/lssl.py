@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from longwave.layers.checks import check_count, check_dt_bounds, check_rate, without_autocast
+from longwave.layers.checks import check_choice, check_count, check_dt_bounds, check_rate, without_autocast
+from longwave.layers.discretised import Discretised, check_state_size, initial_log_dt
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable, mark_ssm
-from longwave.layers.state_space import Discretised, check_state_size, initial_log_dt
 from longwave.ops import fft_conv
 from longwave.ssm import INITS, Powers, hippo, response, state_after
 
@@ -55,24 +55,20 @@ def gaussian(N: int, structure: Structure, sigma: float) -> tuple[Tensor, Tensor
 class LSSL(Discretised):
     """y, state = layer(u) for u (B, L, H) of any length L; y_t, state = layer.step(u_t, state) for one step.
 
-    d_model        H, the number of features
-    d_state        N, the size of each feature's state (even)
-    init           any of longwave.ssm.INITS: "legs", "legt", "lagt", "fout", "random-nplr", or "s4d-legs", "s4d-lin",
-                   "s4d-inv" as dense matrices; "gaussian": a random A and B of its own in each system
+    init           any of longwave.ssm.INITS, as a dense matrix; "gaussian": a random A and B of its own in each system
     structure      "dense" or "diagonal": of A; a diagonal one is real, and starts at random
     sigma          size of a random A (see `gaussian`)
-    bidirectional  two kernels, one for each direction; then there is no state and no step
     n_ssm          S, number of distinct (A, B, dt), each shared by H / S neighbouring features; None: H.
                    A has S N^2 numbers; training holds log2(L) powers of that size, and S N L numbers more
     dt_per_feature each feature has a dt of its own, whatever shares A and B; then training holds H in place of S
-    dt_min, dt_max bounds of the log-uniform distribution that dt starts from
-    trainable      False freezes dt, A and B; names, such as ("B", "dt"), freeze the others of these
-    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
+
+    The other keywords are those of S4.
     """
 
     DT_PARAMETERS = ("log_dt",)
     SSM_PARAMETERS = (*DT_PARAMETERS, "A", "B")
     OUTPUT_PARAMETERS = ("C",)
+    shown = (*Discretised.shown, "structure", "dt_per_feature")
     state_is_complex = False
     most_kept = 1  # which is as large as the layer
 
@@ -101,7 +97,7 @@ class LSSL(Discretised):
         n_ssm = self.n_ssm
         self.systems = d_model if dt_per_feature else n_ssm  # discrete ones
         self.share = d_model // self.systems  # features of one discrete system
-        self.structure = structure
+        self.structure, self.dt_per_feature = structure, dt_per_feature
 
         found = [
             gaussian(d_state, structure, sigma) if init == GAUSSIAN else hippo(init, d_state) for _ in range(n_ssm)
@@ -210,11 +206,6 @@ class LSSL(Discretised):
     def _placed(self) -> tuple[Tensor, nn.Module]:
         return self.log_dt, self
 
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        per_feature = self.systems != self.n_ssm
-        return f"{super().extra_repr()}, structure={self.structure!r}, dt_per_feature={per_feature}"
-
 
 @MIXERS.register("lssl")
 @dataclass(frozen=True)
@@ -223,18 +214,16 @@ class LSSLConfig(StateSpaceConfig):
 
     layer: ClassVar[type[Mixer]] = LSSL
     structure: Structure = "dense"
-    """Of the state matrix; a diagonal one is real, and starts at random (init gaussian)."""
+    """Form of the state matrix; a diagonal one is real, and starts at random (init gaussian)."""
     sigma: float = 0.125
-    """Size of a state matrix that starts at random; the larger, the faster half of its modes grow."""
+    """Scale of a random state matrix; the larger, the faster half of its modes grow."""
     dt_per_feature: bool = False
-    """A step size for each feature, also where features share a state space (n_ssm)."""
+    """One step size per feature, even where features share a state space (n_ssm)."""
 
 
 def _check_structure(structure: str, init: str, sigma: float) -> None:
-    if structure not in get_args(Structure):
-        raise ValueError(f"structure: expected one of {', '.join(get_args(Structure))}, got {structure!r}")
-    if init not in (known := sorted([*INITS, GAUSSIAN])):
-        raise ValueError(f"init: expected one of {', '.join(known)}, got {init!r}")
+    check_choice("structure", structure, get_args(Structure))
+    check_choice("init", init, sorted([*INITS, GAUSSIAN]))
     if structure == "diagonal" and init != GAUSSIAN:
         raise ValueError(f"init: expected {GAUSSIAN} for a diagonal A, since HiPPO's is dense, got {init!r}")
     if not 0 < sigma < math.inf:

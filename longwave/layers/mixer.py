@@ -10,14 +10,7 @@ from torch import Tensor, nn
 
 from longwave.core.registry import Registry
 from longwave.core.settings import Settings
-from longwave.layers.checks import (
-    check_causal,
-    check_count,
-    check_input,
-    check_lengths,
-    check_rate_is_one,
-    valid_steps,
-)
+from longwave.layers.checks import check_causal, check_count, check_input, check_lengths, check_rate_is_one, valid_steps
 from longwave.layers.packed import check_packed
 from longwave.layers.rates import Trainable
 
@@ -36,6 +29,7 @@ class Mixer(nn.Module):
     SSM_PARAMETERS: tuple[str, ...] = ()  # names of dt, A and B: of low learning rate, without weight decay
     DT_PARAMETERS: tuple[str, ...] = ()  # of these, dt
     OUTPUT_PARAMETERS: tuple[str, ...] = ()  # C
+    shown: tuple[str, ...] = ("d_model", "bidirectional", "return_state")  # settings that `repr` shows
 
     def __init__(self, d_model: int, *, bidirectional: bool = False, return_state: bool = True) -> None:
         super().__init__()
@@ -62,26 +56,33 @@ class Mixer(nn.Module):
         rate        u is sampled at 1/rate of the frequency that the layer was trained at (state spaces only)
         constants   what `chunk_constants` returned for this rate and at least L steps
         """
-        check_input(u, ("batch", "L", self.d_model), *self._placed())
-        self._check_rate(rate)
         need_state = need_state and self.return_state and not self.bidirectional
         if cu_seqlens is not None:
+            self._checked(u, None, None, rate)
             packed = check_packed(cu_seqlens, u, state=state, lengths=lengths, constants=constants)
             y, after = self._mix_packed(u, packed, rate=rate, need_state=need_state)
             return (y.to(u.dtype), after) if self.return_state else y.to(u.dtype)
-        if state is not None:
-            self.check_state(state, len(u), u.device)
-        z, valid = u, None
-        if lengths is not None:
-            lengths = check_lengths(lengths, u)
-            valid = valid_steps(lengths, u)
-            z = torch.where(valid, u, 0)  # not a product: what stands there may be NaN
+        z, lengths, valid = self._checked(u, state, lengths, rate)
         kept = {} if constants is None else {"constants": constants}
         y, after = self._mix(z, state, lengths=lengths, rate=rate, need_state=need_state, **kept)
         if valid is not None:
             y = torch.where(valid, y, 0)
         y = y.to(u.dtype)
         return (y, after if need_state else None) if self.return_state else y
+
+    def _checked(
+        self, u: Tensor, state: Any, lengths: Tensor | None, rate: float
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """u with 0 for padding, the lengths where u is, and which steps count; bad arguments are refused."""
+        check_input(u, ("batch", "L", self.d_model), *self._placed())
+        self._check_rate(rate)
+        if state is not None:
+            self.check_state(state, len(u), u.device)
+        if lengths is None:
+            return u, None, None
+        lengths = check_lengths(lengths, u)
+        valid = valid_steps(lengths, u)
+        return torch.where(valid, u, 0), lengths, valid  # not a product: what stands there may be NaN
 
     def initial_state(self, batch: int) -> Any:
         """The state before the first step."""
@@ -95,7 +96,7 @@ class Mixer(nn.Module):
         check_input(u, ("batch", self.d_model), *self._placed())
         self._check_rate(rate)
         state = self.initial_state(len(u)) if state is None else state
-        self.check_state(state, len(u), u.device)
+        self._check_state(state, len(u), u.device)
         y, after = self._step(u, state, rate)
         return y.to(u.dtype), after
 
@@ -112,7 +113,7 @@ class Mixer(nn.Module):
     def _mix(
         self, u: Tensor, state: Any, *, lengths: Tensor | None, rate: float, need_state: bool
     ) -> tuple[Tensor, Any]:
-        """y (B, L, H) and the state after each row's `lengths` steps; what u has behind them is 0."""
+        """y (B, L, H) and the state after each row's `lengths` steps; u is 0 after them."""
 
     def _mix_packed(self, u: Tensor, lengths: Sequence[int], *, rate: float, need_state: bool) -> tuple[Tensor, Any]:
         """y (1, total, H) and the states after sequences of these lengths, end to end in u."""
@@ -130,6 +131,10 @@ class Mixer(nn.Module):
         """y_t (B, H) and the next state."""
         y, after = self._mix(u.unsqueeze(1), state, lengths=None, rate=rate, need_state=True)
         return y.squeeze(1), after
+
+    def extra_repr(self) -> str:
+        """The settings, as they are written in the constructor."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.shown)
 
     def _check_rate(self, rate: float) -> None:
         check_rate_is_one(rate, type(self).__name__)
@@ -180,25 +185,21 @@ class MixerConfig(Settings):
 class StateSpaceConfig(MixerConfig):
     """Settings that all layers of state spaces share."""
 
+    supports_rate = True  # it scales dt
     d_state: int = 64
-    """States of each feature's state space."""
+    """State size of each feature."""
     init: str = "legs"
     """Initialisation of the state spaces: legs, legt, lagt, fout, random-nplr; s4d-legs, s4d-lin, s4d-inv."""
     bidirectional: bool = False
     """Look both ways; such a model can stream only with a sliding window."""
     n_ssm: int | None = None
-    """Number of distinct state spaces that the features share."""
+    """Number of distinct state spaces, shared by the features."""
     dt_min: float = 0.001
     """Lower bound of the initial dt."""
     dt_max: float = 0.1
     """Upper bound of the initial dt."""
     trainable: Trainable = True
-    """Train dt, A and B (True), none of them, or those that are named; C and D are trained in any case."""
-
-    @property
-    def supports_rate(self) -> bool:
-        """Yes: it is dt."""
-        return True
+    """Train dt, A and B (True), none of them (False), or those named; C and D are always trained."""
 
 
 MIXERS: Registry[type[MixerConfig]] = MixerConfig.registry

@@ -19,8 +19,7 @@ def check_packed(cu_seqlens: Tensor, u: Tensor, **others: object) -> list[int]:
     """The lengths of the n sequences in u (1, total, H), by their bounds (n + 1,); `others` must be None."""
     for name, value in others.items():
         if value is not None:
-            because = "since packed sequences start from a zero state and have no padding"
-            raise ValueError(f"{name}: expected None beside cu_seqlens, {because}, got {describe(value)}")
+            raise ValueError(f"{name}: expected None beside cu_seqlens, got {describe(value)}; give one of the two")
     if len(u) != 1:
         raise ValueError(f"u: expected one row (1, total, features) beside cu_seqlens, got {describe(u)}")
     bounds, total = torch.as_tensor(cu_seqlens), u.shape[1]

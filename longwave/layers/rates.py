@@ -1,7 +1,7 @@
-"""SSM parameters want a low learning rate and no weight decay: an optimiser that does not know is warned of.
+"""SSM parameters need a low learning rate and no weight decay: an optimiser without either is warned about.
 
-`longwave.param_groups` gives an optimiser the right groups. Whoever passes `model.parameters()` instead gets one
-warning, at the first step, because the model would train all the same, only to a worse score.
+`longwave.param_groups` gives an optimiser the right groups. Passing `model.parameters()` instead gives one
+warning, at the first step: the model would train, but to a worse score.
 """
 
 import warnings
@@ -33,13 +33,13 @@ Trainable = bool | tuple[Part, ...]  # all of them, none, or those that are name
 
 
 def mark_ssm(layer: nn.Module, trainable: Trainable) -> None:
-    """Have optimisers know the SSM parameters of a new layer, and freeze those that are not to be trained.
+    """Mark the SSM parameters of a new layer for optimisers, and freeze those that are not trained.
 
     `trainable` is True, False, or names: "A" (all of the state matrix: Lambda, P ...), "B", "dt".
     """
     named: Sequence[str] = get_args(Part) if trainable is True else () if trainable is False else trainable
     if isinstance(named, str) or not set(named) <= set(get_args(Part)):
-        expected = f"True, False, or names out of {', '.join(get_args(Part))} (C and D are trained in any case)"
+        expected = f"True, False, or names out of {', '.join(get_args(Part))} (C and D are always trained)"
         raise ValueError(f"trainable: expected {expected}, got {trainable!r}")
     for name, parameter in ssm_parameters(layer).items():
         parameter._longwave_ssm = True  # type: ignore[attr-defined]
@@ -57,8 +57,8 @@ def _warn_of_plain_optimiser(optimizer: Optimizer, *_: Any) -> None:
         harmful = decay > 0 or rate > HIGHEST
         if any(marked) and not all(marked) and harmful:
             warnings.warn(
-                "the SSM parameters (dt, Lambda, P, B) of a longwave model are trained like all others, at learning "
-                f"rate {rate:g} with weight decay {decay:g}; pass the optimiser "
+                "the SSM parameters (dt, Lambda, P, B) of a longwave model are trained like all other parameters, at "
+                f"learning rate {rate:g} with weight decay {decay:g}; pass the optimiser "
                 "longwave.param_groups(model, lr=...) instead of model.parameters()",
                 UserWarning,
                 stacklevel=3,

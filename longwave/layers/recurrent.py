@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from longwave.layers.checks import check_states, without_autocast, wrong_state
+from longwave.layers.checks import check_choice, check_states, without_autocast, wrong_state
 from longwave.layers.mixer import MIXERS, Mixer, MixerConfig
 
 State = tuple[Tensor, ...]  # (B, d_model) each: h for a GRU, h and c for an LSTM
@@ -23,6 +23,7 @@ class Recurrent(Mixer):
     """
 
     mixes_features = True
+    shown = ("d_model", "kind", "bidirectional", "return_state")
 
     def __init__(
         self,
@@ -33,8 +34,7 @@ class Recurrent(Mixer):
         return_state: bool = True,
     ) -> None:
         super().__init__(d_model, bidirectional=bidirectional, return_state=return_state)
-        if kind not in ("lstm", "gru"):
-            raise ValueError(f"kind: expected 'lstm' or 'gru', got {kind!r}")
+        check_choice("kind", kind, ("lstm", "gru"))
         self.kind = kind
         cell = nn.LSTM if kind == "lstm" else nn.GRU
         self.cell = cell(d_model, d_model, batch_first=True, bidirectional=bidirectional)
@@ -62,7 +62,7 @@ class Recurrent(Mixer):
         return (zeros, zeros) if self.kind == "lstm" else (zeros,)
 
     def _run(self, z: Any, state: State | None) -> tuple[Any, State]:
-        """Over z or a packed z; torch wants states as (directions, B, d_model), and a GRU's without a tuple."""
+        """Over z or a packed z; torch takes states as (directions, B, d_model), and a GRU's without a tuple."""
         start = None if state is None else tuple(s.to(self._dtype).unsqueeze(0) for s in state)
         y, after = self.cell(z, start if start is None or self.kind == "lstm" else start[0])
         return y, tuple(s[0] for s in (after if self.kind == "lstm" else (after,)))
@@ -82,13 +82,6 @@ class Recurrent(Mixer):
 
     def _placed(self) -> tuple[Tensor, nn.Module]:
         return next(self.cell.parameters()), self.cell
-
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return (
-            f"d_model={self.d_model}, kind={self.kind!r}, bidirectional={self.bidirectional}, "
-            f"return_state={self.return_state}"
-        )
 
     def _check_state(self, state: State, batch: int, device: torch.device) -> None:
         count, shape = (2 if self.kind == "lstm" else 1), (batch, self.d_model)

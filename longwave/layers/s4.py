@@ -12,18 +12,11 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from longwave.core.settings import set_by_task
-from longwave.layers.checks import check_count, check_rate
+from longwave.layers.checks import check_choice, check_count, check_rate
+from longwave.layers.discretised import check_state_size
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
-from longwave.layers.state_space import (
-    DPLR,
-    DtTransform,
-    NonsymmetricDPLR,
-    StateSpaces,
-    check_state_size,
-    new_parameter,
-    widened,
-)
+from longwave.layers.state_space import DPLR, DtTransform, NonsymmetricDPLR, StateSpaces, new_parameter, widened
 from longwave.ops import dplr_kernel, truncated_output_map
 from longwave.ssm import DiscreteDPLR, dplr, dplr_bilinear, output_map
 from longwave.ssm.algebra import as_complex
@@ -50,6 +43,8 @@ class S4(StateSpaces):
     return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
+    shown = (*StateSpaces.shown, "length", "low_rank")
+
     def __init__(
         self,
         d_model: int,
@@ -69,13 +64,10 @@ class S4(StateSpaces):
         check_state_size(d_model, d_state)
         if length is not None:
             check_count("length", length)
-        if low_rank not in get_args(LowRank):
-            raise ValueError(f"low_rank: expected one of {', '.join(get_args(LowRank))}, got {low_rank!r}")
+        check_choice("low_rank", low_rank, get_args(LowRank))
         Lambda, P, B, _ = dplr(init, d_state)
         if not len(P):
-            raise ValueError(
-                f"init: expected one with a low-rank part, got {init!r}, which is diagonal; take S4D (s4d)"
-            )
+            raise ValueError(f"init: expected one with a low-rank part, got {init!r}, which is diagonal; use S4D (s4d)")
         super().__init__(
             (Lambda, P, B),
             d_model=d_model,
@@ -143,10 +135,6 @@ class S4(StateSpaces):
         Lambda, P, B, dt, Q = widened(dtype, Lambda, P, B, dt * rate, P if Q is None else Q)
         return dplr_bilinear(Lambda, P, B, dt, Q)
 
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return f"{super().extra_repr()}, length={self.length}, low_rank={self.low_rank!r}"
-
 
 @MIXERS.register("s4")
 @dataclass(frozen=True)
@@ -155,11 +143,11 @@ class S4Config(StateSpaceConfig):
 
     layer: ClassVar[type[Mixer]] = S4
     length: int | None = set_by_task(None)
-    """The one length of training, where there is one: then C~ is the parameter (set by the task)."""
+    """The length of all training sequences, if they share one: then C~ is the parameter (set by the task)."""
     low_rank: LowRank = "pp"
     """A = Lambda - P P^*, always stable, or Lambda - P Q^*, the paper's first form (slower, in plain torch)."""
     dt_transform: DtTransform = "exp"
-    """How dt stays positive: the exponential, or the softplus, of its parameter."""
+    """How dt is kept positive: the exponential or the softplus of its parameter."""
 
     def for_length(self, length: int | None) -> "S4Config":
         """With C~ of that length as the parameter."""

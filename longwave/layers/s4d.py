@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
-from longwave.layers.checks import check_count, check_rate
+from longwave.layers.checks import check_choice, check_count, check_rate
+from longwave.layers.discretised import check_state_size
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
-from longwave.layers.state_space import DtTransform, StateSpaces, check_state_size, new_parameter, widened
+from longwave.layers.state_space import DtTransform, StateSpaces, new_parameter, widened
 from longwave.ops import diagonal_kernel
 from longwave.ssm import INITS, DiscreteDPLR, Rule, diagonal_discrete, dplr, nplr
 from longwave.ssm.algebra import as_complex
@@ -24,17 +25,13 @@ from longwave.ssm.algebra import as_complex
 class S4D(StateSpaces):
     """y, state = layer(u) for u (B, L, H) of any length L; y_t, state = layer.step(u_t, state) for one step.
 
-    d_model        H, the number of features
-    d_state        N, the size of each feature's state (even)
-    init           "legs" or "s4d-legs", the diagonal of LegS; "s4d-lin", "s4d-inv" (longwave.ssm.INITS)
-    bidirectional  two kernels, one for each direction; then there is no state and no step
-    n_ssm          number of distinct (Lambda, B), each shared by H / n_ssm neighbouring features; None: H
-    dt_min, dt_max bounds of the log-uniform distribution that dt starts from
-    dt_transform   "exp": dt = exp(log_dt); "softplus": dt = softplus(softplus_inverse_dt)
-    rule           "zoh": the input holds its value for a step, exactly; "bilinear": the rule of S4
-    trainable      False freezes dt, A (Lambda) and B; names, such as ("B", "dt"), freeze the others of these
-    return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
+    init  "legs" or "s4d-legs", the diagonal of LegS; "s4d-lin", "s4d-inv" (longwave.ssm.INITS)
+    rule  "zoh": the input holds its value for a step, exactly; "bilinear": the rule of S4
+
+    The other keywords are those of S4.
     """
+
+    shown = (*StateSpaces.shown, "rule")
 
     def __init__(
         self,
@@ -52,15 +49,14 @@ class S4D(StateSpaces):
         return_state: bool = True,
     ) -> None:
         check_state_size(d_model, d_state)
-        if rule not in get_args(Rule):
-            raise ValueError(f"rule: expected one of {', '.join(get_args(Rule))}, got {rule!r}")
+        check_choice("rule", rule, get_args(Rule))
         init = "s4d-legs" if init == "legs" else init  # of the NPLR ones the only one that is damped without its P
         Lambda, P, B, _ = dplr(init, d_state)
         if len(P):
             diagonal = [name for name in INITS if not len(nplr(name, 2).P)]
             raise ValueError(
                 f"init: expected one that is diagonal ({', '.join(diagonal)}, or legs for its diagonal), got {init!r}, "
-                "which has a low-rank part; take S4 (s4)"
+                "which has a low-rank part; use S4 (s4)"
             )
         super().__init__(
             (Lambda, P, B),
@@ -94,10 +90,6 @@ class S4D(StateSpaces):
         Lambda, B, dt = widened(dtype, Lambda, B, dt * rate)
         return diagonal_discrete(Lambda, B, dt, self.rule)
 
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return f"{super().extra_repr()}, rule={self.rule!r}"
-
 
 @MIXERS.register("s4d")
 @dataclass(frozen=True)
@@ -106,6 +98,6 @@ class S4DConfig(StateSpaceConfig):
 
     layer: ClassVar[type[Mixer]] = S4D
     dt_transform: DtTransform = "exp"
-    """How dt stays positive: the exponential, or the softplus, of its parameter."""
+    """How dt is kept positive: the exponential or the softplus of its parameter."""
     rule: Rule = "zoh"
-    """How it is discretised: by a zero-order hold, or by the bilinear rule, as S4 is."""
+    """Discretisation: zero-order hold, or the bilinear rule, as for S4."""

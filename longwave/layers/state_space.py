@@ -5,10 +5,9 @@ are here, and chunk.py has how a chunk goes on from a state. Parameters are real
 every optimiser, FSDP and safetensors take.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Complex, Float
@@ -16,30 +15,21 @@ from torch import Tensor, nn
 
 from longwave import ops
 from longwave.layers.checks import (
-    MOST_STATES,
     check_causal,
+    check_choice,
     check_count,
-    check_device,
     check_dt_bounds,
-    check_input,
-    check_lengths,
-    check_n_ssm,
     check_rate,
-    check_strided,
-    valid_steps,
     without_autocast,
-    wrong_state,
 )
 from longwave.layers.chunk import Chunks
-from longwave.layers.mixer import Mixer
+from longwave.layers.discretised import Discretised, complex_dtype, initial_log_dt
 from longwave.layers.packed import mix_packed
 from longwave.layers.rates import Trainable, mark_ssm
 from longwave.ops import fft_conv
-from longwave.ops.checks import has_values
 from longwave.ssm import DiscreteDPLR, block_size, dplr_step
 from longwave.ssm.algebra import as_complex
 
-Derived = TypeVar("Derived")
 DtTransform = Literal["exp", "softplus"]
 
 
@@ -70,7 +60,7 @@ class NonsymmetricDPLR(NamedTuple):
 
 
 class StepConstants(NamedTuple):
-    """What a step needs of a layer; `steps` is the backend's own step, which serves where no gradient is wanted."""
+    """What a step needs of a layer; `steps` is the backend's own step, for use without gradients."""
 
     discrete: DiscreteDPLR
     C: Tensor
@@ -79,7 +69,7 @@ class StepConstants(NamedTuple):
 
 
 class ChunkConstants(NamedTuple):
-    """What chunks that go on from a state need of a layer, and of up to how many steps they may be."""
+    """What chunks that resume from a state need of a layer, for chunks of up to a number of steps."""
 
     chunks: Chunks
     K: Tensor  # the kernel of the longest chunk; that of a shorter one is its beginning
@@ -90,82 +80,10 @@ class ChunkConstants(NamedTuple):
         longest = self.K.shape[-1]
         if longest < L or rate != self.rate:
             made = f"up to {longest} steps and the rate {self.rate:g}"
-            raise ValueError(f"constants: they are for {made}, got {L} steps and the rate {rate:g}; derive others")
+            raise ValueError(
+                f"constants: made for {made}, got {L} steps and the rate {rate:g}; call chunk_constants again"
+            )
         return self.K[..., :L]
-
-
-class Discretised(Mixer):
-    """A mixer of systems x' = A x + B u with a step dt: its sizes, its states, and what it derives from parameters."""
-
-    state_is_complex = True  # M = N/2 complex numbers per feature, or N real ones
-    most_kept = 8  # derived things that are kept, as those of several sampling rates
-
-    def __init__(
-        self, d_model: int, d_state: int, *, init: str, bidirectional: bool, n_ssm: int | None, return_state: bool
-    ) -> None:
-        super().__init__(d_model, bidirectional=bidirectional, return_state=return_state)
-        self.d_state, self.init, self.n_ssm = d_state, init, check_n_ssm(n_ssm, d_model)
-        self._derived: dict[Any, tuple[list[Tensor], Any]] = {}  # what was derived, behind the parameters it is of
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        """The SSM works in float64 if its parameters do, else in float32: half precision would not do."""
-        return torch.float64 if self._placed()[0].dtype == torch.float64 else torch.float32
-
-    def _check_rate(self, rate: float) -> None:
-        check_rate(rate)
-
-    def _initial_state(self, batch: int) -> Tensor:
-        """Zeros."""
-        dtype, size = (complex_dtype(self._dtype), 2) if self.state_is_complex else (self._dtype, 1)
-        return torch.zeros(batch, self.d_model, self.d_state // size, dtype=dtype, device=self._placed()[0].device)
-
-    def _check_state(self, state: Tensor, batch: int, device: torch.device) -> None:
-        kind, size = ("complex", 2) if self.state_is_complex else ("real", 1)
-        expected = (batch, self.d_model, self.d_state // size)
-        fits = isinstance(state, Tensor) and (state.is_complex() if size == 2 else state.is_floating_point())
-        if not fits or state.shape != expected:
-            raise wrong_state(state, f"a {kind} tensor {expected}")
-        if state.layout is not torch.strided or state.device != device:
-            check_strided("state", state)
-            check_device("state", state, device)
-
-    # What is derived from the parameters
-
-    def _can_keep(self) -> bool:
-        """Whether what is derived from the parameters can be kept: it has values, and no gradient is wanted of it."""
-        parameters = [p for p in self._parameters.values() if p is not None]
-        differentiable = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
-        is_traced = torch.compiler.is_compiling() or not has_values(torch.empty(0))
-        if differentiable or is_traced:
-            return False
-        return all(has_values(p) and not p.is_inference() for p in parameters)
-
-    def _kept(self, key: Any, derive: Callable[[], Derived]) -> Derived:
-        """What is derived from the parameters as they are now, kept until one of them changes."""
-        parameters = [p for p in self._parameters.values() if p is not None]
-        # The parameters themselves are compared: version counters miss what fused optimisers and `p.data` do.
-        if key in self._derived:
-            known, kept = self._derived[key]
-            if ops.same(parameters, known):
-                found: Derived = kept
-                return found
-        if len(self._derived) >= self.most_kept:
-            self._derived.clear()
-        with torch.inference_mode(False), torch.no_grad():
-            derived = derive()
-            self._derived[key] = ([p.clone(memory_format=torch.contiguous_format) for p in parameters], derived)
-        return derived
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_derived": {}}  # copies and pickles derive their own
-
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return (
-            f"d_model={self.d_model}, d_state={self.d_state}, init={self.init!r}, bidirectional={self.bidirectional}, "
-            f"n_ssm={self.n_ssm}, return_state={self.return_state}"
-        )
 
 
 class StateSpaces(Discretised):
@@ -174,6 +92,8 @@ class StateSpaces(Discretised):
     A kind of layer hands its settings and (Lambda, P, B) of one system to `__init__`, registers its output maps, ends
     with `_finish`, and has the methods that are abstract here.
     """
+
+    shown: tuple[str, ...] = (*Discretised.shown, "dt_transform")
 
     def __init__(
         self,
@@ -193,8 +113,7 @@ class StateSpaces(Discretised):
             d_model, d_state, init=init, bidirectional=bidirectional, n_ssm=n_ssm, return_state=return_state
         )
         check_dt_bounds(dt_min, dt_max)
-        if dt_transform not in get_args(DtTransform):
-            raise ValueError(f"dt_transform: expected one of {', '.join(get_args(DtTransform))}, got {dt_transform!r}")
+        check_choice("dt_transform", dt_transform, get_args(DtTransform))
         self.dt_transform = dt_transform
         Lambda, P, B = system
         n_ssm = self.n_ssm
@@ -291,7 +210,8 @@ class StateSpaces(Discretised):
             if state is not None or need_state:
                 state = None if state is None else state.to(complex_dtype(self._dtype))
                 if constants is None:
-                    T = block_size(len(u), L, self.d_state, self._rank)
+                    rank = len(self.P) if "P" in self._parameters else 0
+                    T = block_size(len(u), L, self.d_state, rank)
                     chunks = self._chunks(T, L, rate, from_state=state is not None, need_state=need_state)
                 else:
                     chunks = constants.chunks
@@ -305,7 +225,7 @@ class StateSpaces(Discretised):
         """By one convolution per group of similar lengths; the kernel is that of the longest sequence."""
         longest = max(lengths)
         with without_autocast(u):
-            T = block_size(u.shape[1] // longest, longest, self.d_state, self._rank)
+            T = block_size(1, longest, self.d_state, 0)
             chunks = self._chunks(T, longest if need_state else 1, rate, from_state=False, need_state=need_state)
             constants = ChunkConstants(chunks, self.kernel(longest, rate), rate)
 
@@ -331,11 +251,6 @@ class StateSpaces(Discretised):
         C = self._output_map().to(torch.complex128) if from_state else None
         return Chunks.of(self._discrete(rate, torch.float64), C, T, L, need_state)
 
-    @property
-    def _rank(self) -> int:
-        """Of the low-rank part of A."""
-        return len(self.P) if "P" in self._parameters else 0
-
     def states(
         self,
         u: Float[Tensor, "batch L H"],
@@ -354,27 +269,20 @@ class StateSpaces(Discretised):
         `state`, `lengths` and `rate` are those of `forward`; a row's state stays what it is after its length.
         """
         check_causal("states", self.bidirectional)
-        check_input(u, ("batch", "L", self.d_model), self.Lambda_re, self)
-        check_rate(rate)
         check_count("every", every)
+        u, lengths, _ = self._checked(u, state, lengths, rate)
         batch, L, _ = u.shape
-        if state is not None:
-            self.check_state(state, batch, u.device)
-        lengths = None if lengths is None else check_lengths(lengths, u)
         count, dtype = L // every, complex_dtype(self._dtype)
         needed = batch * count * self.d_model * self.d_state // 2 * dtype.itemsize
         if needed > limit:
             shape = (batch, count, self.d_model, self.d_state // 2)
             raise ValueError(
                 f"limit: states {shape} take {needed:,} bytes, more than the limit of {limit:,}; "
-                f"take a larger `every` (it is {every}), or a larger limit"
+                f"increase `every` (now {every}) or the limit"
             )
         with without_autocast(u):
-            signal = u.to(self._dtype)
-            if lengths is not None:
-                signal = torch.where(valid_steps(lengths, u), signal, 0)
             chunks = self._chunks(block_size(1, 1, self.d_state, 0), 1, rate, from_state=False, need_state=False)
-            return chunks.states(signal, None if state is None else state.to(dtype), lengths, every)
+            return chunks.states(u.to(self._dtype), None if state is None else state.to(dtype), lengths, every)
 
     # The recurrent view
 
@@ -405,34 +313,12 @@ class StateSpaces(Discretised):
         """What a step derives from the parameters as they are now; differentiable."""
         return StepConstants(self._discrete(rate), self._output_map(), self.D.to(self._dtype))
 
-    def extra_repr(self) -> str:
-        """The settings, as they are written in the constructor."""
-        return f"{super().extra_repr()}, dt_transform={self.dt_transform!r}"
-
-
-def check_state_size(d_model: int, d_state: int) -> None:
-    """Sizes that state spaces stored as conjugate pairs can have."""
-    check_count("d_model", d_model)
-    check_count("d_state", d_state, MOST_STATES)
-    if d_state % 2:
-        raise ValueError(f"d_state: expected an even number (modes come in conjugate pairs), got {d_state}")
-
-
-def initial_log_dt(n: int, dt_min: float, dt_max: float) -> Tensor:
-    """log dt (n,) for dt drawn log-uniformly between the bounds."""
-    return math.log(dt_min) + torch.rand(n) * (math.log(dt_max) - math.log(dt_min))
-
 
 def widened(dtype: torch.dtype | None, *tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors in a real dtype, or its complex one; None: as they are."""
     if dtype is None:
         return tensors
     return tuple(t.to(complex_dtype(dtype) if t.is_complex() else dtype) for t in tensors)
-
-
-def complex_dtype(dtype: torch.dtype) -> torch.dtype:
-    """That of complex numbers made of float32 or float64: `dtype.to_complex()`, which no graph can be compiled of."""
-    return torch.complex128 if dtype == torch.float64 else torch.complex64
 
 
 def new_parameter(values: Tensor) -> nn.Parameter:

@@ -154,12 +154,12 @@ class AdaptiveSoftmax(nn.Module):
     def _head(self, x: Tensor) -> Tensor:
         """Logits of the words of bin 0, then of the clusters, the first tail's first."""
         z = self.dropout(F.linear(x, self.projection))
-        return _wide(torch.cat((F.linear(z, self.embedding.vectors[0], self.biases[0]), self.clusters(z)), dim=-1))
+        return wide(torch.cat((F.linear(z, self.embedding.vectors[0], self.biases[0]), self.clusters(z)), dim=-1))
 
     def _tail(self, i: int, x: Tensor) -> Tensor:
         """Logits of the words of tail i, among themselves."""
         z = self.dropout(x @ self.embedding.projections[i])
-        return _wide(F.linear(z, self.embedding.vectors[i], self.biases[i]))
+        return wide(F.linear(z, self.embedding.vectors[i], self.biases[i]))
 
 
 def rows_of(bins: Tensor, count: int) -> list[Tensor]:
@@ -167,6 +167,6 @@ def rows_of(bins: Tensor, count: int) -> list[Tensor]:
     return [(bins == i).nonzero().squeeze(1) for i in range(count)]
 
 
-def _wide(logits: Tensor) -> Tensor:
-    """In float32 at least: what sums over many words want."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+def wide(x: Tensor) -> Tensor:
+    """In float32 at least: what long sums want."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""What a model is: a module with settings, found by their kind, that fits what a task needs."""
+"""Models: modules with settings, found by their kind, that fit the needs of a task."""
 
 from abc import abstractmethod
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Classes in two ways: ridge regression on random convolutions, solved before training, and a deep model beside it.
+"""Classification by two models: ridge regression on random convolutions, solved before training, and a deep model.
 
-On small sets the two are about equally good, and wrong about different sequences; what both of them say is better than
+On small sets the two are about equally good, and wrong about different sequences; their mean is better than
 either. The deep model is trained as if it were alone.
 """
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -32,7 +33,7 @@ class ClassifierConfig(ModelConfig):
     """Ridge regression on random convolutions, solved before training, and a deep model beside it."""
 
     convolutions: int = 5040
-    """Features by random convolutions for the ridge regression; 0 leaves the deep model alone."""
+    """Random convolution features for the ridge regression; 0 for the deep model alone."""
     d_model: int = 64
     """Features of every layer of the deep model."""
     n_layers: int = 3
@@ -40,13 +41,13 @@ class ClassifierConfig(ModelConfig):
     mixer: MixerConfig = field(
         default_factory=lambda: S4Config(d_state=16, bidirectional=True, dt_min=0.01, dt_max=1.0)
     )
-    """What mixes the steps of a sequence in each block."""
+    """The layer that mixes the steps in each block."""
     norm: Literal["layer", "batch"] = "batch"
     """Norm of each block."""
     dropout: float = 0.1
     """Dropout probability."""
     tie_dropout: bool = True
-    """One dropout mask for all steps of a row."""
+    """Share one dropout mask among all steps of a row."""
     input_size: int = set_by_task(1)
     """Channels of the input (set by the task)."""
     output_size: int = set_by_task(2)
@@ -56,17 +57,19 @@ class ClassifierConfig(ModelConfig):
     judge: bool = set_by_task(False)
     """Whether a second model is trained without some examples, to be validated on them (set by the task)."""
 
+    takes_any_length = True
+
     def __post_init__(self) -> None:
         check_least(self, convolutions=0)
 
     def build(self) -> "Classifier":
-        """A new model with these settings; its ridge regression gives all classes alike until `prepare` solves it."""
+        """A new model with these settings; until `prepare`, its ridge regression scores all classes the same."""
         return Classifier(self)
 
     def resolve(self, spec: Spec) -> Self:
         """The settings with the sizes that a task decides; without examples to start from, without convolutions."""
         if "mean" not in spec.decoders:
-            raise ValueError("model: a Classifier needs a task with classes of whole sequences")
+            raise ValueError("model: a Classifier needs a task with one class per sequence")
         convolutions = 0 if spec.examples is None else self.convolutions
         return replace(self.with_sizes(spec), convolutions=convolutions, mixer=self.mixer.for_length(spec.length))
 
@@ -75,11 +78,6 @@ class ClassifierConfig(ModelConfig):
         if spec.examples is not None and self.convolutions:
             model.start(**spec.examples())
         return False
-
-    @property
-    def takes_any_length(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def label(self) -> str:
@@ -118,10 +116,12 @@ class Classifier(Pretrained, nn.Module):
         lengths: Tensor | None = None,
         held: Tensor | None = None,
         weight: Tensor | None = None,
+        sample_weight: Tensor | None = None,
     ) -> None:
         """Solve the ridge regression for training examples x (n, L, channels) of the classes y (n,).
 
-        With weights, all classes are to count alike: then a class' share is taken out of its probability.
+        With weights, all classes are to count alike: then a class' share is taken out of its probability. With
+        `sample_weight`, examples count as often as it says.
         """
         assert self.convolutions is not None
         lengths = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
@@ -129,11 +129,14 @@ class Classifier(Pretrained, nn.Module):
         convolutions.start(x, lengths)
         features = convolutions(x, lengths)
         self.convolutions.load_state_dict(convolutions.state_dict())
-        everything = torch.ones(len(x), dtype=torch.bool)
-        for k, kept in enumerate((everything, everything if held is None else ~held)[: len(self.weight)]):
-            slope, offset = _solve(features[kept], y[kept], self.config.output_size)
+        counts = torch.ones(len(x), dtype=torch.float64) if sample_weight is None else sample_weight.double()
+        everything = counts > 0
+        if (counts[everything] < 1).any():  # these are no counts: only their ratios matter
+            counts = counts / counts[everything].mean()
+        for k, kept in enumerate((everything, everything if held is None else everything & ~held)[: len(self.weight)]):
+            slope, offset = _solve(features[kept], y[kept], counts[kept], self.config.output_size)
             if weight is not None:
-                offset = offset - y[kept].bincount(minlength=len(offset)).clamp(min=1).log()
+                offset = offset - y[kept].bincount(counts[kept], minlength=len(offset)).clamp(min=1).log()
             self.weight[k].copy_(slope)
             self.offset[k].copy_(offset)
 
@@ -149,7 +152,7 @@ class Classifier(Pretrained, nn.Module):
         """The output (B, classes), or in training with a judge (B, 2, classes)."""
         for name, value in (("state", state), ("time", time)):
             if value is not None:
-                raise ValueError(f"{name}: a Classifier takes whole sequences without features of time")
+                raise ValueError(f"{name}: a Classifier takes whole sequences without time features")
         if self.training:
             y = self.model(x, lengths=lengths)[0]
             if self.judge is not None and held is not None:
@@ -163,14 +166,14 @@ class Classifier(Pretrained, nn.Module):
     def deep(
         self, x: Tensor, *, time: Tensor | None = None, lengths: Tensor | None = None, held: Tensor | None = None
     ) -> tuple[Tensor, None]:
-        """What the deep model alone says: the logarithms of probabilities (B, classes)."""
+        """The log-probabilities (B, classes) of the deep model alone."""
         y = self.model(x, lengths=lengths)[0]
         if held is not None and self.judge is not None:
             y = torch.where(held.unsqueeze(1), self.judge(x, lengths=lengths)[0], y)
         return y.log_softmax(-1), None
 
     def ridge(self, x: Tensor, lengths: Tensor | None = None, held: Tensor | None = None) -> Tensor:
-        """What the ridge regression alone says: the logarithms of probabilities (B, classes)."""
+        """The log-probabilities (B, classes) of the ridge regression alone."""
         assert self.convolutions is not None
         with without_autocast(x):  # a sum of thousands of features wants single precision
             features = self.convolutions(x, lengths).to(self.weight)
@@ -180,19 +183,20 @@ class Classifier(Pretrained, nn.Module):
             return scores.log_softmax(-1)
 
     def calibrate(self, batches: Callable[[int], Iterator[dict[str, Tensor]]]) -> None:
-        """Decide how much the ridge regression counts, by batches of so many examples of the validation set."""
+        """Choose the weight of the ridge regression on batches of the validation set."""
         if self.convolutions is not None:
             self.choose_share(batches(MOST_CALIBRATING))
 
     @torch.no_grad()
     def choose_share(self, batches: Iterator[dict[str, Tensor]]) -> None:
-        """Set the share that makes the validation set likeliest, and keep near to a half where that is in doubt."""
+        """Set the share that makes the validation set most likely, close to a half where that is in doubt."""
         losses = DOUBT * (2 * SHARES - 1).square()
         for batch in batches:
             lengths, held = batch.get("lengths"), batch.get("held")
             deep = self.deep(batch["x"], lengths=lengths, held=held)[0].double()
             ridge = self.ridge(batch["x"], lengths, held).double()
             weight = batch.get("weight", torch.ones_like(batch["y"], dtype=torch.float64))
+            weight = weight * batch.get("sample_weight", 1)
             for k, share in enumerate(SHARES.tolist()):
                 each = nn.functional.cross_entropy(deep.lerp(ridge, share), batch["y"], reduction="none")
                 losses[k] += float((each * weight).sum())
@@ -218,15 +222,19 @@ class Classifier(Pretrained, nn.Module):
     share: Tensor
 
 
-def _solve(features: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """The ridge regression whose scores, as logits, are likeliest for the examples that are left out in turn.
+def _solve(features: Tensor, y: Tensor, counts: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """The ridge regression with the temperature that makes held-out examples most likely, each left out in turn.
 
-    As if there was one more example for each class, which is of any class: else a few examples that are all right when
-    left out would make it certain of everything.
+    The labels are smoothed as if each class had one more example of unknown class: else a few examples that are all
+    correct when left out would make it certain of everything.
     """
     targets = 2 * nn.functional.one_hot(y, classes).double() - 1
-    ridge = fit_ridge(features, targets)
-    unsure = classes / (len(y) + classes)
-    losses = [nn.functional.cross_entropy(ridge.left_out / t, y, label_smoothing=unsure) for t in TEMPERATURES.tolist()]
-    temperature = TEMPERATURES[int(torch.stack(losses).argmin())]
+    ridge = fit_ridge(features, targets, counts)
+    unsure = classes / (float(counts.sum()) + classes)
+
+    def loss(temperature: float) -> float:
+        scores = ridge.left_out / temperature
+        return float(counts @ nn.functional.cross_entropy(scores, y, reduction="none", label_smoothing=unsure))
+
+    temperature = TEMPERATURES[int(np.argmin([loss(t) for t in TEMPERATURES.tolist()]))]
     return ridge.weight / temperature, ridge.offset / temperature

@@ -105,29 +105,38 @@ class Ridge:
         return x.double() @ self.weight + self.offset
 
 
-def fit_ridge(x: Tensor, targets: Tensor) -> Ridge:
+def fit_ridge(x: Tensor, targets: Tensor, counts: Tensor | None = None) -> Ridge:
     """Ridge regression from standardised features x (n, features) to targets (n, classes), with an intercept.
 
     The penalty is the one with the smallest squared error when each example is left out in turn. With K = X X^T of the
     centred features and G = (K + penalty)^-1 (I - 1 1^T / n), the weights are X^T G y and the residuals of those fits
     (G y)_i / G_ii. The constant vector has to be out of G: the centred rows add up to 0, so that each follows
     from the others, and all would seem to be predicted without error.
+
+    An example that counts twice (`counts` (n,), above 0) is as if it were there twice, and one of the two is left out:
+    rows of X and y are multiplied by s = sqrt(counts), which takes the place of the constant vector.
     """
     x = x.double()
-    mean, deviation = x.mean(0), x.std(0, correction=0)
+    counts = torch.ones(len(x), dtype=x.dtype, device=x.device) if counts is None else counts.to(x)
+    total, s = counts.sum(), counts.sqrt().unsqueeze(1)
+    mean = counts @ x / total
+    deviation = (counts @ (x - mean).square() / total).sqrt()
+    deviation = deviation.maximum(x.std(0, correction=0) / 10)  # of one that varies where next to nothing counts
     deviation[deviation < 1e-8] = 1.0
-    X, offset = (x - mean) / deviation, targets.mean(0)
+    X, offset = s * (x - mean) / deviation, counts @ targets / total
     K = X @ X.T
-    # K 1 = 0: raised above all other eigenvalues, the constant vector is the last one.
-    eigenvalues, vectors = torch.linalg.eigh(K + (K.trace() + 1) / len(K))
-    turned = vectors.T @ (targets - offset)
+    # K s = 0: raised above all other eigenvalues, s is the last eigenvector.
+    eigenvalues, vectors = torch.linalg.eigh(K + (K.trace() + 1) / total * s * s.T)
+    turned = vectors.T @ (s * (targets - offset))
+    left = counts.clamp(max=1) / counts  # the share of an example that is left out
     best, weights, left_out = math.inf, torch.zeros_like(targets), targets
     for penalty in PENALTIES.to(x.device) * X.shape[1]:
         inverse = 1 / (eigenvalues.clamp(min=0) + penalty)
         inverse[-1] = 0
         solved = vectors @ (inverse.unsqueeze(1) * turned)
-        residuals = solved / (vectors.square() @ inverse).unsqueeze(1).clamp(min=1e-300)
-        error = float(residuals.square().mean())
+        kept = 1 / penalty * (1 - left) + left * (vectors.square() @ inverse)  # (1 - left leverage) / penalty
+        residuals = solved / s / kept.unsqueeze(1).clamp(min=1e-300)
+        error = float(counts @ residuals.square().mean(1))
         if error < best:
             best, weights, left_out = error, solved, targets - residuals
     weight = (X.T @ weights) / deviation.unsqueeze(1)

@@ -12,8 +12,9 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from longwave.core.settings import check_least
 from longwave.layers import MixerConfig, S4Config
-from longwave.layers.checks import without_autocast
+from longwave.layers.checks import check_choice, without_autocast
 from longwave.models.base import MODELS, ModelConfig, Spec, StartShift
 from longwave.models.pretrained import Pretrained
 from longwave.models.sequence import SequenceModel
@@ -33,17 +34,17 @@ class ForecasterConfig(ModelConfig):
     d_model: int = 32
     """Features of every layer of the deep model."""
     n_layers: int = 2
-    """Residual blocks of the deep model; 0 leaves the linear map alone."""
+    """Residual blocks of the deep model; 0 for the linear map alone."""
     mixer: MixerConfig = field(default_factory=S4Config)
-    """What mixes the steps of a sequence in each block."""
+    """The layer that mixes the steps in each block."""
     dropout: float = 0.2
     """Dropout probability."""
     tie_dropout: bool = True
-    """One dropout mask for all steps of a row."""
+    """Share one dropout mask among all steps of a row."""
     input_size: int = 1
     """Columns of the series (set by the task)."""
     time_size: int = 0
-    """Features of time beside the input (set by the task)."""
+    """Time features beside the input (set by the task)."""
     context: int = 1
     """Known steps before the forecast (set by the task)."""
     horizon: int = 1
@@ -56,7 +57,7 @@ class ForecasterConfig(ModelConfig):
     def resolve(self, spec: Spec) -> Self:
         """The settings with the sizes that a task decides, and the reversion that its validation set suggests."""
         if not spec.horizon or spec.length is None or spec.input_size != spec.output_size:
-            raise ValueError("model: a Forecaster needs a task that forecasts the columns that it sees, in windows")
+            raise ValueError("model: a Forecaster needs a task that forecasts its input columns, in windows")
         reversion = self.reversion
         if reversion is None:
             ask = spec.linear if self.shift == "auto" else None
@@ -92,14 +93,11 @@ class Forecaster(Pretrained, nn.Module):
 
     def __init__(self, config: ForecasterConfig) -> None:
         super().__init__()
-        if config.shift not in ("auto", "none", "last", "mean"):
-            raise ValueError(f"shift: expected auto, none, last or mean, got {config.shift!r}")
+        check_choice("shift", config.shift, ("auto", "none", "last", "mean"))
         for name in ("reversion", "trust"):
             if not 0 <= (getattr(config, name) or 0) <= 1:
                 raise ValueError(f"{name}: expected a share from 0 to 1, got {getattr(config, name)}")
-        for name in ("context", "horizon"):
-            if getattr(config, name) < 1:
-                raise ValueError(f"{name}: expected at least 1 step, got {getattr(config, name)}")
+        check_least(config, context=1, horizon=1)
         self.config = config
         self.linear = LinearMap(config.context, config.horizon)
         self.correction: SequenceModel | None = None

@@ -1,4 +1,4 @@
-"""Tensors from files that other programs wrote with torch.save. Nothing in such a file is ever run."""
+"""Tensors from files written by other programs with torch.save. Nothing in such a file is ever run."""
 
 import pickle
 import re
@@ -35,7 +35,7 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file; expected a state dict that torch.save wrote")
+        raise FileNotFoundError(f"{path}: no such file; expected a state dict written by torch.save")
     try:
         with warnings.catch_warnings(action="ignore"):  # torch's, on what is refused below
             content = torch.load(path, map_location="cpu", weights_only=True)
@@ -45,7 +45,7 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
             raise ValueError(_refusal(path, names)) from error
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(
-            f"{path}: expected a state dict that torch.save wrote, got another or a damaged file ({reason:.200})"
+            f"{path}: expected a state dict written by torch.save, got another or a damaged file ({reason:.200})"
         ) from error
     state = content.get("state_dict", content) if isinstance(content, dict) else content
     if not isinstance(state, dict) or not state:
@@ -59,14 +59,14 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor is numbers in memory, as many as its file had: none of them stands for many."""
+    """Whether a tensor is plain memory, with as many numbers as its file had: none is expanded."""
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
         return False
     return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
 
 
 def _foreign_names(path: Path) -> list[str]:
-    """What a file wants to build besides tensors and plain containers, as it is named there."""
+    """The names of what a file would build besides tensors and plain containers."""
     try:
         found: Any = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     except DAMAGE:
@@ -79,7 +79,7 @@ def _refusal(path: Path, names: list[str]) -> str:
     stripped = path.with_suffix(".stripped.pt")
     code = f"import torch; torch.save(torch.load({str(path)!r}, weights_only=False)['state_dict'], {str(stripped)!r})"
     return (
-        f"{path}: expected tensors alone, and this file wants to build {some}, which can run anything; nothing of it "
-        "was run. A checkpoint of Lightning has its settings in it: if you trust the file, strip it where the code "
+        f"{path}: expected only tensors, but this file would build {some}, which can run anything; none of it "
+        "was run. A Lightning checkpoint contains its settings: if you trust the file, strip it where the code "
         f"that wrote it is installed, with: python -c {shlex.quote(code)}"
     )

@@ -1,4 +1,4 @@
-"""Generation by recurrence: the prompt is read by the convolution, what follows it is drawn one step at a time."""
+"""Generation: the prompt is read by the convolution, the tokens after it are drawn by the recurrence."""
 
 import contextlib
 import math
@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from longwave.layers.checks import check_count
 from longwave.models.recurrence import Recurrence
 from longwave.models.rows import Rows, Stop, check_limits
 
@@ -32,10 +33,10 @@ def generate(
 ) -> Tensor:
     """The `length` tokens (B, length) that follow a prompt (B, L), drawn from the model's predictions.
 
-    temperature   divides the logits: below 1 for the likelier, above 1 for the rarer; 0 takes the likeliest each time
-    top_k         draw from the k likeliest tokens only
+    temperature   divides the logits: below 1 favours likely tokens, above 1 rare ones; 0 always takes the most likely
+    top_k         draw from the k most likely tokens only
     top_p         draw from the fewest tokens that have this probability together (after top_k)
-    min_p         draw from tokens that have at least this share of the likeliest one's probability
+    min_p         draw from tokens that have at least this share of the most likely one's probability
     repetition_penalty   above 1 for less repetition: divides positive logits, and multiplies negative ones, of tokens
                   that a row has already, its prompt included (before the temperature)
     stop          a token, or several, that end a row: it then repeats that token, until all rows have ended
@@ -88,11 +89,11 @@ def probabilities(
     top_p: float | None = None,
     min_p: float | None = None,
 ) -> Tensor:
-    """What the next token is drawn from: softmax(logits / temperature) of the tokens that are left, and 0 of others."""
+    """Probabilities of the next token: softmax(logits / temperature) over the tokens that are left, 0 for others."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     largest = logits.amax(-1, keepdim=True)
     if not bool(largest.isfinite().all()):  # a single NaN is the largest
-        raise ValueError("model: its logits are not finite; are its weights, as those of a training that diverged?")
+        raise ValueError("model: its logits are NaN or infinite; did training diverge?")
     if temperature == 0:
         return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
     if temperature != 1:
@@ -151,7 +152,7 @@ def _steps(
 
 def _read(model: Any, prompt: Tensor) -> tuple[Tensor, Any]:
     """The logits after a prompt, and the state. A model that gives its features works out no other logits."""
-    if hasattr(model, "features"):
+    if model.gives_features:
         features, states = model.features(prompt)
         logits, decoder_state = model.decoder.step(features[:, -1], None)
         return logits, (states, decoder_state)
@@ -179,7 +180,7 @@ def _check_model(model: Any, reads_other: bool) -> None:
     config: Any = getattr(model, "config", None)
     if config is None or not config.vocabulary:
         raise ValueError(
-            f"model: expected a model of tokens, with a vocabulary in its config, got a {type(model).__name__} without"
+            f"model: expected one with a vocabulary in its config, which reads tokens, got a {type(model).__name__}"
         )
     if config.decoder != "sequence" or (config.output_size != config.vocabulary and not reads_other):
         raise ValueError(
@@ -188,20 +189,18 @@ def _check_model(model: Any, reads_other: bool) -> None:
         )
     if not config.streams:
         raise ValueError(
-            "model: a bidirectional model sees the tokens that are to come, and cannot generate; "
-            "train one with bidirectional=False"
+            "model: a bidirectional model sees future tokens, and cannot generate; train one with bidirectional=False"
         )
 
 
 def _check_choice(length: int, temperature: float, top_k: int | None, top_p: float | None) -> None:
-    if not _is_whole(length) or length < 1:
-        raise ValueError(f"length: expected a whole number of tokens, at least 1, got {length!r}")
+    check_count("length", length)
     if not 0 <= temperature < math.inf:
         raise ValueError(
-            f"temperature: expected a finite number from 0 (the likeliest each time) on, got {temperature}"
+            f"temperature: expected a finite number of at least 0 (0: always the most likely token), got {temperature}"
         )
-    if top_k is not None and (not _is_whole(top_k) or top_k < 1):
-        raise ValueError(f"top_k: expected a whole number, at least 1, or None for all tokens, got {top_k!r}")
+    if top_k is not None:
+        check_count("top_k", top_k)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p: expected a probability above 0 and up to 1, or None for all tokens, got {top_p}")
 
@@ -212,7 +211,9 @@ def _check_prompt(prompt: Tensor, model: Any) -> Tensor:
     device = next(model.parameters()).device
     for name, where in (("prompt", prompt.device), ("model", device)):
         if where.type == "meta":
-            raise ValueError(f"{name}: expected numbers, got tensors on meta, where there are none; load them first")
+            raise ValueError(
+                f"{name}: expected numbers, got tensors on the meta device, which have none; load them first"
+            )
     if prompt.ndim != 2 or len(prompt) < 1:
         raise ValueError(f"prompt: expected tokens (batch, length), at least one row, got {tuple(prompt.shape)}")
     if prompt.shape[1] == 0:
@@ -223,7 +224,3 @@ def _check_prompt(prompt: Tensor, model: Any) -> Tensor:
     if low < 0 or high >= vocabulary:
         raise ValueError(f"prompt: expected tokens from 0 to {vocabulary - 1}, got {low if low < 0 else high}")
     return prompt.long().to(device)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""The two ends of a model: from a task's input to features, and from features to a task's output."""
+"""Encoder and decoder of a model: from a task's input to features, and from features to its output."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from longwave.layers.checks import check_beside, check_device, check_strided, describe, valid_steps
-from longwave.models.adaptive import NO_TOKEN, AdaptiveEmbedding
+from longwave.layers.checks import check_beside, check_choice, check_device, check_strided, describe, valid_steps
+from longwave.models.adaptive import NO_TOKEN, AdaptiveEmbedding, wide
 
 if TYPE_CHECKING:
     from longwave.models.sequence import SequenceConfig
@@ -48,7 +48,7 @@ class Encoder(nn.Module):
             encoded = encoded + unknown.to(self.unknown) * self.unknown
         if self.time is not None:
             if time is None:
-                raise ValueError(f"time: this model wants {self.time.in_features} features of time a step, got none")
+                raise ValueError(f"time: this model needs {self.time.in_features} time features per step, got none")
             check_device("time", time, encoded.device)
             encoded = encoded + self.time(time)
         return encoded
@@ -92,8 +92,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: "SequenceConfig") -> None:
         super().__init__()
-        if config.decoder not in DECODERS:
-            raise ValueError(f"decoder: expected one of {', '.join(DECODERS)}, got {config.decoder!r}")
+        check_choice("decoder", config.decoder, DECODERS)
         if config.decoder == "forecast" and config.horizon < 1:
             raise ValueError(f"horizon: a forecast decoder needs at least 1 step, got {config.horizon}")
         self.kind, self.horizon = config.decoder, config.horizon
@@ -107,7 +106,7 @@ class Decoder(nn.Module):
             self._check_state(x, state)
         rows = torch.arange(len(x), device=x.device)
         if self.kind == "mean":
-            kept = _wide(x if valid is None else torch.where(valid, x, 0))
+            kept = wide(x if valid is None else torch.where(valid, x, 0))
             count = kept.new_full((len(x), 1), x.shape[1]) if lengths is None else lengths.to(kept).unsqueeze(-1)
             total = kept.sum(1)
             if state is not None:
@@ -130,12 +129,12 @@ class Decoder(nn.Module):
             self._check_state(x, state)
         if self.kind != "mean":
             return self.linear(x), x if self.kind == "last" else None
-        total, count = (_wide(x), _wide(x.new_ones(len(x), 1))) if state is None else (state[0] + x, state[1] + 1)
+        total, count = (wide(x), wide(x.new_ones(len(x), 1))) if state is None else (state[0] + x, state[1] + 1)
         return self.linear((total / count).to(x.dtype)), (total, count)
 
     def nll(self, x: Tensor, y: Tensor) -> Tensor:
         """-log p(y) in nats for features (B, L, d_model) and tokens y (B, L); 0 where y is -100, no token."""
-        logits = _wide(self.linear(x)).flatten(0, 1)
+        logits = wide(self.linear(x)).flatten(0, 1)
         losses = nn.functional.cross_entropy(logits, y.flatten(), ignore_index=NO_TOKEN, reduction="none")
         return losses.view_as(y)
 
@@ -149,8 +148,7 @@ class Window(nn.Module):
 
     def __init__(self, kind: str, horizon: int) -> None:
         super().__init__()
-        if kind not in WINDOWS:
-            raise ValueError(f"window: expected one of {', '.join(WINDOWS)}, got {kind!r}")
+        check_choice("window", kind, WINDOWS)
         self.kind, self.horizon = kind, horizon
 
     def measure(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
@@ -204,8 +202,3 @@ class Window(nn.Module):
             if lengths is not None and int(lengths.max()) > x.shape[1]:
                 raise ValueError(f"lengths: expected at most {x.shape[1]}, the steps of x, got {int(lengths.max())}")
         return (x.shape[1] if lengths is None else lengths.to(x.device)) - self.horizon
-
-
-def _wide(x: Tensor) -> Tensor:
-    """In float32 at least: what long sums and large counts want."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub: files are downloaded once and kept, checked as any others, and none is ever run."""
+"""Models on the Hugging Face hub: files are downloaded once, checked like any others, and never run."""
 
 import json
 import re
@@ -8,13 +8,8 @@ from typing import Any
 
 from longwave.core import files
 
-FILES = (
-    "*.json",
-    "*.safetensors",
-    "*.npz",
-    "*.txt",
-    "README.md",
-)  # of a model and what it needs; nothing else is fetched
+# Of a model and what it needs; nothing else is fetched.
+FILES = ("*.json", "*.safetensors", "*.npz", "*.txt", "README.md")
 RUN = "run.json"  # the settings of the run that a model is from
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 USE = """```python
@@ -54,9 +49,9 @@ def find(
     except (OSError, HFValidationError) as error:
         if getattr(error, "errno", None) in files.FULL:
             raise
-        where = "among the models that were downloaded before" if local_files_only else "on the Hugging Face hub"
+        where = "among the downloaded models" if local_files_only else "on the Hugging Face hub"
         reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"{name}: there is no such folder, nor such a model {where} ({reason})") from error
+        raise ValueError(f"{name}: no such folder, and no such model {where} ({reason})") from error
     return Path(str(found))
 
 
@@ -65,9 +60,7 @@ def check(name: str, licence: str | None) -> None:
     if not NAME.fullmatch(name):
         raise ValueError(f"name: expected USER/NAME, of letters, digits, '-', '_' and '.', got {name!r}")
     if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", licence):
-        raise ValueError(
-            f"licence: expected an identifier of the hub, such as apache-2.0 or cc-by-4.0, got {licence!r}"
-        )
+        raise ValueError(f"licence: expected a hub identifier, such as apache-2.0 or cc-by-4.0, got {licence!r}")
 
 
 def upload(
@@ -89,8 +82,7 @@ def upload(
     except OSError as error:
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(
-            f"{name}: the hub did not take the upload ({reason}); log in with hf auth login, or give another token "
-            "or name"
+            f"{name}: the hub refused the upload ({reason}); log in with hf auth login, or use another token or name"
         ) from error
     return str(getattr(done, "commit_url", done))
 
@@ -115,6 +107,6 @@ def card(
         f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in {**head, **(facts or {})}.items()
     )
     use = [USE.format(name=name), *(f"`longwave {command} {name} --help`" for command in commands)]
-    ends = {"Use": "\n\n".join(use), "Licence": licence or "None was stated."}
+    ends = {"Use": "\n\n".join(use), "Licence": licence or "Not stated."}
     body = "\n\n".join(f"## {section}\n\n{text}" for section, text in {**sections, **ends}.items())
     return f"---\n{lines}---\n\n# {title}\n\n{body}\n"

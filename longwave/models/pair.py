@@ -1,4 +1,4 @@
-"""A model that compares two sequences: one encoder for both, and a small network on their features."""
+"""A model of pairs of sequences: one encoder for both, and a small network on their features."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -19,6 +19,8 @@ from longwave.models.sequence import SequenceConfig, SequenceModel
 class PairConfig(SequenceConfig):
     """A sequence model that encodes both sequences of a pair with the same weights, and compares them."""
 
+    streams = False  # the two are compared when both are complete
+
     def build(self) -> "PairModel":
         """A new model with these settings."""
         return PairModel(self)
@@ -26,13 +28,8 @@ class PairConfig(SequenceConfig):
     def resolve(self, spec: Spec) -> Self:
         """The settings with the sizes that a task decides."""
         if "pair" not in spec.decoders:
-            raise ValueError("model: a PairModel needs a task whose examples are pairs of sequences")
+            raise ValueError("model: a PairModel needs a task on pairs of sequences")
         return super().resolve(replace(spec, decoders=("mean", "last")))
-
-    @property
-    def streams(self) -> bool:
-        """The two sequences are compared when both are known."""
-        return False
 
 
 class PairModel(SequenceModel):
@@ -56,7 +53,7 @@ class PairModel(SequenceModel):
     ) -> tuple[Tensor, Any]:
         """The output for both sequences, which are encoded as 2 B rows: the first ones, then the second ones."""
         if state is not None or need_state:
-            raise ValueError("state: a PairModel takes whole sequences; it has no state")
+            raise ValueError("state: a PairModel takes whole sequences, and has no state")
         dimensions = 3 if self.config.vocabulary else 4
         if not isinstance(x, Tensor) or x.ndim != dimensions or x.shape[1] != 2:
             raise ValueError(

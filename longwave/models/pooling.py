@@ -17,7 +17,7 @@ class EachHop:
 
     def __init__(self, hop: int, window: int | None, shape: tuple[int, int], like: Tensor) -> None:
         if window is not None:
-            raise ValueError(f"window: expected None, as this model takes no mean over the steps, got {window}")
+            raise ValueError(f"window: expected None, because this model does not average over steps, got {window}")
         self.hop = hop
         self.state: dict[str, Tensor] = {}
 

@@ -1,4 +1,4 @@
-"""Models on disk: config.json, which says what they are, and model.safetensors. Nothing is unpickled."""
+"""Models on disk: config.json and model.safetensors. Nothing is unpickled."""
 
 import tempfile
 from collections.abc import Mapping
@@ -16,9 +16,10 @@ BEST = "best"  # the folder of a run's best weights
 
 
 class Pretrained:
-    """What a model of any kind can do with a folder and with the hub: a mixin for modules with a `config`."""
+    """Save, load, upload and download a model: a mixin for modules with a `config`."""
 
     modules: Any  # of the nn.Module that this is mixed into
+    gives_features = False  # whether it has `features` and `nll`, which do not work out logits that nobody asks for
 
     @property
     def state_spaces(self) -> list[StateSpaces]:
@@ -41,7 +42,8 @@ class Pretrained:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`, each atomically."""
-        save_model(self, folder)
+        model: Any = self
+        write_model(model.config, model.state_dict(), folder)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, **where: Any) -> Self:
@@ -78,14 +80,9 @@ def _card(model: Any, name: str, licence: str | None) -> str:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     sections = {
         "Model": f"{type(model).__name__}, {parameters:,} parameters. All settings are in config.json.",
-        "Training": "Not stated: this is the model alone, without the run that it was trained in.",
+        "Training": "Not stated: this is the model alone, without its training run.",
     }
     return hub.card(model.config.label, sections, name, licence)
-
-
-def save_model(model: Any, folder: str | Path) -> None:
-    """Write a model with a `config` into `folder`; each of the two files is written atomically."""
-    write_model(model.config, model.state_dict(), folder)
 
 
 def write_model(config: ModelConfig, tensors: Mapping[str, Tensor], folder: str | Path) -> None:
@@ -97,12 +94,11 @@ def write_model(config: ModelConfig, tensors: Mapping[str, Tensor], folder: str 
 
 
 def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> Any:
-    """The model that `save_model` wrote, of whatever kind, or that of a run with its best weights.
+    """The model that `save_pretrained` wrote, of whatever kind, or that of a run with its best weights.
 
-    Damaged weights are refused.
-    `folder` may be the hub's "user/name" (see `hub.find`, also for its keywords: revision, cache_dir, token,
-    local_files_only). Weights are in the dtype that they were saved in; with `as_built`, in that of a model that its
-    settings build.
+    Damaged weights are refused. `folder` may be the hub's "user/name" (see `hub.find`, also for its keywords: revision,
+    cache_dir, token, local_files_only). Weights keep the dtype that they were saved in; with `as_built`, they get that
+    of a new model.
     """
     folder = hub.find(folder, **where)
     if (folder / BEST / "config.json").exists() and not (folder / "model.safetensors").exists():
@@ -128,7 +124,7 @@ def build(config: ModelConfig, where: str) -> Any:
     try:
         return config.build()
     except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise ValueError(f"{where}: its settings make no model: {error}") from error
+        raise ValueError(f"{where}: its settings do not make a model: {error}") from error
 
 
 def _read_config(path: Path) -> ModelConfig:
@@ -141,7 +137,8 @@ def _read_config(path: Path) -> ModelConfig:
         raise ValueError(f"{path}: expected the config.json of a longwave model, got another JSON file")
     if content.get("format") not in (1, FORMAT):
         raise ValueError(
-            f"{path}: format {content.get('format')!r}, but this longwave reads formats up to {FORMAT}; update longwave"
+            f"{path}: format {content.get('format')!r}, but this version of longwave reads formats up to {FORMAT}; "
+            "update longwave"
         )
     settings = content.get("config")
     if not isinstance(settings, dict):

@@ -1,4 +1,4 @@
-"""A model's recurrence with weights that stay as they are: what generation and streaming run on.
+"""A model's recurrence with fixed weights: what generation and streaming run on.
 
 `model.step` may be called between two steps of an optimiser, so that it looks at its parameters each time, and it
 leaves the state it was given as it was. Here both are settled once, and where the compiled library serves the model,
@@ -28,7 +28,7 @@ class Recurrence:
         check_count("batch", batch)
         check_rate(rate)
         if model.config.decoder == "forecast":
-            raise ValueError("model: a forecast model takes a whole window; forecast_by_steps goes step by step")
+            raise ValueError("model: a forecast model takes a whole window; use forecast_by_steps to go step by step")
         self.model, self.batch, self.rate = model, batch, rate
         with torch.no_grad():
             states, self._decoder_state = model.initial_state(batch) if state is None else state

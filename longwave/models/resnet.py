@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from torch import Tensor, nn
 
 from longwave.core.settings import set_by_task
-from longwave.layers.checks import check_count
+from longwave.layers.checks import check_choice, check_count
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.pretrained import Pretrained
 
@@ -28,7 +28,7 @@ class ResNetConfig(ModelConfig):
     width: int = 64
     """Features of the first stage; each of the next three has twice as many."""
     norm: Literal["batch", "layer"] = "batch"
-    """Norm behind each convolution; "layer" is over all features and pixels of an image."""
+    """Norm after each convolution; "layer" is over all features and pixels of an image."""
     input_size: int = set_by_task(3)
     """Channels of the input (set by the task)."""
     height: int = set_by_task(32)
@@ -38,6 +38,8 @@ class ResNetConfig(ModelConfig):
     output_size: int = set_by_task(10)
     """Classes (set by the task)."""
 
+    label = "ResNet-18"
+
     def build(self) -> "ResNet":
         """A new model with these settings."""
         return ResNet(self)
@@ -45,14 +47,9 @@ class ResNetConfig(ModelConfig):
     def resolve(self, spec: Spec) -> Self:
         """The settings with the sizes of the task's images."""
         if spec.image_size is None:
-            raise ValueError("model: a ResNet needs images of one size, and this task has none")
+            raise ValueError("model: a ResNet needs images of one size, which this task does not have")
         height, width = spec.image_size
         return replace(self.with_sizes(spec), height=height, image_width=width)
-
-    @property
-    def label(self) -> str:
-        """What tables call such a model."""
-        return "ResNet-18"
 
 
 class ResNet(Pretrained, nn.Module):
@@ -61,8 +58,7 @@ class ResNet(Pretrained, nn.Module):
     def __init__(self, config: ResNetConfig | None = None, **settings: Any) -> None:
         super().__init__()
         config = ResNetConfig.of(config, **settings)
-        if config.norm not in NORMS:
-            raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
+        check_choice("norm", config.norm, NORMS)
         check_count("width", config.width)
         self.config = config
         widths = [config.width << stage for stage in range(STAGES)]
@@ -82,7 +78,7 @@ class ResNet(Pretrained, nn.Module):
         """The output (B, output_size), as of a sequence model."""
         for name, value in (("state", state), ("time", time), ("lengths", lengths)):
             if value is not None:
-                raise ValueError(f"{name}: a ResNet takes whole images of one size and nothing else")
+                raise ValueError(f"{name}: a ResNet takes only whole images of one size")
         height, width = self.config.height, self.config.image_width
         if x.ndim != 3 or x.shape[1] != height * width:
             raise ValueError(f"x: expected (B, {height} * {width}, channels), got {tuple(x.shape)}")

@@ -21,8 +21,7 @@ class Rows:
         self.penalty, self.stop = penalty, torch.tensor(stop, dtype=torch.long, device=prompt.device)
         self.had = None  # (B, vocabulary)
         if penalty is not None:
-            self.had = torch.zeros(len(prompt), vocabulary, dtype=torch.bool, device=prompt.device)
-            self.had.scatter_(1, prompt, True)
+            self.had = prompt.new_zeros(len(prompt), vocabulary, dtype=torch.bool).scatter_(1, prompt, True)
         self.ended = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
         self.last = torch.zeros_like(prompt[:, 0])
 

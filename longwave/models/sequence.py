@@ -1,13 +1,13 @@
 """A deep sequence model: encoder, residual blocks, decoder; it streams if it is causal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
-from longwave.core.settings import set_by_task
+from longwave.core.settings import check_least, set_by_task
 from longwave.layers import NORMS, Block, MixerConfig, S4Config
 from longwave.layers.block import DropoutPlace
 from longwave.layers.checks import advice, check_count, check_device, check_known, describe, valid_steps
@@ -33,27 +33,27 @@ class SequenceConfig(ModelConfig):
     n_layers: int = 2
     """Residual blocks."""
     mixers_per_block: int = 1
-    """Mixers one after the other in each block, each with its norm and residual sum, before the feed-forward."""
+    """Consecutive mixers in each block, each with its norm and residual sum, before the feed-forward."""
     mixer: MixerConfig = field(default_factory=S4Config)
-    """What mixes the steps of a sequence in each block; a Transformer is attention with a feed-forward sublayer."""
+    """The layer that mixes the steps in each block; a Transformer is attention with a feed-forward sublayer."""
     norm: Literal["layer", "batch", "scalar"] = "layer"
-    """Norm of each block; scalar is one of the authors', with two numbers for all features."""
+    """Norm of each block; scalar is the authors', with two numbers for all features."""
     prenorm: bool = True
-    """The norm stands before the mixer, not after the residual sum."""
+    """Put the norm before the mixer, not after the residual sum."""
     dropout: float = 0.0
     """Dropout probability."""
     dropout_after: tuple[DropoutPlace, ...] = ("activation",)
     """Where features are dropped: after the mixer, after GELU (activation), after the linear layer with its GLU."""
     tie_dropout: bool = False
-    """One dropout mask for all steps of a row."""
+    """Share one dropout mask among all steps of a row."""
     glu: bool = True
-    """Gated linear unit behind the position-wise linear layer."""
+    """Gated linear unit after the position-wise linear layer."""
     feed_forward: int = 0
     """Width of a feed-forward sublayer in each block, 0 for none."""
     gradient_checkpointing: bool = False
     """Compute each block again in the backward pass, which takes less memory and more time."""
     cutoffs: tuple[int, ...] = ()
-    """Tokens (the commonest first) at which bins begin, each with shorter vectors and a softmax of its own."""
+    """Tokens (most common first) at which bins begin, each with shorter vectors and its own softmax."""
     decoder: Literal["mean", "last", "sequence", "forecast"] = "mean"
     """Mean over the steps, the last step, every step, or the last `horizon` steps."""
     window: Literal["none", "last", "standard"] = "none"
@@ -63,12 +63,12 @@ class SequenceConfig(ModelConfig):
     vocabulary: int = set_by_task(0)
     """Number of tokens, if the input is tokens (set by the task)."""
     scale: int = set_by_task(0)
-    """Values in order that tokens stand for, whose vectors begin alike where the values are; 0: none (set by the
+    """Number of ordered values that tokens stand for: neighbours start with similar vectors; 0: no order (set by the
     task)."""
     time_size: int = set_by_task(0)
-    """Features of time beside the input (set by the task)."""
+    """Time features beside the input (set by the task)."""
     output_size: int = set_by_task(1)
-    """Numbers that the model puts out, for the whole sequence or for each step (set by the task)."""
+    """Outputs per sequence or per step (set by the task)."""
     horizon: int = set_by_task(0)
     """Steps to forecast (set by the task)."""
 
@@ -83,8 +83,8 @@ class SequenceConfig(ModelConfig):
             raise ValueError(f"decoder: this task needs {' or '.join(spec.decoders)}, got {self.decoder}{other}")
         if spec.is_causal and not self.mixer.is_causal:
             raise ValueError(
-                "bidirectional: this task needs a causal model, since a step must not see those after it; expected "
-                "bidirectional False (--model.mixer.no-bidirectional)"
+                "bidirectional: this task needs a causal model, since a step must not see later ones; set "
+                "bidirectional to False (--model.mixer.no-bidirectional)"
             )
         return replace(self.with_sizes(spec), mixer=self.mixer.for_length(spec.length))
 
@@ -117,27 +117,26 @@ class SequenceModel(Pretrained, nn.Module):
     mixer=S4Config(d_state=16).
     """
 
+    gives_features = True
+
     def __init__(self, config: SequenceConfig | None = None, **settings: Any) -> None:
         super().__init__()
         config = SequenceConfig.of(config, **settings)
-        if config.norm not in NORMS:
-            raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {config.norm!r}")
         check_count("d_model", config.d_model, MOST_FEATURES)
         check_count("n_layers", config.n_layers, MOST_LAYERS)
         check_count("mixers_per_block", config.mixers_per_block, MOST_LAYERS)
-        if config.feed_forward < 0:
-            raise ValueError(f"feed_forward: expected a width, or 0 for none, got {config.feed_forward}")
+        check_least(config, feed_forward=0)
         self.config = config
         self.encoder = Encoder(config)
         # A block of several mixers is as many of our blocks, of which the last has the feed-forward sublayer.
         per_block = [0] * (config.mixers_per_block - 1) + [config.feed_forward]
-        self.blocks = nn.ModuleList(_block(config, width) for width in per_block * config.n_layers)
+        self.blocks: Any = nn.ModuleList(_block(config, width) for width in per_block * config.n_layers)
         self.norm = NORMS[config.norm](config.d_model) if config.prenorm else None
         self.decoder: Any = _adaptive(config, self.encoder) if config.cutoffs else Decoder(config)
         self.window = Window(config.window, config.horizon if config.decoder == "forecast" else 0)
         if config.window != "none" and (config.decoder != "forecast" or config.input_size != config.output_size):
             raise ValueError(
-                f"window: {config.window!r} wants a forecast of the channels that come in, "
+                f"window: {config.window!r} needs a forecast of the input channels, "
                 f"got decoder {config.decoder!r}, {config.input_size} channels in and {config.output_size} out"
             )
 
@@ -161,10 +160,10 @@ class SequenceModel(Pretrained, nn.Module):
         """
         if not isinstance(x, Tensor):
             said = f"{describe(x)}{advice('x', x, as_float=not self.config.vocabulary)}"
-            raise ValueError(f"x: expected a tensor (batch, length, channels) or of tokens (batch, length), got {said}")
+            raise ValueError(f"x: expected a tensor (batch, length, channels), or tokens (batch, length), got {said}")
         if state is not None and self.config.decoder == "forecast":
             raise ValueError(
-                "state: a forecast model takes a whole window at once; forecast_by_steps goes step by step"
+                "state: a forecast model takes a whole window at once; use forecast_by_steps to go step by step"
             )
         if cu_seqlens is not None:
             self._check_packed()
@@ -182,8 +181,8 @@ class SequenceModel(Pretrained, nn.Module):
         measured = self.window.measure(x, lengths)
         z = self.encoder(self.window.normalise(x, measured, lengths), time, self.window.unknown(x, lengths))
         states, decoder_state = (None, None) if state is None else state
-        settings = {"lengths": lengths, "cu_seqlens": cu_seqlens, "rate": rate, "need_state": need_state}
-        z, after = self._through_blocks(z, states, valid=valid, **settings)
+        given: dict[str, Any] = {"lengths": lengths, "cu_seqlens": cu_seqlens, "rate": rate, "need_state": need_state}
+        z, after = self._through_blocks(z, states, valid=valid, **given)
         y, decoder_state = self.decoder(z, decoder_state, lengths=lengths, valid=valid)
         y = self.window.restore(y, measured)
         return (y, (after, decoder_state) if need_state else None) if labels is None else (label_loss(y, labels), y)
@@ -203,14 +202,20 @@ class SequenceModel(Pretrained, nn.Module):
         return self.decoder.nll(z, y), (after, None) if need_state else None
 
     def _through_blocks(
-        self, z: Tensor, states: Sequence[Any] | None, *, valid: Tensor | None = None, **settings: Any
+        self,
+        z: Tensor,
+        states: Sequence[Any] | None,
+        *,
+        valid: Tensor | None = None,
+        constants: Sequence[Any] | None = None,
+        **settings: Any,
     ) -> tuple[Tensor, list[Any]]:
-        """Blocks and the norm behind them; `settings` are those of a block."""
-        after = []
+        """Blocks and the norm after them; `settings` are those of a block."""
+        after, none = [], [None] * len(self.blocks)
         recompute = self.config.gradient_checkpointing and torch.is_grad_enabled()
-        blocks: Any = map(recomputed, self.blocks) if recompute else self.blocks
-        for block, before in zip(blocks, states or [None] * len(self.blocks), strict=True):
-            z, s = block(z, before, valid=valid, **settings)
+        blocks = map(recomputed, self.blocks) if recompute else self.blocks
+        for block, before, kept in zip(blocks, states or none, constants or none, strict=True):
+            z, s = block(z, before, valid=valid, constants=kept, **settings)
             after.append(s)
         return z if self.norm is None else self.norm(z, valid), after
 
@@ -224,7 +229,7 @@ class SequenceModel(Pretrained, nn.Module):
 
     def initial_state(self, batch: int) -> Any:
         """The state before the first step."""
-        return [block.initial_state(batch) for block in self.blocks], None  # type: ignore[operator]
+        return [block.initial_state(batch) for block in self.blocks], None
 
     def step(
         self,
@@ -242,7 +247,7 @@ class SequenceModel(Pretrained, nn.Module):
         it is to be forecast; `forecast_by_steps` does it all.
         """
         if self.training and self.config.norm == "batch":
-            raise ValueError("step: batch norm in training mixes all steps of a batch; call model.eval() first")
+            raise ValueError("step: batch norm in training mode mixes all steps of a batch; call model.eval() first")
         states, decoder_state = self.initial_state(len(x)) if state is None else state
         z, after = self.step_features(x, states, time=time, unknown=unknown, rate=rate)
         y, decoder_state = self.decoder.step(z, decoder_state)
@@ -261,7 +266,7 @@ class SequenceModel(Pretrained, nn.Module):
         z = self.encoder(x.unsqueeze(1), None if time is None else time.unsqueeze(1), unknown).squeeze(1)
         after = []
         for block, before in zip(self.blocks, states, strict=True):
-            z, s = block.step(z, before, rate=rate)  # type: ignore[operator]
+            z, s = block.step(z, before, rate=rate)
             after.append(s)
         if self.norm is not None:
             z = self.norm(z.unsqueeze(1), None).squeeze(1)
@@ -269,18 +274,13 @@ class SequenceModel(Pretrained, nn.Module):
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> list[Any]:
         """What each block derives from its parameters for chunks of up to `longest` steps, to be kept."""
-        blocks: Iterable[Any] = self.blocks
-        return [block.chunk_constants(longest, rate) for block in blocks]
+        return [block.chunk_constants(longest, rate) for block in self.blocks]
 
     def chunk_features(
         self, x: Tensor, states: Sequence[Any], *, rate: float = 1.0, constants: list[Any]
     ) -> tuple[Tensor, list[Any]]:
         """Some steps as far as the decoder, (B, L, d_model), and the states of the blocks after them."""
-        z, after = self.encoder(x), []
-        for block, before, kept in zip(self.blocks, states, constants, strict=True):
-            z, s = block(z, before, rate=rate, need_state=True, constants=kept)
-            after.append(s)
-        return z if self.norm is None else self.norm(z, None), after
+        return self._through_blocks(self.encoder(x), states, rate=rate, need_state=True, constants=constants)
 
     def forecast_by_steps(self, x: Tensor, time: Tensor | None = None) -> Tensor:
         """The forecast of a whole window (B, context + horizon, channels) by the recurrence, one step at a time."""
@@ -298,7 +298,7 @@ class SequenceModel(Pretrained, nn.Module):
 def _adaptive(config: SequenceConfig, encoder: Encoder) -> AdaptiveSoftmax:
     if config.decoder != "sequence" or not config.vocabulary or config.output_size != config.vocabulary:
         raise ValueError(
-            "cutoffs: an adaptive softmax is over the tokens that follow each step; expected decoder sequence, tokens "
+            "cutoffs: an adaptive softmax predicts the next token at each step; expected decoder sequence, tokens "
             f"as input and as many outputs, got decoder {config.decoder}, {config.vocabulary} tokens and "
             f"{config.output_size} outputs"
         )

@@ -1,4 +1,4 @@
-"""A model on a sequence that never ends: pieces in, outputs out, in constant memory.
+"""A model on an endless sequence: pieces in, outputs out, in constant memory.
 
     live = longwave.stream(model, hop=1600, window=16000)
     y = live.push(x)  # x (B, any number of steps, channels), y (B, outputs that became due, output_size)
@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,19 +51,19 @@ class Stream:
         if window is not None:
             check_count("window", window)
         if rate != 1 and not model.config.supports_rate:
-            raise ValueError(f"rate: {model.config.label} knows no time between steps; expected 1.0, got {rate}")
+            raise ValueError(
+                f"rate: {model.config.label} has no notion of the time between steps; expected 1.0, got {rate}"
+            )
         self.model, self.hop, self.window, self.batch, self.rate = model, hop, window, batch, rate
         self.steps = 0  # pushed so far
-        obstacle = _obstacle(model)
+        obstacle = _obstacle(model.config)
         if obstacle is None:
             self._engine: Carried | SlidingWindow = Carried(model, hop=hop, window=window, batch=batch, rate=rate)
         elif window is not None and model.config.takes_any_length:
             self._engine = SlidingWindow(model, hop=hop, window=window, batch=batch, rate=rate)
         else:
-            remedy = (
-                "set a window (--window), to have its result on the last steps, or " * model.config.takes_any_length
-            )
-            raise ValueError(f"model: {obstacle.reason}; {remedy}{obstacle.remedy}")
+            remedy = "set a window (--window) to run it on the last steps, or " * model.config.takes_any_length
+            raise ValueError(f"model: {obstacle[0]}; {remedy}{obstacle[1]}")
 
     @torch.no_grad()
     def push(self, x: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Stream:
 
     @torch.no_grad()
     def skip(self, x: Tensor) -> None:
-        """Take steps as `push` does, where the outputs are not wanted: a sliding window need not compute them."""
+        """Take steps as `push` does, without the outputs: a sliding window need not compute them."""
         self._check(x)
         for piece in self._pieces(x):
             self._engine.skip(piece, self.steps)
@@ -117,7 +117,9 @@ class Stream:
         if not isinstance(state, Mapping):
             raise ValueError(f"state: expected tensors by name, as Stream.state has them, got {describe(state)}")
         if differing := sorted(map(repr, state.keys() ^ own.keys())):
-            raise ValueError(f"state: expected that of a stream with the same settings; {differing[0]} is in one alone")
+            raise ValueError(
+                f"state: expected that of a stream with the same settings; only one of the two has {differing[0]}"
+            )
         for name, values in own.items():
             if not _is_alike(state[name], values):
                 raise ValueError(f"state: {name}: expected {describe(values)}, got {describe(state[name])}")
@@ -128,7 +130,7 @@ class Stream:
         self._engine.state = moved
 
     def copy(self) -> "Stream":
-        """A second stream that goes on from here by itself; the model and what is derived from it are shared."""
+        """A second stream that continues from here independently; the model and what is derived from it are shared."""
         other = self._on(self.model)
         other._engine.constants = self._engine.constants
         return other
@@ -143,19 +145,19 @@ class Stream:
         weights.write(Path(path), self.state, {NOTE: json.dumps(self._described)})
 
     def load(self, path: str | Path) -> "Stream":
-        """Go on from a state that `save` wrote, of the same model with the same settings; nothing is unpickled."""
+        """Resume from a state that `save` wrote, of the same model with the same settings; nothing is unpickled."""
         what = "the state of a stream, as Stream.save writes it"
         state, notes = weights.read_with_notes(Path(path), what, "start the stream again")
         try:
             described = json.loads(notes[NOTE])
         except (KeyError, ValueError, RecursionError) as error:
-            raise ValueError(f"{path}: expected {what}, got tensors without its settings ({error})") from error
+            raise ValueError(f"{path}: expected {what}, got tensors without settings ({error})") from error
         if not isinstance(described, dict) or weights.SUM not in notes:
-            raise ValueError(f"{path}: expected {what}, got tensors without its settings or without their checksum")
+            raise ValueError(f"{path}: expected {what}, got tensors without settings or without a checksum")
         for name, value in self._described.items():
             if described.get(name) != value:
                 other = "other weights" if name == "weights" else f"{described.get(name)!r:.40}"
-                raise ValueError(f"{path}: {name}: this stream has {value!r:.20}, and the state is of {other}")
+                raise ValueError(f"{path}: {name}: this stream has {value!r:.20}, but the state is of {other}")
         self.state = state
         return self
 
@@ -170,8 +172,7 @@ class Stream:
         settings = {"hop": self.hop, "window": self.window, "batch": self.batch, "rate": self.rate}
         return {"format": FORMAT, **settings, "weights": digest.hexdigest()}
 
-    def __copy__(self) -> "Stream":
-        return self.copy()
+    __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Stream":
         return self._on(copy.deepcopy(self.model, memo))
@@ -225,9 +226,9 @@ class Carried:
 
 
 class SlidingWindow:
-    """The outputs of a model that is run anew on the last `window` steps at every hop; while there are fewer, on those.
+    """The outputs of a model that is rerun at every hop on the last `window` steps, or as many as there are.
 
-    For models that need whole sequences: those that see both ways, and those whose state would grow. Where the model
+    For models that need whole sequences: bidirectional ones, and those whose state would grow. Where the model
     has an output for each step, it is that of the last. The state is the steps themselves.
     """
 
@@ -261,7 +262,7 @@ class SlidingWindow:
         self._keep(x)
 
     def _keep(self, x: Tensor) -> Tensor:
-        """Keep the last steps; those kept before, and x behind them."""
+        """Keep the last steps; return those kept before, followed by x."""
         inputs = self.state["inputs"]
         seen = torch.cat((inputs, x.to(inputs.dtype)), dim=1)
         self.state = {"inputs": seen[:, -self.window :].clone()}
@@ -271,39 +272,32 @@ class SlidingWindow:
 def _check_model(model: Any) -> None:
     """Refuse what is no model, or not ready."""
     if getattr(model, "config", None) is None:
-        raise ValueError(f"model: expected a model of longwave, such as SequenceModel, got {type(model).__name__}")
+        raise ValueError(f"model: expected a longwave model, such as SequenceModel, got {type(model).__name__}")
     if model.training:
-        raise ValueError("model: it is in training mode, where dropout and batch norm differ; call model.eval() first")
+        raise ValueError("model: it is in training mode; call model.eval() first")
 
 
-class Obstacle(NamedTuple):
+def _obstacle(config: Any) -> tuple[str, str] | None:
     """Why a model cannot carry a state of fixed size from step to step, and what can be done about it."""
-
-    reason: str
-    remedy: str
-
-
-def _obstacle(model: Any) -> Obstacle | None:
-    config = model.config
     if config.decoder not in POOLINGS:
-        return Obstacle(
+        return (
             f"a {config.kind} takes whole sequences or windows",
             "train a causal SequenceModel (--model.kind SequenceModel --model.mixer.no-bidirectional)",
         )
     if config.cutoffs:
-        return Obstacle(
-            "an adaptive softmax (cutoffs) gives log-probabilities of words, one step after the other",
-            "take longwave.generate, or longwave.models.Recurrence",
+        return (
+            "an adaptive softmax (cutoffs) gives log-probabilities of words, step by step",
+            "use longwave.generate, or longwave.models.Recurrence",
         )
     if not config.streams:
-        return Obstacle(
-            "it sees both ways (bidirectional), so that every output depends on steps that have not come yet",
-            "train one with bidirectional False (--model.mixer.no-bidirectional)",
+        return (
+            "it is bidirectional, so every output depends on future steps",
+            "train one with bidirectional=False (--model.mixer.no-bidirectional)",
         )
     if not config.mixer.has_fixed_state:
-        return Obstacle(
-            f"{config.label} keeps what it has seen of every step, so that its memory would grow with the stream",
-            "take S4 or another mixer with a state of fixed size",
+        return (
+            f"{config.label} keeps every step it has seen, so its memory would grow with the stream",
+            "use S4 or another mixer with a state of fixed size",
         )
     return None
 

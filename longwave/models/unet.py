@@ -12,15 +12,15 @@ skip around each stage on the way up.
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
 
-from longwave.core.settings import set_by_task
+from longwave.core.settings import check_least, set_by_task
 from longwave.layers import Block, MixerConfig, S4Config
 from longwave.layers.block import LayerNorm
-from longwave.layers.checks import check_count, check_known, check_rate_is_one, valid_steps
+from longwave.layers.checks import check_choice, check_count, check_known, check_rate_is_one, valid_steps
 from longwave.layers.compiled import compiled_steps, is_untouched
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder
@@ -41,35 +41,38 @@ class UNetConfig(ModelConfig):
     n_layers: int = 8
     """Mixers of each level on the way down, on the way up, and in the centre."""
     poolings: tuple[int, ...] = (3, 4, 4)
-    """Steps that become one from each level to the next."""
+    """Steps that are pooled into one from each level to the next."""
     widening: int = 2
-    """By which the features are multiplied from each level to the next."""
+    """Factor by which the features grow from each level to the next."""
     skips: Skips = "layers"
     """A skip from each layer on the way down to its counterpart; or no layers there, and a skip around each stage."""
     feed_forward: int = 2
     """Width of the feed-forward sublayers, as a multiple of the features; 0 for none. With skips of layers, the centre
     has none."""
     mixer: MixerConfig = field(default_factory=S4Config)
-    """What mixes the steps of a level; it has to be causal."""
+    """The layer that mixes the steps of a level; it has to be causal."""
     norm: Norm = "layer"
     """Norm of each layer; scalar is the authors', with two numbers for all features. The last is a layer norm."""
     glu: bool = True
-    """Gated linear unit behind the position-wise linear layer of each mixer."""
+    """Gated linear unit after the position-wise linear layer of each mixer."""
     dropout: float = 0.0
-    """Dropout probability, before the linear layer behind each mixer and before the second of a feed-forward."""
+    """Dropout probability, before the linear layer after each mixer and before the second of a feed-forward."""
     tie_dropout: bool = False
-    """One dropout mask for all steps of a row."""
+    """Share one dropout mask among all steps of a row."""
     input_size: int = set_by_task(1)
     """Channels of the input (set by the task)."""
     vocabulary: int = set_by_task(0)
     """Number of tokens, if the input is tokens (set by the task)."""
     scale: int = set_by_task(0)
-    """Values in order that tokens stand for, whose vectors begin alike where the values are; 0: none (set by the
+    """Number of ordered values that tokens stand for: neighbours start with similar vectors; 0: no order (set by the
     task)."""
     output_size: int = set_by_task(1)
-    """Numbers that the model puts out at each step (set by the task)."""
+    """Outputs per step (set by the task)."""
     length: int | None = set_by_task(None)
-    """The one length of training, where there is one: each level then has C~ of its own length (set by the task)."""
+    """The length of all training sequences, if they share one: each level then has its own C~ (set by the task)."""
+
+    decoder = "sequence"  # an output at every step
+    streams = True  # a mixer that cannot is refused
 
     def build(self) -> "UNet":
         """A new model with these settings."""
@@ -80,7 +83,7 @@ class UNetConfig(ModelConfig):
         if "sequence" not in (spec.decoders or ("sequence",)) or spec.horizon or spec.time_size:
             wanted = " or ".join(spec.decoders) or "a forecast"
             raise ValueError(
-                f"model: a UNet puts something out at every step, and this task needs {wanted}; expected another "
+                f"model: a UNet has an output at every step, and this task needs {wanted}; use another model "
                 "(--model.kind SequenceModel)"
             )
         return self.with_sizes(spec)
@@ -90,28 +93,11 @@ class UNetConfig(ModelConfig):
         """What tables call such a model."""
         return f"{self.mixer.label} U-Net"
 
-    @property
-    def decoder(self) -> str:
-        """An output at every step."""
-        return "sequence"
-
-    @property
-    def streams(self) -> bool:
-        """Always: another mixer is refused."""
-        return True
-
-    def at(self, depth: int) -> "LevelConfig":
-        """The sizes of a level: 0 has the steps of the input, the last is the centre."""
+    def at(self, depth: int) -> tuple[int, MixerConfig]:
+        """Width and mixer of a level: 0 has the steps of the input, the last is the centre."""
         group = math.prod(self.poolings[:depth])
         mixer = self.mixer.for_length(None if self.length is None else self.length // group or None)
-        return LevelConfig(self.d_model * self.widening**depth, mixer)
-
-
-class LevelConfig(NamedTuple):
-    """What differs from level to level."""
-
-    width: int
-    mixer: MixerConfig
+        return self.d_model * self.widening**depth, mixer
 
 
 class UNet(Pretrained, nn.Module):
@@ -128,17 +114,14 @@ class UNet(Pretrained, nn.Module):
         for name in ("d_model", "n_layers", "widening"):
             check_count(name, getattr(config, name))
         if not config.poolings:
-            raise ValueError("poolings: expected at least one, such as 4 4, got none")
+            raise ValueError("poolings: expected at least one pooling, such as 4 4, got none")
         for size in config.poolings:
             check_count("poolings", size)
-        if config.skips not in get_args(Skips):
-            raise ValueError(f"skips: expected one of {', '.join(get_args(Skips))}, got {config.skips!r}")
-        if config.norm not in get_args(Norm):
-            raise ValueError(f"norm: expected one of {', '.join(get_args(Norm))}, got {config.norm!r}")
-        if config.feed_forward < 0:
-            raise ValueError(f"feed_forward: expected a multiple of the width, or 0, got {config.feed_forward}")
+        check_choice("skips", config.skips, get_args(Skips))
+        check_choice("norm", config.norm, get_args(Norm))
+        check_least(config, feed_forward=0)
         if not config.mixer.is_causal:
-            raise ValueError("mixer: a UNet needs a causal one; expected bidirectional False, got True")
+            raise ValueError("mixer: a UNet needs a causal one; expected bidirectional=False, got True")
         self.config = config
         self.group = math.prod(config.poolings)
         ends = replace(config.as_kind("SequenceModel"), decoder="sequence")
@@ -159,14 +142,14 @@ class UNet(Pretrained, nn.Module):
     ) -> tuple[Tensor, Any]:
         """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted.
 
-        Padding behind `lengths` steps of a row changes none of its outputs: the model is causal. A state after rows of
-        unequal lengths there is not, since all rows have to be at the same place in their groups.
+        Padding after `lengths` steps of a row changes none of its outputs: the model is causal. There is no state after
+        rows of unequal lengths, since all rows have to be at the same place in their groups.
         """
         if time is not None:
-            raise ValueError("time: a UNet takes no features of time; expected None")
+            raise ValueError("time: a UNet takes no time features; expected None")
         if lengths is not None:
             if need_state or state is not None:
-                raise ValueError("lengths: rows of a state are at the same step; expected None with a state")
+                raise ValueError("lengths: all rows of a state are at the same step; expected None with a state")
             lengths = torch.as_tensor(lengths)
             check_known("lengths", lengths, x)
             valid = valid_steps(lengths.to(x.device), x)

@@ -1,6 +1,6 @@
 """The levels of a U-Net: layers, the pools between two sampling rates, and the state of all of it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -101,7 +101,7 @@ class Centre(nn.Module):
 
     def __init__(self, config: "UNetConfig", depth: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(_layers(config, depth, with_feed_forward=config.skips == "stages"))
+        self.layers: Any = nn.ModuleList(_layers(config, depth, with_feed_forward=config.skips == "stages"))
 
     def forward(self, z: Tensor, state: Any, position: int, run: Run) -> tuple[Tensor, Any]:
         """z (B, L, width), and the states of the layers."""
@@ -114,11 +114,11 @@ class Centre(nn.Module):
 
     def initial_state(self, batch: int) -> Any:
         """The states before the first step."""
-        return tuple(layer.initial_state(batch) for layer in _any(self.layers))
+        return tuple(layer.initial_state(batch) for layer in self.layers)
 
     def chunk_constants(self, longest: int) -> dict[nn.Module, Any]:
         """What each layer derives from its parameters for chunks of up to `longest` steps."""
-        return {layer: layer.chunk_constants(longest) for layer in _any(self.layers)}
+        return {layer: layer.chunk_constants(longest) for layer in self.layers}
 
 
 class Level(nn.Module):
@@ -126,14 +126,14 @@ class Level(nn.Module):
 
     def __init__(self, config: "UNetConfig", depth: int) -> None:
         super().__init__()
-        size, width, wider = config.poolings[depth], config.at(depth).width, config.at(depth + 1).width
+        size, (width, _), (wider, _) = config.poolings[depth], config.at(depth), config.at(depth + 1)
         is_last = depth + 1 == len(config.poolings)
         self.width = width
-        self.down = nn.ModuleList(_layers(config, depth) if config.skips == "layers" else [])
+        self.down: Any = nn.ModuleList(_layers(config, depth) if config.skips == "layers" else [])
         self.pool = DownPool(size, width, wider)
         self.below = Centre(config, depth + 1) if is_last else Level(config, depth + 1)
         self.unpool = UpPool(size, wider, width)
-        self.up = nn.ModuleList(_layers(config, depth))
+        self.up: Any = nn.ModuleList(_layers(config, depth))
 
     def forward(self, z: Tensor, state: LevelState | None, position: int, run: Run) -> tuple[Tensor, LevelState]:
         """z (B, L, width) at the steps of this level from `position` on, and the state after them."""
@@ -163,46 +163,28 @@ class Level(nn.Module):
 
     def initial_state(self, batch: int) -> LevelState:
         """The state before the first step."""
-        down, up = (tuple(layer.initial_state(batch) for layer in _any(layers)) for layers in (self.down, self.up))
+        down, up = (tuple(layer.initial_state(batch) for layer in layers) for layers in (self.down, self.up))
         size = self.pool.size
         begun, waiting = self._nothing(batch, size - 1), self._nothing(batch, size)
         return LevelState(down, begun, self.below.initial_state(batch), waiting, up)
 
     def chunk_constants(self, longest: int) -> dict[nn.Module, Any]:
         """What each layer derives from its parameters for chunks of up to `longest` steps, also below."""
-        own = {layer: layer.chunk_constants(longest) for layer in _any((*self.down, *self.up))}
+        own = {layer: layer.chunk_constants(longest) for layer in (*self.down, *self.up)}
         return own | self.below.chunk_constants(longest // self.pool.size + 1)
 
     def _nothing(self, batch: int, steps: int) -> Tensor:
         return self.pool.linear.bias.new_zeros(batch, steps, self.width)
 
 
-def _any(layers: Iterable[nn.Module]) -> Iterable[Any]:
-    """Layers of a level, which have more methods than any module."""
-    return layers
-
-
 def _layers(config: "UNetConfig", depth: int, with_feed_forward: bool = True) -> list[nn.Module]:
     """The layers of a level, one way: mixers, each followed by a feed-forward if there is one."""
-    width = config.at(depth).width
+    width, settings = config.at(depth)
+    shared: dict[str, Any] = {"norm": config.norm, "dropout": config.dropout, "tie_dropout": config.tie_dropout}
     found: list[nn.Module] = []
     for _ in range(config.n_layers):
-        found.append(_block(config, depth))
+        mixer = settings.build(width)
+        found.append(Block(mixer, width, glu=config.glu, mix_features=not mixer.mixes_features, **shared))
         if config.feed_forward and with_feed_forward:
-            hidden = config.feed_forward * width
-            found.append(FeedForward(width, hidden, config.norm, config.dropout, config.tie_dropout))
+            found.append(FeedForward(width, config.feed_forward * width, **shared))
     return found
-
-
-def _block(config: "UNetConfig", depth: int) -> Block:
-    width, settings = config.at(depth)
-    mixer = settings.build(width)
-    return Block(
-        mixer,
-        width,
-        norm=config.norm,
-        dropout=config.dropout,
-        tie_dropout=config.tie_dropout,
-        glu=config.glu,
-        mix_features=not mixer.mixes_features,
-    )

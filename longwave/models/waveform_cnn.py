@@ -38,6 +38,9 @@ class WaveformCNNConfig(ModelConfig):
     output_size: int = set_by_task(10)
     """Classes (set by the task)."""
 
+    label = "CNN (WaveGAN-D)"
+    takes_any_length = True  # it takes the mean over the steps
+
     def build(self) -> "WaveformCNN":
         """A new model with these settings."""
         return WaveformCNN(self)
@@ -45,22 +48,12 @@ class WaveformCNNConfig(ModelConfig):
     def resolve(self, spec: Spec) -> Self:
         """The settings with the sizes that a task decides."""
         if spec.vocabulary or spec.horizon or (spec.decoders and "mean" not in spec.decoders):
-            raise ValueError("model: a WaveformCNN classifies sequences of numbers; this task is another one")
+            raise ValueError("model: a WaveformCNN classifies sequences of numbers, which this task is not")
         return self.with_sizes(spec)
-
-    @property
-    def takes_any_length(self) -> bool:
-        """Yes: it takes the mean over the steps."""
-        return True
-
-    @property
-    def label(self) -> str:
-        """What tables call such a model."""
-        return "CNN (WaveGAN-D)"
 
 
 class WaveformCNN(Pretrained, nn.Module):
-    """y, None = model(x) for x (B, L, input_size); padding behind `lengths` has no effect. It can stream by windows."""
+    """y, None = model(x) for x (B, L, input_size); padding after `lengths` has no effect. It can stream by windows."""
 
     def __init__(self, config: WaveformCNNConfig | None = None, **settings: Any) -> None:
         super().__init__()
@@ -79,7 +72,7 @@ class WaveformCNN(Pretrained, nn.Module):
         """The output (B, output_size), as of a sequence model."""
         for name, value in (("state", state), ("time", time)):
             if value is not None:
-                raise ValueError(f"{name}: a WaveformCNN takes whole sequences and nothing else")
+                raise ValueError(f"{name}: a WaveformCNN takes only whole sequences")
         left = None if lengths is None else lengths.to(x.device)
         valid = None if left is None else valid_steps(left, x)
         for conv, norm in zip(self.convolutions, self.norms, strict=True):

@@ -52,20 +52,19 @@ def read_with_notes(path: Path, what: str, cure: str) -> tuple[dict[str, Tensor]
     expected = metadata.get(SUM) or next((text for text in metadata.values() if len(text) == 64), None)
     if expected is not None and expected != _sum(header, values):
         raise Damaged(
-            f"{path}: the file is damaged: its content does not have the checksum that it was written with; restore it "
-            f"from a copy, or {cure}"
+            f"{path}: the file is damaged: its content does not match its checksum; restore it from a copy, or {cure}"
         )
     return {name: tensor.clone() for name, tensor in tensors.items()}, metadata
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header of a safetensors file and the values behind it."""
+    """The header of a safetensors file and the values after it."""
     end = 8 + int.from_bytes(data[:8], "little")
     return json.loads(data[8:end]), data[end:]
 
 
 def _sum(header: dict[str, Any], values: bytes) -> str:
-    """The sum of a file, whatever its header says of it."""
+    """The checksum of a file, without the one in its header."""
     metadata = {name: text for name, text in header.get("__metadata__", {}).items() if name != SUM}
     plain = json.dumps({**header, "__metadata__": metadata}, sort_keys=True)
     return hashlib.sha256(plain.encode() + values).hexdigest()

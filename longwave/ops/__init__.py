@@ -43,9 +43,10 @@ from longwave import ssm
 from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, torch.ops.longwave)
 from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, find, is_accelerated
 from longwave.ops.checks import check_devices, check_shape
-from longwave.ops.memory import keep_memory
-from longwave.ops.weights import Affine, BlockWeights
+from longwave.ops.cpu.library import keep_memory
+from longwave.ops.cpu.step import Affine, BlockWeights
 from longwave.ssm import DiscreteDPLR
+from longwave.ssm.algebra import as_pairs
 from longwave.ssm.nodes import Nodes
 
 __all__ = [
@@ -101,7 +102,7 @@ def dplr_kernel(
     if Q is not None:
         return ssm.dplr_kernel(Lambda, P, B, C, dt, L, C_is_truncated=C_is_truncated, Q=Q)
     C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L)
-    K_hat = spectrum(_pairs(Lambda), _pairs(P), _pairs(B), _maps(C), dt, L, nodes)
+    K_hat = spectrum(as_pairs(Lambda), as_pairs(P), as_pairs(B), _maps(C), dt, L, nodes)
     K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
     return K if C.ndim == 3 else K.squeeze(0)
 
@@ -112,13 +113,13 @@ def truncated_output_map(
     """C~ = C (I - A_bar^L) of a DPLR system; see longwave.ssm.truncated_output_map. All but dt are complex."""
     if Q is not None:
         return ssm.truncated_output_map(Lambda, P, C, dt, L, Q=Q)
-    C_tilde = torch.view_as_complex(truncate(_pairs(Lambda), _pairs(P), _maps(C), dt, L))
+    C_tilde = torch.view_as_complex(truncate(as_pairs(Lambda), as_pairs(P), _maps(C), dt, L))
     return C_tilde if C.ndim == 3 else C_tilde.squeeze(0)
 
 
 def diagonal_kernel(Lambda: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, rule: str = "zoh") -> Tensor:
     """K (H, L) of a diagonal system; see longwave.ssm.diagonal_kernel. All but dt are complex."""
-    K = power_sum(_pairs(Lambda), _pairs(B), _maps(C), dt, L, rule)
+    K = power_sum(as_pairs(Lambda), as_pairs(B), _maps(C), dt, L, rule)
     return K if C.ndim == 3 else K.squeeze(0)
 
 
@@ -173,7 +174,7 @@ def activate(z: Tensor, keep: Tensor | None = None) -> Tensor:
 
 
 def mix(z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The linear layer behind `activate`. For the backward pass it keeps z alone, and computes GELU(z) once more."""
+    """The linear layer after `activate`. For the backward pass it keeps only z, and computes GELU(z) again."""
     if not _is_fused("mix", z) or weight.dtype != z.dtype or torch.is_autocast_enabled(z.device.type):
         check_devices(z, weight=weight, bias=bias)  # or a linear layer gives what it finds in fresh memory
         return linear(activate(z, keep), weight, bias)
@@ -184,7 +185,7 @@ def mix(z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor | None = No
 def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor) -> Tensor:
     """x + a * sigmoid(b) for (a, b) = mix(z, keep, weight, bias): a gated linear unit beside a residual.
 
-    For the backward pass of a narrow model z alone is kept.
+    For the backward pass of a narrow model only z is kept.
     """
     op = "gated_mix" if z.shape[-1] <= NARROW else "gate"
     same_dtype = x.dtype == weight.dtype == bias.dtype == z.dtype
@@ -205,7 +206,7 @@ def gated_mix(x: Tensor, z: Tensor, keep: Tensor | None, weight: Tensor, bias: T
 def layer_steps(
     discrete: DiscreteDPLR, C: Tensor, D: Tensor
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
-    """A step y (batch, H), state (batch, H, M) = f(u, state) of a DPLR system, with these constants for good.
+    """A step y (batch, H), state (batch, H, M) = f(u, state) of a DPLR system, with fixed constants.
 
     None if the chosen backend has no such step: ssm.dplr_step is the plain one. Without gradients.
     """
@@ -239,7 +240,7 @@ def _mask(z: Tensor, keep: Tensor | None) -> Tensor:
 
 
 def _is_fused(op: str, x: Tensor) -> bool:
-    """Whether a compiled pass serves; for a handful of numbers, as in a step, the call costs more than it saves."""
+    """Whether to use a compiled pass; for a handful of numbers, as in a step, the call costs more than it saves."""
     large = torch.compiler.is_compiling() or x.numel() >= 1 << 14  # a compiled graph should not depend on a size
     return large and x.dtype == torch.float32 and is_accelerated(op, x.device.type)
 
@@ -248,10 +249,6 @@ def _wants_gradient(*tensors: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
-def _pairs(values: Tensor) -> Tensor:
-    return torch.view_as_real(values.resolve_conj())
-
-
 def _maps(C: Tensor) -> Tensor:
     """As pairs, with an axis of output maps in front."""
-    return _pairs(C if C.ndim == 3 else C.unsqueeze(0))
+    return as_pairs(C if C.ndim == 3 else C.unsqueeze(0))

@@ -1,4 +1,4 @@
-"""Backends: who computes the ops, and how one is chosen.
+"""Backends: what computes the ops, and how one is chosen.
 
 A backend registers itself under a name in BACKENDS. On the CPU `native` (compiled) runs where it was built, else
 `reference` (plain torch), with one warning; the environment variable LONGWAVE_KERNEL names another. What the chosen
@@ -27,10 +27,6 @@ WITH_GRADIENT = frozenset(OPS)
 WITHOUT_GRADIENT = frozenset({"layer_steps", "block_steps", "same"})
 
 
-def _always(tensor: Tensor) -> bool:
-    return True
-
-
 @dataclass(frozen=True, eq=False)
 class Backend:
     """A way to compute some of the ops, or all of them.
@@ -46,7 +42,7 @@ class Backend:
     functions: Mapping[str, Callable[..., Any]]
     description: Callable[[], str]
     unavailable: Callable[[], str | None] = lambda: None
-    serves: Callable[[Tensor], bool] = _always
+    serves: Callable[[Tensor], bool] = lambda tensor: True
     ops: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,7 +84,7 @@ def _default_backend() -> str:
     reason = BACKENDS[PREFERRED].unavailable()
     if reason is None:
         return PREFERRED
-    warnings.warn(f"longwave runs its slow reference ops: {reason}", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"longwave is running its slow reference ops: {reason}", RuntimeWarning, stacklevel=2)
     return FALLBACK
 
 

@@ -1,6 +1,6 @@
-"""What an op may be given: tensors of one device that fit together, and, for the compiled library, plain memory.
+"""Checks of an op's tensors: one device, matching shapes and, for the compiled library, plain memory.
 
-An address tells the library nothing of the tensor that it belongs to, so all there is to know is checked before.
+An address says nothing about its tensor, so everything is checked before a call.
 """
 
 from collections.abc import Sequence
@@ -23,18 +23,9 @@ def describe(tensor: Tensor) -> str:
 
 
 def describe_with_device(tensor: Tensor) -> str:
-    """The same with its device in any case."""
+    """The same, always with its device."""
     said = describe(tensor)
     return said if tensor.device.type != "cpu" else f"{said} on cpu"
-
-
-def check_device(name: str, tensor: Tensor, beside: str, other: Tensor) -> None:
-    """Refuse a tensor on another device than `other`."""
-    if tensor.device != other.device:
-        raise ValueError(
-            f"{name}: expected a tensor on {other.device}, where {beside} is, got {describe_with_device(tensor)}; "
-            f"call {name}.to({str(other.device)!r})"
-        )
 
 
 def check_shape(name: str, tensor: Tensor, shape: Sequence[int]) -> None:
@@ -44,20 +35,23 @@ def check_shape(name: str, tensor: Tensor, shape: Sequence[int]) -> None:
 
 
 def resolved(tensor: Tensor) -> Tensor:
-    """The numbers themselves, where a bit of the tensor says that they stand there negated or conjugated."""
+    """The tensor with its negative and conjugate bits resolved."""
     return tensor.resolve_conj().resolve_neg()
 
 
 def has_values(tensor: Tensor) -> bool:
-    """Whether there are numbers behind a tensor: there are none on the meta device, nor while a graph is traced."""
+    """Whether a tensor has values: not on the meta device, nor while a graph is traced."""
     return not (tensor.is_meta or type(tensor) is FakeTensor)
 
 
 def check_devices(z: Tensor, **others: Tensor | None) -> None:
     """Refuse tensors on another device than z."""
     for name, tensor in others.items():
-        if tensor is not None:
-            check_device(name, tensor, "z", z)
+        if tensor is not None and tensor.device != z.device:
+            raise ValueError(
+                f"{name}: expected a tensor on {z.device}, where z is, got {describe_with_device(tensor)}; "
+                f"call {name}.to({str(z.device)!r})"
+            )
 
 
 # These three are asked at every step of a layer, a few times each: the order of the questions is that of their price.
@@ -86,7 +80,7 @@ def readable(name: str, tensor: Tensor, dtype: torch.dtype, shape: Sequence[int]
 
 
 def check_writable(name: str, tensor: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> None:
-    """Refuse what the compiled library could not change in place: a copy would not do."""
+    """Refuse what the compiled library cannot change in place."""
     if not is_plain(tensor) or tensor.dtype is not dtype or tensor.shape != shape:
         raise _unreadable(name, tensor, dtype, shape)
 
@@ -99,6 +93,6 @@ def _unreadable(name: str, tensor: Tensor, dtype: torch.dtype, shape: Sequence[i
     if tensor.is_neg() or tensor.is_conj():
         came += ", not resolved"
     return ValueError(
-        f"{name}: expected {dtype} {tuple(shape)} in the CPU's memory, which the compiled ops read, got {came}; "
+        f"{name}: expected {dtype} {tuple(shape)} in CPU memory for the compiled ops, got {came}; "
         f"call {name}.to('cpu', {dtype}), or set LONGWAVE_KERNEL=reference"
     )

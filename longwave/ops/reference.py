@@ -27,8 +27,8 @@ from longwave.ssm.states import krylov, power, scan
 from longwave.ssm.states import spread as spread_states
 
 
-def _pull_back(function: Callable[..., Tensor], inputs: list[Tensor], grad: Tensor) -> list[Tensor]:
-    """The gradient of function(*inputs), also inside an op.
+def _pull_back(function: Callable[..., Tensor], inputs: Sequence[Tensor | None], grad: Tensor) -> list[Tensor]:
+    """The gradients of function(*inputs) with respect to the inputs that are not None, also inside an op.
 
     An op's implementation runs below autograd, where no graph is built and a lazy conjugate is not resolved: both keys
     of torch's dispatcher are let in again. (torch.func would build a graph too, but under no dispatch mode.)
@@ -39,18 +39,18 @@ def _pull_back(function: Callable[..., Tensor], inputs: list[Tensor], grad: Tens
         torch._C._SetExcludeDispatchKeyGuard(key.Conjugate, False),
         torch.enable_grad(),
     ):
-        leaves = [t.detach().requires_grad_() for t in inputs]
-        output = function(*leaves)
+        leaves = [None if t is None else t.detach().requires_grad_() for t in inputs]
+        output, given = function(*leaves), [t for t in leaves if t is not None]
         if not output.requires_grad:
-            return [torch.zeros_like(t) for t in inputs]
-        return list(torch.autograd.grad(output, leaves, grad, materialize_grads=True))
+            return [torch.zeros_like(t) for t in given]
+        return list(torch.autograd.grad(output, given, grad, materialize_grads=True))
 
 
 def _gradients_of(function: Callable[..., Tensor], count: int) -> Callable[..., list[Tensor]]:
     """The backward pass of an op: gradients with respect to its first `count` arguments."""
 
     def backward(grad: Tensor, *given: Any) -> list[Tensor]:
-        return _pull_back(lambda *tensors: function(*tensors, *given[count:]), list(given[:count]), grad)
+        return _pull_back(lambda *tensors: function(*tensors, *given[count:]), given[:count], grad)
 
     return backward
 
@@ -105,14 +105,8 @@ def collect_backward(
 ) -> list[Tensor]:
     """Gradients with respect to those of columns, E, u and start that were given."""
     start = kept[:, :, 0] if kept.shape[2] else torch.zeros_like(grad)
-    named = {"columns": columns, "E": E, "u": u, "start": start if started else None}
-    given = {name: tensor for name, tensor in named.items() if tensor is not None}
-
-    def last(*tensors: Tensor) -> Tensor:
-        named = dict(zip(given, tensors, strict=True))
-        return collect_states(named["columns"], named.get("E"), named["u"], named.get("start"), lengths)[0]
-
-    return _pull_back(last, list(given.values()), grad)
+    given = [columns, E, u, start if started else None]
+    return _pull_back(lambda columns, E, u, start: collect_states(columns, E, u, start, lengths)[0], given, grad)
 
 
 def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int, keep: bool) -> tuple[Tensor, Tensor]:
@@ -123,10 +117,8 @@ def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int, keep: bool) ->
 
 def spread_backward(grad: Tensor, rows: Tensor, E: Tensor | None, kept: Tensor) -> list[Tensor]:
     """Gradients with respect to rows, E if it was given, and start."""
-    start, L = kept[:, :, 0], grad.shape[1]
-    if E is None:
-        return _pull_back(lambda rows, start: spread_states(rows, None, start, L)[0], [rows, start], grad)
-    return _pull_back(lambda rows, E, start: spread_states(rows, E, start, L)[0], [rows, E, start], grad)
+    L, given = grad.shape[1], [rows, E, kept[:, :, 0]]
+    return _pull_back(lambda rows, E, start: spread_states(rows, E, start, L)[0], given, grad)
 
 
 def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor) -> list[Tensor]:
@@ -155,15 +147,14 @@ activate_backward = _gradients_of(activate, 1)
 
 
 def mix(z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A linear layer behind `activate`."""
+    """A linear layer after `activate`."""
     return linear(activate(z, keep), weight, bias)
 
 
 def mix_backward(dy: Tensor, z: Tensor, keep: Tensor, weight: Tensor, need_weight: bool) -> list[Tensor]:
     """Gradients with respect to z and, if it is needed, weight."""
-    if need_weight:
-        return _pull_back(lambda z, weight: mix(z, keep, weight, None), [z, weight], dy)
-    return _pull_back(lambda z: mix(z, keep, weight, None), [z], dy)
+    count = 2 if need_weight else 1
+    return _gradients_of(lambda z, weight: mix(z, keep, weight, None), count)(dy, z, weight)
 
 
 def gate(x: Tensor, z: Tensor, bias: Tensor) -> Tensor:
@@ -175,7 +166,7 @@ gate_backward = _gradients_of(lambda z, bias: glu(z + bias, dim=-1), 2)  # that 
 
 
 def gated_mix(x: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """`gate` behind `mix`."""
+    """`gate` after `mix`."""
     return gate(x, mix(z, keep, weight, None), bias)
 
 

@@ -75,7 +75,7 @@ def _one_or_all(results: Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
 
 
 def _resolved(given: Sequence[Any]) -> list[Any]:
-    """Without the bit that says that a tensor is negated: an op that a compiled graph calls meets it as it is."""
+    """With negative bits resolved: in a compiled graph, torch does not do so before it calls an op."""
     return [value.resolve_neg() if isinstance(value, Tensor) and value.is_neg() else value for value in given]
 
 

@@ -108,9 +108,8 @@ class Signature:
             if tensor is None:
                 continue
             shape = tensor.shape
-            if tensor.dtype is not (fixed or dtype) or len(shape) != len(axes) or tensor.device != device:
-                raise self._misfit(i, fixed or dtype, sizes, given)
-            if tensor.layout is not _STRIDED:
+            is_other = tensor.dtype is not (fixed or dtype) or tensor.device != device or tensor.layout is not _STRIDED
+            if is_other or len(shape) != len(axes):
                 raise self._misfit(i, fixed or dtype, sizes, given)
             sizes.update(zip(axes, shape))  # noqa: B905  (`strict` would double the time; see above)
         sizes["2"] = 2

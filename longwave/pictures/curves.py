@@ -9,7 +9,7 @@ from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one, lo
 COLOURS = (BLUE, ORANGE, "#38a169", "#9f7aea", "#d53f8c", "#b7791f", "#319795", "#1a202c")
 FAINT = "#cbd5e0"
 WIDTH, HEIGHT = 4.6, 3.4
-FEW = 6  # values that stand at an axis one by one
+FEW = 6  # values that are labelled one by one
 
 
 class Curve(NamedTuple):
@@ -31,7 +31,7 @@ class Panel(NamedTuple):
     ylabel: str
     curves: Sequence[Curve]
     is_log: bool = False
-    is_whole: bool = False  # x counts something: whole numbers at its axis, where it is long enough
+    is_whole: bool = False  # x is a count: integer ticks
 
 
 def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2, shares_y: bool = False) -> None:
@@ -60,6 +60,8 @@ def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2, sha
 
 def _show(axes: Any, panel: Panel) -> dict[str, Any]:
     """Draw a panel; its lines by their names in the legend."""
+    from matplotlib.ticker import MaxNLocator, NullLocator
+
     legend: dict[str, Any] = {}
     words = list(dict.fromkeys(str(x) for curve in panel.curves for x in curve.x if not isinstance(x, int | float)))
     for rank, curve in enumerate(panel.curves):
@@ -77,10 +79,14 @@ def _show(axes: Any, panel: Panel) -> dict[str, Any]:
             axes.tick_params(axis="x", rotation=30)
         axes.set_xlim(-0.5, len(words) - 0.5)
     else:
-        _ticks(axes, sorted({x for curve in panel.curves if not curve.style for x in curve.x}), panel.is_log)
+        values = sorted({x for curve in panel.curves if not curve.style for x in curve.x})
+        if panel.is_log:
+            axes.set_xscale("log")
+        if 1 < len(values) <= FEW:  # they are the ticks themselves
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.set_xticks(values, [f"{value:g}" for value in values])
+            axes.margins(x=0.15)
     if panel.is_whole:
-        from matplotlib.ticker import MaxNLocator
-
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(color="0.92")
     axes.spines[["top", "right"]].set_visible(False)
@@ -88,15 +94,3 @@ def _show(axes: Any, panel: Panel) -> dict[str, Any]:
     axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
     axes.set_title(as_drawn(panel.title), fontsize=10)
     return legend
-
-
-def _ticks(axes: Any, values: Sequence[float], is_log: bool) -> None:
-    """Have the values of points at the axis themselves, if they are few."""
-    from matplotlib.ticker import NullLocator
-
-    if is_log:
-        axes.set_xscale("log")
-    if 1 < len(values) <= FEW:
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xticks(values, [f"{value:g}" for value in values])
-        axes.margins(x=0.15)

@@ -16,14 +16,7 @@ def draw_layer(layer: StateSpaces, L: int, path: str | Path) -> None:
     import matplotlib
     from matplotlib.figure import Figure
 
-    path = Path(path)
     check_path(path, "out")
-    with torch.no_grad():
-        K = layer.kernel(L)
-        K = K[0] if layer.bidirectional else K
-        dt, order = layer.ssm().dt.sort(descending=True)
-    K = K[order] / K[order].abs().amax(-1, keepdim=True).clamp(min=1e-12)
-
     figure = Figure(figsize=(12, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     step, steps = 0.005, 800
@@ -40,23 +33,9 @@ def draw_layer(layer: StateSpaces, L: int, path: str | Path) -> None:
     left.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     left.legend(frameon=False, ncols=2)
 
-    image = right.pcolormesh(
-        range(1, L + 2),
-        range(len(K) + 1),
-        K.float().numpy(),
-        cmap="RdBu_r",
-        vmin=-1,
-        vmax=1,
-        shading="flat",
-        rasterized=True,
-    )
-    right.set_xscale("log")
-    right.set(
-        title=f"{len(K)} kernels, each over its largest value",
-        xlabel="lag + 1 (steps)",
-        ylabel="feature, dt falling upwards",
-    )
-    ticks = sorted({0, len(K) // 2, len(K) - 1})
+    dt = layer.ssm().dt.detach().sort(descending=True).values
+    image = _draw_sorted(right, layer, L, f"{len(dt)} kernels, each over its largest value")
+    ticks = sorted({0, len(dt) // 2, len(dt) - 1})
     right.set_yticks([t + 0.5 for t in ticks], [f"dt = {dt[t]:.2g}" for t in ticks])
     figure.colorbar(image, ax=right, pad=0.01)
     save(figure, path, dpi=130)
@@ -69,17 +48,22 @@ def draw_kernels(layers: dict[str, StateSpaces], length: int) -> Any:
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     panels = figure.subplots(1, len(layers), squeeze=False)[0]
     for axes, (name, layer) in zip(panels, layers.items(), strict=True):
-        K = _sorted_kernels(layer, length)
-        axes.pcolormesh(
-            range(1, length + 2), range(len(K) + 1), K.numpy(), cmap="RdBu_r", vmin=-1, vmax=1, rasterized=True
-        )
-        axes.set_xscale("log")
-        axes.set(title=name, xlabel="lag + 1 (steps)", ylabel="feature, dt falling upwards")
+        _draw_sorted(axes, layer, length, name)
     return figure
 
 
+def _draw_sorted(axes: Any, layer: StateSpaces, length: int, title: str) -> Any:
+    """One row per kernel, over the lag on a logarithmic axis."""
+    K = _sorted_kernels(layer, length)
+    x, y = range(1, length + 2), range(len(K) + 1)
+    image = axes.pcolormesh(x, y, K.float().numpy(), cmap="RdBu_r", vmin=-1, vmax=1, rasterized=True)
+    axes.set_xscale("log")
+    axes.set(title=title, xlabel="lag + 1 (steps)", ylabel="feature, dt falling upwards")
+    return image
+
+
 def draw_planes(layers: dict[str, StateSpaces], size: tuple[int, int], columns: int = 10) -> Any:
-    """Some kernels of each layer as images: lag 0 at the top left, a row of the image a row."""
+    """Some kernels of each layer as images, row by row: lag 0 at the top left."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 2.3 * len(layers)), layout="constrained")
@@ -88,7 +72,7 @@ def draw_planes(layers: dict[str, StateSpaces], size: tuple[int, int], columns: 
         picked = torch.linspace(0, len(K) - 1, min(2 * columns, len(K))).round().long()
         part.suptitle(f"{name}, large dt first", fontsize=10)
         for axes, kernel in zip(part.subplots(2, columns).ravel(), K[picked], strict=False):
-            # A root, because a kernel spans decades and its tail is what reaches over the image.
+            # A square root: a kernel spans decades, and its tail is what reaches across the image.
             axes.imshow((kernel.sign() * kernel.abs().sqrt()).view(size).numpy(), cmap="RdBu_r", vmin=-1, vmax=1)
         for axes in part.axes:
             axes.axis("off")

@@ -1,4 +1,4 @@
-"""What all pictures have in common: colours, names of a user's, lines of one point, and where a picture may go."""
+"""What all pictures share: colours, text, axes, and files."""
 
 import io
 from pathlib import Path
@@ -12,7 +12,7 @@ BLUE, ORANGE, GREY = "#2b6cb0", "#dd6b20", "#4a5568"
 
 
 def check_path(path: str | Path, option: str = "picture") -> None:
-    """Refuse a file that could not be written as a picture: better before minutes of work than after."""
+    """Refuse a file that cannot be written as a picture, before minutes of work."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     path = Path(path)
@@ -36,7 +36,7 @@ def save(figure: Any, path: str | Path, dpi: int) -> None:
 
 
 def lone_points(values: Any) -> dict[str, Any]:
-    """Options of a line by which points without a neighbour are seen: a single one, or one between gaps (NaN)."""
+    """Options of a line that show points without neighbours: a single one, or one between gaps (NaN)."""
     is_there = np.isfinite(np.asarray(values, dtype=np.float64))
     has_neighbour = np.append(False, is_there[:-1]) | np.append(is_there[1:], False)
     alone = np.flatnonzero(is_there & ~has_neighbour).tolist()
@@ -44,7 +44,7 @@ def lone_points(values: Any) -> dict[str, Any]:
 
 
 def end_at_one(axes: Any, score: str, room: float = 0.04) -> None:
-    """Have the y-axis of an accuracy or an F1 end a little above 1, without a tick there; others are left alone."""
+    """End the y-axis of an accuracy or F1 a little above 1, without a tick there; leave others alone."""
     if not score.endswith(("accuracy", "f1")):
         return
     low, high = axes.get_ylim()
@@ -54,11 +54,11 @@ def end_at_one(axes: Any, score: str, room: float = 0.04) -> None:
 
 
 def short(name: str, most: int = 14) -> str:
-    """A name on one line, cut in the middle: what tells names apart is often at their end."""
+    """A name on one line, cut in the middle, since names often differ at their end."""
     name = " ".join(name.split())
     return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
 
 
 def as_drawn(text: str) -> str:
-    """Text of a user's: matplotlib would take what stands between dollars for a formula."""
+    """Escape a user's text: matplotlib reads text between dollar signs as a formula."""
     return text.replace("$", r"\$")

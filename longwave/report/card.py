@@ -1,16 +1,18 @@
-"""The model card of a run: README.md as the Hugging Face hub shows it, with data, scores, seed and command."""
+"""The model card of a run: the README.md that the Hugging Face hub shows, with data, scores, seed and command."""
 
 from typing import Any
 
 from longwave.models import hub
 from longwave.pictures.html import score_text
-from longwave.train.folder import RunFolder
+from longwave.tasks.base import scored_split
+from longwave.train.trained import Trained
 
 
-def model_card(run: RunFolder, result: dict[str, Any], name: str, licence: str | None) -> str:
+def model_card(run: Trained, result: dict[str, Any], name: str, licence: str | None) -> str:
     """The text of the card; `name` is what the hub calls the model."""
     experiment, task = run.config.experiment, run.config.task
-    scores = {score: value for score, value in result["test"].items() if isinstance(value, int | float)}
+    split, where = scored_split(result)
+    scores = {score: value for score, value in result[split].items() if isinstance(value, int | float)}
     facts: dict[str, Any] = {}
     if experiment.task.pipeline is not None:
         facts["pipeline_tag"] = experiment.task.pipeline
@@ -28,9 +30,9 @@ def model_card(run: RunFolder, result: dict[str, Any], name: str, licence: str |
     ]
     examples = task["examples"]
     sections = {
-        "Data": f"{task['name']}: {examples['train']:,} examples to train, {examples['valid']:,} to validate, "
-        f"{examples['test']:,} to test." + "".join(f"\n\nNote: {note}." for note in run.config.notes),
-        "Scores on the test set": _scores(result, list(scores)),
+        "Data": f"{task['name']}: {examples['train']:,} training, {examples['valid']:,} validation and "
+        f"{examples['test']:,} test examples." + "".join(f"\n\nNote: {note}." for note in run.config.notes),
+        f"Scores on the {where} set": _scores(result, list(scores), split),
         "Training": f"`{run.config.command}`, seed {experiment.loop.seed}, {result['steps']:,} steps, "
         f"{result['seconds'] / 60:.1f} minutes, {result['parameters']:,} parameters; "
         + ", ".join(f"{package} {version}" for package, version in run.config.versions.items())
@@ -41,10 +43,10 @@ def model_card(run: RunFolder, result: dict[str, Any], name: str, licence: str |
     return hub.card(title, sections, name, licence, facts, commands)
 
 
-def _scores(result: dict[str, Any], names: list[str]) -> str:
+def _scores(result: dict[str, Any], names: list[str], split: str) -> str:
     """A table of the run's scores and those of its baselines, and notes."""
-    rows = [("this model", result["test"])]
-    rows += [(name, splits["test"]) for name, splits in result.get("baselines", {}).items()]
+    rows = [("this model", result[split])]
+    rows += [(name, splits[split]) for name, splits in result.get("baselines", {}).items()]
     if result.get("paper"):
         rows.append(("S4, the paper", result["paper"]))
     head = f"| model | {' | '.join(name.replace('_', ' ') for name in names)} |\n|---|{'---|' * len(names)}\n"

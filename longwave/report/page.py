@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from longwave.core import files
-from longwave.pictures.html import Section, duration, image, score_text
+from longwave.pictures.html import Section, duration, image, score_text, table
 from longwave.pictures.kernels import draw_kernels, draw_planes
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one
-from longwave.tasks.base import Task
-from longwave.train.folder import RunConfig, RunFolder
+from longwave.tasks.base import Task, scored_split
+from longwave.train.folder import RunFolder
+from longwave.train.trained import RunConfig
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a202c; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -29,8 +30,8 @@ details { margin-top: 1rem; } pre { background: #f7fafc; padding: 1rem; overflow
 """
 
 KERNELS = """<p>A row is the convolution kernel of one feature, scaled to its largest value: the weight, positive (red)
-or negative (blue), with which the input of so many steps ago enters the output. The smaller the step size dt of a
-feature, the more slowly its kernel changes, and the longer it remembers: dt falls from the bottom to the top.</p>"""
+or negative (blue), of the input at each lag in the output. The smaller the step size dt of a feature, the more slowly
+its kernel changes, and the longer it remembers: dt falls from the bottom to the top.</p>"""
 
 
 def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, Any]) -> None:
@@ -38,8 +39,8 @@ def write_report(folder: RunFolder, model: Any, task: Task, result: dict[str, An
     config, metrics = folder.config, folder.metrics()
     title = html.escape(config.experiment.title)
     sections = [
-        Section("Scores on the test set", _scores(result)),
-        *task.report(model),
+        Section(f"Scores on the {scored_split(result)[1]} set", scores_html(result)),
+        *(task.report(model) if len(task.test) else ()),  # which show the test set
         Section("Training", _training(metrics, task, result)),
         *_kernels(model, task),
         Section("Settings", _settings(config, result)),
@@ -66,35 +67,39 @@ def _kernels(model: Any, task: Task) -> list[Section]:
     picture = KERNELS + image(lambda: draw_kernels(shown, length), "kernels of the first and the last layer")
     size = task.plane
     if size is not None:
-        picture += "<p>Some of them as images, row by row as the pixels come; lag 0 is at the top left.</p>"
+        picture += "<p>Some of them as images, in the order of the pixels, row by row; lag 0 is at the top left.</p>"
         picture += image(lambda: draw_planes(shown, size), "kernels reshaped to the plane")
     return [Section("Learned kernels", picture)]
 
 
-def _scores(result: dict[str, Any]) -> str:
-    scores = list(result["test"])
-    rows = [(f"{result.get('model', 'S4')}, this run", result["test"], "own")]
-    rows += [(f"{name} (of this run)", splits["test"], "") for name, splits in result.get("parts", {}).items()]
-    rows += [(name, splits["test"], "") for name, splits in result.get("baselines", {}).items()]
+def score_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the scores: the run, its parts, the baselines, the paper."""
+    split, _ = scored_split(result)
+    found = {f"{result.get('model', 'S4')} (this run)": result[split]}
+    found |= {f"{part} (of this run)": splits[split] for part, splits in result.get("parts", {}).items()}
+    found |= {baseline: splits[split] for baseline, splits in result.get("baselines", {}).items()}
     if result.get("paper"):
-        rows.append(("S4, the paper", result["paper"], ""))
-    head = "".join(f'<th class="n">{html.escape(score.upper().replace("_", " "))}</th>' for score in scores)
-    lines = [f"<tr><th>model</th>{head}</tr>"]
-    for name, values, kind in rows:
-        cells = "".join(
-            f'<td class="n">{score_text(values[s])}</td>' if s in values else '<td class="n">-</td>' for s in scores
-        )
-        lines.append(f'<tr class="{kind}"><td>{html.escape(name)}</td>{cells}</tr>')
+        found["S4 (the paper)"] = result["paper"]
+    scores = list(result[split])
+    rows = [[name, *(score_text(of[s]) if s in of else "-" for s in scores)] for name, of in found.items()]
+    return ["model", *(score.upper().replace("_", " ") for score in scores)], rows
+
+
+def scores_html(result: dict[str, Any]) -> str:
+    """The same as a table of a page, and notes."""
     notes = "".join(f"<p><strong>Note:</strong> {html.escape(note)}.</p>" for note in result.get("notes", ()))
-    return f"<table>{''.join(lines)}</table>{notes}"
+    return table(*score_table(result), own=0) + notes
 
 
 def _training(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -> str:
-    """The course of training: curves, or a sentence where there are no two points to draw one through."""
+    """Learning curves, or a sentence if there are no two points to draw one through."""
     goal = f"valid_{task.goal}"
     metrics = [line for line in metrics if {"epoch", "seconds", "loss", goal} <= line.keys()]
     if len(metrics) > 1:
-        return image(lambda: _curves(metrics, task, result), "loss and validation score over epochs and minutes")
+        baseline = task.best_baseline(result.get("baselines", {}), "valid")
+        return image(
+            lambda: training_curves(metrics, task.goal, baseline), "loss and validation score over epochs and minutes"
+        )
     if not metrics:
         return "<p>No validation was logged.</p>"
     (line,) = metrics
@@ -107,7 +112,7 @@ def _training(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any])
     return f"<p>{html.escape(text)}</p>"
 
 
-def _curves(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -> Any:
+def training_curves(metrics: list[dict[str, Any]], goal: str, baseline: tuple[str, float] | None = None) -> Any:
     """Loss and validation score over epochs; the score beside the best baseline, and over minutes on a second axis."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -117,12 +122,12 @@ def _curves(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -
     left, right = figure.subplots(1, 2)
     left.plot(epochs, [line["loss"] for line in metrics], color=BLUE, marker="o", markersize=3)
     left.set(ylabel="training loss, last batch", xlabel="epoch")
-    right.plot(epochs, [line[f"valid_{task.goal}"] for line in metrics], color=ORANGE, marker="o", markersize=3)
-    right.set(ylabel=f"validation {task.goal.replace('_', ' ')}", xlabel="epoch")
-    if baseline := task.best_baseline(result.get("baselines", {}), "valid"):
+    right.plot(epochs, [line[f"valid_{goal}"] for line in metrics], color=ORANGE, marker="o", markersize=3)
+    right.set(ylabel=f"validation {goal.replace('_', ' ')}", xlabel="epoch")
+    if baseline is not None:
         right.axhline(baseline[1], color=GREY, linestyle="--", linewidth=1, label=as_drawn(baseline[0]))
         right.legend(fontsize=8, frameon=False)
-    end_at_one(right, task.goal)
+    end_at_one(right, goal)
     for axes in (left, right):
         axes.yaxis.set_major_formatter("{x:.7g}")  # never with an offset, which would stand where the upper axis is
         if epochs[-1] - epochs[0] >= 1:
@@ -132,11 +137,12 @@ def _curves(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -
 
 
 def _show_time(axes: Any, epochs: list[float], seconds: list[float]) -> None:
-    """A second x-axis at the top, with the time that the epochs took."""
+    """Add an x-axis at the top, with the time that the epochs took."""
     from matplotlib.ticker import MaxNLocator
 
     unit, scale = ("seconds", 1) if seconds[-1] < 120 else ("minutes", 60)
-    first, *_, last = times = [one / scale for one in seconds]
+    times = [one / scale for one in seconds]
+    first, last = times[0], times[-1]
     ticks = [tick for tick in MaxNLocator(6).tick_values(first, last) if first <= tick <= last]
     top = axes.secondary_xaxis("top")
     top.set_xticks(np.interp(ticks, times, epochs), [f"{tick:g}" for tick in ticks])
@@ -146,7 +152,7 @@ def _show_time(axes: Any, epochs: list[float], seconds: list[float]) -> None:
 def _settings(config: RunConfig, result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in config.versions.items())
     examples = config.task["examples"]
-    parts = f"{examples['train']:,} examples to train, {examples['valid']:,} to validate, {examples['test']:,} to test"
+    parts = f"{examples['train']:,} training, {examples['valid']:,} validation and {examples['test']:,} test examples"
     notes = "".join(f"<p>Note: {html.escape(note)}.</p>" for note in config.notes)
     text = html.escape(json.dumps({"experiment": config.experiment.to_dict(), "result": result}, indent=2))
     return (

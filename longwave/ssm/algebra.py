@@ -15,6 +15,20 @@ def as_complex(pairs: Float[Tensor, "*shape 2"]) -> Complex[Tensor, "*shape"]:
     return torch.complex(pairs[..., 0], pairs[..., 1])
 
 
+def as_pairs(values: Complex[Tensor, "*shape"]) -> Float[Tensor, "*shape 2"]:
+    """Complex numbers as real pairs, a last axis of two."""
+    return torch.view_as_real(values.resolve_conj())
+
+
+def block_diagonal(pairs: Float[Tensor, "H M 2"]) -> Float[Tensor, "H N N"]:
+    """Products with complex numbers as real matrices (H, N, N) on (re, im) of each pair."""
+    re, im = pairs.unbind(-1)
+    blocks = torch.stack((torch.stack((re, -im), -1), torch.stack((im, re), -1)), -2)
+    H, M = re.shape
+    dense = torch.zeros(H, M, 2, M, 2, dtype=re.dtype, device=re.device)
+    return torch.diagonal_scatter(dense, blocks.permute(0, 2, 3, 1), dim1=1, dim2=3).reshape(H, 2 * M, 2 * M)
+
+
 def minus_identity(
     Lambda: Float[Tensor, "H M 2"],
     P: Float[Tensor, "r H M 2"],
@@ -31,12 +45,7 @@ def minus_identity(
     p, q = (as_complex(x) * dt.sqrt().unsqueeze(-1) for x in (P, P if Q is None else Q))
     columns, rows, q = (torch.view_as_real(x).flatten(-2).movedim(0, 1) for x in (d * p, d.conj_physical() * q, q))
     gram = columns @ q.mT  # (H, r, r): gram[j, i] = q_i^T D p_j
-    mu = lambda_ * d
-    blocks = torch.stack((torch.stack((mu.real, -mu.imag), -1), torch.stack((mu.imag, mu.real), -1)), -2)
-    H, M = mu.shape
-    dense = torch.zeros(H, M, 2, M, 2, dtype=blocks.dtype, device=blocks.device)
-    dense = torch.diagonal_scatter(dense, blocks.permute(0, 2, 3, 1), dim1=1, dim2=3).reshape(H, 2 * M, 2 * M)
-    return 2 * dense - 2 * columns.mT @ inverse_plus_identity(gram).mT @ rows
+    return 2 * block_diagonal(torch.view_as_real(lambda_ * d)) - 2 * columns.mT @ inverse_plus_identity(gram).mT @ rows
 
 
 def power_minus_identity(E: Float[Tensor, "H N N"], L: int) -> Float[Tensor, "H N N"]:

@@ -1,4 +1,4 @@
-"""Going on where a sequence left off: the response to an initial state, and the state after a chunk.
+"""Resuming a sequence: the response to an initial state, and the state after a chunk.
 
 Both work in blocks of T steps with matrix products: rows C A_bar^(j+1) against the state at each block's start, and the
 block's input against columns A_bar^j B_bar; A_bar^T, squared again and again, carries states from block to block.
@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
-from longwave.ssm.algebra import as_complex, minus_identity
+from longwave.ssm.algebra import as_complex, as_pairs, minus_identity
 
 BLOCK = 64  # T: steps of one block
 
@@ -32,7 +32,7 @@ class Powers:
         Q: Complex[Tensor, "r H M"] | None = None,
     ) -> "Powers":
         """The powers of a DPLR system's A_bar, in the dtype of dt."""
-        Lambda_, P_, Q_ = (torch.view_as_real(t.resolve_conj()).double() for t in (Lambda, P, P if Q is None else Q))
+        Lambda_, P_, Q_ = (as_pairs(t).double() for t in (Lambda, P, P if Q is None else Q))
         return cls(minus_identity(Lambda_, P_, dt.double(), Q_), dt.dtype)
 
     def __getitem__(self, j: int) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Complex, Complex128, Float
 from torch import Tensor
 
-from longwave.ssm.algebra import as_complex
+from longwave.ssm.algebra import as_complex, as_pairs
 from longwave.ssm.discretize import DiscreteDPLR
 
 Rule = Literal["zoh", "bilinear"]
@@ -52,7 +52,7 @@ def diagonal_kernel(
     """K (H, L) of a diagonal system; `C` may have a leading axis of 2 (two output maps of one system)."""
     if L < 1:
         raise ValueError(f"L: expected a length of at least 1, got {L}")
-    Lambda_, B_, C_ = (torch.view_as_real(t.resolve_conj()) for t in (Lambda, B, C.reshape(-1, *Lambda.shape)))
+    Lambda_, B_, C_ = (as_pairs(t) for t in (Lambda, B, C.reshape(-1, *Lambda.shape)))
     return power_sum(Lambda_, B_, C_, dt, L, rule).reshape(*C.shape[:-1], L)
 
 
@@ -67,7 +67,7 @@ def power_sum(
     """K (D, H, L) of a diagonal system, with complex numbers as real pairs (a last axis of two).
 
     Steps come in blocks of T: l = T k + j, and A_bar^l = (A_bar^T)^k A_bar^j makes K a product of a matrix for k with
-    one for j, of O(sqrt(L)) numbers a state each. Always in float64: an error of A_bar grows with the power l.
+    one for j, of O(sqrt(L)) numbers per state each. Always in float64: an error of A_bar grows with the power l.
     """
     change, _, _, B_bar = diagonal_discrete(as_complex(Lambda.double()), as_complex(B.double()), dt.double(), rule)
     T = 1 << ((L - 1).bit_length() + 1) // 2

@@ -63,7 +63,7 @@ def dplr_bilinear(
 def dplr_step(
     discrete: DiscreteDPLR, state: Complex[Tensor, "batch H M"], u: Float[Tensor, "batch H"]
 ) -> Complex[Tensor, "batch H M"]:
-    """x_k = A_bar x_(k-1) + B_bar u_k in O(N) a feature (Theorem 2)."""
+    """x_k = A_bar x_(k-1) + B_bar u_k in O(N) per feature (Theorem 2)."""
     change, left, right, B_bar = discrete
     moved = change * state + B_bar * u.unsqueeze(-1)
     for left_i, right_i in zip(left, right, strict=True):

@@ -86,7 +86,7 @@ def lagt(N: int, alpha: float = 0.0, beta: float = 0.0) -> NPLR:
 def fout(N: int) -> Modes:
     """FouT, truncated Fourier: memory of a sliding window of length 1 in cosines and sines. No damping; rank 1.
 
-    Pair n holds those of n + 1/2 cycles a window. Whole cycles would begin with Lambda = 0, a pole on the node z = 1,
+    Pair n holds those of n + 1/2 cycles per window. Whole cycles would begin with Lambda = 0, a pole on the node z = 1,
     where gradients have no digits, and with a sine that is 0 (docs/hippo.md).
     """
     n = torch.arange(N // 2, dtype=torch.float64)

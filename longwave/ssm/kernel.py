@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Complex, Float, Inexact
 from torch import Tensor
 
-from longwave.ssm.algebra import from_row, minus_identity, power_minus_identity, to_row, truncate
+from longwave.ssm.algebra import as_pairs, from_row, minus_identity, power_minus_identity, to_row, truncate
 from longwave.ssm.discretize import bilinear
 from longwave.ssm.spectrum import spectrum
 
@@ -58,9 +58,9 @@ def dplr_kernel(
         raise ValueError(f"L: expected a length of at least 1, got {L}")
     _check_rank(P)
     C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L, Q=Q)
-    Lambda_, P_, B_, C_ = (_pairs(t) for t in (Lambda, P, B, C))
+    Lambda_, P_, B_, C_ = (as_pairs(t) for t in (Lambda, P, B, C))
     C_ = C_ if C.ndim == 3 else C_.unsqueeze(0)
-    K_hat = spectrum(Lambda_, P_, B_, C_, dt, L, None if Q is None else _pairs(Q))
+    K_hat = spectrum(Lambda_, P_, B_, C_, dt, L, None if Q is None else as_pairs(Q))
     K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
     return K if C.ndim == 3 else K.squeeze(0)
 
@@ -76,8 +76,10 @@ def truncated_output_map(
 ) -> Complex[Tensor, "*D H M"]:
     """C~ = C (I - A_bar^L)."""
     _check_rank(P)
-    C_ = _pairs(C) if C.ndim == 3 else _pairs(C).unsqueeze(0)
-    C_tilde = torch.view_as_complex(truncate(_pairs(Lambda), _pairs(P), C_, dt, L, None if Q is None else _pairs(Q)))
+    C_ = as_pairs(C) if C.ndim == 3 else as_pairs(C).unsqueeze(0)
+    C_tilde = torch.view_as_complex(
+        truncate(as_pairs(Lambda), as_pairs(P), C_, dt, L, None if Q is None else as_pairs(Q))
+    )
     return C_tilde if C.ndim == 3 else C_tilde.squeeze(0)
 
 
@@ -92,19 +94,14 @@ def output_map(
 ) -> Complex[Tensor, "*D H M"]:
     """C = C~ (I - A_bar^L)^-1, the inverse of `truncated_output_map`, by a dense solve for each feature."""
     _check_rank(P)
-    Lambda_, P_, C_ = (_pairs(t).double() for t in (Lambda, P, C_tilde))
-    E_L = power_minus_identity(minus_identity(Lambda_, P_, dt.double(), None if Q is None else _pairs(Q).double()), L)
+    Lambda_, P_, C_ = (as_pairs(t).double() for t in (Lambda, P, C_tilde))
+    E_L = power_minus_identity(minus_identity(Lambda_, P_, dt.double(), None if Q is None else as_pairs(Q).double()), L)
     rows = to_row(C_.reshape(-1, *Lambda.shape, 2))  # (H, D, N)
-    # One solve a feature: batched solves of large systems deadlock in some builds of the linear-algebra library.
+    # One solve per feature: batched solves of large systems deadlock in some builds of the linear-algebra library.
     solved = [torch.linalg.solve(-E_h.mT, row.mT).mT for E_h, row in zip(E_L.unbind(), rows.unbind(), strict=True)]
     return torch.view_as_complex(from_row(torch.stack(solved))).reshape(C_tilde.shape).to(C_tilde.dtype)
 
 
-def _pairs(values: Tensor) -> Tensor:
-    """Complex numbers as real pairs, a last axis of two."""
-    return torch.view_as_real(values.resolve_conj())
-
-
 def _check_rank(P: Tensor) -> None:
     if len(P) > 2:
-        raise ValueError(f"P: expected a correction of rank 0, 1 or 2, got rank {len(P)}: {tuple(P.shape)}")
+        raise ValueError(f"P: expected rank 0, 1 or 2, got rank {len(P)}: {tuple(P.shape)}")

@@ -157,7 +157,7 @@ def _try(system: Feature, block: Block, L: int, precision: Precision) -> tuple[b
     values = torch.cat(parts)  # (functions, 1, points, 2)
     largest = torch.linalg.vector_norm(values, dim=-1).amax(-1, keepdim=True)
     coefficients = torch.linalg.vector_norm(to_coefficients @ values, dim=-1)
-    # "Not below": a number that is none is not smooth.
+    # "Not below": NaN is not smooth.
     above = (~(coefficients <= precision.tolerance * largest)).flatten(0, 1).any(0).nonzero()
     needed = int(above.max()) + 1 if len(above) else 1
     # If a pole beside the block makes them fall like rho^-k, it is so far from the middle; and should be so far:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from longwave.ssm.algebra import as_complex, power_minus_identity
+from longwave.ssm.algebra import as_complex, block_diagonal, power_minus_identity
 from longwave.ssm.chunk import DiagonalPowers, Powers, state_after
 
 SHORTEST, LONGEST = 64, 512  # blocks
@@ -41,13 +41,10 @@ def powers_of_step(
     """The powers of A_bar x = x + change x - sum_i left_i Re(right_i . x)."""
     if not len(left):
         return DiagonalPowers(as_complex(change), torch.complex128)
-    re, im = change.unbind(-1)
-    blocks = torch.stack((torch.stack((re, -im), -1), torch.stack((im, re), -1)), -2)
-    H, M = re.shape
-    E = torch.zeros(H, M, 2, M, 2, dtype=change.dtype, device=change.device)
-    E = torch.diagonal_scatter(E, blocks.permute(0, 2, 3, 1), dim1=1, dim2=3).reshape(H, 2 * M, 2 * M)
     rows = torch.stack((right[..., 0], -right[..., 1]), -1)  # Re(right x)
-    return Powers(E - torch.einsum("ihm,ihn->hmn", left.flatten(-2), rows.flatten(-2)), change.dtype)
+    return Powers(
+        block_diagonal(change) - torch.einsum("ihm,ihn->hmn", left.flatten(-2), rows.flatten(-2)), change.dtype
+    )
 
 
 def krylov(

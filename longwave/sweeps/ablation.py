@@ -1,4 +1,4 @@
-"""The paper's ablation of initialisations as a sweep: how large a random A may be is searched for first."""
+"""The paper's ablation of initialisations as a sweep, after a search for the scale of a random A."""
 
 import math
 import tempfile
@@ -38,11 +38,12 @@ def start(
     quiet: bool = False,
     device: str = "auto",
 ) -> SweepFolder:
-    """Run rows of the ablation in a folder, beside those that are there; what does not fit is refused first.
+    """Run rows of the ablation in a folder, in addition to its own; what does not fit is refused first.
 
-    The size of a random A is `sigma`; None: that of the runs that are there, or the largest that stays finite, which is
-    searched for once for each structure.
+    `sigma` is the scale of a random A; None: that of the folder's runs, or the largest at which training stays finite,
+    searched for once per structure.
     """
+    run.check_jobs(jobs, device)
     known = _known_sigmas(Path(folder), experiments, sigma)
 
     def members() -> list[Member]:
@@ -51,16 +52,15 @@ def start(
 
     for experiment in filter(is_random, experiments):
         if structure(experiment) not in known:
-            # The search takes minutes: what would be refused after it is refused before.
-            run.prepare(members(), folder, data_dir, jobs, device, MAY_DIFFER)
+            # The search takes minutes: refuse first what would be refused after it.
+            run.prepare(members(), folder, data_dir, MAY_DIFFER)
             say = run.silence if quiet else terminal.say
             known[structure(experiment)] = _search(experiment, data_dir, device, say)
-    options: dict[str, Any] = {"jobs": jobs, "quiet": quiet, "device": device}
-    return run.start(members(), folder, data_dir, may_differ=MAY_DIFFER, **options)
+    return run.start(members(), folder, data_dir, jobs=jobs, quiet=quiet, device=device, may_differ=MAY_DIFFER)
 
 
 def sigmas(members: Sequence[Member]) -> dict[str, float]:
-    """The sizes of a random A that runs have, by its structure."""
+    """The scales of a random A in the runs, by its structure."""
     return {structure(one.experiment): mixer_of(one.experiment).sigma for one in members if is_random(one.experiment)}
 
 
@@ -72,20 +72,18 @@ def largest_sigma(
     device: str = "auto",
     say: Callable[[str], None] = run.silence,
 ) -> float:
-    """The largest of 1, 1/2, 1/4, ... at which so many steps of training stay finite from a random A of that size."""
+    """The largest of 1, 1/2, 1/4, ... at which training from a random A of that scale stays finite for `steps`."""
     sigma = 1.0
     while sigma >= SMALLEST:
         say(f"{experiment.name}: trying sigma {sigma:g} for {steps} steps")
         if stays_finite(with_sigma(experiment, sigma), task, steps, device):
             return sigma
         sigma /= 2
-    raise ValueError(
-        f"{experiment.name}: no step stays finite, down to sigma {SMALLEST:g}; a smaller optim.lr may help"
-    )
+    raise ValueError(f"{experiment.name}: training diverges even at sigma {SMALLEST:g}; a smaller optim.lr may help")
 
 
 def stays_finite(experiment: Experiment, task: Task, steps: int, device: str = "auto") -> bool:
-    """Whether so many steps of training have finite losses and leave finite weights."""
+    """Whether losses and weights stay finite for `steps` steps of training."""
     prepared = prepare_on(experiment, task)
     task, loop = prepared.task, prepared.experiment.loop
     with tempfile.TemporaryDirectory() as folder:
@@ -105,13 +103,13 @@ def stays_finite(experiment: Experiment, task: Task, steps: int, device: str = "
 
 
 def is_random(experiment: Experiment) -> bool:
-    """Whether A is drawn at random without a structure that keeps it stable, so that its size has to be found."""
+    """Whether A is random without a structure that keeps it stable, so that its scale has to be found."""
     mixer = mixer_of(experiment)
     return getattr(mixer, "init", None) == GAUSSIAN and hasattr(mixer, "sigma")
 
 
 def with_sigma(experiment: Experiment, sigma: float) -> Experiment:
-    """The experiment with a random A of that size, if its A is random."""
+    """The experiment with this scale of A, if its A is random."""
     model: Any = experiment.model
     if not is_random(experiment):
         return experiment
@@ -119,7 +117,7 @@ def with_sigma(experiment: Experiment, sigma: float) -> Experiment:
 
 
 def _known_sigmas(folder: Path, experiments: Sequence[Experiment], sigma: float | None) -> dict[str, float]:
-    """The sizes that the runs of a folder have, and the one that was given for the others: not another for the same."""
+    """The scales of a folder's runs, and `sigma` for other structures; another for the same structure is refused."""
     known = sigmas(SweepFolder.open(folder).members) if (folder / "sweep.json").exists() else {}
     if sigma is None:
         return known
@@ -136,7 +134,7 @@ def _known_sigmas(folder: Path, experiments: Sequence[Experiment], sigma: float 
 
 
 def _search(experiment: Experiment, data_dir: str | Path | None, device: str, say: Callable[[str], None]) -> float:
-    """The size at which the row stays finite if A is trained, and without dropout."""
+    """The scale at which the row stays finite if A is trained, without dropout."""
     model: Any = experiment.model
     trained = replace(model, dropout=0.0, mixer=replace(model.mixer, trainable=True))
     task = experiment.task.build(None if data_dir is None else Path(data_dir).expanduser())

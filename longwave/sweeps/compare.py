@@ -1,4 +1,4 @@
-"""Runs side by side: the settings in which they differ, their scores, and how they came there."""
+"""Runs side by side: the settings in which they differ, their scores, and their learning curves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,14 +12,14 @@ STYLES = ("-", "--", ":")
 
 
 class Compared(NamedTuple):
-    """One of several runs that are compared."""
+    """One of the runs."""
 
     name: str
     folder: Path
     settings: dict[str, Any]  # those in which the runs differ, by their dotted names; a run may lack some
     result: dict[str, Any] | None  # None: it is not finished
     metrics: list[dict[str, Any]]
-    is_swept: bool  # it is one of the runs of a sweep, which is to choose by the validation set alone
+    is_swept: bool  # a run of a sweep, in which the validation set alone may choose
 
 
 def compare(runs: Sequence[RunPlace]) -> list[Compared]:
@@ -40,7 +40,7 @@ def compare(runs: Sequence[RunPlace]) -> list[Compared]:
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:
-    """The names of folders, with as much of what is above them as it takes to tell them apart."""
+    """The names of folders, with as many of their parents as it takes to tell them apart."""
     parts = [path.resolve().parts for path in paths]
     for count in range(1, max(map(len, parts)) + 1):
         names = ["/".join(one[-count:]) for one in parts]

@@ -1,7 +1,7 @@
-"""The folder of a sweep: sweep.json, by which it knows its runs; a folder for each of them; table.csv, a picture.
+"""The folder of a sweep: sweep.json, which lists its runs; one folder per run; table.csv and a picture.
 
-Runs are compared by their scores on the validation set. Those on the test set stand in the same result.json, which is
-checked as a whole; they are left out of what is compared, and shown for the chosen runs alone, when asked for.
+Runs are compared by their scores on the validation set. Scores on the test set, from the same result.json, are left
+out, and shown on request for the best settings only.
 """
 
 import csv
@@ -19,10 +19,11 @@ from longwave.core.settings import flat, typed
 from longwave.core.terminal import command_line, with_command
 from longwave.experiments import Experiment
 from longwave.sweeps.plan import Member
+from longwave.tasks.base import scored_split
 from longwave.train.folder import RunFolder
 
 FORMAT = 1
-ABLATION = "ablation-"  # what the names of its experiments begin with
+ABLATION = "ablation-"  # the prefix of its experiments
 State = Literal["finished", "failed", "interrupted", "new"]
 
 
@@ -38,7 +39,6 @@ class SweepFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> "SweepFolder":
-        """The folder of a sweep that was started earlier."""
         file = Path(path) / "sweep.json"
         try:
             content = files.read_json(file)
@@ -46,7 +46,7 @@ class SweepFolder:
                 raise ValueError(f"format {content['format']!r:.80} is that of another longwave")
             members = [_member(one, f"runs[{k}]", str(file)) for k, one in enumerate(content["runs"])]
             if len({one.name for one in members}) < len(members) or not members:
-                raise ValueError("runs: expected one or more, each with a name of its own")
+                raise ValueError("runs: expected one or more, each with its own name")
             return cls(
                 Path(path),
                 members,
@@ -58,12 +58,8 @@ class SweepFolder:
             raise ValueError(f"{path}: expected the folder of a sweep, with a sweep.json ({error})") from error
 
     def write(self) -> None:
-        """Write sweep.json."""
         self.path.mkdir(parents=True, exist_ok=True)
-        runs = [
-            {"name": one.name, "row": one.row, "values": one.values, "experiment": one.experiment.to_dict()}
-            for one in self.members
-        ]
+        runs = [one._asdict() | {"experiment": one.experiment.to_dict()} for one in self.members]
         content = {
             "format": FORMAT,
             "command": command_line(),
@@ -76,20 +72,18 @@ class SweepFolder:
 
     @property
     def is_ablation(self) -> bool:
-        """Whether its rows are experiments of the paper's ablation, as they are."""
+        """Whether its rows are the experiments of the paper's ablation."""
         names = ((one.row, one.experiment.name) for one in self.members)
         return all(row == name and row.startswith(ABLATION) for row, name in names)
 
     @property
     def resume_command(self) -> str:
-        """What to type to resume it."""
         return f"longwave sweep --resume {shlex.quote(str(self.path))}"
 
     def with_members(self, members: Sequence[Member], may_differ: Sequence[str] = ()) -> "SweepFolder":
-        """The sweep with these runs, which have to be those that it has.
+        """The sweep with these runs, which must be its own.
 
-        New ones may come in if `may_differ` has the settings in which they may differ from those that are there: the
-        beginnings of their dotted names.
+        New ones are added if they differ from its runs only in settings whose dotted names begin as in `may_differ`.
         """
         known = {one.name: one.experiment for one in self.members}
         new = [one for one in members if one.name not in known]
@@ -102,7 +96,7 @@ class SweepFolder:
             differing = {one.name: _difference(self.members[0].experiment, one.experiment, may_differ) for one in new}
             reasons += [f"{name} differs from its runs in {what}" for name, what in differing.items() if what]
         elif new or len(members) < len(known):
-            reasons.append(f"it has {len(known)} runs, and others")
+            reasons.append(f"it has {len(known)} other runs")
         if not reasons:
             return replace(self, members=[*self.members, *new])
         raise ValueError(
@@ -114,11 +108,9 @@ class SweepFolder:
         )
 
     def place(self, member: Member) -> Path:
-        """The folder of a run."""
         return self.path / member.name
 
     def state(self, member: Member) -> State:
-        """How far a run has come."""
         place = self.place(member)
         if (place / "failure.json").exists():
             return "failed"
@@ -127,7 +119,7 @@ class SweepFolder:
         return "interrupted" if (place / "config.json").exists() else "new"
 
     def result(self, member: Member) -> dict[str, Any]:
-        """The result of a finished run, without its scores on the test set."""
+        """The result of a finished run, without the test set."""
         content = self._result(member)
         return {name: value for name, value in content.items() if name not in ("test", "baselines", "parts", "notes")}
 
@@ -135,13 +127,10 @@ class SweepFolder:
         found = RunFolder.open(self.place(member), published=False).result()
         assert found is not None, f"{member.name} is not finished"
         if self.goal not in found["valid"]:
-            raise ValueError(
-                f"{self.place(member) / 'result.json'}: expected a score {self.goal} of the validation set"
-            )
+            raise ValueError(f"{self.place(member) / 'result.json'}: expected a validation score {self.goal}")
         return found
 
     def failure(self, member: Member) -> str:
-        """Why a run failed."""
         path = self.place(member) / "failure.json"
         try:
             return str(files.read_json(path)["reason"])
@@ -149,7 +138,7 @@ class SweepFolder:
             raise ValueError(f"{path}: expected the reason of a failure ({error}); remove it to run again") from error
 
     def rows(self) -> list["Row"]:
-        """The rows of the sweep, the best first; those without a score last."""
+        """The rows, best first; those without a score last."""
         grouped: dict[str, list[Member]] = {}
         for member in self.members:
             grouped.setdefault(member.row, []).append(member)
@@ -161,7 +150,7 @@ class SweepFolder:
         states = [self.state(member) for member in members]
         results = [self.result(one) for one, state in zip(members, states, strict=True) if state == "finished"]
         scores = [result["valid"][self.goal] for result in results]
-        # A row of which a seed failed has no mean: it would be that of the lucky ones.
+        # No mean if a seed failed: it would be that of the lucky ones.
         complete = len(scores) == len(members)
         trained: list[Any] = [self.train_score(member) for member in members]
         return Row(
@@ -178,8 +167,9 @@ class SweepFolder:
         )
 
     def test_scores(self, row: "Row") -> dict[str, list[float]]:
-        """The scores of one row on the test set, by name, a number for each seed."""
-        results = [self._result(member)["test"] for member in row.members]
+        """The test scores of one row, by name, one per seed; validation scores where there is no test set."""
+        found = [self._result(member) for member in row.members]
+        results = [result[scored_split(result)[0]] for result in found]
         return {name: [result[name] for result in results] for name in results[0] if all(name in r for r in results)}
 
     def curves(self, member: Member) -> list[dict[str, Any]]:
@@ -188,12 +178,12 @@ class SweepFolder:
         return RunFolder.open(path, published=False).metrics() if (path / "config.json").exists() else []
 
     def train_score(self, member: Member) -> float | None:
-        """The score in training, over the last epoch, of the kind that runs are compared by; None if there is none."""
+        """The goal's score on the training set, over the last epoch, if it was logged."""
         logged = self.curves(member)
         return logged[-1].get(f"train_{self.goal}") if logged else None
 
     def write_table(self) -> Path:
-        """Write table.csv, a line for each run, the best rows first."""
+        """Write table.csv, one line per run, best rows first."""
         names = list(dict.fromkeys(name for member in self.members for name in member.values))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -214,7 +204,7 @@ class SweepFolder:
 
 
 def _difference(there: Experiment, wanted: Experiment, may_differ: Sequence[str] = ()) -> str:
-    """The settings in which an experiment differs from one that is there, but for those that may."""
+    """The settings in which two experiments differ, except those that may."""
     first, second = (flat(one.to_dict()) for one in (there, wanted))
     names = [name for name in dict.fromkeys((*first, *second)) if first.get(name) != second.get(name)]
     if may_differ:
@@ -223,7 +213,7 @@ def _difference(there: Experiment, wanted: Experiment, may_differ: Sequence[str]
 
 
 def _member(content: Any, where: str, file: str) -> Member:
-    """A run as sweep.json has it; its name is that of a folder inside the sweep's own."""
+    """A run from sweep.json; its name is that of a folder inside the sweep's."""
     name, row = (typed(content[field], str, f"{where}: {field}") for field in ("name", "row"))
     if not name or name.startswith(".") or Path(name).name != name or "\0" in name:
         raise ValueError(f"{where}: name: expected the name of a folder, got {name!r:.80}")
@@ -233,7 +223,7 @@ def _member(content: Any, where: str, file: str) -> Member:
 
 
 class Row(NamedTuple):
-    """Runs that differ in nothing but the seed, together."""
+    """Runs that differ only in the seed."""
 
     name: str
     values: dict[str, Any]

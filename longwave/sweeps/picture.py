@@ -1,4 +1,4 @@
-"""The pictures of a sweep: what each setting does to the validation score, how the runs came there, and the paper's."""
+"""The pictures of a sweep: the validation score over each setting and over epochs, and the paper's figures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from longwave.pictures.curves import COLOURS, FAINT, Curve, Panel, draw_panels
 from longwave.sweeps.folder import Row, SweepFolder
 from longwave.sweeps.plan import Member
 
-NAMED = 5  # rows that have a colour and a name: the best ones
+NAMED = 5  # the best rows have a colour and a name
 WORDS = {"legs": "HiPPO", GAUSSIAN: "random", "random-nplr": "random"}  # for initialisations
 LABELS = ("HiPPO, dense", "random, dense", "random, diagonal", "HiPPO, NPLR (S4)", "random, NPLR")
 COLOUR_OF = dict(zip(LABELS, COLOURS, strict=False))
@@ -32,7 +32,7 @@ def draw_sweep(sweep: SweepFolder) -> Path | None:
 
 
 def _curves(sweep: SweepFolder, rows: list[Row]) -> list[Curve]:
-    """The course of every run; those of the best rows have colours, and names in the legend."""
+    """The learning curve of every run; those of the best rows have colours, and names in the legend."""
     curves = []
     for rank, row in enumerate(rows):
         is_named = rank < NAMED
@@ -46,7 +46,7 @@ def _curves(sweep: SweepFolder, rows: list[Row]) -> list[Curve]:
 
 
 def _setting(name: str, rows: list[Row], goal: str) -> list[Panel]:
-    """The scores over one setting, a point for each run."""
+    """The scores over one setting, one point per run."""
     values = [row.values[name] for row in rows]
     if len(set(map(repr, values))) < 2:
         return []
@@ -94,7 +94,7 @@ def _panel(sweep: SweepFolder, title: str, score: str, members: Sequence[Member]
 
 
 def label(experiment: Experiment) -> str:
-    """What tables and figures call the state matrix, as the settings have it."""
+    """The label of the state matrix in tables and figures."""
     init = getattr(mixer_of(experiment), "init", None)
     if init is None:
         return experiment.model.label
@@ -109,7 +109,7 @@ def is_trained(experiment: Experiment) -> bool:
 
 
 def structure(experiment: Experiment) -> str:
-    """Of the state matrix: dense, diagonal or NPLR; for mixers that have none, their kind."""
+    """The structure of the state matrix: dense, diagonal or NPLR; for other mixers, their kind."""
     mixer = mixer_of(experiment)
     kind = getattr(mixer, "kind", experiment.model.kind)
     return "NPLR" if kind == "s4" else str(getattr(mixer, "structure", kind))

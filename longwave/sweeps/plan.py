@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -11,22 +11,21 @@ import numpy as np
 
 from longwave.experiments import Experiment
 
-DIGITS = 4  # of a drawn number: enough to tell draws apart, and short in names and tables
-MOST_TRIES = 100  # draws in search of one that there was not yet
+DIGITS = 4  # significant digits of a drawn number: enough to tell draws apart, and short in names and tables
+MOST_TRIES = 100  # draws per new combination
 WORDS = {"true": True, "false": False, "none": None}
-FORMS = "expected values with commas between them, or a range: uniform:LOW:HIGH, log:LOW:HIGH or int:LOW:HIGH"
+FORMS = "expected comma-separated values, or a range: uniform:LOW:HIGH, log:LOW:HIGH or int:LOW:HIGH"
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers to draw from: uniformly, uniformly in their logarithm, or whole ones, both ends included."""
+    """Numbers to draw from: uniform, log-uniform, or integers with both ends included."""
 
     scale: Literal["uniform", "log", "int"]
     low: float
     high: float
 
     def draw(self, generator: np.random.Generator) -> float | int:
-        """One of them, of a few digits."""
         if self.scale == "int":
             return int(generator.integers(int(self.low), int(self.high) + 1))
         low, high = (math.log(self.low), math.log(self.high)) if self.scale == "log" else (self.low, self.high)
@@ -47,7 +46,7 @@ class Member(NamedTuple):
 
 
 def parse_values(name: str, text: str) -> Values:
-    """The values of a setting as a command has them: `0.001,0.01`, `true,false`, `log:0.0001:0.01`, `int:2:6`."""
+    """Parse the values of a setting: `0.001,0.01`, `true,false`, `log:0.0001:0.01`, `int:2:6`."""
     scale, *ends = text.split(":")
     if ends and scale in ("uniform", "log", "int"):
         try:
@@ -84,11 +83,11 @@ def plan(
     draws: int | None = None,
     draw_seed: int = 0,
 ) -> list[Member]:
-    """The runs of a sweep over all combinations of the values, or over so many random ones.
+    """The runs of a sweep over all combinations of the values, or over `draws` random ones.
 
-    `settings` has the dotted name of each setting that varies (`optim.lr`, `model.mixer.kind`); of custom data, a
-    setting of the task may be named without its part. Each combination is run once with each seed; without seeds, with
-    that of the experiment. What is drawn follows from `draw_seed` and the number of the draw alone.
+    `settings` has the dotted name of each setting that varies (`optim.lr`, `model.mixer.kind`); for custom data, the
+    prefix `task.` may be left out. Each combination is run once per seed; without seeds, with that of the experiment.
+    A draw depends on `draw_seed` and its number alone.
     """
     named = {_dotted(name, experiments): values for name, values in settings.items()}
     if len(named) < len(settings):
@@ -108,29 +107,25 @@ def plan(
         shown = {"experiment": experiment.name, **values} if parts else values
         for seed in seeds or (experiment.loop.seed,):
             seeded = replace(changed, loop=replace(changed.loop, seed=seed))
-            members.append(Member(f"{_file_name(row)}-seed{seed}", row, shown, seeded))
-    if len({member.name.lower() for member in members}) < len(members):  # some file systems do not tell case
+            folder = re.sub(r"[^\w.,=+-]", "_", row)[:200]  # a name that any file system takes
+            members.append(Member(f"{folder}-seed{seed}", row, shown, seeded))
+    if len({member.name.lower() for member in members}) < len(members):  # some file systems ignore case
         members = [one._replace(name=f"{k:03d}-{one.name}") for k, one in enumerate(members)]
     return members
 
 
 def _dotted(name: str, experiments: Sequence[Experiment]) -> str:
-    """The name of a setting as that of its option; where data is custom, that of the task has no part in it."""
+    """The full name of a setting; for custom data, those of the task may be given without their prefix."""
     name = name.removeprefix("--").replace("_", "-")
     custom = all(experiment.takes_custom_data for experiment in experiments)
     return name if "." in name or not custom else f"task.{name}"
-
-
-def _file_name(row: str) -> str:
-    """The name of a row as that of a folder, on any file system."""
-    return re.sub(r"[^\w.,=+-]", "_", row)[:200]
 
 
 def _grid(settings: Mapping[str, Values]) -> list[dict[str, Any]]:
     lists = []
     for name, values in settings.items():
         if isinstance(values, Range):
-            raise ValueError(f"--set {name}: a range is to be drawn from; expected values, or --draws N")
+            raise ValueError(f"--set {name}: a range needs --draws N; expected values, or --draws")
         lists.append(values)
     return [dict(zip(settings, values, strict=True)) for values in itertools.product(*lists)]
 
@@ -139,17 +134,13 @@ def _draws(settings: Mapping[str, Values], count: int, seed: int) -> list[dict[s
     if count < 1 or not settings:
         raise ValueError(f"--draws: expected a number from 1 on, and settings to draw (--set), got {count}")
     found: dict[str, dict[str, Any]] = {}
-    for drawn in itertools.islice(_endless_draws(settings, seed), MOST_TRIES * count):
-        found.setdefault(repr(drawn), drawn)
-        if len(found) == count:
-            return list(found.values())
-    raise ValueError(f"--draws: there are only {len(found)} combinations to draw; expected no --draws, for all of them")
-
-
-def _endless_draws(settings: Mapping[str, Values], seed: int) -> Iterator[dict[str, Any]]:
-    for k in itertools.count():
+    for k in range(MOST_TRIES * count):
         generator = np.random.default_rng([seed, k])
-        yield {
+        drawn = {
             name: values.draw(generator) if isinstance(values, Range) else values[generator.integers(len(values))]
             for name, values in settings.items()
         }
+        found.setdefault(repr(drawn), drawn)
+        if len(found) == count:
+            return list(found.values())
+    raise ValueError(f"--draws: there are only {len(found)} combinations; leave --draws out to run all of them")

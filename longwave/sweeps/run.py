@@ -1,7 +1,7 @@
-"""Running a sweep: one run after the other in this process, or several at a time in processes of their own.
+"""Run a sweep: one run after the other in this process, or several in parallel, each in its own process.
 
-A run that is finished is kept, one that was interrupted goes on to the bit, one that diverged is noted and not tried
-again. Processes end with the sweep, however that ends: each waits for the end of its standard input.
+Finished runs are kept, interrupted ones are resumed, bit for bit, and those that diverged are not tried again.
+Processes end with the sweep, however that ends: each waits for the end of its standard input.
 """
 
 import contextlib
@@ -12,10 +12,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from longwave import runs
 from longwave.core import files, terminal
@@ -29,14 +28,7 @@ from longwave.train.loop import Diverged, Interrupted, TrainingError
 
 Say = Callable[[str], None]
 CHILD = "import sys; from longwave.sweeps.run import run_in_child; run_in_child(*sys.argv[1:])"
-POLL = 0.2  # seconds between looks at the processes
-
-
-def _write(sweep: SweepFolder) -> None:
-    """Write the table and the picture of what has been run so far."""
-    sweep.write_table()
-    draw = draw_ablation if sweep.is_ablation else draw_sweep
-    draw(sweep)
+POLL = 0.2  # seconds between polls of the processes
 
 
 def start(
@@ -54,7 +46,8 @@ def start(
     Before anything is trained, the data is read and every model is built once, so that what does not fit is refused.
     With `may_differ`, runs that differ in these settings alone may be added to those of a sweep.
     """
-    sweep, is_changed = prepare(members, folder, data_dir, jobs, device, may_differ)
+    check_jobs(jobs, device)
+    sweep, is_changed = prepare(members, folder, data_dir, may_differ)
     if is_changed:
         sweep.write()
     names = {one.name for one in members}
@@ -63,23 +56,17 @@ def start(
 
 
 def resume(folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: str = "auto") -> SweepFolder:
-    """Go on with a sweep that was stopped, or look at one that is finished."""
-    _check_jobs(jobs, device)
+    """Resume a sweep that was stopped, or open one that is finished."""
+    check_jobs(jobs, device)
     sweep = SweepFolder.open(folder)
     _run(sweep, sweep.members, jobs, quiet, device)
     return sweep
 
 
 def prepare(
-    members: Sequence[Member],
-    folder: str | Path,
-    data_dir: str | Path | None,
-    jobs: int,
-    device: str,
-    may_differ: Sequence[str],
+    members: Sequence[Member], folder: str | Path, data_dir: str | Path | None, may_differ: Sequence[str]
 ) -> tuple[SweepFolder, bool]:
-    """The sweep of these runs in a folder, and whether its sweep.json is yet to be written; nothing is written here."""
-    _check_jobs(jobs, device)
+    """The sweep of these runs in a folder, and whether its sweep.json has to be written; nothing is written here."""
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     members = [
         one._replace(experiment=replace(one.experiment, task=one.experiment.task.with_absolute_paths()))
@@ -100,14 +87,19 @@ def prepare(
 
 
 def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, device: str) -> None:
-    """Those runs of a sweep that are not finished; the table and the picture after each of them, and at the end."""
+    """Run what is not finished; write the table and the picture after each run, and at the end."""
     left = [member for member in members if sweep.state(member) in ("new", "interrupted")]
     say = silence if quiet else terminal.say
     if len(left) < len(members):
-        say(f"{len(members) - len(left)} of {len(members)} runs are there already")
+        say(f"{len(members) - len(left)} of {len(members)} runs are finished already")
 
     def ended(member: Member) -> None:
-        say(_outcome(sweep, member))
+        if sweep.state(member) == "failed":
+            say(f"  {member.name} failed; the sweep continues")
+        else:
+            result = sweep.result(member)
+            score = f"validation {sweep.goal.replace('_', ' ')} {result['valid'][sweep.goal]:.4f}"
+            say(f"  {member.name}: {score}, {result['seconds'] / 60:.1f} minutes")
         if any(sweep.state(one) in ("new", "interrupted") for one in left):
             _try_to_write(sweep)
 
@@ -134,15 +126,22 @@ def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, 
     _write(sweep)
 
 
+def _write(sweep: SweepFolder) -> None:
+    """Write the table and the picture of what has been run so far."""
+    sweep.write_table()
+    (draw_ablation if sweep.is_ablation else draw_sweep)(sweep)
+
+
 def _try_to_write(sweep: SweepFolder) -> None:
-    """Write what there is; if that fails, it is no reason to end a sweep, or to hide why it ends."""
+    """Write what there is; a failure of that neither ends a sweep nor hides why it ends."""
     try:
         _write(sweep)
     except Exception as error:
         terminal.say(f"note: the table and the picture of {sweep.path} were not written ({error})")
 
 
-def _check_jobs(jobs: int, device: str) -> None:
+def check_jobs(jobs: int, device: str) -> None:
+    """Refuse a device that is not there, and less than one job."""
     find_device(device)
     if jobs < 1:
         raise ValueError(f"--jobs: expected a number from 1 on, got {jobs}")
@@ -153,31 +152,21 @@ def _check(members: Sequence[Member], data_dir: Path | None) -> tuple[str, bool]
     if not members:
         raise ValueError("sweep: there is nothing to run")
     goals: dict[tuple[str, bool], str] = {}
-    built: list[Any] = []
-    for settings in _distinct(one.experiment.task for one in members):
+    experiments = {(one.experiment.task, one.experiment.model): one.experiment for one in members}
+    for settings in dict.fromkeys(task for task, _ in experiments):
         task = settings.build(data_dir)
         goals[task.goal, task.higher_is_better] = task.name
-        for one in members:
-            model = one.experiment.model
-            if one.experiment.task == settings and (settings, model) not in built:
-                built.append((settings, model))
-                prepare_on(one.experiment, task).experiment.model.build()
+        for experiment in experiments.values():
+            if experiment.task == settings:
+                prepare_on(experiment, task).experiment.model.build()
     if len(goals) > 1:
         named = " and ".join(f"{goal} of {name}" for (goal, _), name in goals.items())
         raise ValueError(f"sweep: expected tasks that are judged by the same score, got {named}")
     return next(iter(goals))
 
 
-def _distinct(values: Iterator[Any]) -> list[Any]:
-    found: list[Any] = []
-    for value in values:
-        if value not in found:
-            found.append(value)
-    return found
-
-
 def _train(sweep: SweepFolder, member: Member, *, quiet: bool, device: str) -> None:
-    """One run, from its beginning or from where it was interrupted; if it diverges, its folder says so."""
+    """Start or resume one run; if it diverges, its folder gets a failure.json."""
     place = sweep.place(member)
     try:
         if sweep.state(member) == "interrupted":
@@ -201,7 +190,7 @@ def _run_here(
 def _run_apart(
     sweep: SweepFolder, left: Sequence[Member], say: Say, ended: Callable[[Member], None], jobs: int, device: str
 ) -> None:
-    """Keep so many processes busy; if one of them fails, the others are stopped and saved."""
+    """Keep `jobs` processes busy; if one of them fails, the others are stopped and saved."""
     started, waiting, running = time.monotonic(), list(left), dict[str, "_Process"]()
     try:
         while waiting or running:
@@ -223,7 +212,7 @@ def _run_apart(
 
 
 class _Process:
-    """A run in a process of its own, in a session of its own: Ctrl-C on the terminal is for the sweep to pass on."""
+    """A run in its own process and session: Ctrl-C on the terminal reaches the sweep alone, which passes it on."""
 
     def __init__(self, sweep: SweepFolder, member: Member, device: str, jobs: int) -> None:
         self.member = member
@@ -240,7 +229,7 @@ class _Process:
             )
 
     def is_finished(self) -> bool:
-        """Whether the run came to its end; a failure that is not the run's own is raised."""
+        """Whether the run is finished; any failure but divergence is raised."""
         code = self.process.poll()
         if code is None:
             return False
@@ -248,12 +237,15 @@ class _Process:
         if code == 0:
             self.errors.unlink(missing_ok=True)
             return True
-        said = self.errors.read_text(errors="replace").strip() or f"exit code {code}"
+        said = self.errors.read_text(errors="replace").strip()
+        if code in files.FULL:  # it has said which file does not fit, unless that did not fit either
+            raise OSError(code, os.strerror(code), said or str(self.errors))
+        said = said or f"exit code {code}"
         reason = re.split(r"\n(?! )", said)[-1]  # with a command below it, which is indented
         raise TrainingError(f"{self.member.name} (all of it: {self.errors}): {reason}")
 
     def stop(self) -> None:
-        """Have the run save itself and end after the step at hand."""
+        """Have the run save itself and end after the current step."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -265,7 +257,7 @@ class _Process:
 
 
 def run_in_child(folder: str, name: str, device: str, *command: str) -> None:
-    """What a process of a sweep does: one run, until it is finished or nobody holds the other end of its input.
+    """The main function of a process of a sweep: one run, until it is finished or the sweep closes its input.
 
     `command` is that of the sweep, which started the run.
     """
@@ -279,7 +271,11 @@ def run_in_child(folder: str, name: str, device: str, *command: str) -> None:
     except (KeyboardInterrupt, Interrupted):
         sys.exit(130)
     except OSError as error:
-        sys.exit(str(error))  # one line, which the sweep shows
+        if error.errno not in files.FULL:
+            sys.exit(str(error))  # one line, which the sweep shows
+        with contextlib.suppress(OSError):
+            print(error.filename, file=sys.stderr, flush=True)
+        sys.exit(error.errno)
 
 
 def _end_with_the_sweep() -> None:
@@ -287,20 +283,12 @@ def _end_with_the_sweep() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def _outcome(sweep: SweepFolder, member: Member) -> str:
-    if sweep.state(member) == "failed":
-        return f"  {member.name} failed; the sweep goes on"
-    result = sweep.result(member)
-    score = f"validation {sweep.goal.replace('_', ' ')} {result['valid'][sweep.goal]:.4f}"
-    return f"  {member.name}: {score}, {result['seconds'] / 60:.1f} minutes"
-
-
 def _left(started: float, done: int, count: int) -> str:
-    """The time that the other runs will take, once there is something to tell by."""
+    """The estimated time that is left, once a run is done."""
     if done < 1:
         return ""
     return f" ({time_left((time.monotonic() - started) / done * (count - done))})"
 
 
 def silence(text: str) -> None:
-    """Say nothing."""
+    """Drop a message."""

@@ -123,6 +123,7 @@ class Action(NamedTuple):
 
     options: type  # a dataclass; its docstring and those of its fields are the help of the command
     run: Callable[[TrainedRun, Any], Iterator[str]]  # what it gives is printed as it comes
+    call: Callable[..., Any]  # the same from Python: the run, data to predict for, and options by keyword
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,11 @@ class Task(ABC):
         """The scores of a split, from the means: here a task adds what is no mean, such as perplexity."""
         return means
 
+    @property
+    def held_out(self) -> dict[str, Split]:
+        """The validation set, and the test set if there is one."""
+        return {"valid": self.valid, "test": self.test} if len(self.test) else {"valid": self.valid}
+
     def train_at(self, epoch: int, seed: int) -> Split:
         """The training set as an epoch sees it; what is drawn for an example must follow from epoch, seed and index."""
         return self.train
@@ -297,6 +303,14 @@ class Task(ABC):
         return {}
 
 
+class OnData(NamedTuple):
+    """A task on data in memory."""
+
+    settings: TaskConfig
+    task: Task
+    files: Mapping[str, bytes] = {}  # that hold the data, for the folder of a run, which can then be resumed
+
+
 class Adapted(NamedTuple):
     """A task as a model is trained on it, and what it decides for the model (see `Task.for_model`)."""
 
@@ -312,6 +326,11 @@ def call(model: Any, batch: Batch, **more: Any) -> Tensor:
         more["rate"] = float(batch["rate"][0])
     output: Tensor = model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"), **more)[0]
     return output.to(torch.promote_types(output.dtype, torch.float32))
+
+
+def scored_split(result: Mapping[str, Any]) -> tuple[str, str]:
+    """The split whose scores tables show, and what they call it: test, or valid where there is no test set."""
+    return ("test", "test") if result["test"] else ("valid", "validation")
 
 
 def batches(split: Split, size: int) -> Iterator[Batch]:

@@ -1,7 +1,6 @@
-"""Sequences at another sampling rate: a split as it would have been recorded, and training sets of several rates.
+"""Sequences at another sampling rate: resampled splits, and training sets at several rates.
 
-A batch then has `rate` (B,), the same for all rows, by which a model multiplies its dt: 2 is half the sampling
-frequency.
+A batch then has `rate` (B,), the same for all rows, which multiplies dt: 2 is half the sampling frequency.
 """
 
 import math
@@ -17,28 +16,27 @@ from torch import Tensor
 from longwave.core.random import random_bits
 from longwave.tasks.base import Batch, Split, lengths_of, part_of_batch
 
-MOST = 64  # times as many samples, or as few
+MOST = 64  # the largest factor between sampling rates
 FINEST = 1000  # the largest denominator of a rate
 
 
 def check_rates(rates: Sequence[float], name: str = "rate") -> None:
-    """Refuse what no sampling rate can be changed by."""
+    """Refuse factors out of range."""
     for rate in rates:
         if not 1 / MOST <= rate <= MOST:
             raise ValueError(f"{name}: expected a number from 1/{MOST} to {MOST} (2: half as many samples), got {rate}")
 
 
 def ratio(rate: float) -> Fraction:
-    """The rate as a fraction of whole numbers, as resampling wants it."""
+    """The rate as a fraction, for resampling."""
     return Fraction(rate).limit_denominator(FINEST)
 
 
 def sampled(x: Tensor, lengths: Tensor | None, rate: Fraction, antialias: bool = False) -> tuple[Tensor, Tensor | None]:
     """x (B, L, channels) and its lengths (B,) at 1/rate of the sampling frequency: ceil(length / rate) steps.
 
-    Of a whole rate every rate-th sample is kept and the others are dropped, as in the paper; what they held above half
-    the new frequency is then folded below it. With `antialias`, and for other rates, samples are made by a polyphase
-    filter, which keeps what lies below.
+    For an integer rate every rate-th sample is kept, as in the paper, with aliasing. With `antialias`, and for other
+    rates, a polyphase filter resamples.
     """
     if rate == 1:
         return x, lengths
@@ -47,7 +45,7 @@ def sampled(x: Tensor, lengths: Tensor | None, rate: Fraction, antialias: bool =
         return x[:, :: rate.numerator].contiguous(), short
     if lengths is None or short is None:
         return torch.from_numpy(_polyphase(x.numpy(), rate)), None
-    # Each row by itself: the padding behind its end is no signal.
+    # Row by row: padding is not part of the signal.
     out = np.zeros((len(x), int(short.max()), x.shape[2]), np.float32)
     for row, own, length, new in zip(out, x.numpy(), lengths.tolist(), short.tolist(), strict=True):
         row[:new] = _polyphase(own[None, :length], rate)[0]
@@ -55,17 +53,17 @@ def sampled(x: Tensor, lengths: Tensor | None, rate: Fraction, antialias: bool =
 
 
 def _polyphase(x: Any, rate: Fraction) -> Any:
-    """(B, L, channels), from the line between first and last sample, so that a level leaves no step at the ends."""
+    """(B, L, channels), relative to the line from first to last sample, which avoids steps at the ends."""
     from scipy.signal import resample_poly  # slow to import, and seldom needed
 
-    if x.shape[1] == 1:  # there is no line through one point
+    if x.shape[1] == 1:  # one point defines no line
         return np.repeat(x, math.ceil(1 / rate), axis=1)
     found = resample_poly(x, rate.denominator, rate.numerator, axis=1, padtype="line")
     return np.ascontiguousarray(found, dtype=np.float32)
 
 
 def with_rate(batch: Batch, rate: Fraction, antialias: bool = False) -> Batch:
-    """A batch of whole sequences at another rate."""
+    """A batch at another rate."""
     x, lengths = sampled(batch["x"], batch.get("lengths"), rate, antialias)
     changed = {"x": x, "rate": torch.full((len(x),), float(rate))}
     return batch | changed | ({} if lengths is None else {"lengths": lengths})
@@ -84,20 +82,16 @@ class AtRate:
 
     @property
     def lengths(self) -> Any:
-        """Those of the split itself, which have the same order; None: all have one."""
+        """Those of the split itself, which have the same order; None: all are equal."""
         return lengths_of(self.split)
 
     def batch(self, indices: Sequence[int]) -> Batch:
-        """As that of the split, with other x and lengths, and `rate`."""
         return with_rate(self.split.batch(indices), self.rate, self.antialias)
 
 
 @dataclass(frozen=True, eq=False)
 class AtDrawnRates:
-    """A training set as one epoch sees it, each batch at one of several rates.
-
-    Which one follows from seed, epoch and the first example of the batch, whatever the processes that share it.
-    """
+    """A training set of one epoch, each batch at a rate drawn by seed, epoch and the first example of the batch."""
 
     split: Split
     rates: tuple[float, ...]
@@ -109,12 +103,10 @@ class AtDrawnRates:
         return len(self.split)
 
     def rate(self, whole: Sequence[int]) -> Fraction:
-        """The rate of a batch of these examples."""
         draw = int(random_bits(self.seed, self.epoch, np.array(whole[:1]))[0])
         return ratio(self.rates[draw % len(self.rates)])
 
     def batch(self, indices: Sequence[int]) -> Batch:
-        """The examples as a whole batch of their own."""
         return self.batch_within(indices, indices)
 
     def batch_within(self, indices: Sequence[int], whole: Sequence[int], place: float = 0.0) -> Batch:
@@ -123,5 +115,5 @@ class AtDrawnRates:
 
 
 def drawn(split: Split, rates: tuple[float, ...], epoch: int, seed: int, antialias: bool = False) -> Split:
-    """The training set of an epoch at these rates; none: as it is."""
+    """The training set of an epoch at these rates; none: unchanged."""
     return AtDrawnRates(split, rates, epoch, seed, antialias) if rates else split

@@ -1,4 +1,4 @@
-"""Statistics of arrays: the mean and deviation that data is standardised by, and a digest of it."""
+"""Statistics of arrays: mean and deviation to standardise data by, and a digest of it."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ def mean_and_deviation(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and deviation of each column of (rows, columns); the deviation of a constant column is exactly 0.
 
-    With `known` (rows, columns), of the values that are known: at least one in each column.
+    With `known` (rows, columns), of the known values only: at least one in each column.
     """
     if known is not None:
         columns = zip(values.T, known.T, strict=True)

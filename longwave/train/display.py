@@ -1,6 +1,7 @@
 """What a person sees of a run: one live line on a terminal; elsewhere one plain line per minute and per validation."""
 
 import contextlib
+import logging
 import sys
 import time
 from types import TracebackType
@@ -8,6 +9,7 @@ from typing import Any
 
 from longwave.core.terminal import say, wrapped
 
+LOG = logging.getLogger("longwave")
 FIRST_LINE, NEXT_LINES = 10.0, 60.0  # seconds, where there is no terminal
 
 
@@ -61,7 +63,9 @@ class Display:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        if not self.quiet:
+        if self.quiet:
+            LOG.info(text)
+        else:
             with contextlib.suppress(OSError):  # a terminal that was closed must not end the run
                 if self.live is None:
                     say(text)

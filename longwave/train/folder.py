@@ -6,123 +6,33 @@ That of a published one has run.json in place of config.json, the best weights a
 import contextlib
 import json
 import math
-import platform
 import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import torch
-
-import longwave
 from longwave.core import files, lock
 from longwave.core.settings import typed
-from longwave.core.terminal import command_line, with_command
-from longwave.experiments import Experiment
+from longwave.core.terminal import with_command
 from longwave.experiments.prepared import Prepared, prepare_again
-from longwave.models import format_1, hub, load_model
+from longwave.models import hub, load_model
 from longwave.models.pretrained import BEST
-from longwave.tasks.base import Task, TaskConfig
-from longwave.train import config_file, replacement
-from longwave.train.config_file import FORMAT, StoredConfig
+from longwave.tasks.base import Task
+from longwave.train import checkpoint, config_file, replacement
+from longwave.train.config_file import StoredConfig
 from longwave.train.device import find_device
+from longwave.train.trained import RunConfig, Trained
 
 SPLITS = ("valid", "test")  # that have scores
-T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class RunConfig:
-    """What config.json says of a run."""
-
-    experiment: Experiment
-    data_dir: Path | None
-    task: dict[str, Any]  # as `Task.describe` gave it
-    command: str
-    versions: dict[str, str]
-    artifacts: tuple[str, ...] | None = None  # files of the task beside the run; None: an older run does not say
-    imported: str | None = None  # the file that the weights are from, if another program trained them
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What training had to say of its data."""
-        return tuple(self.task.get("notes", ()))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {
-            "format": FORMAT,
-            "experiment": self.experiment.to_dict(),
-            "data_dir": None if self.data_dir is None else str(self.data_dir),
-            "task": self.task,
-            "command": self.command,
-            "versions": self.versions,
-            "artifacts": None if self.artifacts is None else list(self.artifacts),
-            **({} if self.imported is None else {"imported": self.imported}),
-        }
-
-    @classmethod
-    def from_dict(cls, content: Any, path: Path) -> "RunConfig":
-        """The inverse of `to_dict`; `path` is what messages call the file."""
-        try:
-            settings = content["experiment"]
-            settings = format_1.of_experiment(settings) if content.get("format") == 1 else settings
-            experiment = Experiment.from_dict(settings, str(path))
-        except ValueError as error:
-            raise ValueError(f"{error}; written by a newer longwave?") from error
-        for name, kind in {
-            "data_dir": str | None,
-            "task": dict,
-            "command": str,
-            "versions": dict,
-            "imported": str,
-        }.items():
-            if name in content and not isinstance(content[name], kind):
-                raise ValueError(f"{path}: {name}: expected what longwave wrote there, got {content[name]!r:.80}")
-        data_dir = content.get("data_dir")
-        typed(content.get("task", {}).get("notes", []), tuple[str, ...], f"{path}: task: notes")
-        return cls(
-            experiment=experiment,
-            data_dir=None if data_dir is None else Path(data_dir),
-            task=content.get("task", {}),
-            command=content.get("command", ""),
-            versions={str(name): str(version) for name, version in content.get("versions", {}).items()},
-            artifacts=typed(content.get("artifacts"), tuple[str, ...] | None, f"{path}: artifacts"),
-            imported=content.get("imported"),
-        )
-
-
-class RunFolder:
+class RunFolder(Trained):
     """One run on disk. Its settings are read once, when it is opened."""
-
-    def __init__(self, path: str | Path, config: RunConfig) -> None:
-        self.path, self.config = Path(path), config
-        self.is_replacing = False  # another run, which stays in `path` until this one has a checkpoint
 
     @property
     def place(self) -> Path:
         """Where the files of the run are now."""
         return self.path / replacement.NEW if self.is_replacing else self.path
-
-    @property
-    def settings(self) -> TaskConfig:
-        """The settings of the task."""
-        return self.config.experiment.task
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What training found out about its data, as plain values."""
-        return self.config.task
-
-    @property
-    def batch_size(self) -> int:
-        """Examples that are evaluated at a time."""
-        return self.config.experiment.loop.eval_batch_size
-
-    def check_supports_rate(self, option: str) -> None:
-        """Refuse a model that cannot follow another sampling rate."""
-        self.config.experiment.check_supports_rate(option)
 
     @property
     def is_published(self) -> bool:
@@ -155,13 +65,7 @@ class RunFolder:
     ) -> "RunFolder":
         """A folder for a new run; nothing is written before `write_config`."""
         check_new(path, overwrite)
-        versions = {
-            "longwave": longwave.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        }
-        facts, artifacts = prepared.task.describe(), tuple(sorted(prepared.artifacts))
-        return cls(path, RunConfig(prepared.experiment, data_dir, facts, command_line(), versions, artifacts))
+        return cls(Path(path), RunConfig.of(prepared, data_dir))
 
     @classmethod
     def open(cls, run: "RunPlace", *, published: bool = True) -> "RunFolder":
@@ -195,8 +99,8 @@ class RunFolder:
     def write_config(self, artifacts: dict[str, bytes], *, overwrite: bool = False) -> None:
         """Write config.json, and beside it what the run needs to be used again.
 
-        If another run is there, and may be overwritten, it stays until `replace_old`. Files that no run wrote stay
-        where they are.
+        If another run is there, and may be overwritten, it stays until the first checkpoint. Files that no run wrote
+        stay where they are.
         """
         check_new(self.path, overwrite)  # once more: another process may have had the folder meanwhile
         self.is_replacing = (self.path / "config.json").exists()
@@ -205,8 +109,9 @@ class RunFolder:
             files.write_bytes(self.place / name, content)
         files.write_json(self.place / "config.json", self.config.to_dict())
 
-    def replace_old(self) -> None:
-        """Put the run in the place of the one that it replaces, if there is one: it has a checkpoint now."""
+    def save_checkpoint(self, content: dict[str, Any]) -> None:
+        """Write a checkpoint; with it, the run takes the place of the one that it replaces, if there is one."""
+        checkpoint.save(self.checkpoints_path, content)
         if self.is_replacing:
             replacement.announce(self.path)
             self.is_replacing = False
@@ -239,16 +144,6 @@ class RunFolder:
                 )
         return prepared
 
-    def fact(self, name: str, read: Callable[[Any], T]) -> T:
-        """What training wrote of its data into config.json under a name, as `read` makes it of plain values."""
-        try:
-            return read(self.config.task[name])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            got = f"no {name}" if isinstance(error, KeyError) and name not in self.config.task else str(error)
-            raise ValueError(
-                f"{self.config_path}: task: {name}: expected what training wrote there, got {got}"
-            ) from error
-
     def load_best(self, device: str = "cpu") -> Any:
         """The model with the best weights, ready to use on a device, in the dtype that its settings build."""
         where = find_device(device)
@@ -261,6 +156,10 @@ class RunFolder:
                 )
             )
         return load_model(self.best_path, as_built=True).to(where).eval()
+
+    def save_best(self, model: Any) -> None:
+        """Write the weights of a model as the best so far."""
+        model.save_pretrained(self.best_path)
 
     def load_best_into(self, model: Any) -> None:
         """Give the model of the run its best weights."""
@@ -316,8 +215,9 @@ class RunFolder:
         return damaged
 
     def clear(self) -> None:
-        """Remove the metrics that an earlier run left."""
+        """Remove what an earlier run left."""
         self.metrics_path.unlink(missing_ok=True)
+        checkpoint.clear(self.checkpoints_path)
 
     def result(self) -> dict[str, Any] | None:
         """What result.json says; None while the run has not come to its end."""
@@ -334,6 +234,18 @@ class RunFolder:
                     resume_command(self.path),
                 )
             ) from error
+
+    def kept(self) -> str:
+        """What is left of a run that cannot go on."""
+        if not (self.checkpoints_path / checkpoint.LAST).exists():
+            return "There was no checkpoint yet"
+        return f"The last good checkpoint is kept in {self.checkpoints_path}"
+
+    def resumed_by(self, text: str, how: str = "resume from the last checkpoint with") -> str:
+        """A message that ends with the command to resume the run; a run that replaces another may be gone."""
+        if self.is_replacing:
+            return f"{text}repeat the command; the earlier run in {self.path} is unchanged"
+        return with_command(f"{text}{how}", resume_command(self.path))
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write result.json."""
@@ -359,7 +271,9 @@ def _checked_result(content: Any) -> dict[str, Any]:
         others = content.get(name, {})
         if not isinstance(others, dict) or not all(isinstance(splits, dict) for splits in others.values()):
             raise ValueError(f"{name}: expected the scores of each, got {others!r:.80}")
-        scored |= {f"{name}: {own}: {split}": splits.get(split) for own, splits in others.items() for split in SPLITS}
+        # Without a test set, the run itself has no scores of it.
+        kept = [split for split in SPLITS if content.get(split) != {}]
+        scored |= {f"{name}: {own}: {split}": splits.get(split) for own, splits in others.items() for split in kept}
     scored["paper"] = content.get("paper", {})
     for name, scores in scored.items():
         if not isinstance(scores, dict):

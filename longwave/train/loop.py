@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from longwave import ops
 from longwave.core import lock
 from longwave.core.settings import typed
-from longwave.core.terminal import with_command
 from longwave.experiments.prepared import Prepared
 from longwave.models.pretrained import build
 from longwave.models.recurrence import map_tensors
@@ -31,10 +30,11 @@ from longwave.train import checkpoint, signals, trackers
 from longwave.train.average import Average
 from longwave.train.device import find_device, make_accelerator
 from longwave.train.display import Display
-from longwave.train.folder import RunFolder, resume_command
+from longwave.train.folder import RunFolder
 from longwave.train.loading import Loading
 from longwave.train.optim import OPTIMIZERS, param_groups
 from longwave.train.schedule import Position, Schedule
+from longwave.train.trained import MemoryRun
 
 
 class TrainingError(RuntimeError):
@@ -71,9 +71,11 @@ class ModelOnTask(nn.Module):
 
 
 class Run:
-    """One training run in one folder."""
+    """One training run, in a folder or in memory."""
 
-    def __init__(self, folder: RunFolder, prepared: Prepared, *, quiet: bool = False, device: str = "auto") -> None:
+    def __init__(
+        self, folder: RunFolder | MemoryRun, prepared: Prepared, *, quiet: bool = False, device: str = "auto"
+    ) -> None:
         self.folder, self.prepared = folder, prepared
         self.experiment, self.task = experiment, task = prepared.experiment, prepared.task
         self.config = experiment.loop
@@ -114,7 +116,7 @@ class Run:
         self.test_outputs: Tensor | None = None  # once the test set was scored, if the report shows them
         self.batches = math.ceil(len(task.train) / self.config.batch_size)
         self.schedule = Schedule(optim, self.config, self.epochs, self.batches)
-        for part, split in (("training", task.train), ("validation", task.valid), ("test", task.test)):
+        for part, split in (("training", task.train), ("validation", task.valid)):
             if not len(split):
                 raise TrainingError(f"task {task.name}: the {part} set is empty")
         self.loading = Loading(task, self.config, self.accelerator)
@@ -150,7 +152,7 @@ class Run:
         if resume:
             self._resume()
         elif self.main:
-            self._forget()
+            self.folder.clear()
         try:
             with self.display, trackers.tracking(self.accelerator, self.experiment), signals.raised():
                 with signals.handled(self._on_signal):
@@ -158,7 +160,7 @@ class Run:
                 return self._finish()
         except KeyboardInterrupt as error:
             number = getattr(error, "number", signal.SIGINT)
-            raise Interrupted(self.resumed_by("stopped; "), number) from None
+            raise Interrupted(self.folder.resumed_by("stopped; "), number) from None
 
     def _train(self) -> None:
         at = self.position
@@ -206,7 +208,7 @@ class Run:
 
     def _interruption(self) -> Interrupted:
         """The end of a run that a signal stopped, and that was saved."""
-        message = with_command(f"stopped at step {self.position.step}; resume with", resume_command(self.folder.path))
+        message = self.folder.resumed_by(f"stopped at step {self.position.step}; ", "resume with")
         return Interrupted(message, self._interrupted or signal.SIGINT)
 
     def _first_loss(self) -> float:
@@ -354,7 +356,7 @@ class Run:
         if better or self.config.keep == "last":
             at.best_step, at.best_scores = at.step, scores
             if self.main:
-                self.model.save_pretrained(self.folder.best_path)
+                self.folder.save_best(self.model)
         if at.plateau > self.experiment.optim.plateau_patience:
             at.rate, at.plateau = at.rate * self.experiment.optim.plateau_factor, 0
         if self.config.patience and at.stale >= self.config.patience:
@@ -377,15 +379,16 @@ class Run:
         self.display.testing()
         parts: dict[str, Any] = self.model.parts
         outputs: list[Tensor] = []
-        test = self.evaluate(self.task.test, outputs=outputs)
+        test = self.evaluate(self.task.test, outputs=outputs) if len(self.task.test) else {}
         self.test_outputs = self.loading.in_order(self.task.test, outputs)
         return {
             "model": self.experiment.model.label,
+            "goal": self.task.goal,
             # A checkpoint of an earlier version does not have them.
             "valid": self.position.best_scores or self.evaluate(self.task.valid),
             "test": test,
             "parts": {
-                name: {"valid": self.evaluate(self.task.valid, part), "test": self.evaluate(self.task.test, part)}
+                name: {split: self.evaluate(own, part) for split, own in self.task.held_out.items()}
                 for name, part in parts.items()
             },
             "best_step": self.position.best_step,
@@ -401,8 +404,7 @@ class Run:
     def _save(self) -> None:
         random, trained = self._random_states(), self._trained_everywhere()
         if self.main:
-            checkpoint.save(
-                self.folder.checkpoints_path,
+            self.folder.save_checkpoint(
                 {
                     "position": asdict(self.position),
                     "model": self.model.state_dict(),
@@ -412,9 +414,8 @@ class Run:
                     "trained": trained,
                     "average": self.average.state_dict(),
                     "carried": self.carried,
-                },
+                }
             )
-            self.folder.replace_old()
         self.accelerator.wait_for_everyone()
         self._saved = time.perf_counter()
 
@@ -436,34 +437,31 @@ class Run:
         else:
             torch.set_rng_state(state)
 
-    def _forget(self) -> None:
-        """Remove what an earlier run left in the folder."""
-        self.folder.clear()
-        checkpoint.clear(self.folder.checkpoints_path)
-
     def _resume(self) -> None:
-        loaded = checkpoint.load(self.folder.checkpoints_path)
+        folder = self.folder
+        assert isinstance(folder, RunFolder)
+        loaded = checkpoint.load(folder.checkpoints_path)
         self.accelerator.wait_for_everyone()
         if loaded is None:
             if self.main:
-                self._forget()
+                folder.clear()
             return
         content, note = loaded
         if note and self.main:
-            checkpoint.set_damaged_aside(self.folder.checkpoints_path)
+            checkpoint.set_damaged_aside(folder.checkpoints_path)
             self.display.say(note)
         try:
             self._restore(content)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
             raise ValueError(
-                f"{self.folder.checkpoints_path}: the checkpoint is not one of this run ({type(error).__name__}: "
+                f"{folder.checkpoints_path}: the checkpoint is not one of this run ({type(error).__name__}: "
                 f"{error}); train again with --overwrite, or in another folder"
             ) from error
-        self._check_best()
+        self._check_best(folder)
         if self.position.steps is not None:
             self.display.expect(self.position.steps)
         if self.main:
-            damaged = self.folder.truncate_metrics(self.position.step)
+            damaged = folder.truncate_metrics(self.position.step)
             if damaged:
                 self.display.say(f"note: {damaged} lines of metrics.jsonl were damaged, and are left out")
             self.display.say(f"resuming at step {self.position.step}")
@@ -490,24 +488,24 @@ class Run:
         self.carried = map_tensors(lambda t: t.to(device), content.get("carried", {}))
         self._restore_random_states(content["random"])
 
-    def _check_best(self) -> None:
+    def _check_best(self, folder: RunFolder) -> None:
         """Refuse to go on to an end at which the best weights would be found lost, unless the checkpoint has them."""
         at = self.position
         if math.isinf(at.best):
             return
         try:
             with torch.random.fork_rng(devices=[]):  # a new model draws its weights, and dropout must not notice
-                self.folder.load_best()
+                folder.load_best()
         except ValueError as error:
-            lost = error if self.folder.best_path.exists() else f"{self.folder.best_path} is not there"
+            lost = error if folder.best_path.exists() else f"{folder.best_path} is not there"
             if at.best_step != at.step:
                 raise ValueError(
                     f"{lost}. The best weights, of step {at.best_step}, are lost, and the checkpoint is of step "
-                    f"{at.step}: restore {self.folder.best_path} from a copy, or train again with --overwrite"
+                    f"{at.step}: restore {folder.best_path} from a copy, or train again with --overwrite"
                 ) from error
             if self.main:
                 with self.average.in_place_of_weights():
-                    self.model.save_pretrained(self.folder.best_path)
+                    folder.save_best(self.model)
                 self.display.say(f"note: {lost}; the checkpoint has the same weights, and they are written again")
         self.accelerator.wait_for_everyone()
 
@@ -529,19 +527,10 @@ class Run:
             gradients = [f"the gradient of {n}" for n, p in parameters if p.grad is not None and not _finite(p.grad)]
             size, largest = max((float(p.detach().abs().max()), n) for n, p in parameters)
             bad = [f"{(gradients or ['none'])[0]}, and the largest weight is {size:.2g} in {largest}"]
-        folder = self.folder.checkpoints_path
-        is_there = (folder / checkpoint.LAST).exists()
-        kept = f"The last good checkpoint is kept in {folder}" if is_there else "There was no checkpoint yet"
         raise Diverged(
-            f"{what} at step {self.position.step} (learning rate {lr:.2g}); first bad: {bad[0]}. {kept}. "
+            f"{what} at step {self.position.step} (learning rate {lr:.2g}); first bad: {bad[0]}. {self.folder.kept()}. "
             "A smaller --optim.lr or --optim.clip 1 often helps"
         )
-
-    def resumed_by(self, text: str) -> str:
-        """A message that ends with the command to resume the run; a run that replaces another may be gone."""
-        if self.folder.is_replacing:
-            return f"{text}repeat the command; the earlier run in {self.folder.path} is unchanged"
-        return with_command(f"{text}resume from the last checkpoint with", resume_command(self.folder.path))
 
     def _on_signal(self, number: int, frame: Any) -> None:
         if self._interrupted and number == signal.SIGINT:

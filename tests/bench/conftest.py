@@ -10,10 +10,10 @@ from longwave.bench import (
     attention,
     complexity,
     generation,
+    generators,
     kernel,
     layer,
     lssl,
-    paper_size,
     step,
     stream,
     train,
@@ -41,10 +41,11 @@ TINY = {
         **{"QUICK_SIZES": {"L": (8, 16), "B": (2, 4), "H": (8, 16)}, "QUICK_REPEATS": 1},
     },
     generation: {
-        **{"WIDTH": 8, "LAYERS": 1, "FEED_FORWARD": 16, "POINTS": 3, "BATCHES": (2, 1)},
+        **{"POINTS": 3, "BATCHES": (2, 1)},
         **{"SHAPES": {"cifar": (40, 16), "words": (40, 30)}, "TURNS": {2: (1, 2), 1: (2, 2)}},
         **{"PAPER_SHAPES": {"wikitext103": (40, 267_735), "cifar10": (200, 256)}, "GROUP_TURNS": (1, 48)},
     },
+    generators: {"WIDTH": 8, "LAYERS": 1, "FEED_FORWARD": 16, "EXPERIMENTS": TinyExperiments()},
     kernel: {
         "H": 2,
         "N": 8,
@@ -64,7 +65,6 @@ TINY = {
         "TURNS": 1,
     },
     lssl: {"L": 32, "DIMENSIONS": (8, 16)},
-    paper_size: {"EXPERIMENTS": TinyExperiments()},
     step: {"EXPERIMENTS": TinyExperiments()},
     stream: {
         **{

@@ -46,7 +46,7 @@ def test_the_help_has_an_example(name):
 class Drawn(DrawnBench):
     points = ()
 
-    def run(self, progress):
+    def measure(self, progress):
         return {}
 
     def tables(self, result):

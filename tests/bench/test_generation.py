@@ -126,7 +126,7 @@ def test_a_step_of_a_unet_is_the_mean_over_a_group(monkeypatch):
 
 
 def test_the_gpt2_beside_the_unet_has_as_many_parameters():
-    layers, width, _, hidden = generation.paper_size.SIZES["cifar10"]
+    layers, width, _, hidden = generation.generators.PAPER_SIZES["cifar10"]
     assert layers * (4 * width**2 + 2 * width * hidden) == pytest.approx(61.3e6, rel=0.05)  # of the base model
 
 
@@ -144,7 +144,7 @@ def test_what_does_not_fit_into_memory_is_said(monkeypatch):
 def test_gpt2_goes_on_from_what_it_has_read():
     code = """
 import torch
-from longwave.bench.generation import GPT2Generator, WIDTH, LAYERS
+from longwave.bench.generators import GPT2Generator, WIDTH, LAYERS
 from longwave.bench.measure import state_bytes
 torch.manual_seed(0)
 generator = GPT2Generator(20, 16, 2)
@@ -165,10 +165,10 @@ print(torch.equal(generator.tokens, whole), state_bytes(generator.state) == 2 * 
 def test_gpt2_of_the_paper_s_shape_goes_by_features_with_its_cache():
     code = """
 import torch
-from longwave.bench import paper_size
+from longwave.bench import generators
 from longwave.bench.measure import state_bytes
-paper_size.SIZES = {"wikitext103": (2, 16, 2, 32)}
-body = paper_size.GPT2Body("wikitext103", 20, 3)
+generators.PAPER_SIZES = {"wikitext103": (2, 16, 2, 32)}
+body = generators.GPT2Body("wikitext103", 20, 3)
 with torch.no_grad():
     body.read(torch.zeros(3, 5))
     body.step()

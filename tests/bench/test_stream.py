@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from longwave.bench import stream
+from longwave.bench import measure, stream
 from longwave.bench.stream import StreamBench, compare_precision, time_chunk, watch_memory
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -26,7 +26,7 @@ def test_memory_is_looked_at_from_the_first_second_to_the_last(monkeypatch):
 
 def test_the_factor_is_the_time_over_the_sound(monkeypatch):
     clock = iter([0, 7, 7, 10])
-    monkeypatch.setattr(stream.time, "process_time", lambda: next(clock) / 100)
+    monkeypatch.setattr(measure.time, "process_time", lambda: next(clock) / 100)
     row = time_chunk("tiny", 0.02, 2)
     assert row["processor_seconds"] == pytest.approx(0.03)  # the faster of two
     assert row["factor"] == pytest.approx(1.5)

@@ -41,8 +41,8 @@ def test_a_folder_of_clips_is_trained_scored_and_labels_follow(run, capsys):
     Path("new/c.wav").write_bytes(b"")
     assert call("predict", "run", "--folder", "new", "--out", "labels.csv") == 0
     shown = capsys.readouterr().out
-    assert "note: 1 of 3 files cannot be used and were left out: c.wav: the file is empty" in shown
-    assert "note: clips that were resampled to 8,000 Hz: 1 of 16,000 Hz" in shown
+    assert "note: 1 of 3 files cannot be used and were skipped: c.wav: the file is empty" in shown
+    assert "note: clips resampled to 8,000 Hz: 1 from 16,000 Hz" in shown
     assert shown.endswith("2 rows: labels.csv\n")
     found = rows_of("labels.csv")
     assert [row["file"] for row in found] == ["b.wav", "deep/a.flac"]
@@ -71,10 +71,10 @@ def test_a_run_resumes_on_its_clips_and_refuses_others(run, capsys):
     ("arguments", "message"),
     [
         (["--folder", "nowhere"], "--folder: nowhere: there is no such folder"),
-        ([], "audio: expected --folder FOLDER or --csv FILE, got neither"),
+        ([], "audio: expected either --folder FOLDER or --csv FILE, got neither"),
         (["--folder", "empty"], "empty: expected files that end in .wav, .flac, .ogg, .oga, got none"),
         (["--folder", "bad"], "bad: 3 of 3 files cannot be used: a/0.wav: the file is empty"),
-        (["--folder", "one"], "one: expected two classes or more, got 'a' alone"),
+        (["--folder", "one"], "one: expected at least two classes, got only 'a'"),
     ],
 )
 def test_what_cannot_be_trained_on_is_refused_before_anything_is_written(arguments, message, capsys):
@@ -92,7 +92,7 @@ def test_predict_wants_one_source_and_another_file_to_write_to(run, capsys):
     for arguments in ([], ["--folder", "clips", "--csv", "x.csv"]):
         Path("x.csv").write_text("file\n")
         assert call("predict", "run", *arguments) == 2
-        assert "is a run that classifies audio: expected --folder FOLDER or --csv FILE" in capsys.readouterr().err
+        assert "classifies audio: expected either --folder FOLDER or --csv FILE" in capsys.readouterr().err
     assert call("predict", "run", "--csv", "x.csv", "--out", "x.csv") == 2
     assert "--out: x.csv is also --csv" in capsys.readouterr().err
 
@@ -112,7 +112,7 @@ def test_words_divided_anew_say_so_and_label_clips_of_any_length(name, capsys):
     sizes = cnn if "cnn" in name else [value for value in TINY if value != "--quiet"]
     assert call("train", name, "--task.resplit", "speaker", *sizes, *FAST, "--out", "run") == 0
     shown = capsys.readouterr()
-    note = "12 of the 34,975 clips of sc10 are divided anew by speaker: this score is not comparable with the paper's"
+    note = "12 of the 34,975 clips of sc10 are resplit by speaker: this score is not comparable with the paper's"
     assert note in shown.out + shown.err
     assert "the paper)" not in shown.out
     assert note.replace("'", "&#x27;") in Path("run/report.html").read_text()
@@ -122,8 +122,8 @@ def test_words_divided_anew_say_so_and_label_clips_of_any_length(name, capsys):
     Path("new/c.wav").write_bytes(b"RIFF")
     assert call("predict", "run", "--folder", "new") == 0
     printed = capsys.readouterr().out
-    assert "filled up with zeros, or cut, to the one second of training: 2" in printed
-    assert "1 of 3 files cannot be used and were left out: c.wav" in printed
+    assert "clips padded with zeros or cut to one second, as in training: 2" in printed
+    assert "1 of 3 files cannot be used and were skipped: c.wav" in printed
     assert len(rows_of("labels.csv")) == 2
 
 
@@ -133,7 +133,7 @@ def test_files_are_scored_as_they_were_recorded_and_dt_follows(run, capsys):
         write(Path(f"slow/{kind}/{k}.wav"), sound(kind, 80 + k, 4000, seed=k), 4000)
     assert call("evaluate", "run", "--folder", "slow", "--sampling-rate", "4000") == 0
     shown, notes = capsys.readouterr()
-    assert "note: clips that were resampled to 8,000 Hz: 12 of 4,000 Hz" in notes
+    assert "note: clips resampled to 8,000 Hz: 12 from 4,000 Hz" in notes
     for hertz, dt in ((8000, "as in training"), (4000, "2 times")):
         labels = classify(load_run("run"), folder="slow", sampling_rate=hertz)
         right = np.mean([name.split("/")[0] == label for name, label in zip(labels.files, labels.labels, strict=True)])
@@ -165,7 +165,7 @@ def test_mistakes_in_scoring_files_are_named(run, trained_runs, capsys):
         (["--folder", "clips", "--sampling-rate", "-3"], "sampling_rate: expected a number of Hz above 0, got -3"),
         (["--folder", "clips", "--sampling-rate", "9"], "expected one from 1/64 to 64 times the 8,000 Hz of training"),
         (["--sampling-rate", "0"], "rate: expected a number from 1/64 to 64"),
-        (["--folder", "clips", "--csv", "a.csv"], "expected --folder FOLDER or --csv FILE"),
+        (["--folder", "clips", "--csv", "a.csv"], "expected either --folder FOLDER or --csv FILE"),
     ):
         assert call("evaluate", "run", *arguments) == 2
         assert message in capsys.readouterr().err
@@ -180,4 +180,4 @@ def test_evaluate_repeats_what_was_noted_of_the_data(capsys):
     assert call("train", "audio", "--folder", "clips", *SMALL, "--out", "run") == 0
     capsys.readouterr()
     assert call("evaluate", "run") == 0
-    assert "note: files that were not looked at" in capsys.readouterr().err
+    assert "note: files skipped because" in capsys.readouterr().err

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from command import call
@@ -33,16 +32,17 @@ def toy():
         size: int = 2
         """How large."""
 
-        duration: ClassVar[str] = "a year"
+        duration = "a year"
+        caption = "How it was measured."
 
         def check(self):
             super().check()
             if self.size < 1:
                 raise ValueError(f"size: expected at least 1, got {self.size}")
 
-        def run(self, progress):
+        def measure(self, progress):
             progress(f"size {self.size}")
-            return {"bench": "toy", "size": self.size, "machine": MACHINE, "caption": "How it was measured."}
+            return {"size": self.size, "machine": MACHINE}
 
         def tables(self, result):
             return [

@@ -13,6 +13,7 @@ from command import call
 from image_files import write_cifar10
 from trained import KINDS, TINY, slopes
 
+import longwave
 from longwave import runs
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
@@ -91,13 +92,13 @@ def test_custom_sequences_go_from_csv_to_labels(capsys):
 
 def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_it_was_moved(monkeypatch):
     x, labels = slopes(30, channels=2)
-    finished = runs.train_classifier(x, labels, "run", experiment=small_classifier(), quiet=True)
+    finished = longwave.train_classifier(x, labels, "run", experiment=small_classifier(), quiet=True)
     assert (finished.folder / "report.html").exists()
     assert runs.evaluate("run", "test") == finished.result["test"]
     assert runs.evaluate(Path("run"), device="cpu") == finished.result["test"]
     assert len(classify(load_run("run"), sequences.from_arrays(x)).labels) == 30
     with pytest.raises(ValueError, match=r"^folder: run already has a run; .* longwave\.runs\.resume\('run'\)$"):
-        runs.train_classifier(x, labels, Path("run"))
+        longwave.train_classifier(x, labels, Path("run"))
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
@@ -107,16 +108,16 @@ def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_i
 def test_arrays_that_cannot_be_trained_on_leave_no_folder():
     x, labels = slopes(30)
     with pytest.raises(ValueError, match="experiment: expected one of the kind classify, got smnist"):
-        runs.train_classifier(x, labels, Path("other"), experiment=EXPERIMENTS["smnist"])
+        longwave.train_classifier(x, labels, Path("other"), experiment=EXPERIMENTS["smnist"])
     with pytest.raises(ValueError, match="expected two classes or more"):
-        runs.train_classifier(x, ["a"] * 30, Path("other"))
+        longwave.train_classifier(x, ["a"] * 30, Path("other"))
     assert not Path("other").exists()
 
 
 def test_names_of_classes_may_be_anything():
     names = ["<b>bold</b>", 'a, "b"', "cost $5 to $10", "$\\foo$", "two\nlines"]
     x, _ = slopes(30)
-    finished = runs.train_classifier(x, names * 6, Path("run"), experiment=small_classifier(), quiet=True)
+    finished = longwave.train_classifier(x, names * 6, Path("run"), experiment=small_classifier(), quiet=True)
     assert "<b>" not in (finished.folder / "report.html").read_text()
     classify(load_run(Path("run")), sequences.from_arrays(x)).write(Path("labels.csv"))
     assert {row["label"] for row in read_labels("labels.csv")} <= set(names)
@@ -201,7 +202,7 @@ def test_a_rare_class_is_noted_before_training(capsys):
         (["--npz", "one.npz", "--ballance"], "--balance"),
         (["--npz", "good.npz", "--model.n-layers", "0"], "n_layers: expected a whole number, at least 1, got 0"),
         (["--npz", "good.npz", "--model.d-model", "-4"], "d_model: expected a whole number, at least 1, got -4"),
-        ([*PLAIN, "--model.feed-forward", "-1"], "feed_forward: expected a width, or 0 for none, got -1"),
+        ([*PLAIN, "--model.feed-forward", "-1"], "feed_forward: expected a number from 0 on, got -1"),
         ([*PLAIN, "--model.decoder", "sequence"], "decoder: this task needs mean or last, got sequence"),
         (["--npz", "good.npz", "--model.convolutions", "-1"], "convolutions: expected a number from 0 on, got -1"),
         (["--npz", "good.npz", "--smoothing", "1"], "smoothing: expected a share from 0 on and below 1, got 1.0"),
@@ -224,7 +225,7 @@ def test_a_mistake_is_refused_before_anything_is_written(arguments, hint, capsys
 def test_a_resnet_on_anything_but_images_is_refused(capsys):
     np.savez("good.npz", x=np.zeros((9, 4)), y=list("abcabcabc"))
     assert call("train", "classify", "--npz", "good.npz", "--model.kind", "ResNet") == 2
-    assert "model: a ResNet needs images of one size, and this task has none" in capsys.readouterr().err
+    assert "model: a ResNet needs images of one size, which this task does not have" in capsys.readouterr().err
 
 
 def test_images_are_trained_and_labelled(trained_runs, capsys):
@@ -242,7 +243,7 @@ def test_images_are_trained_and_labelled(trained_runs, capsys):
     }
     np.savez("new.npz", x=np.full((2, 784), 0.5))
     assert call("predict", "run", "--npz", "new.npz") == 0
-    assert "note: pixels are expected from 0 to 255, and these are from 0.5 to 0.5" in capsys.readouterr().out
+    assert "note: expected pixels from 0 to 255, but these range from 0.5 to 0.5" in capsys.readouterr().out
     assert [row["label"] in "0123456789" for row in read_labels("labels.csv")] == [True, True]
 
 

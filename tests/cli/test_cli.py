@@ -139,7 +139,7 @@ def test_help_explains_every_option_and_offers_nothing_that_the_task_decides(nam
         "Replace the run in that folder",
         "Folder with the data sets",
         "Train once with each of these seeds",
-        "No progress, only the result",
+        "Print the result only, no progress",
         "Where to train: auto",
     ):
         assert text in shown
@@ -195,7 +195,7 @@ def test_nothing_is_a_mistake(capsys):
             "--model.mixer.kind: a ResNet has no mixer; expected no such option",
         ),
         (["show", "etth1-720", "--model.mixer.kind", "lstm", "--model.mixer.d-state", "4"], "--model.mixer.d-state"),
-        (["train", "--resume"], "--resume: expected the folder of one run"),
+        (["train", "--resume"], "--resume: expected one folder, as in longwave train --resume runs/NAME-seed0"),
         (["train", "--resume", "nowhere"], "nowhere: expected the folder of a run"),
         (["evaluate", "nowhere"], "nowhere: expected the folder of a run"),
         (["predict", "nowhere", "--csv", "series.csv"], "nowhere: expected the folder of a run"),

@@ -69,7 +69,7 @@ def test_colour_images_are_trained_resumed_scored_reported_drawn_and_completed(m
     assert capsys.readouterr().out == "".join(f"test {name} {value:.6f}\n" for name, value in result["test"].items())
 
     page = Path("run/report.html").read_text(encoding="utf-8")
-    for text in ("<h2>Samples</h2>", 'alt="completed test images"', "of its colours together"):
+    for text in ("<h2>Samples</h2>", 'alt="completed test images"', "summed over its colours"):
         assert text in page
 
     settings = UNet.from_pretrained("run").config

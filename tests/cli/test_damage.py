@@ -123,7 +123,7 @@ def test_a_config_of_absurd_size_is_refused_at_once(trained_runs, capsys):
         (model if name in model else model["mixer"])[name] = 2**31
         path.write_text(json.dumps(changed))
         assert call(*EVALUATE) == 2
-        assert "its settings make no model" in capsys.readouterr().err
+        assert "its settings do not make a model" in capsys.readouterr().err
 
 
 def test_a_million_workers_in_a_config_are_refused(trained_runs, capsys):

@@ -116,7 +116,7 @@ def test_make_prints_the_path_and_list_shows_how_many_there_are(run, folder):
     assert "made: 20 of seed 4" in shown()
     code, output = run("make", "listops")
     assert code == 2
-    assert "has 20 examples of seed 4, and was to have 100,000 of seed 0; move it away" in output.err
+    assert "has 20 examples with seed 4; expected 100,000 with seed 0: move it away" in output.err
     (folder / "listops-1000" / "made.json").unlink()
     assert "as published" in shown()
 
@@ -135,8 +135,8 @@ def test_list_names_every_set_that_can_be_made(run):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["get", "listops"], "listops is not downloaded, but made: longwave data make listops"),
-        (["make", "mnist"], "mnist is not made, but downloaded: longwave data get mnist"),
+        (["get", "listops"], "listops cannot be downloaded, only made: longwave data make listops"),
+        (["make", "mnist"], "mnist cannot be made, only downloaded: longwave data get mnist"),
         (["make", "listopps"], "did you mean 'listops'?"),
         (["make", "listops", "--count", "2"], "count: expected at least 3 trees"),
         (["make", "listops", "--options", "all"], "listops has no option 'all'; expected some of: none"),

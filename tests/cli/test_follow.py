@@ -107,9 +107,12 @@ def test_ctrl_c_while_an_output_is_printed_says_how_many_rows_there_were(run, fo
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
-        ([rotate("v\n6\n7\n3\n2\n1\n")], "grow.csv was replaced by another file: reading it from its beginning\n"),
-        ([truncate("v\n6\n"), append("7\n3\n2\n1\n")], "grow.csv became shorter: reading it from its beginning\n"),
-        (rotate_slowly("v\n6\n7\n3\n2\n1\n"), "grow.csv is gone: waiting for it to come back\ngrow.csv was replaced"),
+        ([rotate("v\n6\n7\n3\n2\n1\n")], "grow.csv was replaced by another file: reading from the beginning\n"),
+        ([truncate("v\n6\n"), append("7\n3\n2\n1\n")], "grow.csv was truncated: reading from the beginning\n"),
+        (
+            rotate_slowly("v\n6\n7\n3\n2\n1\n"),
+            "grow.csv was deleted: waiting for it to reappear\ngrow.csv was replaced",
+        ),
     ],
     ids=["rotated", "truncated", "gone for a while"],
 )
@@ -129,7 +132,7 @@ def test_the_context_of_a_forecast_fills_anew_from_a_file_that_was_replaced(trai
     head, *body = Path("series.csv").read_text().splitlines(keepends=True)
     Path("grow.csv").write_text("".join([head, *body[:CONTEXT]]))
     _, out, err = followed([], rotate("".join([head, *body[50:60]])), append("".join(body[60 : 50 + CONTEXT + 1])))
-    assert f"reading it from its beginning\nnote: forecasts begin at row {CONTEXT}, when" in err
+    assert f"reading from the beginning\nnote: forecasts begin at row {CONTEXT}, when" in err
     rows = rows_of(out)
     assert [row["time"] for row in rows] == [body[50 + CONTEXT + k].split(",")[0] for k in (-1, 0)]
     truth = forecast(load_run("run"), "grow.csv").values[:, 0]
@@ -144,7 +147,7 @@ def test_a_file_that_was_replaced_by_one_with_another_header_is_refused(name, he
     Path("grow.csv").write_text(f"{header}\n")
     code, _, err = followed([], rotate(f"{other}\n"))
     assert code == 2
-    assert f"grow.csv, line 1: expected the header of the file before, {header}, got {other}; stop and start" in err
+    assert f"grow.csv, line 1: expected the header of the previous file, {header}, got {other}; restart" in err
 
 
 def test_ctrl_c_ends_a_followed_file_cleanly_and_every_line_is_out_before(trained_runs):

@@ -91,11 +91,11 @@ def test_what_a_terminal_would_obey_does_not_reach_it(text_run, capsys, monkeypa
 
 def test_words_are_kept_with_the_run_and_unknown_ones_are_named(trained_runs, capsys):
     assert "BITS PER WORD" in trained_runs.fetch("words")
-    words = Words.read(Path("run/vocabulary.txt"))
+    words = Words.from_folder(Path("run"))
     Path("data").rename("gone")  # what is generated needs the run alone
     assert call("generate", "run", "--prompt", "the zebra is", "--length", "6", "--seed", "0") == 0
     made = capsys.readouterr()
-    assert "note: not in the vocabulary, and read as <unk>: zebra" in made.err
+    assert "note: not in the vocabulary, read as <unk>: zebra" in made.err
     assert made.out.startswith("the <unk> is")
     assert call("generate", "run", "--prompt", "the sea , is", "--length", "6", "--seed", "0", "--tokenised") == 0
     plain = capsys.readouterr().out
@@ -147,13 +147,13 @@ def test_a_mistake_is_refused(text_run, capsys):
     for arguments, hint in (
         (["--complete"], "Unrecognized options: --complete"),
         (["--out", "a.png"], "Unrecognized options: --out"),
-        (["--temperature", "-1"], "temperature: expected a finite number from 0"),
+        (["--temperature", "-1"], "temperature: expected a finite number of at least 0"),
         (["--top-k", "0"], "top_k: expected a whole number, at least 1"),
         (["--top-p", "2"], "top_p: expected a probability above 0 and up to 1"),
         (["--min-p", "2"], "min_p: expected a share from 0 to 1"),
         (["--repetition-penalty", "0"], "repetition_penalty: expected a finite number above 0"),
         (["--stop", "ab"], "stop: expected one byte or one word of the vocabulary, got 'ab'"),
-        (["--length", "0"], "length: expected a whole number of tokens, at least 1, got 0"),
+        (["--length", "0"], "length: expected a whole number, at least 1, got 0"),
         (["--count", "0"], "count: expected at least 1, got 0"),
         (["--device", "cuda:99"], "device: there is no 'cuda:99' here; expected one of auto, cpu"),
     ):
@@ -170,9 +170,9 @@ def test_a_mistake_with_images_is_refused(image_run, capsys):
     for arguments, hint in (
         (["--prompt", "a"], "Unrecognized options: --prompt"),
         (["--length", "9"], "Unrecognized options: --length"),
-        (["--images", "8"], "images: expected numbers from 0 to 7 of test images, got 8"),
+        (["--images", "8"], "images: expected test images from 0 to 7, got 8"),
         (["--count", "0"], "count: expected at least 1, got 0"),
-        (["--temperature", "-1"], "temperature: expected a finite number from 0"),
+        (["--temperature", "-1"], "temperature: expected a finite number of at least 0"),
         (["--out", "digits"], "expected a picture ending in one of"),
     ):
         assert call("generate", "run", *arguments) == 2

@@ -95,7 +95,7 @@ def test_a_language_model_is_scored_and_goes_on_from_a_prompt(capsys):
     Path("short.json").write_text(json.dumps(settings))
     assert call("import", "model.pt", "--out", "run", "--data", "short.json", "--data-dir", "data") == 0
     said = capsys.readouterr().out
-    assert "wikitext103 has other words than published" in said
+    assert "wikitext103 differs from the published text" in said
     assert said.endswith("run: run\n")
     words = Words.from_folder(Path("run"))
     assert words == Words.of_lines(LINES["train"], "appearance") != Words.of_lines(LINES["train"])
@@ -190,7 +190,7 @@ def test_nothing_in_a_file_is_run_and_the_way_to_strip_it_is_named(is_zip, capsy
     torch.save(content, "model.pt", _use_new_zipfile_serialization=is_zip)
     said = refused(capsys)
     assert not Path("sprung").exists()
-    assert "model.pt: expected tensors alone, and this file wants to build " in said
+    assert "model.pt: expected only tensors, but this file would build " in said
     assert "open" in said
     code = shlex.split(said.partition("with: ")[2])[2]
     assert code.endswith("torch.load('model.pt', weights_only=False)['state_dict'], 'model.stripped.pt')")
@@ -219,8 +219,8 @@ def test_a_model_that_does_not_fit_the_task_is_refused(capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"PK\x03\x04 nothing", "model.pt: expected a state dict that torch.save wrote, got another or a damaged file"),
-        (b"", "model.pt: expected a state dict that torch.save wrote, got another or a damaged file"),
+        (b"PK\x03\x04 nothing", "model.pt: expected a state dict written by torch.save, got another or a damaged file"),
+        (b"", "model.pt: expected a state dict written by torch.save, got another or a damaged file"),
         ([torch.zeros(3)], "model.pt: expected tensors by name (a state dict), got list"),
         ({}, "model.pt: expected tensors by name (a state dict), got dict"),
         ({"a": 3}, "model.pt: 'a': expected a tensor, got int"),
@@ -241,7 +241,7 @@ def test_a_folder_that_is_there_is_left_alone(capsys):
     save(sashimi())
     Path("new").mkdir()
     Path("new/mine").write_text("mine")
-    assert "out: new is there already; expected the name of a new folder" in refused(capsys)
+    assert "out: new already exists; expected the name of a new folder" in refused(capsys)
 
 
 def test_a_write_that_fails_leaves_nothing(monkeypatch, capsys):

@@ -142,17 +142,15 @@ def test_a_revision_of_a_published_run_stands_behind_its_name(trained_runs, hub,
         assert call("evaluate", name) == 2
         assert f"snapshots/{'1' * 40}/run.json" in capsys.readouterr().err
     assert call("evaluate", "me/model@v2") == 2
-    assert "me/model: there is no such folder, nor such a model on the Hugging Face hub" in capsys.readouterr().err
+    assert "me/model: no such folder, and no such model on the Hugging Face hub" in capsys.readouterr().err
     assert call("generate", "me/model@") == 2
-    assert "me/model@: expected a branch, tag or commit behind the @, got none" in capsys.readouterr().err
+    assert "me/model@: expected a branch, tag or commit after the @, got none" in capsys.readouterr().err
 
 
 def test_a_name_that_the_hub_does_not_have_is_refused(hub, capsys):
     for command in ("generate", "predict", "stream", "evaluate"):
         assert call(command, "me/nothing") == 2
-        assert (
-            "me/nothing: there is no such folder, nor such a model on the Hugging Face hub" in capsys.readouterr().err
-        )
+        assert "me/nothing: no such folder, and no such model on the Hugging Face hub" in capsys.readouterr().err
 
 
 def test_weights_that_do_not_fit_the_settings_of_a_published_run_are_refused(trained_runs, hub, capsys):

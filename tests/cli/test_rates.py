@@ -43,8 +43,8 @@ def test_several_rates_are_scored_in_their_order_with_and_without_a_filter(run, 
     ("arguments", "message"),
     [
         (["--rate", "0"], "rate: expected a number from 1/64 to 64"),
-        (["--antialias"], "--antialias: it is about other sampling rates"),
-        (["--picture", "x.png"], "--picture: it is about other sampling rates"),
+        (["--antialias"], "--antialias: it needs another sampling rate"),
+        (["--picture", "x.png"], "--picture: it needs another sampling rate"),
         (["--rate", "2", "--picture", "x.abc"], "picture: expected a picture ending in"),
     ],
 )
@@ -56,7 +56,10 @@ def test_mistakes_are_named(run, arguments, message, capsys):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("classify", r"rate: the model of classify \(S4 \+ random convolutions\) knows no time between steps"),
+        (
+            "classify",
+            r"rate: the model of classify \(S4 \+ random convolutions\) has no notion of the time between steps",
+        ),
         ("tag", "rate: the sampling rate of tag cannot be changed"),
         ("images", "rate: the pixels of pmnist are in a random order"),
     ],

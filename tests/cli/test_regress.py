@@ -11,6 +11,7 @@ import pytest
 from command import call
 from trained import TINY, lines
 
+import longwave
 from longwave import runs
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
@@ -81,16 +82,16 @@ def test_several_columns_of_a_csv_file_are_predicted(capsys):
 
 def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
     x, y = lines(30)
-    finished = runs.train_regressor(x, y, Path("run"), experiment=small_regression(), names=["a", "b"], quiet=True)
+    finished = longwave.train_regressor(x, y, Path("run"), experiment=small_regression(), names=["a", "b"], quiet=True)
     assert regress(load_run(Path("run")), sequences.from_arrays(x)).targets == ("a", "b")
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
     assert runs.evaluate(Path("moved"), "test") == finished.result["test"]
     with pytest.raises(ValueError, match="expected one of the kind regress, got classify"):
-        runs.train_regressor(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
+        longwave.train_regressor(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
     with pytest.raises(ValueError, match="names: expected one for each of 2 targets, got 1"):
-        runs.train_regressor(x, y, Path("other"), names=["a"])
+        longwave.train_regressor(x, y, Path("other"), names=["a"])
     assert not Path("other").exists()
 
 

@@ -91,15 +91,15 @@ def test_another_sampling_rate_than_that_of_training_changes_dt(run, capsys):
         (["--wav", "tone.wav", "--stdin"], "got --wav and --stdin"),
         (["--wav", "none.wav"], "--wav: none.wav: there is no such file"),
         (["--wav", "text.wav"], "text.wav: expected an audio file"),
-        (["--wav", "nan.wav", "--latency", "0.1"], "nan.wav: the sample at 0.3 s is not a finite number"),
+        (["--wav", "nan.wav", "--latency", "0.1"], "nan.wav: the sample at 0.3 s is NaN or inf"),
         (["--stdin"], "--sampling-rate: expected the samples per second"),
         (["--stdin", "--sampling-rate", "0"], "--sampling-rate: expected samples per second, above 0"),
         (["--wav", "tone.wav", "--sampling-rate", "8"], "tone.wav says its own"),
-        (["--wav", "tone.wav", "--hop", "0"], "--hop: expected seconds above 0"),
+        (["--wav", "tone.wav", "--hop", "0"], "--hop: expected a positive number of seconds"),
         (["--wav", "tone.wav", "--follow"], "--follow: only a CSV file is followed"),
         (["--wav", "tone.wav", "--out", "tone.wav"], "--out: tone.wav is also --wav"),
         (["--csv", "bad.csv"], "bad.csv, line 3, cell 1: expected a number such as 1234.5, got 'x'"),
-        (["--csv", "wide.csv"], "wide.csv, line 1: expected 1 columns, one for each channel of training, got 2"),
+        (["--csv", "wide.csv"], "wide.csv, line 1: expected 1 columns, one per channel of training, got 2"),
         (["--csv", "bad.csv", "--every", "0"], "--every: expected a number of rows"),
         (["--csv", "bad.csv", "--window", "0.5"], "--window: expected a whole number of rows"),
     ],
@@ -120,7 +120,7 @@ def test_runs_that_cannot_stream_are_refused_with_the_reason(trained_runs, capsy
     trained_runs.fetch("classify")
     Path("x.csv").write_text("1\n2\n")
     assert call("stream", "run", "--csv", "x.csv", "--out", "out.csv") == 2
-    assert "a Classifier takes whole sequences or windows; set a window (--window), to have" in capsys.readouterr().err
+    assert "a Classifier takes whole sequences or windows; set a window (--window) to run" in capsys.readouterr().err
     assert not Path("out.csv").exists()
     config = json.loads(Path("run/config.json").read_text())
     config["task"]["inputs"]["by_position"] = True
@@ -190,7 +190,7 @@ def test_a_window_over_tags_that_see_both_ways_gives_what_predict_gives_for_its_
     values = np.array([1.0, 1, 1, 3, 3, 3, 3, 1, 1, 3])
     Path("rows.csv").write_text("".join(f"{v}\n" for v in values))
     assert call("stream", "run", "--csv", "rows.csv") == 2
-    assert "it sees both ways (bidirectional)" in (err := capsys.readouterr().err)
+    assert "it is bidirectional" in (err := capsys.readouterr().err)
     assert "set a window (--window)" in err
     assert call("stream", "run", "--csv", "rows.csv", "--window", "4") == 0
     rows = rows_of(capsys.readouterr().out)

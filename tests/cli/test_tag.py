@@ -12,6 +12,7 @@ import pytest
 from command import call
 from trained import TINY, switches
 
+import longwave
 from longwave import runs
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
@@ -94,14 +95,14 @@ def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
         loop=replace(settings.loop, epochs=1),
     )
     x, y = switches(30)
-    finished = runs.train_tagger(x, y, Path("run"), experiment=small, quiet=True)
+    finished = longwave.train_tagger(x, y, Path("run"), experiment=small, quiet=True)
     assert len(tag(load_run(Path("run")), sequences.from_arrays(x)).labels) == 30
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
     assert runs.evaluate(Path("moved"), "test") == finished.result["test"]
     with pytest.raises(ValueError, match="expected one of the kind tag, got classify"):
-        runs.train_tagger(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
+        longwave.train_tagger(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
     assert not Path("other").exists()
 
 

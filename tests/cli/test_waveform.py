@@ -74,13 +74,13 @@ def test_what_was_generated_before_ctrl_c_is_kept(run, monkeypatch, capsys):
 def test_a_mistake_is_refused(run, capsys):
     Path("no.wav").write_bytes(b"nothing")
     for arguments, hint in (
-        (["--out", "a.mp3"], "out: expected a file that ends in .wav, got 'a.mp3'"),
-        (["--seconds", "0"], "seconds: expected seconds above 0, got 0"),
+        (["--out", "a.mp3"], "out: expected a .wav file, got 'a.mp3'"),
+        (["--seconds", "0"], "seconds: expected a positive number of seconds, got 0"),
         (["--count", "0"], "count: expected at least 1, got 0"),
         (["--prompt-wav", "none.wav"], "none.wav: it cannot be opened"),
         (["--prompt-wav", "no.wav"], "no.wav: expected a WAV, FLAC or OGG file"),
         (["--prompt-wav", "no.wav", "--out", "no.wav"], "--out: no.wav is also --prompt-wav; name another file"),
-        (["--temperature", "-1"], "temperature: expected a finite number from 0"),
+        (["--temperature", "-1"], "temperature: expected a finite number of at least 0"),
     ):
         assert call("generate", "run", *arguments) == 2
         captured = capsys.readouterr()

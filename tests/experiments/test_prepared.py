@@ -70,5 +70,5 @@ def test_the_files_of_a_task_are_made_once_for_a_run(experiment, tmp_path, monke
 
 def test_a_model_that_cannot_follow_the_rates_of_a_task_is_refused(experiment):
     task = dataclasses.replace(experiment.task, rates=(1.0, 2.0))
-    with pytest.raises(ValueError, match=r"rates: the model of classify .* knows no time between steps"):
+    with pytest.raises(ValueError, match=r"rates: the model of classify .* has no notion of the time between steps"):
         prepare_on(experiment, task.build())

@@ -13,9 +13,9 @@ from longwave.io import audio
 from longwave.io.audio import BadFile, read_header, read_samples, resampled
 
 
-def read(folder, **settings):
+def read(folder, cache=None, **settings):
     paths = sorted(path for path in folder.iterdir() if path.is_file())
-    return audio.read(paths, [path.name for path in paths], "clips", **settings)
+    return audio.read(paths, [path.name for path in paths], "clips", cache or folder / "cache", **settings)
 
 
 # One file
@@ -119,7 +119,7 @@ def test_clips_get_the_commonest_rate_or_the_one_that_is_asked_for(tmp_path):
         write(tmp_path / f"{k}.wav", sound("tone", rate // 10, rate), rate)
     found = read(tmp_path)
     assert (found.clips.sampling_rate, found.clips.lengths.tolist()) == (8000, [800] * 4)
-    assert found.notes == ("clips that were resampled to 8,000 Hz: 1 of 4,000 Hz, 1 of 16,000 Hz",)
+    assert found.notes == ("clips resampled to 8,000 Hz: 1 from 4,000 Hz, 1 from 16,000 Hz",)
     assert read(tmp_path, sampling_rate=16000).clips.lengths.tolist() == [1600] * 4
     np.testing.assert_array_equal(found.clips.clip(0), read_samples(tmp_path / "0.wav")[0])
 
@@ -145,7 +145,7 @@ def test_channels_are_mixed_down_or_kept(tmp_path):
     write(tmp_path / "a.wav", pair, 8000, "FLOAT")
     mixed, kept = read(tmp_path), read(tmp_path, channels="keep")
     np.testing.assert_allclose(mixed.clips.clip(0)[:, 0], pair.mean(axis=1), atol=1e-7)
-    assert mixed.notes == ("clips with several channels that were mixed down to one: 1",)
+    assert mixed.notes == ("clips mixed down to one channel: 1",)
     np.testing.assert_allclose(kept.clips.clip(0), pair, atol=1e-7)
     write(tmp_path / "b.wav", pair, 8000, "FLOAT")
     write(tmp_path / "c.wav", pair[:, 0], 8000, "FLOAT")
@@ -164,22 +164,22 @@ def test_bad_files_are_named_and_more_than_a_few_are_refused(tmp_path):
     for k in range(7):
         (tmp_path / f"{k}.wav").write_bytes(b"")
     with pytest.raises(
-        ValueError, match=r"clips: 7 of 10 files cannot be used: 0.wav: the file is empty; .*and 2 more; m"
+        ValueError, match=r"clips: 7 of 10 files cannot be used: 0.wav: the file is empty; .*and 2 more; fix"
     ):
         read(tmp_path, most_bad=6)
     found = read(tmp_path, most_bad=7)
     assert found.rows.tolist() == [7, 8, 9]
     assert found.clips.names == ("7.wav", "8.wav", "9.wav")
-    assert found.notes[0].startswith("7 of 10 files cannot be used and were left out: 0.wav: the file is empty; 1.wav")
+    assert found.notes[0].startswith("7 of 10 files cannot be used and were skipped: 0.wav: the file is empty; 1.wav")
     for k in range(7, 10):
         (tmp_path / f"{k}.wav").write_bytes(b"")
     with pytest.raises(ValueError, match="10 of 10 files cannot be used"):
         read(tmp_path, most_bad=100)
 
 
-def test_no_files_are_refused():
+def test_no_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"clips: expected files that end in .wav, .flac, .ogg, .oga, got none"):
-        audio.read([], [], "clips")
+        audio.read([], [], "clips", tmp_path)
 
 
 # The cache
@@ -247,4 +247,4 @@ def test_clips_are_read_into_memory_where_the_cache_cannot_be_written(clips, tmp
     assert not isinstance(found.clips.values, np.memmap)
     np.testing.assert_array_equal(found.clips.values, first.clips.values)
     assert found.clips.digest == first.clips.digest
-    assert "other cannot be written to, so that all clips are read anew" in found.notes[-1]
+    assert "other is not writable, so every run reads all clips again" in found.notes[-1]

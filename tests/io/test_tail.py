@@ -64,7 +64,7 @@ def test_what_is_written_to_a_file_just_before_it_is_rotated_is_not_lost(monkeyp
         (["2"], True, False),
     ]
     assert said == [
-        "grow.csv was replaced by another file; its last line had no end and is left out: reading it from its beginning"
+        "grow.csv was replaced by another file; its incomplete last line is skipped: reading from the beginning"
     ]
 
 

@@ -39,7 +39,10 @@ def test_times_are_read_in_common_forms_and_go_on_after_the_last_row(tmp_path, t
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ([*HOURLY[:3], HOURLY[2], HOURLY[3]], r"line 5: the time 2020-01-01 02:00:00 is that of the row before too"),
+        (
+            [*HOURLY[:3], HOURLY[2], HOURLY[3]],
+            r"line 5: the time 2020-01-01 02:00:00 is the same as in the previous row",
+        ),
         ([*HOURLY[:3], HOURLY[1]], r"line 5: the time 2020-01-01 01:00:00 comes after 2020-01-01 02:00:00; sort"),
         (
             [*HOURLY[:3], "2020-01-01 03:10:00", *HOURLY[4:6]],

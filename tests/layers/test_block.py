@@ -319,7 +319,9 @@ def test_scalar_norm_takes_its_statistics_of_half_precision_in_float32():
 
 
 def test_scalar_norm_needs_two_features():
-    with pytest.raises(ValueError, match="norm: scalar divides by the deviation of at least 2 features, got d_model 1"):
+    with pytest.raises(
+        ValueError, match="norm: scalar needs at least 2 features to take a standard deviation, got d_model 1"
+    ):
         ScalarNorm(1)
 
 
@@ -394,7 +396,7 @@ def test_dropout_is_where_the_settings_say(places, tied, glu):
 
 
 def test_a_mixer_that_returns_no_state_is_refused():
-    with pytest.raises(ValueError, match=r"^mixer: expected one that returns its state, got return_state=False; "):
+    with pytest.raises(ValueError, match=r"^mixer: expected one with return_state=True, got False; "):
         Block(S4(H, 4, return_state=False), H)
 
 

@@ -487,7 +487,7 @@ def test_a_rate_is_taken_by_state_spaces_and_refused_by_the_rest(name):
         y_t, _ = layer.step(u[:, 0], layer.initial_state(2), rate=2.0)
         close(y_t, layer(u, rate=2.0)[0][:, 0])
         return
-    message = r"^rate: expected 1\.0, because .* knows no time between steps, got 2\.0; resample the input"
+    message = r"^rate: expected 1\.0, because .* has no notion of the time between steps, got 2\.0; resample the input"
     with pytest.raises(ValueError, match=message):
         layer(u, rate=2.0)
     with pytest.raises(ValueError, match=message):
@@ -505,11 +505,14 @@ BAD_INPUT = [
     (lambda m, s: m(torch.zeros(2, 0, H)), r"u: expected at least one row and one step"),
     (lambda m, s: m(torch.zeros(0, 5, H)), r"u: expected at least one row and one step"),
     (lambda m, s: m.step(torch.zeros(2, 1, H), s), r"u: expected .*\(batch, 8\), got torch\.float32 \(2, 1, 8\)"),
-    (lambda m, s: m.step(torch.zeros(3, H), s), "state: expected .*3.* as initial_state or an earlier call"),
-    (lambda m, s: m.step(torch.zeros(2, H), 0), "state: expected .*2.* as initial_state .*, got 0"),
+    (
+        lambda m, s: m.step(torch.zeros(3, H), s),
+        "state: expected .*3.* as returned by initial_state",
+    ),
+    (lambda m, s: m.step(torch.zeros(2, H), 0), "state: expected .*2.* as returned by initial_state .*, got 0"),
     (lambda m, s: m.step(torch.zeros(0, H)), r"u: expected at least one row and one step"),
-    (lambda m, s: m(torch.zeros(3, 5, H), s), "state: expected .*3.* as initial_state or an earlier call"),
-    (lambda m, s: m(torch.zeros(2, 5, H), 0), "state: expected .*2.* as initial_state .*, got 0"),
+    (lambda m, s: m(torch.zeros(3, 5, H), s), "state: expected .*3.* as returned by initial_state"),
+    (lambda m, s: m(torch.zeros(2, 5, H), 0), "state: expected .*2.* as returned by initial_state .*, got 0"),
     (lambda m, s: m(torch.zeros(2, 5, H), lengths=torch.tensor([1])), "lengths: expected 2 whole numbers"),
     (lambda m, s: m(torch.zeros(2, 5, H), lengths=torch.tensor([1.0, 2.0])), "lengths: expected 2 whole numbers"),
     (lambda m, s: m(torch.zeros(2, 5, H), lengths=[1, 6]), "lengths: expected numbers from 0 to 5, got 1 to 6"),

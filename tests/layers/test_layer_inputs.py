@@ -203,7 +203,9 @@ def test_a_state_of_another_dtype_is_refused(name, dtype):
         return
     state = with_tensors(layer.initial_state(2), lambda t: torch.zeros_like(t, dtype=dtype))
     for call in (lambda: layer.step(u, state), lambda: layer(u.unsqueeze(1), state)):
-        with pytest.raises(ValueError, match=r"^state: expected .* as initial_state or an earlier call gives it, got"):
+        with pytest.raises(
+            ValueError, match=r"^state: expected .* as returned by initial_state or an earlier call, got"
+        ):
             call()
 
 
@@ -267,12 +269,12 @@ def test_a_model_of_tokens_refuses_other_devices():
         net(tokens.to("meta"))
     with pytest.raises(ValueError, match=f"^x: {ELSEWHERE}"):
         Recurrence(net, 2)(tokens[:, 0].to("meta"))
-    with pytest.raises(ValueError, match=r"^prompt: expected numbers, got tensors on meta"):
+    with pytest.raises(ValueError, match=r"^prompt: expected numbers, got tensors on the meta device"):
         generate(net, tokens.to("meta"), 2)
     net.to("meta")
     with pytest.raises(ValueError, match=f"^x: {ELSEWHERE}"):
         net(tokens)
-    with pytest.raises(ValueError, match=r"^model: expected numbers, got tensors on meta"):
+    with pytest.raises(ValueError, match=r"^model: expected numbers, got tensors on the meta device"):
         generate(net, tokens, 2)
 
 

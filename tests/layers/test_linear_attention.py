@@ -149,7 +149,7 @@ def test_the_features_are_kept_with_the_weights_and_are_not_trained():
 def test_settings_that_make_no_layer_are_refused():
     with pytest.raises(ValueError, match=r"^features: expected a whole number, at least 1, got 0$"):
         make("random", features=0)
-    with pytest.raises(ValueError, match=r"^feature_map: expected 'elu' or 'random', got 'relu'$"):
+    with pytest.raises(ValueError, match=r"^feature_map: expected one of elu, random, got 'relu'$"):
         make("relu")
 
 

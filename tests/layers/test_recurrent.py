@@ -50,14 +50,14 @@ def test_two_directions_are_added(kind):
 
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match=r"^kind: expected 'lstm' or 'gru', got 'rnn'$"):
+    with pytest.raises(ValueError, match=r"^kind: expected one of lstm, gru, got 'rnn'$"):
         Recurrent(H, kind="rnn")
 
 
 @kinds
 def test_the_state_of_the_other_kind_is_refused(kind):
     layer, other = Recurrent(H, kind=kind), Recurrent(H, kind="gru" if kind == "lstm" else "lstm")
-    with pytest.raises(ValueError, match=r"^state: expected a tuple of [12] tensors \(2, 6\), as initial_state"):
+    with pytest.raises(ValueError, match=r"^state: expected a tuple of [12] tensors \(2, 6\), as returned by"):
         layer.step(torch.zeros(2, H), other.initial_state(2))
 
 

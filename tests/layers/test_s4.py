@@ -883,7 +883,7 @@ def test_kept_constants_give_the_same_chunks(length):
         torch.testing.assert_close(y, expected, rtol=1e-10, atol=1e-12)
         torch.testing.assert_close(kept_after, after, rtol=1e-10, atol=1e-12)
     for L, rate in ((151, 1.3), (5, 1.0)):
-        with pytest.raises(ValueError, match=r"^constants: they are for up to 150 steps and the rate 1.3, got"):
+        with pytest.raises(ValueError, match=r"^constants: made for up to 150 steps and the rate 1.3, got"):
             layer(u[:, :L], state, rate=rate, constants=kept)
     with pytest.raises(ValueError, match="chunk_constants: a bidirectional layer has no state"):
         S4(4, 6, bidirectional=True).chunk_constants(10)

@@ -133,7 +133,7 @@ WRONG_STATES = [
 @pytest.mark.parametrize(("state", "came"), WRONG_STATES)
 def test_a_wrong_state_is_refused(state, came):
     message = (
-        rf"^state: expected a complex tensor \(2, 4, 3\), as initial_state or an earlier call gives it, got {came}"
+        rf"^state: expected a complex tensor \(2, 4, 3\), as returned by initial_state or an earlier call, got {came}"
     )
     with pytest.raises(ValueError, match=message):
         layer()(zeros(2, 5, H), state)
@@ -174,7 +174,7 @@ def test_a_rate_that_is_no_number_is_refused(rate, call):
     ],
 )
 def test_wrong_lengths_are_refused(lengths, came):
-    with pytest.raises(ValueError, match=rf"^lengths: expected 2 whole numbers, one a row, got {came}$"):
+    with pytest.raises(ValueError, match=rf"^lengths: expected 2 whole numbers, one per row, got {came}$"):
         layer()(zeros(2, 5, H), lengths=lengths)
 
 

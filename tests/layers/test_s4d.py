@@ -147,13 +147,13 @@ def test_legs_is_the_diagonal_of_legs():
 
 @pytest.mark.parametrize("init", [*(name for name in LOW_RANK_INITS if name != "legs"), "random-nplr"])
 def test_an_init_with_a_low_rank_part_is_refused(init):
-    with pytest.raises(ValueError, match=rf"^init: expected one that is diagonal \(s4d-legs.*got '{init}'.*take S4"):
+    with pytest.raises(ValueError, match=rf"^init: expected one that is diagonal \(s4d-legs.*got '{init}'.*use S4"):
         make(init=init)
 
 
 @pytest.mark.parametrize("init", DIAGONAL_INITS)
 def test_s4_refuses_an_init_that_is_diagonal(init):
-    with pytest.raises(ValueError, match=rf"^init: expected one with a low-rank part, got '{init}'.*take S4D"):
+    with pytest.raises(ValueError, match=rf"^init: expected one with a low-rank part, got '{init}'.*use S4D"):
         S4(4, 8, init=init)
 
 

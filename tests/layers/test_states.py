@@ -165,7 +165,7 @@ def test_states_that_do_not_fit_are_refused_with_the_memory_that_they_take():
     layer, u = S4(4, 8), torch.randn(2, 30, 4)
     assert layer.states(u, every=3, limit=2 * 10 * 4 * 4 * 8).shape == (2, 10, 4, 4)
     with pytest.raises(
-        ValueError, match=r"^limit: states \(2, 10, 4, 4\) take 2,560 bytes, more than .* 2,559; take a"
+        ValueError, match=r"^limit: states \(2, 10, 4, 4\) take 2,560 bytes, more than .* 2,559; increase"
     ):
         layer.states(u, every=3, limit=2559)
     with pytest.raises(ValueError, match="every: expected"):

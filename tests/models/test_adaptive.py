@@ -136,8 +136,8 @@ def test_in_parts_the_loss_and_its_gradients_are_the_same(bound, monkeypatch):
 
 def spied(monkeypatch):
     """The number of logits of each matrix of them, as they are worked out."""
-    sizes, wide = [], adaptive._wide
-    monkeypatch.setattr(adaptive, "_wide", lambda logits: sizes.append(logits.numel()) or wide(logits))
+    sizes, wide = [], adaptive.wide
+    monkeypatch.setattr(adaptive, "wide", lambda logits: sizes.append(logits.numel()) or wide(logits))
     return sizes
 
 

@@ -296,7 +296,7 @@ def test_words_are_embedded_as_in_the_authors_code():
 def test_the_published_language_model_has_the_settings_of_our_experiment():
     """Without its 243 million numbers: the names and shapes of the authors' model, on the meta device."""
     from longwave.experiments import EXPERIMENTS
-    from longwave.models.authors.layers import take_adaptive_ends
+    from longwave.models.authors.stack import take_adaptive_ends
     from longwave.models.authors.tensors import Tensors
 
     sizes = (19_997, 20_000, 160_000, 67_738)
@@ -346,12 +346,15 @@ KERNEL = f"{LAYER}layer.kernel."
         ),
         (
             lambda s: s.update({f"{KERNEL}C": torch.zeros(3, 16, 3, 2)}),
-            "C: expected one or two output maps a feature, got 3",
+            "C: expected one or two output maps per feature, got 3",
         ),
         (lambda s: s.update({f"{KERNEL}C": s[f"{KERNEL}C"].cfloat()}), "C: expected real numbers, got torch.complex64"),
         (lambda s: s.update({f"{KERNEL}P": torch.zeros(3, 16, 3, 2)}), "P: expected a rank of 1 or 2, got 3"),
         (lambda s: s.update({f"{KERNEL}l_kernel": torch.tensor(-1)}), "l_kernel: expected one length, or 0, got"),
-        (lambda s: s.update({"model.pos": torch.zeros(3)}), "have no place in a SequenceModel of ours: model.pos"),
+        (
+            lambda s: s.update({"model.pos": torch.zeros(3)}),
+            "have no counterpart in a longwave SequenceModel: model.pos",
+        ),
         (lambda s: s.pop("model.layers.0.norm.norm.weight"), "norm.norm.: expected a norm, with one of m"),
         (lambda s: s.pop("model.layers.0.norm.norm.bias"), "norm.norm.bias: expected a tensor of this name"),
         (

@@ -202,7 +202,7 @@ def test_a_run_with_a_judge_resumes_to_the_bit(tmp_path):
 
 
 def test_a_task_without_classes_of_sequences_is_refused():
-    with pytest.raises(ValueError, match="model: a Classifier needs a task with classes of whole sequences"):
+    with pytest.raises(ValueError, match="model: a Classifier needs a task with one class per sequence"):
         CONFIG.resolve(Spec(input_size=1, output_size=1, decoders=("forecast",)))
 
 

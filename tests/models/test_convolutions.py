@@ -115,3 +115,16 @@ def test_constant_features_break_nothing():
     ridge = fit_ridge(torch.ones(6, 4), torch.eye(2, dtype=torch.float64).repeat(3, 1))
     torch.testing.assert_close(ridge(torch.ones(1, 4)), torch.full((1, 2), 0.5, dtype=torch.float64))
     assert torch.isfinite(ridge.left_out).all()
+
+
+def test_a_weight_of_two_equals_a_row_given_twice():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(24, 60, generator=generator)
+    targets = 2 * torch.nn.functional.one_hot(torch.arange(24) % 3, 3).double() - 1
+    counts = torch.randint(1, 4, (24,), generator=generator)
+    weighted = fit_ridge(x, targets, counts)
+    repeated = fit_ridge(x.repeat_interleave(counts, 0), targets.repeat_interleave(counts, 0))
+    torch.testing.assert_close(weighted.weight, repeated.weight, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(weighted.offset, repeated.offset, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(weighted.left_out.repeat_interleave(counts, 0), repeated.left_out, rtol=1e-8, atol=1e-9)
+    assert (weighted.weight != fit_ridge(x, targets).weight).any()

@@ -412,7 +412,7 @@ def test_every_parameter_has_a_finite_gradient(head, block):
         ({"window": "first"}, "window: expected one of none, last, standard, got 'first'"),
         ({"norm": "group"}, "norm: expected one of .*got 'group'"),
         ({"decoder": "forecast"}, "horizon: a forecast decoder needs at least 1 step, got 0"),
-        ({"window": "last"}, "window: 'last' wants a forecast of the channels that come in"),
+        ({"window": "last"}, "window: 'last' needs a forecast of the input channels"),
         ({"dropout": -0.1}, "dropout: expected a probability"),
         ({"d_state": 3}, "d_state: expected an even number"),
     ],
@@ -454,14 +454,14 @@ def test_a_wrong_keyword_is_refused_with_the_nearest(settings, message):
 
 def test_a_numpy_array_is_refused_with_what_to_call_and_without_its_numbers():
     came = r"got a numpy array float64 \(2, 4, 1\); call torch.from_numpy\(x\).float\(\)$"
-    with pytest.raises(ValueError, match=rf"^x: expected a tensor \(batch, length, channels\) .*{came}"):
+    with pytest.raises(ValueError, match=rf"^x: expected a tensor \(batch, length, channels\), .*{came}"):
         SequenceModel(d_model=4, n_layers=1)(np.zeros((2, 4, 1)))
     with pytest.raises(ValueError, match=r"got a numpy array int64 \(2, 4\); call torch.from_numpy\(x\)$"):
         SequenceModel(d_model=4, n_layers=1, vocabulary=5)(np.zeros((2, 4), np.int64))
 
 
 def test_a_model_that_wants_time_says_so():
-    with pytest.raises(ValueError, match="time: this model wants 4 features of time a step, got none"):
+    with pytest.raises(ValueError, match="time: this model needs 4 time features per step, got none"):
         make("time")(torch.randn(1, L, 2))
 
 
@@ -594,7 +594,7 @@ DAMAGES = {
     "a list": (lambda f: (f / "config.json").write_text("[1, 2]"), "got another JSON file"),
     "a newer format": (
         lambda f: replace_config(f, lambda c: c.update(format=FORMAT + 1)),
-        f"format {FORMAT + 1}, but this longwave reads formats up to {FORMAT}; update longwave",
+        f"format {FORMAT + 1}, but this version of longwave reads formats up to {FORMAT}; update longwave",
     ),
     "no settings": (lambda f: replace_config(f, lambda c: c.pop("config")), 'expected the settings.*"config"'),
     "settings of another kind": (lambda f: replace_config(f, lambda c: c.update(config=[])), "expected the settings"),
@@ -612,7 +612,7 @@ DAMAGES = {
     ),
     "a width of 0": (
         lambda f: replace_config(f, lambda c: c["config"].update(d_model=0)),
-        "config.json: its settings make no model: d_model",
+        "config.json: its settings do not make a model: d_model",
     ),
     "an unknown mixer": (
         lambda f: replace_config(f, lambda c: c["config"]["mixer"].update(kind="s9")),

@@ -73,7 +73,7 @@ def test_pairs_of_numbers_are_taken_as_well():
 
 
 def test_tasks_and_inputs_that_do_not_fit_are_refused(model):
-    with pytest.raises(ValueError, match="a PairModel needs a task whose examples are pairs"):
+    with pytest.raises(ValueError, match="a PairModel needs a task on pairs"):
         pair_config().resolve(dataclasses.replace(SPEC, decoders=("mean", "last")))
     with pytest.raises(
         ValueError, match=r"this task needs pair, got mean; expected a PairModel \(--model.kind PairModel"
@@ -81,7 +81,7 @@ def test_tasks_and_inputs_that_do_not_fit_are_refused(model):
         SequenceConfig().resolve(SPEC)
     with pytest.raises(ValueError, match=r"x: expected pairs, \(batch, 2, length\), got"):
         model(torch.randint(1, 9, (4, 20)))
-    with pytest.raises(ValueError, match="it has no state"):
+    with pytest.raises(ValueError, match="and has no state"):
         model(torch.randint(1, 9, (4, 2, 20)), need_state=True)
     with pytest.raises(ValueError, match="not single steps"):
         model.step(torch.zeros(4, 2), None)

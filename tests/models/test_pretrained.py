@@ -94,6 +94,6 @@ def test_a_name_or_a_licence_that_the_hub_does_not_take_is_refused_before_anythi
     model, hub = UNet(d_model=4, n_layers=1, poolings=(2,), mixer=S4Config(d_state=4)), FolderHub(tmp_path)
     with pytest.raises(ValueError, match="name: expected USER/NAME"):
         model.push_to_hub("unet", client=hub)
-    with pytest.raises(ValueError, match="licence: expected an identifier of the hub"):
+    with pytest.raises(ValueError, match="licence: expected a hub identifier"):
         model.push_to_hub("me/unet", licence="do what you like", client=hub)
     assert not hub.made

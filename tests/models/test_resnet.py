@@ -57,7 +57,7 @@ def test_what_an_image_is_not_is_refused():
     model = small()
     with pytest.raises(ValueError, match=r"x: expected \(B, 8 \* 8, channels\), got \(1, 63, 3\)"):
         model(torch.zeros(1, 63, 3))
-    with pytest.raises(ValueError, match="lengths: a ResNet takes whole images of one size"):
+    with pytest.raises(ValueError, match="lengths: a ResNet takes only whole images of one size"):
         model(torch.zeros(1, 64, 3), lengths=torch.tensor([60]))
 
 
@@ -92,5 +92,5 @@ def test_a_config_builds_its_own_kind_of_model(config):
 def test_a_resnet_takes_its_sizes_from_the_images_of_a_task_and_refuses_others():
     config = ResNetConfig(width=4).resolve(Spec(input_size=1, output_size=7, image_size=(6, 5)))
     assert (config.input_size, config.output_size, config.height, config.image_width) == (1, 7, 6, 5)
-    with pytest.raises(ValueError, match="model: a ResNet needs images of one size, and this task has none"):
+    with pytest.raises(ValueError, match="model: a ResNet needs images of one size, which this task does not have"):
         config.resolve(Spec(input_size=1, output_size=7))

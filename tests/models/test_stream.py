@@ -280,7 +280,7 @@ def test_sums_do_not_drift_over_a_long_stream():
 
 def test_what_cannot_stream_is_refused_with_the_reason():
     both = make(mixer=S4Config(d_state=4, bidirectional=True))
-    with pytest.raises(ValueError, match=r"sees both ways \(bidirectional\).*window.*no-bidirectional"):
+    with pytest.raises(ValueError, match=r"it is bidirectional.*window.*no-bidirectional"):
         longwave.stream(both)
     with pytest.raises(ValueError, match=r"a Classifier takes whole sequences.*SequenceModel"):
         longwave.stream(Classifier(ClassifierConfig(convolutions=0)).eval())
@@ -293,9 +293,9 @@ def test_what_cannot_stream_is_refused_with_the_reason():
     words = {"vocabulary": 9, "output_size": 9, "cutoffs": (4,)}
     with pytest.raises(ValueError, match=r"an adaptive softmax \(cutoffs\).*longwave.generate"):
         longwave.stream(SequenceModel(d_model=4, n_layers=1, decoder="sequence", **words).eval())
-    with pytest.raises(ValueError, match=r"expected a model of longwave.*got Linear"):
+    with pytest.raises(ValueError, match=r"expected a longwave model.*got Linear"):
         longwave.stream(torch.nn.Linear(3, 3))
-    with pytest.raises(ValueError, match=r"^rate: LSTM knows no time between steps; expected 1.0, got 2"):
+    with pytest.raises(ValueError, match=r"^rate: LSTM has no notion of the time between steps; expected 1.0, got 2"):
         longwave.stream(make(mixer="lstm"), rate=2)
 
 
@@ -304,7 +304,7 @@ def test_wrong_arguments_are_named():
     for name, wrong in {"hop": 0, "window": 0, "batch": 1.5, "rate": -1.0}.items():
         with pytest.raises(ValueError, match=f"^{name}: expected"):
             longwave.stream(model, **{name: wrong})
-    with pytest.raises(ValueError, match=r"^window: expected None, as this model takes no mean"):
+    with pytest.raises(ValueError, match=r"^window: expected None, because this model does not average"):
         longwave.stream(make(decoder="last"), window=4)
     live = longwave.stream(model)
     with pytest.raises(ValueError, match=r"^x: expected a tensor \(1, L, 3\), got .*torch.from_numpy"):
@@ -317,13 +317,13 @@ def test_wrong_arguments_are_named():
 def test_the_state_of_another_stream_is_refused(tmp_path):
     model, path = make(), tmp_path / "state.safetensors"
     longwave.stream(model, hop=2).save(path)
-    with pytest.raises(ValueError, match="hop: this stream has 3, and the state is of 2"):
+    with pytest.raises(ValueError, match="hop: this stream has 3, but the state is of 2"):
         longwave.stream(model, hop=3).load(path)
-    with pytest.raises(ValueError, match=r"weights: this stream has .*, and the state is of other weights"):
+    with pytest.raises(ValueError, match=r"weights: this stream has .*, but the state is of other weights"):
         longwave.stream(make(), hop=2).load(path)
     with pytest.raises(ValueError, match="expected the state of a stream"):
         longwave.stream(model).load(__file__)
-    with pytest.raises(ValueError, match=r"'pooling.begun' is in one alone"):
+    with pytest.raises(ValueError, match=r"only one of the two has 'pooling.begun'"):
         longwave.stream(model).state = longwave.stream(model, window=3).state
 
 
@@ -335,7 +335,7 @@ def test_a_saved_state_with_one_bit_turned_is_refused_and_changes_nothing(tmp_pa
     data[-5] ^= 1
     path.write_bytes(data)
     before = live.state
-    with pytest.raises(ValueError, match="does not have the checksum that it was written with"):
+    with pytest.raises(ValueError, match="does not match its checksum"):
         live.load(path)
     assert all(torch.equal(values, before[name]) for name, values in live.state.items())
 

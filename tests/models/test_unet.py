@@ -284,12 +284,12 @@ def test_padding_changes_no_output_before_it():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"poolings": ()}, "poolings: expected at least one, such as 4 4, got none"),
+        ({"poolings": ()}, "poolings: expected at least one pooling, such as 4 4, got none"),
         ({"poolings": (3, 0)}, "poolings: expected a whole number, at least 1, got 0"),
         ({"n_layers": 0}, "n_layers: expected a whole number, at least 1, got 0"),
         ({"skips": "none"}, "skips: expected one of layers, stages, got 'none'"),
         ({"norm": "batch"}, "norm: expected one of layer, scalar, got 'batch'"),
-        ({"feed_forward": -1}, "feed_forward: expected a multiple of the width, or 0, got -1"),
+        ({"feed_forward": -1}, "feed_forward: expected a number from 0 on, got -1"),
         ({"mixer": longwave.S4Config(bidirectional=True)}, "mixer: a UNet needs a causal one"),
     ],
 )
@@ -300,15 +300,15 @@ def test_settings_that_make_no_model_are_refused(settings, message):
 
 def test_what_it_cannot_do_is_refused():
     config = UNetConfig()
-    with pytest.raises(ValueError, match="a UNet puts something out at every step, and this task needs mean or last"):
+    with pytest.raises(ValueError, match="a UNet has an output at every step, and this task needs mean or last"):
         config.resolve(Spec(1, 10, decoders=("mean", "last")))
     with pytest.raises(ValueError, match="this task needs a forecast"):
         config.resolve(Spec(1, 10, horizon=3))
     model, x = make(), tokens(2, 4)
     for message, arguments in (
-        ("rate: expected 1.0, because a UNet knows no time", {"rate": 2.0}),
-        ("time: a UNet takes no features of time", {"time": torch.zeros(2, 4, 1)}),
-        ("lengths: rows of a state are at the same step", {"lengths": torch.tensor([2, 4]), "need_state": True}),
+        ("rate: expected 1.0, because a UNet has no notion of the time", {"rate": 2.0}),
+        ("time: a UNet takes no time features", {"time": torch.zeros(2, 4, 1)}),
+        ("lengths: all rows of a state are at the same step", {"lengths": torch.tensor([2, 4]), "need_state": True}),
     ):
         with pytest.raises(ValueError, match=message):
             model(x, **arguments)

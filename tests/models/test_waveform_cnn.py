@@ -44,5 +44,5 @@ def test_other_tasks_and_states_are_refused():
         WaveformCNNConfig().resolve(Spec(input_size=1, output_size=3, vocabulary=10))
     with pytest.raises(ValueError, match="a WaveformCNN classifies sequences of numbers"):
         WaveformCNNConfig().resolve(Spec(input_size=1, output_size=3, horizon=4, decoders=("forecast",)))
-    with pytest.raises(ValueError, match="state: a WaveformCNN takes whole sequences"):
+    with pytest.raises(ValueError, match="state: a WaveformCNN takes only whole sequences"):
         WaveformCNN()(torch.zeros(1, 9, 1), state=0)

@@ -112,7 +112,7 @@ print(json.dumps(found))
 def test_without_the_library_the_reference_serves_with_one_warning(without_library):
     assert without_library["backend"] == "reference"
     (warned,) = without_library["warnings"]
-    assert warned.startswith("RuntimeWarning longwave runs its slow reference ops: no compiled library")
+    assert warned.startswith("RuntimeWarning longwave is running its slow reference ops: no compiled library")
     assert "C++ compiler" in warned
     for values in without_library["default"]:
         assert error(torch.tensor(values, dtype=torch.float64), kernel()) < 1e-13

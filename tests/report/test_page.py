@@ -152,13 +152,13 @@ def test_a_page_has_the_sections_of_its_kind_and_needs_no_network(kind, tmp_path
 def test_other_mixers_have_no_kernels_to_show(tmp_path):
     page = page_of(tmp_path, "classify", mixer="gru")
     assert "Learned kernels" not in page
-    assert '<tr class="own"><td>GRU, this run</td>' in page
+    assert '<tr class="own"><td>GRU (this run)</td>' in page
 
 
 def test_the_scores_stand_beside_the_baselines_and_the_paper(tmp_path):
     page = page_of(tmp_path, "images")
     assert re.search(r"<td>class prior</td><td class=\"n\">0\.\d{4}</td>", page)
-    assert re.search(r"<td>S4, the paper</td><td class=\"n\">0\.9963</td><td class=\"n\">-</td>", page)
+    assert re.search(r"<td>S4 \(the paper\)</td><td class=\"n\">0\.9963</td><td class=\"n\">-</td>", page)
     assert "run run: 12 parameters, 3 steps, 6.0 seconds" in page
 
 

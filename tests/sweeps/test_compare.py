@@ -41,7 +41,7 @@ def test_a_copy_of_a_run_has_the_same_settings(two_runs, capsys):
     Path("elsewhere").mkdir()
     shutil.copytree("run", "elsewhere/run")
     assert call("compare", "run", "elsewhere/run") == 0
-    assert "the settings of the runs are the same" in capsys.readouterr().out
+    assert "the runs have the same settings" in capsys.readouterr().out
     assert compare(("run", "elsewhere/run"))[1].name == "elsewhere/run"
 
 

@@ -19,7 +19,7 @@ def test_values_are_read_as_what_they_look_like():
     ("text", "message"),
     [
         ("1,1", "each of them once"),
-        ("1,", "expected values with commas"),
+        ("1,", "expected comma-separated values"),
         ("log:0:1", "numbers above 0, the lower one first"),
         ("uniform:2:1", "the lower one first"),
         ("int:1.5:3", "whole numbers"),
@@ -74,7 +74,7 @@ def test_draws_lie_in_their_ranges_and_follow_from_the_seed_and_their_number():
 def test_draws_from_lists_are_all_different():
     members = plan([SMALL], {"model.n-layers": (1, 2), "model.norm": ("layer", "batch")}, draws=4)
     assert len({m.row for m in members}) == 4
-    with pytest.raises(ValueError, match="only 4 combinations to draw; expected no --draws"):
+    with pytest.raises(ValueError, match="only 4 combinations; leave --draws out"):
         plan([SMALL], {"model.n-layers": (1, 2), "model.norm": ("layer", "batch")}, draws=5)
 
 
@@ -88,12 +88,12 @@ def test_a_setting_of_custom_data_needs_no_part():
     ("settings", "options", "message"),
     [
         ({"optim.rate": (1,)}, {}, "optim.rate: there is no setting 'rate'; expected one of method, lr, "),
-        ({"optim": (1,)}, {}, "optim: expected optim with the name of a setting behind it"),
+        ({"optim": (1,)}, {}, "optim: expected optim followed by the name of a setting"),
         ({"optim.lr.x": (1,)}, {}, "optim.lr.x: expected lr alone"),
         ({"optim.lr": ("fast",)}, {}, "optim.lr: expected a number, got 'fast'"),
         ({"model.input-size": (1,)}, {}, "there is no setting 'input_size'"),
         ({"model.mixer.kind": ("s5",)}, {}, "mixer: there is no 's5'"),
-        ({"optim.lr": Range("log", 1, 2)}, {}, "a range is to be drawn from; expected values, or --draws N"),
+        ({"optim.lr": Range("log", 1, 2)}, {}, "a range needs --draws N; expected values, or --draws"),
         ({}, {"draws": 3}, "and settings to draw"),
         ({"optim.lr": (1,)}, {"draws": 0}, "expected a number from 1 on"),
         ({"loop.seed": (1, 2)}, {}, "--seeds: expected each seed once"),

@@ -1,6 +1,7 @@
 """Sweeps from beginning to end: what is kept, what goes on, what is chosen by, and what is never looked at."""
 
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from command import call
 from trained import write_slopes
 
 from longwave import runs
+from longwave.core import lock
 from longwave.core.terminal import command_line
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
@@ -46,6 +48,16 @@ def members(rates=(0.001, 0.1), seeds=(0,), epochs=2):
         loop=dataclasses.replace(experiment.loop, epochs=epochs, batch_size=16),
     )
     return plan([experiment], {"optim.lr": rates}, seeds)
+
+
+def wait_for_the_end(place):
+    """Wait until no process holds the folder of a run."""
+    while True:
+        try:
+            with lock.hold(place):
+                return
+        except lock.Busy:
+            time.sleep(0.1)
 
 
 def weights(folder):
@@ -144,10 +156,30 @@ def test_the_failure_of_a_process_is_told_with_the_command_below_it(monkeypatch)
         process.is_finished()
 
 
+def test_a_full_disk_in_a_process_is_an_error_that_names_the_file(monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", "lr=0.1-seed0/config.json")
+
+    run.start(members(rates=(0.1,)), "sweep", quiet=True)
+    monkeypatch.setattr(run, "_end_with_the_sweep", lambda: None)
+    monkeypatch.setattr(run, "_train", full)
+    with pytest.raises(SystemExit) as ended:
+        run.run_in_child("sweep", "lr=0.1-seed0", "cpu", "longwave")
+    assert ended.value.code == errno.ENOSPC
+    monkeypatch.setattr(
+        run, "CHILD", f"import sys; print('lr=0.1-seed0/config.json', file=sys.stderr); sys.exit({errno.ENOSPC})"
+    )
+    Path("sweep/lr=0.1-seed0/result.json").unlink()
+    with pytest.raises(OSError, match=r"No space left on device: 'lr=0\.1-seed0/config\.json'") as error:
+        run.resume("sweep", jobs=2, quiet=True)
+    assert error.value.__notes__ == ["make room, then resume with: longwave sweep --resume sweep"]
+    assert call("sweep", "--resume", "sweep", "--jobs", "2", "--quiet") == 2
+
+
 def test_a_folder_of_another_sweep_is_refused():
     run.start(members(rates=(0.1,)), "sweep", quiet=True)
     for others, message in (
-        (members(rates=(0.1, 0.2)), "it has 1 runs, and others"),
+        (members(rates=(0.1, 0.2)), "it has 1 other runs"),
         (
             members(rates=(0.1,), epochs=3),
             r"lr=0.1-seed0 has other settings: loop.epochs \(2 there, 3 here\)\); choose ",
@@ -184,12 +216,12 @@ def test_a_run_that_diverges_is_noted_and_not_chosen(monkeypatch, capsys):
 
     monkeypatch.setattr(runs.Run, "step", diverging)
     sweep = run.start(members(), "sweep")
-    assert "lr=0.1-seed0 failed; the sweep goes on" in capsys.readouterr().err
+    assert "lr=0.1-seed0 failed; the sweep continues" in capsys.readouterr().err
     first, last = sweep.rows()
     assert (first.name, last.name, last.mean) == ("lr=0.001", "lr=0.1", None)
     assert call("sweep", "--resume", str(sweep.path.resolve())) == 0  # and it is not tried again
     shown = capsys.readouterr()
-    assert "2 of 2 runs are there already" in shown.err
+    assert "2 of 2 runs are finished already" in shown.err
     assert "failed: the loss is not finite" in shown.out
 
 
@@ -212,7 +244,7 @@ def test_mistakes_of_the_command_line_are_named(capsys):
         (("smnist-smal",), "did you mean 'smnist-small'?"),
         (("smnist-small", "--set", "optim.lr"), "--set: expected a setting and its values"),
         (("smnist-small", "pmnist", "nist"), "there is no 'nist'"),
-        (("--resume",), "--resume: expected the folder of one sweep"),
+        (("--resume",), "--resume: expected one folder, as in longwave sweep --resume runs/sweep-NAME"),
         (("--resume", "nowhere"), "nowhere: expected the folder of a sweep"),
         (("smnist-small", "--set", "optim.lr", "1", "--set", "optim.lr", "2"), "expected each setting once"),
     ):
@@ -229,8 +261,12 @@ def test_processes_of_a_killed_sweep_end_and_leave_runs_that_go_on_to_the_bit():
     sweep.write()
     command = [sys.executable, "-m", "longwave", "sweep", "--resume", "parts", "--jobs", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def validations():
+        return [len(path.read_text().splitlines()) for path in Path("parts").glob("*/metrics.jsonl")]
+
     for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130), (None, 0)):
-        before = sum(len(path.read_text().splitlines()) for path in Path("parts").glob("*/metrics.jsonl"))
+        before = sum(validations())
         process = subprocess.Popen(
             command,
             env=environment,
@@ -240,15 +276,15 @@ def test_processes_of_a_killed_sweep_end_and_leave_runs_that_go_on_to_the_bit():
         )
         while number is not None:
             time.sleep(0.1)
-            if sum(len(p.read_text().splitlines()) for p in Path("parts").glob("*/metrics.jsonl")) > before + 4:
+            if len(validations()) == 2 and sum(validations()) > before + 4:  # both have begun
                 process.send_signal(number)
                 break
         said = process.communicate()[1]
         assert process.returncode == code, said
         if number == signal.SIGINT:
             assert "resume with:\n  longwave sweep --resume parts --jobs 2" in said
-        deadline = time.monotonic() + 60
-        while number == signal.SIGKILL and len(list(Path("parts").glob("*/checkpoints/last.ckpt"))) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        if number == signal.SIGKILL:
+            for member in sweep.members:
+                wait_for_the_end(sweep.place(member))
+            assert len(list(Path("parts").glob("*/checkpoints/last.ckpt"))) == 2
     assert weights("parts") == weights("whole")

@@ -110,7 +110,7 @@ def test_an_output_of_another_shape_is_refused():
     task = make_task()
     batch = task.test.batch([0, 1])
     for shape in ((2, SIZE), (2, 5, SIZE + 1)):
-        with pytest.raises(ValueError, match=r"output: expected \(2, 5, 6\), a logit for each token at each step, got"):
+        with pytest.raises(ValueError, match=r"output: expected \(2, 5, 6\), a logit per token at each step, got"):
             mean_loss(task, torch.zeros(shape), batch)
 
 

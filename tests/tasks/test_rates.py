@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from image_files import write_mnist
 
+import longwave
 from longwave import runs
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import S4Config
@@ -165,13 +166,13 @@ def test_a_run_at_several_rates_resumes_to_the_bit(monkeypatch):
 
     monkeypatch.setattr(Run, "step", watched)
     stop = -1
-    runs.train_classifier(*tones(), "whole", experiment=experiment(), quiet=True, device="cpu")
+    longwave.train_classifier(*tones(), "whole", experiment=experiment(), quiet=True, device="cpu")
     assert {rate for rate, _ in seen} == set(RATES)
     assert all(length == 64 / rate for rate, length in seen)
     truth, seen[:] = list(seen), []
     stop = 4
     with pytest.raises(Interrupted):
-        runs.train_classifier(*tones(), "cut", experiment=experiment(), quiet=True, device="cpu")
+        longwave.train_classifier(*tones(), "cut", experiment=experiment(), quiet=True, device="cpu")
     runs.resume("cut", quiet=True, device="cpu")
     assert seen == truth
     for name, weights in RunFolder.open("whole").load_best().state_dict().items():
@@ -181,10 +182,10 @@ def test_a_run_at_several_rates_resumes_to_the_bit(monkeypatch):
 @pytest.mark.usefixtures("own_folder")
 def test_a_model_without_a_time_between_steps_is_not_trained_at_several_rates():
     with pytest.raises(ValueError, match=r"^rates: the model of classify \(S4 \+ random convolutions\) knows no time"):
-        runs.train_classifier(
+        longwave.train_classifier(
             *tones(), "run", experiment=dataclasses.replace(experiment(), model=EXPERIMENTS["classify"].model)
         )
     with pytest.raises(ValueError, match=r"^rates: the model of classify \(LSTM\) knows no time"):
-        runs.train_classifier(
+        longwave.train_classifier(
             *tones(), "run", experiment=dataclasses.replace(experiment(), model=SequenceConfig.of(mixer="lstm"))
         )

@@ -51,7 +51,7 @@ def test_a_signal_is_brought_back_to_its_own_rate(tool):
     ("kind", "rate", "message"),
     [
         ("audio", "1", "--rate: expected a whole number from 2 on"),
-        ("classify", "2", "knows no time between steps"),
+        ("classify", "2", "has no notion of the time between steps"),
         ("images", "2", "expected a run on samples of audio"),
         (None, "2", "run"),
     ],

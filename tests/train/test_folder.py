@@ -11,7 +11,9 @@ from longwave.experiments import EXPERIMENTS
 from longwave.experiments.prepared import prepare
 from longwave.models import SequenceConfig
 from longwave.tasks.classify.task import ClassifyConfig
-from longwave.train.folder import FORMAT, RunConfig, RunFolder, check_new
+from longwave.train.config_file import FORMAT
+from longwave.train.folder import RunFolder, check_new
+from longwave.train.trained import RunConfig
 
 
 def save(path, change=0.0, count=30):
@@ -98,9 +100,9 @@ def test_overwriting_replaces_the_files_of_the_run_and_keeps_all_others(folder):
     made = RunFolder.create(str(folder.path), prepared, None, overwrite=True)
     made.write_config({}, overwrite=True)
     assert RunFolder.open(folder.path).config.experiment.name == "classify"  # until there is a checkpoint
-    made.replace_old()
+    made.save_checkpoint({})
     assert RunFolder.open(folder.path).config.experiment.name == "new"
-    assert {path.name for path in folder.path.iterdir()} == {"config.json", "notes.txt", "mine.csv"}
+    assert {path.name for path in folder.path.iterdir()} == {"config.json", "notes.txt", "mine.csv", "checkpoints"}
 
 
 def test_a_run_that_fails_to_replace_another_leaves_nothing(folder):

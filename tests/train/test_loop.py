@@ -799,7 +799,7 @@ def test_what_training_sees_is_logged_as_the_mean_over_all_its_examples(tmp_path
     assert line["train_mae"] == pytest.approx(expected["mae"], rel=1e-5)
 
 
-@pytest.mark.parametrize(("part", "name"), [("train", "training"), ("valid", "validation"), ("test", "test")])
+@pytest.mark.parametrize(("part", "name"), [("train", "training"), ("valid", "validation")])
 def test_an_empty_part_is_refused_before_training(part, name, tmp_path):
     with pytest.raises(TrainingError, match=f"task tiny: the {name} set is empty"):
         run(tmp_path, make_task(**{part: 0}))

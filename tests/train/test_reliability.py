@@ -34,7 +34,7 @@ def test_a_second_process_is_kept_out_and_told_who_is_in(tmp_path):
         assert os.listdir(tmp_path / "run") == [lock.NAME]
     assert answer["code"] == 2
     assert f"process {os.getpid()} on" in answer["stderr"]
-    assert "is training there since" in answer["stderr"]
+    assert "has been training there since" in answer["stderr"]
     assert not (tmp_path / "run").exists()  # it was made for the lock
 
 

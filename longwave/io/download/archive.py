@@ -20,7 +20,7 @@ BLOCK = 1 << 18  # bytes to read at a time
 
 
 class Refused(ValueError):
-    """A file is not what was published, or is not safe to unpack."""
+    """A file that is not what was published, or is not safe to unpack."""
 
 
 class _Entry(NamedTuple):
@@ -55,36 +55,33 @@ def unpack(archive: Path, folder: Path, limit: int, progress: Progress | None = 
         raise Refused(f"{archive.name} cannot be unpacked: {error}") from error
 
 
-def _inner_path(name: str, archive: Path) -> PurePosixPath:
-    path = PureWindowsPath(name)  # knows both separators, and drives
-    if path.anchor or ".." in path.parts or "\0" in name:
-        raise Refused(f"{archive.name} is not safe to unpack: {name!r} leads out of the folder")
-    return PurePosixPath(name)
-
-
 def _place(entry: _Entry, target: Path, progress: Progress) -> None:
     try:
         if entry.size is None:
-            target.mkdir(parents=True, exist_ok=True)
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _write(entry, entry.size, target, progress)
+            return target.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (content := entry.open()) is None:
+            raise Refused(f"{entry.path} has no contents")
+        left = entry.size
+        with content, files.naming(target), open(target, "wb") as file:
+            while left >= 0 and (block := content.read(BLOCK)):
+                file.write(block)
+                left -= len(block)
+                progress.advance(len(block))
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise Refused(f"{entry.path} is both a file and a folder in the archive") from error
-
-
-def _write(entry: _Entry, size: int, target: Path, progress: Progress) -> None:
-    content = entry.open()
-    if content is None:
-        raise Refused(f"{entry.path} has no contents")
-    left = size
-    with content, files.naming(target), open(target, "wb") as file:
-        while left >= 0 and (block := content.read(BLOCK)):
-            file.write(block)
-            left -= len(block)
-            progress.advance(len(block))
     if left != 0:
-        raise Refused(f"{entry.path} is not as long as the archive says")
+        raise Refused(f"{entry.path} does not have the size that the archive states")
+
+
+def _entry(archive: Path, name: str, is_plain: bool, size: int | None, open: Callable[[], IO[bytes] | None]) -> _Entry:
+    """A file or folder of an archive, unless it is unsafe."""
+    path = PureWindowsPath(name)  # knows both separators, and drives
+    if path.anchor or ".." in path.parts or "\0" in name:
+        raise Refused(f"{archive.name} is not safe to unpack: {name!r} leads out of the folder")
+    if not is_plain:
+        raise Refused(f"{archive.name} is not safe to unpack: {name!r} is neither a file nor a folder")
+    return _Entry(PurePosixPath(name), size, open)
 
 
 @contextmanager
@@ -99,24 +96,21 @@ def _entries(archive: Path) -> Iterator[Iterator[_Entry]]:
 
 def _zip_entries(opened: zipfile.ZipFile, archive: Path) -> Iterator[_Entry]:
     for info in opened.infolist():
-        path = _inner_path(info.filename, archive)
         kind = stat.S_IFMT(info.external_attr >> 16)  # 0 if the archive was made where files have no such mode
-        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise Refused(f"{archive.name} is not safe to unpack: {info.filename!r} is neither a file nor a folder")
-        yield _Entry(path, None if info.is_dir() else info.file_size, partial(opened.open, info))
+        is_plain, size = kind in (0, stat.S_IFREG, stat.S_IFDIR), None if info.is_dir() else info.file_size
+        yield _entry(archive, info.filename, is_plain, size, partial(opened.open, info))
 
 
 def _tar_entries(opened: tarfile.TarFile, archive: Path) -> Iterator[_Entry]:
     for member in opened:
-        path = _inner_path(member.name, archive)
-        if not (member.isreg() or member.isdir()):
-            raise Refused(f"{archive.name} is not safe to unpack: {member.name!r} is neither a file nor a folder")
+        is_plain, size = member.isreg() or member.isdir(), None if member.isdir() else member.size
+        entry = _entry(archive, member.name, is_plain, size, partial(opened.extractfile, member))
         if hasattr(tarfile, "data_filter"):  # since 3.11.4: a second opinion
             tarfile.data_filter(member, str(archive.parent))
-        yield _Entry(path, None if member.isdir() else member.size, partial(opened.extractfile, member))
-    # The sum of a compressed stream is compared at its end, beyond where a tar file says that it ends.
+        yield entry
+    # The checksum of a compressed stream is verified at its end, after the end of the tar file.
     left = 1 << 26
     while left > 0 and opened.fileobj is not None and (block := opened.fileobj.read(BLOCK)):
         left -= len(block)
     if left <= 0:
-        raise Refused(f"{archive.name} goes on after its end")
+        raise Refused(f"{archive.name} has data after its end")

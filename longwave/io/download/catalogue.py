@@ -1,8 +1,7 @@
-"""The catalogue of public data sets: where they come from, what their files are, and whether they are here.
+"""The catalogue of public data sets: where they come from, what their files are, and whether they are on disk.
 
-One call registers a data set, `DATASETS.register(name)(Dataset(...))`; the file datasets.py of a kind of task does so.
-In a data folder every set has the layout of its public archive, so a folder filled by hand serves as well as one filled
-by `longwave.io.download.fetch`. Nothing here uses the network.
+`DATASETS.register(name)(Dataset(...))` in datasets.py of a kind of task adds one. In the data folder every set has the
+layout of its public archive, so files placed by hand work as well as downloads. Nothing here uses the network.
 """
 
 import gzip
@@ -10,9 +9,10 @@ import hashlib
 import os
 import shlex
 import zlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from longwave.core.registry import Registry
 from longwave.core.terminal import with_command
@@ -21,47 +21,42 @@ BLOCK = 1 << 18  # bytes to read at a time
 
 
 class MissingData(FileNotFoundError):
-    """A data set is not in the data folder, or not all of it. The message says what to put where."""
-
-
-class Check(Protocol):
-    """One file or folder of a data set, and how to tell whether it is complete."""
-
-    @property
-    def path(self) -> str:
-        """Where it is, below the data folder."""
-        ...
-
-    def present(self, folder: Path) -> bool:
-        """Whether any of it is in the data folder."""
-        ...
-
-    def problem(self, folder: Path) -> str | None:
-        """How it differs from what was published; None if it does not."""
-        ...
+    """A data set is missing from the data folder, or incomplete. The message says what to put where."""
 
 
 @dataclass(frozen=True)
-class File:
+class Check(ABC):
+    """A file or folder of a data set, and how to tell whether it is what was published."""
+
+    path: str  # below the data folder
+
+    def present(self, folder: Path) -> bool:
+        """Whether any of it is in the data folder."""
+        return (folder / self.path).is_file()
+
+    @abstractmethod
+    def problem(self, folder: Path) -> str | None:
+        """How it differs from what was published; None if it does not."""
+
+
+@dataclass(frozen=True)
+class File(Check):
     """A file known by size and digest: of a gzip file, those of its contents, which may also be there uncompressed."""
 
-    path: str
     size: int | None = None
     digest: str | None = None  # "algorithm:hexadecimal"
     gzipped: bool = False
 
     def found(self, folder: Path) -> Path:
-        """Where the file is, or should be: as it is published, or uncompressed."""
+        """The path of the file: as published, or uncompressed if only that is there."""
         path = folder / self.path
         plain = path.with_suffix("")
         return plain if self.gzipped and not path.is_file() and plain.is_file() else path
 
     def present(self, folder: Path) -> bool:
-        """Whether the file is there."""
         return self.found(folder).is_file()
 
     def problem(self, folder: Path) -> str | None:
-        """Compare size and digest."""
         path = self.found(folder)
         if not path.is_file():
             return f"{self.path} is missing"
@@ -83,19 +78,13 @@ class File:
 
 
 @dataclass(frozen=True)
-class CsvFile:
+class CsvFile(Check):
     """A CSV file known by its columns and its number of rows, where no checksum was published."""
 
-    path: str
     columns: tuple[str, ...]
     rows: int
 
-    def present(self, folder: Path) -> bool:
-        """Whether the file is there."""
-        return (folder / self.path).is_file()
-
     def problem(self, folder: Path) -> str | None:
-        """Compare the header, and the number of rows and cells."""
         path = folder / self.path
         if not path.is_file():
             return f"{self.path} is missing"
@@ -117,19 +106,16 @@ class CsvFile:
 
 
 @dataclass(frozen=True)
-class Folder:
+class Folder(Check):
     """A folder known by how many files in it match a pattern."""
 
-    path: str
     pattern: str
     count: int
 
     def present(self, folder: Path) -> bool:
-        """Whether there is at least one such file."""
         return any((folder / self.path).glob(self.pattern))
 
     def problem(self, folder: Path) -> str | None:
-        """Count the files that are not empty."""
         if not (folder / self.path).is_dir():
             return f"{self.path}{os.sep} is missing"
         found = sum(1 for path in (folder / self.path).glob(self.pattern) if path.stat().st_size > 0)
@@ -142,11 +128,11 @@ class Source:
 
     urls: tuple[str, ...]  # tried in this order
     target: str  # below the data folder: the file, or the folder that the archive unpacks to
-    size: int  # bytes to download, about
-    sha256: str | None  # of the downloaded file; None: not known to us, so the download is checked by its contents
+    size: int  # approximate bytes to download
+    sha256: str | None  # of the download; None: none was published, so the contents are checked instead
     archive: str | None = None  # the name of the archive; None: the file itself is the target
     inside: str = "."  # for an archive: its folder that becomes the target
-    limit: int = 0  # for an archive: bytes it may unpack to
+    limit: int = 0  # for an archive: the most bytes it may unpack to
 
     @property
     def saved(self) -> str:
@@ -164,14 +150,14 @@ class Dataset:
 
     title: str
     licence: str
-    path: str  # what a loader is given, below the data folder
+    path: str  # that a loader gets, below the data folder
     sources: tuple[Source, ...]
     checks: tuple[Check, ...]
     embedded: Path | None = None  # a copy that comes with the package
 
     @property
     def size(self) -> int:
-        """Bytes to download, about."""
+        """Approximate bytes to download."""
         return sum(source.size for source in self.sources)
 
     @property
@@ -180,9 +166,9 @@ class Dataset:
         known = all(source.sha256 is not None for source in self.sources)
         return "sha256" if known else "contents (no checksum)"
 
-    def problems(self, source: Source, folder: Path) -> list[str]:
-        """How what a source provides differs from what was published."""
-        found = (check.problem(folder) for check in self.checks if source.provides(check))
+    def problems(self, folder: Path, source: Source | None = None) -> list[str]:
+        """How the files in a folder, or those that a source provides, differ from what was published."""
+        found = (check.problem(folder) for check in self.checks if source is None or source.provides(check))
         return [problem for problem in found if problem is not None]
 
 
@@ -200,23 +186,23 @@ def data_dir(explicit: str | Path | None = None) -> Path:
 
 
 class Report(NamedTuple):
-    """What `check` found."""
+    """The result of `check`."""
 
     state: Literal["good", "missing", "wrong"]
     problems: tuple[str, ...]
 
 
 def check(name: str, folder: str | Path) -> Report:
-    """Compare what is in the data folder with what was published."""
+    """Compare the files in the data folder with what was published."""
     dataset, folder = DATASETS.find(name), Path(folder)
-    problems = tuple(problem for check in dataset.checks if (problem := check.problem(folder)) is not None)
+    problems = tuple(dataset.problems(folder))
     if not problems:
         return Report("good", ())
     return Report("wrong" if any(check.present(folder) for check in dataset.checks) else "missing", problems)
 
 
 def require(name: str, folder: str | Path | None = None) -> Path:
-    """The path to a data set's files, for loaders; MissingData if one is absent. Reads no contents."""
+    """The path to a data set's files, for loaders; MissingData if one is absent. Contents are not checked."""
     dataset, where = DATASETS.find(name), data_dir(folder)
     missing = [check for check in dataset.checks if not check.present(where)]
     if not missing:
@@ -224,14 +210,14 @@ def require(name: str, folder: str | Path | None = None) -> Path:
     names = ", ".join(check.path for check in missing)
     wanted = [source for source in dataset.sources if any(map(source.provides, missing))]
     raise MissingData(
-        f"data set {name!r} is not complete: {where} has no {names}\n"
+        f"data set {name!r} is incomplete: {where} has no {names}\n"
         f"{with_command('Run', command('get', name, where))}\nor place it by hand:\n{by_hand(name, wanted, where)}\n"
-        "Another data folder can be named with --data-dir or LONGWAVE_DATA."
+        "Use another data folder with --data-dir or LONGWAVE_DATA."
     )
 
 
 def by_hand(name: str, sources: list[Source], folder: Path) -> str:
-    """Lines that say how to place the files of some sources without `longwave data get`."""
+    """Instructions for placing the files of some sources without `longwave data get`."""
     lines = []
     for source in sources:
         lines.append(f"  download {source.urls[0]}")

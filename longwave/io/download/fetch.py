@@ -1,14 +1,14 @@
-"""Downloading data sets, and moving them into place once they are verified.
+"""Downloading data sets, and moving them into place once verified.
 
 Nothing incomplete is ever used: a download has a temporary name until its checksum is verified, and an archive is
 unpacked in a temporary folder, checked there, and renamed.
 """
 
+import hashlib
 import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from longwave.core import files
 from longwave.core.progress import Progress, Silent
@@ -21,19 +21,21 @@ PATIENCE, LEAST_SPEED = 60.0, 500  # seconds, and bytes per second over that tim
 
 
 class DownloadError(OSError):
-    """No address of a data set served it. The message says what to put where by hand."""
+    """No URL of a data set served it. The message says what to put where by hand."""
 
 
 def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path:
-    """Download and unpack a data set, unless it is there; the path to its files.
-
-    Files that are there are never overwritten; if they are not what was published, that is an error.
-    """
+    """Download and unpack a data set; existing files are checked, and never overwritten. Returns the path to them."""
     dataset = DATASETS.find(name)
     folder = Path(folder).absolute()
-    wanted = [source for source in dataset.sources if not _is_there(dataset, source, folder)]
+
+    def is_there(source: Source) -> bool:
+        checks = (check for check in dataset.checks if source.provides(check))
+        return os.path.lexists(folder / source.target) or any(check.present(folder) for check in checks)
+
+    wanted = [source for source in dataset.sources if not is_there(source)]
     for source in dataset.sources:
-        if source not in wanted and (problems := dataset.problems(source, folder)):
+        if source not in wanted and (problems := dataset.problems(folder, source)):
             raise ValueError(
                 f"{folder / source.target} exists, but is not what was published: {'; '.join(problems)}. "
                 + with_command("Move it away, then run", catalogue.command("get", name, folder))
@@ -44,7 +46,7 @@ def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path
 
 
 def _obtain(name: str, source: Source, folder: Path, progress: Progress) -> None:
-    """Try each address until one serves what was published."""
+    """Try each URL until one serves the published file."""
     downloads = folder / "downloads"
     downloads.mkdir(parents=True, exist_ok=True)
     saved, reasons = downloads / source.saved, []
@@ -53,10 +55,9 @@ def _obtain(name: str, source: Source, folder: Path, progress: Progress) -> None
             _fetch(url, source, downloads, progress)
             _place(DATASETS.find(name), source, saved, folder, progress)
             return
-        except _Unreachable as error:
-            reasons.append(f"  {url}\n    {error}")
-        except Refused as error:
-            saved.unlink(missing_ok=True)  # or the next attempt would find it in the cache
+        except (_Unreachable, Refused) as error:
+            if isinstance(error, Refused):
+                saved.unlink(missing_ok=True)  # or the next attempt would find it in the cache
             reasons.append(f"  {url}\n    {error}")
     raise DownloadError(
         f"data set {name!r} could not be downloaded:\n"
@@ -69,44 +70,20 @@ def _obtain(name: str, source: Source, folder: Path, progress: Progress) -> None
 
 
 class _Unreachable(OSError):
-    """An address did not answer, or the connection broke."""
-
-
-class _Pace:
-    """How fast a download comes in, which may be so slow that it would never end."""
-
-    def __init__(self) -> None:
-        self.since, self.received = time.monotonic(), 0
-
-    def check(self, received: int) -> None:
-        """Count some bytes; give up an address that sent too few for too long."""
-        self.received += received
-        seconds = time.monotonic() - self.since
-        if seconds >= PATIENCE:
-            if self.received < LEAST_SPEED * seconds:
-                raise _Unreachable(f"it sent {self.received:,} bytes in {seconds:.0f} seconds; expected more")
-            self.since, self.received = time.monotonic(), 0
+    """A URL did not respond, or the connection broke."""
 
 
 def _fetch(url: str, source: Source, downloads: Path, progress: Progress) -> None:
-    """Download a file to the folder of downloads, unless it is there already with the right checksum."""
-    import pooch  # type: ignore[import-untyped]
+    """Download a file to the downloads folder, unless it is there already with the right checksum."""
     import requests
     import urllib3
 
-    part = downloads / f"{source.saved}.part"
+    saved, part = downloads / source.saved, downloads / f"{source.saved}.part"
+    if saved.exists() and _is_published(saved, source):
+        return
     resumed = part.exists()
-
-    def download(url: str, output: str | os.PathLike[str], _: Any) -> None:
-        _stream(url, source, part, progress)
-        os.replace(part, output)
-
-    known = None if source.sha256 is None else f"sha256:{source.sha256}"
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel("WARNING")  # the progress display says the same
     try:
-        pooch.retrieve(url, known, fname=source.saved, path=downloads, downloader=download)
+        _stream(url, source, part, progress)
     except requests.HTTPError as error:
         raise _Unreachable(f"the server answered {str(error).partition(' for url')[0]}") from error
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -114,20 +91,27 @@ def _fetch(url: str, source: Source, downloads: Path, progress: Progress) -> Non
         while cause.__context__ is not None:
             cause = cause.__context__
         raise _Unreachable(f"{type(error).__name__}: {cause}") from error
-    except Refused:
-        raise
-    except ValueError as error:  # by pooch
-        if resumed:  # perhaps the partial download was of another file; it is gone now
-            return _fetch(url, source, downloads, progress)
-        raise Refused(f"the download does not have sha256 {source.sha256}, so it is not used") from error
-    finally:
-        logger.setLevel(level)
+    if _is_published(part, source):
+        os.replace(part, saved)
+        return
+    part.unlink()
+    if not resumed:
+        raise Refused(f"the download does not have sha256 {source.sha256}, so it is not used")
+    _fetch(url, source, downloads, progress)  # from the beginning: the partial download may have been of another file
+
+
+def _is_published(path: Path, source: Source) -> bool:
+    """Whether a download has the published checksum, if there is one."""
+    if source.sha256 is None:
+        return True
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == source.sha256
 
 
 def _stream(url: str, source: Source, part: Path, progress: Progress) -> None:
-    """Download to `part`, and resume an interrupted download if the checksum is known, which then finds any mix-up.
+    """Download to `part`; an interrupted download is resumed if a known checksum can verify the result.
 
-    This is not `files.atomic`: the incomplete file has a fixed name and stays, so that the next attempt can resume it.
+    This is not `files.atomic`: the incomplete file has a fixed name and stays, for the next attempt to resume.
     """
     import requests
 
@@ -150,11 +134,14 @@ def _stream(url: str, source: Source, part: Path, progress: Progress) -> None:
         progress.advance(start)
         received = start
         with files.naming(part), open(part, "ab" if start else "wb") as file:
-            pace = _Pace()
+            since, recent = time.monotonic(), 0
             while block := response.raw.read1(BLOCK, decode_content=False):  # what there is, without waiting for more
-                pace.check(len(block))
                 file.write(block)
-                received += len(block)
+                received, recent = received + len(block), recent + len(block)
+                if (seconds := time.monotonic() - since) >= PATIENCE:  # or a slow download might never end
+                    if recent < LEAST_SPEED * seconds:
+                        raise _Unreachable(f"too slow: {recent:,} bytes in {seconds:.0f} seconds")
+                    since, recent = time.monotonic(), 0
                 progress.advance(len(block))
                 if received > most:
                     break
@@ -168,9 +155,9 @@ def _stream(url: str, source: Source, part: Path, progress: Progress) -> None:
 
 
 def _place(dataset: Dataset, source: Source, saved: Path, folder: Path, progress: Progress) -> None:
-    """Unpack a download in a temporary folder, check it there, and rename it to its place.
+    """Unpack a download in a temporary folder, check it there, and move it into place.
 
-    The unpacked files are not synced one by one, which takes minutes for 100,000 of them: if the power fails, `check`
+    The unpacked files are not synced one by one, which takes minutes for 100,000 of them: after a power failure `check`
     finds what was lost, and the archive is still there.
     """
     with tempfile.TemporaryDirectory(prefix="unpacking-", dir=saved.parent) as temporary:
@@ -185,9 +172,9 @@ def _place(dataset: Dataset, source: Source, saved: Path, folder: Path, progress
                 raise Refused(f"{saved.name} has no folder {source.inside}")
             os.replace(unpacked / source.inside, ready)
         try:
-            problems = dataset.problems(source, Path(temporary) / "ready")
+            problems = dataset.problems(Path(temporary) / "ready", source)
         except (NotADirectoryError, IsADirectoryError) as error:
-            problems = [f"{error.filename}: a file where a folder should be, or the other way round"]
+            problems = [f"{error.filename}: a file where a folder should be, or vice versa"]
         if problems:
             raise Refused(f"the download is not what was published: {'; '.join(problems)}")
         target = folder / source.target
@@ -195,11 +182,6 @@ def _place(dataset: Dataset, source: Source, saved: Path, folder: Path, progress
         try:
             os.replace(ready, target)
         except OSError:
-            if dataset.problems(source, folder):  # else another process was faster
+            if dataset.problems(folder, source):  # else another process was faster
                 raise
         files.sync_folder(target.parent)
-
-
-def _is_there(dataset: Dataset, source: Source, folder: Path) -> bool:
-    checks = (check for check in dataset.checks if source.provides(check))
-    return os.path.lexists(folder / source.target) or any(check.present(folder) for check in checks)

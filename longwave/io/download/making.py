@@ -1,20 +1,19 @@
-"""Data sets that are generated on this machine: what can be made, whether it is here, and making it.
+"""Data sets that are generated locally: what can be made, whether it is on disk, and making it.
 
-One call registers a set, `MAKERS.register(name)(Maker(...))`; the file datasets.py of a kind of task does so. A set is
-made in a folder of another name, which is renamed at the end: what has its name is complete. A file beside its files
-says how many examples it has and by which seed, so that a small set is not mistaken for the whole one. Files that were
-published, and were put there by hand, serve as well.
+`MAKERS.register(name)(Maker(...))` in datasets.py of a kind of task adds one. A set is made under a temporary name and
+renamed when complete. A file beside it records the number of examples and the seed, so that a small set is not mistaken
+for the full one. Published files placed by hand work as well.
 """
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from longwave.core import files, lock
 from longwave.core.progress import Progress, Silent
 from longwave.core.registry import Registry
+from longwave.core.settings import Settings, check_least
 from longwave.core.terminal import with_command
 from longwave.io.download.catalogue import MissingData, command, data_dir
 
@@ -25,25 +24,25 @@ MADE = "made.json"  # beside the files of a set that was made
 class Maker:
     """How to make a data set.
 
-    `make(folder, count, seed, progress)` writes the files into a folder that exists. The folder has what an interrupted
-    call with the same count and seed left, and nothing else; the files must follow from count and seed alone. Options
-    that were chosen come as keywords, which are True.
+    `make(folder, count, seed, progress)` writes the files into an existing folder, which has nothing but what an
+    interrupted call with the same count and seed left. The files must depend on count and seed alone. Options are
+    passed as keywords with the value True.
     """
 
     title: str
     path: str  # the folder of the set, below the data folder
     files: tuple[str, ...]  # in that folder: what a reader needs
-    count: int  # examples of the whole set
+    count: int  # examples of the full set
     seed: int
     make: Callable[..., None]
-    options: tuple[str, ...] = ()  # that make another set
+    options: tuple[str, ...] = ()  # variants of the set
 
 
 MAKERS: Registry[Maker] = Registry("data set to make", "longwave.tasks", "datasets")
 
 
 @dataclass(frozen=True)
-class Made:
+class Made(Settings):
     """How a set was made."""
 
     name: str
@@ -51,19 +50,22 @@ class Made:
     seed: int
     options: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        MAKERS.find(self.name)
+        check_least(self, count=1, seed=0)
+
     def note(self) -> str | None:
-        """What is to be known of the set where scores are shown; nothing, if it is the whole one."""
+        """A caveat to show beside scores; None for the full set."""
         whole = MAKERS.find(self.name)
         if (self.count, self.seed, self.options) == (whole.count, whole.seed, ()):
             return None
         return (
-            f"{self.name} was made with {self.count:,} examples and seed {self.seed}{self.chosen}; the whole set has "
+            f"{self.name} was made with {self.count:,} examples and seed {self.seed}{self.chosen}; the full set has "
             f"{whole.count:,} and seed {whole.seed}"
         )
 
     @property
     def chosen(self) -> str:
-        """The options, to be put behind the seed."""
         return "".join(f", {option}" for option in self.options)
 
 
@@ -75,10 +77,10 @@ def make(
     progress: Progress | None = None,
     options: Sequence[str] = (),
 ) -> Path:
-    """Make a data set below a data folder, unless it is there; the path to its files.
+    """Make a data set in the data folder, unless it exists; returns the path to its files.
 
-    A set with another count, seed or option, or one that was published, is never overwritten. A call that was
-    interrupted goes on if the maker can, and else starts again. Another process that makes the set is not disturbed.
+    A set with another count, seed or option, or a published one, is never overwritten. An interrupted call is resumed
+    if the maker can, and else restarted. A process that is already making the set is left alone.
     """
     maker, where = MAKERS.find(name), data_dir(folder).absolute()
     if unknown := sorted(set(options) - set(maker.options)):
@@ -90,9 +92,6 @@ def make(
         maker.seed if seed is None else seed,
         tuple(sorted(set(options))),
     )
-    for setting, value, least in (("count", wanted.count, 1), ("seed", wanted.seed, 0)):
-        if value < least:
-            raise ValueError(f"{setting}: expected a number from {least} on, got {value}")
     target = where / maker.path
     if not _is_made(target, wanted):
         # Two processes would write into each other's files; what they write differs with the count and the seed.
@@ -103,7 +102,7 @@ def make(
 
 
 def _is_made(target: Path, wanted: Made) -> bool:
-    """Whether a folder has the set that is wanted; one that has another is refused."""
+    """Whether the wanted set exists; a folder with another one is refused."""
     if not target.exists():
         return False
     found = _read(target)
@@ -111,10 +110,10 @@ def _is_made(target: Path, wanted: Made) -> bool:
         return True
     has = "files that longwave did not make"
     if found is not None:
-        has = f"{found.count:,} examples of seed {found.seed}{found.chosen}"
+        has = f"{found.count:,} examples with seed {found.seed}{found.chosen}"
     raise ValueError(
-        f"{target} has {has}, and was to have {wanted.count:,} of seed {wanted.seed}{wanted.chosen}; move it away, "
-        "or name another data folder with --data-dir"
+        f"{target} has {has}; expected {wanted.count:,} with seed {wanted.seed}{wanted.chosen}: move it away, or use "
+        "another data folder with --data-dir"
     )
 
 
@@ -123,16 +122,20 @@ def _make(maker: Maker, wanted: Made, target: Path, progress: Progress) -> None:
     if part.exists() and _read(part) != wanted:
         shutil.rmtree(part)
     part.mkdir(parents=True, exist_ok=True)
-    files.write_json(part / MADE, {key: value for key, value in asdict(wanted).items() if value != ()})
+    files.write_json(part / MADE, {key: value for key, value in wanted.to_dict().items() if value != []})
     maker.make(part, wanted.count, wanted.seed, progress, **dict.fromkeys(wanted.options, True))
     part.rename(target)
     files.sync_folder(target.parent)
 
 
+def _missing(name: str, folder: str | Path | None) -> list[str]:
+    maker = MAKERS.find(name)
+    return [file for file in maker.files if not (data_dir(folder) / maker.path / file).exists()]
+
+
 def is_there(name: str, folder: str | Path | None = None) -> bool:
     """Whether a set is in the data folder, made or published."""
-    maker = MAKERS.find(name)
-    return all((data_dir(folder) / maker.path / file).exists() for file in maker.files)
+    return not _missing(name, folder)
 
 
 def made(name: str, folder: str | Path | None = None) -> Made | None:
@@ -143,20 +146,20 @@ def made(name: str, folder: str | Path | None = None) -> Made | None:
 def notes(name: str, folder: str | Path | None = None) -> tuple[str, ...]:
     """What a user should know of how the set in the data folder was made."""
     found = made(name, folder)
-    note = None if found is None else found.note()
-    return () if note is None else (note,)
+    note = found and found.note()
+    return (note,) if note else ()
 
 
 def require(name: str, folder: str | Path | None = None) -> Path:
     """The path to the files of a set, for readers; MissingData if it is absent."""
     maker, where = MAKERS.find(name), data_dir(folder)
-    if is_there(name, where):
+    missing = _missing(name, where)
+    if not missing:
         return where / maker.path
-    missing = [file for file in maker.files if not (where / maker.path / file).exists()]
     raise MissingData(
-        f"data set {name!r} is not there: {where / maker.path} has no {', '.join(missing)}\n"
+        f"data set {name!r} is missing: {where / maker.path} has no {', '.join(missing)}\n"
         f"{with_command('Run', command('make', name, where))}\nor put the published files there.\n"
-        "Another data folder can be named with --data-dir or LONGWAVE_DATA."
+        "Use another data folder with --data-dir or LONGWAVE_DATA."
     )
 
 
@@ -165,25 +168,9 @@ def _read(folder: Path) -> Made | None:
     if not path.exists():
         return None
     try:
-        content = files.read_json(path)
+        return Made.from_dict(files.read_json(path))
     except ValueError as error:
-        raise ValueError(f"{path}: expected how the set was made, as longwave wrote it, got {error}") from error
-    if not _says_how(content):
         raise ValueError(
-            f"{path}: expected how the set was made, as longwave wrote it: a name, a count and a seed, got "
-            f"{content!r:.80}; move {folder} away and make it again"
-        )
-    return Made(content["name"], content["count"], content["seed"], tuple(content.get("options", ())))
-
-
-def _says_how(content: Any) -> bool:
-    """Whether the content of a JSON file says how a set was made."""
-    fields = {"name": str, "count": int, "seed": int}
-    return (
-        isinstance(content, dict)
-        and content.keys() - {"options"} == fields.keys()
-        and all(type(content[name]) is kind for name, kind in fields.items())
-        and content["name"] in MAKERS
-        and isinstance(content.get("options", []), list)
-        and all(isinstance(option, str) for option in content.get("options", []))
-    )
+            f"{path}: expected how the set was made, as longwave wrote it ({error}); move {folder} away, and make the "
+            "set again"
+        ) from error

@@ -1,9 +1,8 @@
-"""Models that the authors of S4 trained with their own code, as models of ours: names, parameters and settings.
+"""Models trained with the authors' own S4 code, converted to ours: names, parameters and settings.
 
 The settings of a model are read from the names and shapes of its tensors. Every tensor has to find its place, or be
 known as a copy of another. `state_spaces.py` tells the versions of that code apart and maps the parameters of an S4
-layer; `layers.py` maps a residual layer and the ends of a model; `stack.py` and `unet.py` map the models (docs:
-import).
+layer; `stack.py` maps a residual layer, the ends of a model and stacks of layers, `unet.py` U-Nets (docs: import).
 """
 
 from collections.abc import Mapping
@@ -13,10 +12,10 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
+from longwave.layers.checks import check_choice
 from longwave.layers.state_space import DtTransform
 from longwave.models import pretrained
-from longwave.models.authors.layers import Converted, Weights
-from longwave.models.authors.stack import Output, convert_stack
+from longwave.models.authors.stack import Converted, Output, Weights, convert_stack
 from longwave.models.authors.state_spaces import RealTransform, Transforms
 from longwave.models.authors.tensors import Tensors
 from longwave.models.authors.unet import convert_unet
@@ -44,7 +43,7 @@ def from_authors(
 def convert(
     state: Mapping[str, Tensor], *, dt: DtTransform = "exp", real: RealTransform = "exp", decoder: Output = "mean"
 ) -> Converted:
-    """Settings and weights of ours for a state dict of theirs: a language model, a U-Net, SaShiMi, or a plain stack.
+    """Our settings and weights for a state dict of theirs: a language model, a U-Net, SaShiMi, or a plain stack.
 
     What the tensors cannot say:
 
@@ -53,8 +52,7 @@ def convert(
     decoder  what a plain stack of layers puts out: the mean over the steps, the last step, or every step
     """
     for name, value, kinds in (("dt", dt, DtTransform), ("real", real, RealTransform), ("decoder", decoder, Output)):
-        if value not in get_args(kinds):
-            raise ValueError(f"{name}: expected one of {', '.join(get_args(kinds))}, got {value!r}")
+        check_choice(name, value, get_args(kinds))
     tensors = Tensors(state)
     is_unet = tensors.has("model.c_layers.")
     if not is_unet and not tensors.has("model.layers."):
@@ -66,7 +64,7 @@ def convert(
     how = Transforms(dt, real)
     converted = convert_unet(tensors, how) if is_unet else convert_stack(tensors, how, decoder)
     if left := tensors.some():
-        raise ValueError(f"these tensors have no place in a {converted.config.kind} of ours: {left}")
+        raise ValueError(f"these tensors have no counterpart in a longwave {converted.config.kind}: {left}")
     # Copies, as safetensors refuses tensors that share memory, which those of a file may do.
     weights = {name: tensor.to(torch.float32, copy=True).contiguous() for name, tensor in converted.weights.items()}
     _check_fit(converted.config, weights)
@@ -86,4 +84,4 @@ def _check_fit(config: ModelConfig, weights: Weights) -> None:
                 f"the sizes of the others, got {found.get(name, 'none')}"
             )
         if not weights[name].isfinite().all():
-            raise ValueError(f"{name}, of the file: expected finite numbers, got others among them")
+            raise ValueError(f"{name}, of the file: expected finite numbers, got NaN or infinity among them")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from longwave.layers import S4Config
 from longwave.layers.state_space import DtTransform
-from longwave.models.authors.tensors import Tensors
+from longwave.models.authors.tensors import Tensors, all_alike
 
 RealTransform = Literal["exp", "none", "relu", "sigmoid", "softplus"]
 INITS = {1: "legs", 2: "legt"}  # an initialisation for each rank of P, whose values are replaced
@@ -72,7 +72,7 @@ def take_system(tensors: Tensors, prefix: str, how: Transforms) -> System:
     C = tensors.take(f"{kernel}C", None, None, None, 2)
     sides, H, M, _ = C.shape
     if sides > 2:
-        raise ValueError(f"{kernel}C: expected one or two output maps a feature, got {sides}")
+        raise ValueError(f"{kernel}C: expected one or two output maps per feature, got {sides}")
     dt = tensors.take(kernel + version.dt)
     if dt.shape not in ((H,), (H, 1)):
         raise ValueError(
@@ -151,21 +151,11 @@ def _positive(name: str, values: Tensor, how: RealTransform, version: Version) -
 
 def mixer_of(systems: Sequence[System], how: Transforms) -> S4Config:
     """The settings that all layers of a model have in common, but for the length of C~."""
-    for what, values in {
-        "version": {s.version for s in systems},
-        "number of states": {2 * s.B.shape[1] for s in systems},
-        "rank of P": {len(s.P) for s in systems},
-        "number of directions": {len(s.C) for s in systems},
-    }.items():
-        if len(values) != 1:
-            raise ValueError(
-                f"expected one {what} in all S4 layers, got {', '.join(map(str, sorted(values))) or 'none'}"
-            )
-    first = systems[0]
+    all_alike("version of S4", (s.version for s in systems))
     return S4Config(
-        d_state=2 * first.B.shape[1],
-        init=INITS[len(first.P)],
-        bidirectional=len(first.C) == 2,
+        d_state=all_alike("number of states", (2 * s.B.shape[1] for s in systems)),
+        init=INITS[all_alike("rank of P", (len(s.P) for s in systems))],
+        bidirectional=all_alike("number of directions", (len(s.C) for s in systems)) == 2,
         # Theirs are shared by the features h, h + S, h + 2 S ..., ours by neighbours: the same for one, or for H.
         n_ssm=1 if all(len(s.Lambda_re) == 1 for s in systems) else None,
         dt_transform=how.dt,

@@ -1,9 +1,18 @@
 """The tensors of a file by name, crossed out as they are taken."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
+
+
+def all_alike(what: str, values: Iterable[Any]) -> Any:
+    """The one value that all have."""
+    found = list(dict.fromkeys(values))
+    if len(found) != 1:
+        raise ValueError(f"expected the same {what} everywhere, got {', '.join(map(str, found)) or 'none'}")
+    return found[0]
 
 
 class Tensors:

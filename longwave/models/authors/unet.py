@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from longwave.layers import S4Config
-from longwave.models.authors.layers import (
+from longwave.models.authors.stack import (
     Converted,
     Sublayer,
     Weights,
-    all_alike,
     has_glu,
     take_decoder,
     take_encoder,
@@ -18,14 +17,14 @@ from longwave.models.authors.layers import (
     under,
 )
 from longwave.models.authors.state_spaces import Transforms, common_length, mixer_of, mixer_weights
-from longwave.models.authors.tensors import Tensors
+from longwave.models.authors.tensors import Tensors, all_alike
 from longwave.models.unet import UNetConfig
 
 DIRECTION, LENGTH = "linear.parametrizations.weight.original1", "linear.parametrizations.weight.original0"
 
 
 class Half(NamedTuple):
-    """The layers of a level one way, with the pool behind them on the way down, before them on the way up."""
+    """The layers of a level in one direction, with the pool after them on the way down, before them on the way up."""
 
     layers: list[Sublayer]
     pool: Weights
@@ -150,12 +149,12 @@ def _level_shape(
 
 
 def _level(depth: int) -> str:
-    """What the names of a level of ours begin with."""
+    """The prefix of our names at a level."""
     return "levels." + "below." * depth
 
 
 def _places(down: Sequence[Half], centre: Sequence[Sublayer], up: Sequence[Half]) -> dict[str, Place]:
-    """Every layer, by what its names begin with in a model of ours."""
+    """Every layer, by the prefix of our names."""
     lists: list[tuple[int, str, Sequence[Sublayer]]] = [(len(down), "layers", centre)]
     for depth, (going_down, going_up) in enumerate(zip(down, up, strict=True)):
         lists += [(depth, "down", going_down.layers), (depth, "up", going_up.layers)]

@@ -25,7 +25,7 @@ def activate_backward(dy: Tensor, z: Tensor, keep: Tensor) -> Tensor:
 
 
 def mix(z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A linear layer behind `activate`."""
+    """A linear layer after `activate`."""
     return torch.nn.functional.linear(activate(z, keep), weight, bias)
 
 
@@ -56,14 +56,14 @@ def gate_backward(dy: Tensor, z: Tensor, bias: Tensor) -> list[Tensor]:
 
 
 def gated_mix(x: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """`gate` behind `mix`, in one pass."""
+    """`gate` after `mix`, in one pass."""
     y = x.new_empty(x.shape)
     call("gated_mix", z.shape, (x, z, keep, weight, bias), (y,))
     return y
 
 
 def gated_mix_backward(dy: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
-    """The gradients with respect to z, weight and bias; that of x is dy. What lies between is computed anew."""
+    """The gradients with respect to z, weight and bias; that of x is dy. What lies between is computed again."""
     parts = _parts(z.shape[0] * z.shape[1], MIX_ROWS)
     dz, dweight, dbias = z.new_empty(z.shape), z.new_empty(parts, *weight.shape), z.new_empty(parts, len(bias))
     call("gated_mix_backward", (*z.shape, parts), (dy, z, keep, weight, bias), (dz, dweight, dbias))

@@ -4,7 +4,7 @@ import ctypes
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,10 +12,33 @@ from torch import Tensor
 from longwave.ops.checks import check_writable, is_plain, readable, resolved
 from longwave.ops.cpu import library
 from longwave.ops.cpu.library import run, suffix
-from longwave.ops.weights import Affine, BlockWeights
 from longwave.ssm import DiscreteDPLR
 
 STEP_ALONE = 1 << 15  # complex numbers of a state that one thread moves faster than two do
+
+
+class Affine(NamedTuple):
+    """A norm: scale and shift (H,), of a row standardised with `eps`, or of the row as it is if that is None.
+
+    `offset` is added to a row that is standardised before it is divided by its deviation.
+    """
+
+    scale: Tensor
+    shift: Tensor
+    eps: float | None
+    offset: float = 0.0
+
+
+class BlockWeights(NamedTuple):
+    """The weights of a residual block of an S4 layer, as torch has them; see layers.block.Block."""
+
+    discrete: DiscreteDPLR
+    C: Tensor
+    D: Tensor
+    prenorm: bool
+    norm: Affine
+    linear: tuple[Tensor, Tensor]  # weight (H or 2H, H) and bias
+    feed_forward: tuple[Affine, tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None  # norm, widen, narrow
 
 
 def layer_steps(discrete: DiscreteDPLR, C: Tensor, D: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
@@ -63,7 +86,7 @@ def step(constants: Tensor, D: Tensor, u: Tensor, state: Tensor) -> tuple[Tensor
 
 
 def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool | None:
-    """Whether tensors are those of which `before` are contiguous clones, byte by byte; None if it cannot be said.
+    """Whether tensors are those of which `before` are contiguous clones, byte by byte; None if unknown.
 
     That is, if one of them is not plain memory. (Of a clone only its device is open: it is never negated.)
     """
@@ -136,7 +159,7 @@ class BlockSteps:
         step(*inputs, threads, vector_bytes, x.data_ptr(), self._scratch.data_ptr())
 
     def _addresses_of(self, states: Sequence[Tensor], batch: int) -> "ctypes.Array[ctypes.c_void_p]":
-        """Where the states are. The work is done in place: what is not as the library wants it cannot be copied."""
+        """The addresses of the states, which are changed in place: a state in another layout cannot be copied."""
         known = self._states
         same = len(states) == len(known) > 0 and all(map(operator.is_, states, known)) and known[0].shape[0] == batch
         # The same tensors live as long as they are known; what was exchanged under one of them is somewhere else.

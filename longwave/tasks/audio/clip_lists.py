@@ -1,8 +1,7 @@
-"""Which audio files there are, and what they are of: a folder with one subfolder per class, a CSV file, public sets."""
+"""Lists of audio files with their labels: a folder with one subfolder per class, a CSV file, public sets."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,17 +9,18 @@ from longwave.io.audio import ENDINGS
 from longwave.io.read import read_table
 from longwave.tasks.sequences.targets import SPLITS, read_label, read_split
 
-SHOWN = 3  # other files that a note names
+TEST_TAKES = 5  # of each free spoken digit and speaker: the official test set
+SHOWN = 3  # other files that a note lists
 
 
 @dataclass(frozen=True)
 class ClipList:
-    """Audio files, with their labels and splits if they are known."""
+    """Audio files, with their labels and splits if known."""
 
     paths: tuple[Path, ...]
     names: tuple[str, ...]  # what messages and tables call them
     source: str
-    labels: tuple[str, ...] | None = None
+    labels: tuple[str, ...] = ()  # none if not known
     splits: tuple[str, ...] | None = None  # train, valid or test
     notes: tuple[str, ...] = ()
 
@@ -29,63 +29,51 @@ class ClipList:
 
 
 def from_folder(folder: Path, labelled: bool = True) -> ClipList:
-    """The files below a folder, by name; the class of a file is the subfolder that it is in.
+    """The files below a folder, by name; the class of a file is its subfolder.
 
-    Where all subfolders are called train, valid and test, the classes are the folders in these. Without `labelled`,
-    all files below the folder.
+    If the subfolders are called train, valid and test, the classes are the folders in these. Without `labelled`, all
+    files below the folder.
     """
     folder = folder.expanduser()
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: there is no such folder; expected one with a subfolder for each class")
-    notes: list[str] = []
-    files = list(_audio_files(folder, notes))
+        raise FileNotFoundError(f"{folder}: there is no such folder; expected one with a subfolder per class")
+    inside = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    shown = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
+    files = [folder / path for path in shown if path.suffix.lower() in ENDINGS]
+    notes = []
+    if others := [path.as_posix() for path in shown if path.suffix.lower() not in ENDINGS]:
+        more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
+        notes.append(
+            f"files skipped because they do not end in {', '.join(ENDINGS)}: {', '.join(others[:SHOWN])}{more}"
+        )
     names = [path.relative_to(folder).as_posix() for path in files]
-    if not labelled:
-        return ClipList(tuple(files), tuple(names), str(folder), notes=tuple(notes))
     parts = [Path(name).parts for name in names]
-    first = {part[0] for part in parts if len(part) > 1}
+    first = {part[0] for part in parts}
     has_splits = first <= set(SPLITS) and {SPLITS.get(name) for name in first} >= {"train", "test"}
+    splits = tuple(SPLITS[part[0]] for part in parts) if has_splits else None
+    if not labelled:
+        return ClipList(tuple(files), tuple(names), str(folder), splits=splits, notes=tuple(notes))
     depth = 1 if has_splits else 0
     for part, name in zip(parts, names, strict=True):
         if len(part) < depth + 2:
             raise ValueError(
-                f"{folder}: expected each file in a subfolder with the name of its class, and {name} is in none; "
-                "move it, or say what it is in a CSV file (--csv) with the columns file and label"
+                f"{folder}: expected each file in a subfolder named after its class, but {name} is in none; move it, "
+                "or use a CSV file (--csv) with the columns file and label"
             )
     labels = tuple(read_label(part[depth], f"{folder}/{name}") for part, name in zip(parts, names, strict=True))
-    splits = tuple(SPLITS[part[0]] for part in parts) if has_splits else None
     return ClipList(tuple(files), tuple(names), str(folder), labels, splits, tuple(notes))
-
-
-def _audio_files(folder: Path, notes: list[str]) -> Iterator[Path]:
-    """Files that end as audio does; others are noted, but for hidden ones."""
-    others: list[str] = []
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if any(part.startswith(".") for part in inside.parts) or not path.is_file():
-            continue
-        if path.suffix.lower() in ENDINGS:
-            yield path
-        else:
-            others.append(inside.as_posix())
-    if others:
-        more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
-        notes.append(
-            f"files that were not looked at, as they do not end in {', '.join(ENDINGS)}: "
-            f"{', '.join(others[:SHOWN])}{more}"
-        )
 
 
 def from_csv(
     csv: Path, file: str = "file", label: str = "label", split: str | None = None, labelled: bool = True
 ) -> ClipList:
-    """The files that a CSV file names, relative to where it is, with their labels."""
+    """The files listed in a CSV file, relative to it, with their labels."""
     used = (file, label, split or "")
     table = read_table(csv, used, used)
     names = [name.strip() for name in table.texts(file, "file")]
     if "" in names:
         where = table.where(names.index(""), file)
-        raise ValueError(f"{where}: expected the name of a file, got nothing")
+        raise ValueError(f"{where}: expected a file name, got nothing")
     name, count = Counter(names).most_common(1)[0] if names else ("", 0)
     if count > 1:
         raise ValueError(f"{table.source}: expected each file once, got {name} {count} times")
@@ -94,7 +82,7 @@ def from_csv(
         tuple(folder / Path(name).expanduser() for name in names),
         tuple(names),
         table.source,
-        tuple(table.read(label, "label", read_label)) if labelled else None,
+        tuple(table.read(label, "label", read_label)) if labelled else (),
         tuple(table.read(split, "split", read_split)) if labelled and split is not None else None,
     )
 
@@ -102,43 +90,33 @@ def from_csv(
 # Public sets
 
 
-def spoken_digits(folder: Path) -> tuple[ClipList, list[int]]:
-    """The Free Spoken Digit Dataset, recordings/DIGIT_SPEAKER_TAKE.wav, by name; and the number of each take."""
+def spoken_digits(folder: Path, valid_takes: int = TEST_TAKES) -> ClipList:
+    """The Free Spoken Digit Dataset, recordings/DIGIT_SPEAKER_TAKE.wav, with splits by take."""
     files = sorted((folder / "recordings").glob("*.wav"))
-    labels, takes = [], []
+    labels, splits = [], []
     for path in files:
         match = re.fullmatch(r"([0-9])_\w+_([0-9]+)", path.stem)
         if match is None:
             raise ValueError(f"{path}: expected a name such as 7_jackson_32.wav: digit, speaker, take")
         labels.append(match[1])
-        takes.append(int(match[2]))
-    return ClipList(tuple(files), tuple(path.name for path in files), str(folder), tuple(labels)), takes
+        take = int(match[2])
+        splits.append("test" if take < TEST_TAKES else "valid" if take < TEST_TAKES + valid_takes else "train")
+    names = tuple(path.name for path in files)
+    return ClipList(tuple(files), names, str(folder), tuple(labels), tuple(splits))
 
 
-@dataclass(frozen=True)
-class SpeechCommands:
-    """Clips of Speech Commands, with their speakers, and what the official lists say."""
-
-    clips: ClipList
-    speakers: tuple[str, ...]
-    official: tuple[str, ...] | None  # (n,) split of each clip; None: the lists are not there
-
-
-def speech_commands(folder: Path, words: tuple[str, ...]) -> SpeechCommands:
-    """The clips of some words, WORD/SPEAKER_nohash_K.wav, in the order of the words, and by name."""
-    paths, labels, speakers = [], [], []
-    for word in words:
-        for path in sorted((folder / word).glob("*.wav")):
-            speaker, mark, _ = path.stem.partition("_nohash_")
-            if not mark:
-                raise ValueError(f"{path}: expected a name such as 0a7c2a8d_nohash_0.wav: speaker, then a number")
-            paths.append(path)
-            labels.append(word)
-            speakers.append(speaker)
+def speech_commands(folder: Path, words: tuple[str, ...]) -> tuple[ClipList, tuple[str, ...]]:
+    """The clips of some words, WORD/SPEAKER_nohash_K.wav, with their official splits if listed; and their speakers."""
+    paths = [path for word in words for path in sorted((folder / word).glob("*.wav"))]
+    for path in paths:
+        if "_nohash_" not in path.stem:
+            raise ValueError(f"{path}: expected a name such as 0a7c2a8d_nohash_0.wav: speaker, then a number")
+    labels = tuple(path.parent.name for path in paths)
+    speakers = tuple(path.stem.partition("_nohash_")[0] for path in paths)
     names = tuple(f"{path.parent.name}/{path.name}" for path in paths)
-    clips = ClipList(tuple(paths), names, str(folder), tuple(labels))
-    lists = {split: folder / name for split, name in (("valid", "validation_list.txt"), ("test", "testing_list.txt"))}
-    if not all(path.is_file() for path in lists.values()):
-        return SpeechCommands(clips, tuple(speakers), None)
-    split_of = {name: split for split, path in lists.items() for name in path.read_text().split()}
-    return SpeechCommands(clips, tuple(speakers), tuple(split_of.get(name, "train") for name in names))
+    lists = {"valid": folder / "validation_list.txt", "test": folder / "testing_list.txt"}
+    splits = None
+    if all(path.is_file() for path in lists.values()):
+        split_of = {name: split for split, path in lists.items() for name in path.read_text().split()}
+        splits = tuple(split_of.get(name, "train") for name in names)
+    return ClipList(tuple(paths), names, str(folder), labels, splits), speakers

@@ -1,7 +1,7 @@
-"""What the tasks on audio have in common: batches of clips that may lie on the disk, their scale, and baselines.
+"""What audio tasks share: batches of clips that may be memory-mapped, their scale, and baselines.
 
-A clip is a sequence of samples, or of frames of MFCC. Clips are scaled by one mean and one deviation, as a stream can
-be, too; or position by position, as the paper's code has it for Speech Commands.
+A clip is a sequence of samples, or of MFCC frames. Clips are scaled by one mean and deviation, which also works for a
+stream; or position by position, as the paper's code does for Speech Commands.
 """
 
 import io
@@ -15,13 +15,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from longwave.core.progress import Patient
 from longwave.core.random import shuffled
-from longwave.io.audio import Clips
+from longwave.io import audio
+from longwave.io.audio import Clips, Recordings
 from longwave.io.download import catalogue
 from longwave.models import Spec
 from longwave.tasks.audio.clip_lists import ClipList, from_csv
 from longwave.tasks.audio.mfcc import mfcc
-from longwave.tasks.audio.noise import Disturbed, check_noise
+from longwave.tasks.audio.noise import Disturbed
 from longwave.tasks.base import Baselines, Batch, Scores, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.rates import MOST, check_rates, drawn
@@ -32,20 +34,20 @@ from longwave.tasks.statistics import digest
 Index = NDArray[np.int64]
 Values = NDArray[np.float32]
 Features = Literal["raw", "mfcc"]
-TOGETHER = 2**22  # numbers that are read at a time
-FITTED = 4000  # training clips that the baseline is fitted to, at most
+TOGETHER = 2**22  # numbers to read at a time
+FITTED = 4000  # the most training clips that the baseline is fitted to
 FRAME_SECONDS = 0.0125  # of the baseline's MFCC: 200 samples at 16 kHz
-FEW_BAD = 10  # files that cannot be read and may be left out, with a note
-POSITIONS = "positions.npz"  # of a run that is scaled by position: mean and deviation of each
+FEW_BAD = 10  # unreadable files that may be skipped, with a note
+POSITIONS = "positions.npz"  # mean and deviation of each position, in a run that is scaled by position
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClipInput(ClassifierInput):
-    """What a trained model must know of its clips."""
+    """What a trained model needs to know about its clips."""
 
     sampling_rate: int  # of the audio, in Hz
     features: Features = "raw"
-    by_position: bool = False  # scaled by what POSITIONS has beside the run, instead of mean and deviation
+    by_position: bool = False  # scaled by POSITIONS in the run folder, instead of mean and deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,7 @@ class Scale:
         return np.asarray((x - self.mean) / self.deviation, np.float32)
 
     def at_rate(self, rate: float, length: int) -> "Scale":
-        """That of clips of `length` samples at 1/rate of the frequency: a position has the numbers of its moment."""
+        """The scale for clips of `length` samples at 1/rate of the sampling frequency, interpolated in time."""
         if self.mean.ndim == 1 or rate == 1:
             return self
         moments, known = rate * np.arange(length), np.arange(len(self.mean))
@@ -71,47 +73,42 @@ class Scale:
         return Scale(at_moments(self.mean), at_moments(self.deviation))
 
     def to_bytes(self) -> bytes:
-        """As an .npz file."""
         file = io.BytesIO()
         np.savez(file, mean=self.mean, deviation=self.deviation)
         return file.getvalue()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Scale":
-        """The inverse of to_bytes."""
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return cls(arrays["mean"], arrays["deviation"])
 
 
 @dataclass(frozen=True, eq=False)
 class ClipSplit:
-    """Some of the clips of an array that may lie on the disk."""
+    """Some of the clips of an array that may be memory-mapped."""
 
     clips: Clips
     rows: Index  # (n,) of the clips
     labels: Index  # (n,)
     scale: Scale
-    length: int | None = None  # that all get: shorter ones zeros behind their end, longer ones are cut; None: their own
-    longest: int | None = None  # beyond which clips of their own length are cut
+    length: int | None = None  # that all clips are padded with zeros or cut to; None: their own
+    longest: int | None = None  # the length that clips of their own length are cut to
     weights: NDArray[np.float64] | None = None  # (n,) of the clips in balanced scores
-    rate: float = 1.0  # by which dt is multiplied: 2 for clips that were recorded at half the frequency of training
+    rate: float = 1.0  # multiplies dt: 2 for clips recorded at half the sampling frequency of training
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def lengths(self) -> Index:
-        """(n,) steps that count."""
+        """(n,) valid steps."""
         if self.length is not None:
             return np.full(len(self), self.length)
         own = self.clips.lengths[self.rows]
         return own if self.longest is None else np.minimum(own, self.longest)
 
     def batch(self, indices: Sequence[int]) -> Batch:
-        """x (B, longest of the batch, channels), y (B,); where clips keep their lengths also lengths (B,).
-
-        Clips of another sampling rate than that of training say so with rate (B,).
-        """
+        """x (B, longest of the batch, channels), y (B,); lengths (B,) if they differ; rate (B,) if it is not 1."""
         index = np.asarray(indices, dtype=np.int64)
         lengths = self.lengths[index]
         x = np.zeros((len(index), int(lengths.max(initial=0)), self.clips.channels), np.float32)
@@ -134,7 +131,7 @@ class ClipSplit:
 
 
 def one_scale(clips: Clips, rows: Index, source: str) -> tuple[float, float]:
-    """Mean and deviation of all samples of some clips, of all channels together, of which 1 is full scale."""
+    """Mean and deviation of all samples of some clips, over all channels, 1 being full scale."""
     count, total, squares = 0, 0.0, 0.0
     for row in rows.tolist():
         x = clips.clip(row).astype(np.float64)
@@ -142,12 +139,12 @@ def one_scale(clips: Clips, rows: Index, source: str) -> tuple[float, float]:
     mean = total / count
     variance = squares / count - mean**2
     if not variance > 1e-12 * max(1.0, mean**2):
-        raise ValueError(f"{source}: expected clips with sound to train on, got {len(rows):,} that are silent")
+        raise ValueError(f"{source}: expected training clips with sound, got {len(rows):,} silent ones")
     return mean, float(np.sqrt(variance))
 
 
 def scale_by_position(clips: Clips, rows: Index, length: int, floor: float) -> Scale:
-    """Mean, and deviation plus `floor`, of each position (length, channels) over some clips, filled up with zeros."""
+    """Mean, and deviation plus `floor`, of each position (length, channels) over some clips, padded with zeros."""
     total, squares = np.zeros((2, length, clips.channels))
     for block in _blocks(clips, rows, length):
         total += block.sum(axis=0)
@@ -166,7 +163,7 @@ def scale_by_channel(clips: Clips, rows: Index, length: int, floor: float) -> Sc
 
 
 def _blocks(clips: Clips, rows: Index, length: int) -> Iterator[NDArray[np.float64]]:
-    """Clips of one length, (n, length, channels), some at a time; zeros behind the ends of shorter ones."""
+    """Clips of one length, (n, length, channels), some at a time; shorter ones padded with zeros."""
     together = max(1, TOGETHER // (length * clips.channels))
     starts, lengths = clips.starts, np.minimum(clips.lengths, length)
     for first in range(0, len(rows), together):
@@ -190,20 +187,17 @@ class ClipTask(ClassificationTask):
     valid: ClipSplit
     test: ClipSplit
     inputs: ClipInput
-    noise: float = 0.0  # share of the training clips that are made worse
+    noise: float = 0.0  # share of the training clips that are degraded
 
     @property
     def spec(self) -> Spec:
-        """Channels in, a logit for each class out."""
         return replace(super().spec, longest=int(self.train.lengths.max()))
 
     def train_at(self, epoch: int, seed: int) -> Split:
-        """The training set, with other noise and sampling rates in each epoch if they are asked for."""
         split: Split = Disturbed(self.train, self.noise, epoch, seed) if self.noise else self.train
         return drawn(split, self.rates, epoch, seed)
 
     def artifacts(self) -> dict[str, bytes]:
-        """The scale of each position, if there is one."""
         return {POSITIONS: self.train.scale.to_bytes()} if self.inputs.by_position else {}
 
     def baselines(self) -> Baselines:
@@ -226,7 +220,7 @@ class ClipTask(ClassificationTask):
         return {name: self.accuracies(labels, ridge(features).argmax(1)) for name, (features, labels) in known.items()}
 
     def _summaries(self, split: ClipSplit, index: Index) -> NDArray[np.float64]:
-        """Mean and deviation over time of each coefficient of some clips, (n, features)."""
+        """Mean and deviation over time of each MFCC of some clips, (n, features)."""
         rate = self.inputs.sampling_rate
         frame = max(8, 2 * round(FRAME_SECONDS * rate / 2))
         rows = []
@@ -238,19 +232,22 @@ class ClipTask(ClassificationTask):
 
 
 def cache_folder(data_dir: Path | None) -> Path:
-    """Where clips are kept once they were read."""
+    """Where clips are kept once read."""
     return catalogue.data_dir(data_dir) / "cache" / "audio"
 
 
+def read_clips(listed: ClipList, cache: Path, **reading: Any) -> Recordings:
+    """The clips of a list of files, as `longwave.io.audio.read` reads them, with progress on the terminal."""
+    progress = Patient()
+    read = audio.read(listed.paths, listed.names, listed.source, cache, progress=progress, **reading)
+    progress.end()
+    return read
+
+
 def random_clips(rows: int, length: int, sampling_rate: int, channels: int, seed: int) -> Clips:
-    """So many clips of noise."""
+    """Clips of noise."""
     values = np.random.default_rng(seed).standard_normal((rows * length, channels), np.float32)
     return Clips(values, np.full(rows, length), sampling_rate, tuple(f"clip {k}" for k in range(rows)))
-
-
-def everything(rows: int) -> dict[str, Index]:
-    """The same clips in all splits."""
-    return dict.fromkeys(("train", "valid", "test"), np.arange(rows))
 
 
 def clip_task(
@@ -265,37 +262,35 @@ def clip_task(
     balance: bool = False,
     **facts: Any,
 ) -> ClipTask:
-    """The task on clips with their labels (n,), those of each split at `rows`; the scale is by default of `inputs`."""
+    """The task on clips with labels (n,), each split at its `rows`; the scale is that of `inputs` by default."""
     scale = scale or scale_of(inputs)
 
     def split(own: Index) -> ClipSplit:
         weights = row_weights(labels[own]) if balance else None
         return ClipSplit(clips, own, labels[own], scale, inputs.length, longest, weights)
 
-    splits = {name: split(own) for name, own in rows.items()}
+    splits: dict[str, Any] = {name: split(own) for name, own in rows.items()}
     counts = {name: np.bincount(labels[own], minlength=len(inputs.classes)) for name, own in rows.items()}
     return ClipTask(
         name=name,
-        train=splits["train"],
-        valid=splits["valid"],
-        test=splits["test"],
         inputs=inputs,
         counts={name: tuple(count.tolist()) for name, count in counts.items()},
         weights=class_weights(counts["train"]) if balance else None,
         goal="balanced_accuracy" if balance else "accuracy",
         digest=digest(np.frombuffer(clips.digest.encode(), np.uint8), labels, *rows.values()),
+        **splits,
         **facts,
     )
 
 
 def scale_of(inputs: ClipInput) -> Scale:
-    """One mean and one deviation for each channel."""
+    """One mean and deviation per channel."""
     return Scale(np.array(inputs.mean, np.float32), np.array(inputs.deviation, np.float32))
 
 
 @dataclass(frozen=True)
 class ClipTaskConfig(TaskConfig):
-    """The settings of a task on audio."""
+    """Settings of tasks that classify audio."""
 
     pipeline: ClassVar[str | None] = "audio-classification"
     actions: ClassVar[Mapping[str, str]] = {
@@ -304,38 +299,34 @@ class ClipTaskConfig(TaskConfig):
     }
 
     rates: tuple[float, ...] = field(default=(), kw_only=True)
-    """Sampling rates to train at, one for each batch: 2 has every second step, and twice the dt; none: as they are."""
+    """Sampling rates to train at, one per batch: 2 keeps every second step and doubles dt; none: the original rate."""
     noise: float = field(default=0.0, kw_only=True)
-    """Share of the training clips that lose high frequencies, and share that get a burst of noise, anew each epoch."""
+    """Share of training clips that are low-pass filtered, and share that get a burst of noise, drawn in each epoch."""
 
     def __post_init__(self) -> None:
         check_rates(self.rates, "rates")
-        check_noise(self.noise)
+        if not 0 <= self.noise <= 1:
+            raise ValueError(f"noise: expected a share of the training clips from 0 to 1, got {self.noise}")
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How new files are read, for `longwave.io.audio.read`."""
+        """How files are read: keywords of `longwave.io.audio.read`."""
         return {"channels": "mix", "most_bad": FEW_BAD}
 
-    @property
-    def is_balanced(self) -> bool:
-        """Whether all classes count alike in the scores."""
-        return False
-
     def read_list(self, csv: Path, labelled: bool) -> ClipList:
-        """The files that a CSV file names, by the columns of training."""
+        """The files that a CSV file lists, in the columns of training."""
         return from_csv(csv, labelled=labelled)
 
     def arrange(self, clips: Clips, inputs: ClipInput, artifact: Callable[[str], bytes]) -> tuple[ClipSplit, list[str]]:
-        """New clips in the form that a trained model sees, and notes; dt follows if they have another sampling rate.
+        """New clips as a trained model sees them, and notes; dt is scaled to their sampling rate.
 
-        `artifact` gives the files that the task has left beside the run.
+        `artifact` reads a file that the task stored in the run folder.
         """
         return unlabelled(clips, scale_of(inputs), rate=rate_of(clips, inputs)), []
 
 
 def rate_of(clips: Clips, inputs: ClipInput) -> float:
-    """What dt is multiplied by for clips, by their sampling rate and that of training."""
+    """The factor on dt for clips, from their sampling rate and that of training."""
     rate = inputs.sampling_rate / clips.sampling_rate
     if not 1 / MOST <= rate <= MOST:
         raise ValueError(
@@ -346,7 +337,7 @@ def rate_of(clips: Clips, inputs: ClipInput) -> float:
 
 
 def unlabelled(clips: Clips, scale: Scale, length: int | None = None, rate: float = 1.0) -> ClipSplit:
-    """New clips, to be classified; `length` is in steps of training, and scale that of training."""
+    """New clips to classify; `length` and `scale` are those of training."""
     if length is not None:
         length = math.ceil(length / rate)
         scale = scale.at_rate(rate, length)

@@ -1,4 +1,4 @@
-"""Clips of audio: waveforms, and spectrograms."""
+"""Pictures of audio: waveforms, spectrograms, MFCC."""
 
 import math
 from collections.abc import Mapping
@@ -9,15 +9,16 @@ from numpy.typing import NDArray
 
 from longwave.pictures.style import BLUE, as_drawn
 
-COLUMNS = 1000  # of a waveform: of more samples, the highest and lowest of each column are drawn
-SLICES = 200  # of a spectrogram, about
-RANGE = 60  # decibels below the loudest that are still seen
+PIXELS = 1000  # across a waveform: more samples are drawn as the range of each pixel
+SLICES = 200  # of a spectrogram, approximately
+RANGE = 60  # dB below the loudest that are visible
+COLUMNS = 3  # sounds in a row
 
 
 def show_waveform(axes: Any, samples: NDArray[np.floating], seconds: float, colour: str = BLUE) -> None:
-    """The first channel of samples (n, channels) over time; the range of many samples, not all of them."""
+    """The first channel of samples (n, channels) over time; many samples as their range."""
     x = np.asarray(samples[:, 0], np.float64)
-    edges = np.linspace(0, len(x), min(COLUMNS, len(x)) + 1).astype(int)[:-1]
+    edges = np.linspace(0, len(x), min(PIXELS, len(x)) + 1).astype(int)[:-1]
     low, high = np.minimum.reduceat(x, edges), np.maximum.reduceat(x, edges)
     time = edges * seconds / len(x)
     axes.fill_between(time, low, high, color=colour, linewidth=0.6)
@@ -26,7 +27,7 @@ def show_waveform(axes: Any, samples: NDArray[np.floating], seconds: float, colo
 
 
 def show_spectrogram(axes: Any, samples: NDArray[np.floating], sampling_rate: int) -> None:
-    """The power of the first channel, by time and frequency in kHz, in decibels below the loudest."""
+    """The power of the first channel by time and frequency, in dB below the loudest."""
     x = np.asarray(samples[:, 0], np.float64)
     frame = 1 << max(4, round(np.log2(max(1, 0.016 * sampling_rate))))
     x = np.pad(x, (frame // 2, frame))
@@ -41,7 +42,7 @@ def show_spectrogram(axes: Any, samples: NDArray[np.floating], sampling_rate: in
 
 
 def show_frames(axes: Any, frames: NDArray[np.floating], seconds: float) -> None:
-    """Coefficients (frames, coefficients) by time, each over its own range."""
+    """Coefficients (frames, coefficients) over time, each standardised."""
     spread = frames - frames.mean(axis=0)
     spread = spread / np.where(spread.std(axis=0) > 0, spread.std(axis=0), 1.0)
     axes.imshow(
@@ -51,25 +52,35 @@ def show_frames(axes: Any, frames: NDArray[np.floating], seconds: float) -> None
     axes.tick_params(labelsize=7)
 
 
-def draw_sounds(sounds: Mapping[str, NDArray[np.floating]], sampling_rate: int) -> Any:
-    """Sounds (n,) by their names: waveform and spectrogram of each, three in a row."""
+def sound_panels(count: int, height: float, deep: int = 2) -> tuple[Any, list[Any]]:
+    """A figure, and `deep` axes below each other for each of `count` sounds, three in a row; the last one is larger."""
     from matplotlib.figure import Figure
 
-    columns = 3
-    rows = math.ceil(len(sounds) / columns)
-    figure = Figure(figsize=(10, 2.5 * rows), layout="constrained")
-    panels = figure.subplots(2 * rows, columns, squeeze=False, gridspec_kw={"height_ratios": [1, 2] * rows})
-    for axes in panels.flat[:]:
+    rows = math.ceil(count / COLUMNS)
+    figure = Figure(figsize=(10, height * rows), layout="constrained")
+    ratios = [1, 2][-deep:] * rows
+    panels = figure.subplots(deep * rows, COLUMNS, squeeze=False, gridspec_kw={"height_ratios": ratios})
+    own = [panels[deep * row : deep * (row + 1), column] for row in range(rows) for column in range(COLUMNS)]
+    for axes in (axes for unused in own[count:] for axes in unused):
         axes.axis("off")
-    for place, (name, samples) in enumerate(sounds.items()):
-        row, column = divmod(place, columns)
-        wave, spectrum = panels[2 * row, column], panels[2 * row + 1, column]
-        wave.axis("on")
-        spectrum.axis("on")
-        wave.set_title(as_drawn(name), fontsize=8)
-        show_waveform(wave, samples[:, None], len(samples) / sampling_rate)
-        wave.set_ylim(-1, 1)
-        wave.set_xticklabels([])
-        show_spectrogram(spectrum, samples[:, None], sampling_rate)
-        spectrum.set_xlabel("seconds", fontsize=7)
+    for axes in own[:count]:
+        axes[-1].set_xlabel("seconds", fontsize=7)
+    return figure, own[:count]
+
+
+def show_sound(panels: Any, samples: NDArray[np.floating], sampling_rate: int, title: str) -> None:
+    """The waveform and the spectrogram of samples (n, channels)."""
+    wave, spectrum = panels
+    wave.set_title(title, fontsize=8)
+    show_waveform(wave, samples, len(samples) / sampling_rate)
+    wave.set_xticklabels([])
+    show_spectrogram(spectrum, samples, sampling_rate)
+
+
+def draw_sounds(sounds: Mapping[str, NDArray[np.floating]], sampling_rate: int) -> Any:
+    """Sounds (n,) by name: the waveform and spectrogram of each."""
+    figure, panels = sound_panels(len(sounds), 2.5)
+    for own, (name, samples) in zip(panels, sounds.items(), strict=True):
+        show_sound(own, samples[:, None], sampling_rate, as_drawn(name))
+        own[0].set_ylim(-1, 1)
     return figure

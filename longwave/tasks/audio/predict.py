@@ -1,4 +1,4 @@
-"""Labels of new audio files, with probabilities; and scores on files whose labels are known."""
+"""Labels of new audio files, with probabilities; scores on labelled files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from longwave.core.progress import Patient
-from longwave.io import audio
 from longwave.tasks.actions import OnDevice, check_distinct, check_kind, written
 from longwave.tasks.audio.clip_lists import ClipList, from_folder
-from longwave.tasks.audio.clips import ClipInput
+from longwave.tasks.audio.clips import ClipInput, read_clips
 from longwave.tasks.base import Action, Scores, TrainedRun
 from longwave.tasks.classify.predict import Labels, probabilities
 from longwave.tasks.sequences.predict import check_finite
@@ -26,10 +24,9 @@ def classify(
     sampling_rate: int | None = None,
     device: str = "auto",
 ) -> Labels:
-    """Classify audio files with the best weights of a run: all below a folder, or those that a CSV file names.
+    """Classify audio files with the best weights of a run: all below a folder, or those that a CSV file lists.
 
-    They are resampled to the rate of training, and mixed down or not as then; with `sampling_rate`, in Hz, to that one,
-    and dt follows.
+    They are read as in training; with `sampling_rate`, in Hz, they are resampled to that one, and dt is scaled.
     """
     check_kind(run, "predict", ACTION, "classifies audio")
     return _classify(run, _listed(run, folder, csv, labelled=False), sampling_rate, device)
@@ -43,15 +40,14 @@ def score(
     sampling_rate: int | None = None,
     device: str = "auto",
 ) -> tuple[Scores, tuple[str, ...]]:
-    """Score the best weights of a run on labelled audio files, and notes on these.
+    """Score the best weights of a run on labelled audio files; returns scores and notes.
 
-    The files are those of a folder with one subfolder per class, or of a CSV file, read as `classify` reads them. All
-    of them are scored, also where they are marked as training files.
+    The files are in a folder with one subfolder per class, or listed in a CSV file, and read as in `classify`. All of
+    them are scored, whatever their split.
     """
     check_kind(run, "predict", ACTION, "classifies audio")
     listed = _listed(run, folder, csv, labelled=True)
     classes = run.fact("inputs", ClipInput.from_dict).classes
-    assert listed.labels is not None
     known = dict(zip(listed.names, listed.labels, strict=True))
     if strange := sorted(set(listed.labels) - set(classes)):
         raise ValueError(
@@ -63,20 +59,18 @@ def score(
     least = np.finfo(np.float64).tiny  # a class of probability 0 has a finite loss
     loss = -np.log(np.maximum(found.probabilities[np.arange(len(y)), y], least))
     scores = {"accuracy": float(right.mean()), "loss": float(loss.mean())}
-    settings: Any = run.settings
-    if settings.is_balanced:
+    if getattr(run.settings, "balance", False):
         scores["balanced_accuracy"] = float(np.mean([right[y == k].mean() for k in np.unique(y)]))
     return scores, found.notes
 
 
 def _listed(run: TrainedRun, folder: str | Path | None, csv: str | Path | None, labelled: bool) -> ClipList:
     if (folder is None) == (csv is None):
-        raise ValueError(f"{run.path} is a run that classifies audio: expected --folder FOLDER or --csv FILE")
-    if folder is not None:
-        return from_folder(Path(folder), labelled=labelled)
-    assert csv is not None
+        raise ValueError(f"{run.path} classifies audio: expected either --folder FOLDER or --csv FILE")
     settings: Any = run.settings
-    found: ClipList = settings.read_list(Path(csv), labelled)
+    found: ClipList = (
+        from_folder(Path(folder), labelled) if folder is not None else settings.read_list(Path(csv or ""), labelled)
+    )
     return found
 
 
@@ -89,19 +83,10 @@ def _classify(run: TrainedRun, listed: ClipList, sampling_rate: int | None, devi
         if sampling_rate != inputs.sampling_rate:
             run.check_supports_rate("sampling_rate")
     model, size = run.load_best(device), run.batch_size
-    # Mapped from a file that goes when all is done: there may be more than fits into memory.
+    # Memory-mapped from a temporary file: there may be more than fits into memory.
     with TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
-        progress = Patient()
-        read = audio.read(
-            listed.paths,
-            listed.names,
-            listed.source,
-            sampling_rate=inputs.sampling_rate if sampling_rate is None else sampling_rate,
-            cache=Path(folder),
-            progress=progress,
-            **settings.reading,
-        )
-        progress.end()
+        rate = inputs.sampling_rate if sampling_rate is None else sampling_rate
+        read = read_clips(listed, Path(folder), sampling_rate=rate, **settings.reading)
         if inputs.features == "raw" and read.clips.channels != inputs.channels:
             raise ValueError(
                 f"{listed.source}: expected {inputs.channels} channels, as in training, got {read.clips.channels}"
@@ -114,7 +99,7 @@ def _classify(run: TrainedRun, listed: ClipList, sampling_rate: int | None, devi
 
 @dataclass(frozen=True)
 class Options(OnDevice):
-    """Classify audio files: a label and the probability of each class for each of them.
+    """Classify audio files: a label and the probability of each class per file.
 
     Example: longwave predict runs/audio-clips-seed0 --folder new/ --out labels.csv
     """
@@ -122,9 +107,9 @@ class Options(OnDevice):
     folder: Path | None = None
     """A folder: all WAV, FLAC and OGG files below it."""
     csv: Path | None = None
-    """Or a CSV file with a column of file names, relative to where it is."""
+    """Or a CSV file with a column of file names, relative to it."""
     sampling_rate: int | None = None
-    """Hz at which files are read, with dt to match; none: they are resampled to the rate of training."""
+    """Sampling rate in Hz to read files at, with dt scaled to match; none: resample to the rate of training."""
     out: Path = Path("labels.csv")
     """Where to write the labels."""
 
@@ -136,4 +121,4 @@ def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     yield from written(labels, options.out)
 
 
-ACTION = Action(Options, _predict)
+ACTION = Action(Options, _predict, classify)

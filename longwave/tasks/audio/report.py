@@ -1,7 +1,6 @@
-"""The report of a classifier of audio: the data, confusion matrix, misclassified clips, attribution."""
+"""The report of an audio classifier: the data, confusion matrix, misclassified clips, attribution."""
 
 import html
-import math
 from typing import Any
 
 from torch import Tensor
@@ -9,19 +8,19 @@ from torch import Tensor
 from longwave.pictures.html import Section, image, table
 from longwave.pictures.style import as_drawn
 from longwave.tasks.audio.clips import ClipTask
-from longwave.tasks.audio.plots import show_frames, show_spectrogram, show_waveform
+from longwave.tasks.audio.plots import show_frames, show_sound, show_waveform, sound_panels
 from longwave.tasks.classify import report as classification
 from longwave.tasks.classify.confusion import confusion
 from longwave.tasks.classify.report import Predictions, of_test_set, show_attribution
 
-MOST_SAMPLES = 2**19  # of a batch
+MOST_SAMPLES = 2**19  # per batch
 SHOWN = 6
 ATTRIBUTED = 4
 LONGEST = 2**17  # samples of a clip whose attribution is computed
 
 
 def report(model: Any, task: ClipTask) -> list[Section]:
-    """What the data is, confusion matrix, misclassified clips, attribution."""
+    """The data, confusion matrix, misclassified clips, attribution."""
     longest = int(task.test.lengths.max())
     size = max(1, min(100, MOST_SAMPLES // longest))
     chances = of_test_set(task, lambda: classification.probabilities(model, task.test, size))
@@ -36,15 +35,15 @@ def report(model: Any, task: ClipTask) -> list[Section]:
 
 
 def _attribution(model: Any, task: ClipTask, found: Predictions) -> str:
-    """Some clips that are short enough, misclassified ones first, with what each stretch of them adds."""
+    """Some clips that are short enough, misclassified ones first, with the attribution of each stretch."""
     lengths = task.test.lengths
     short = [k for k in found.wrong(len(task.test)) if lengths[k] <= LONGEST][: ATTRIBUTED // 2]
     short += [k for k in found.right(len(task.test)) if lengths[k] <= LONGEST][: ATTRIBUTED - len(short)]
     if not short:
-        return f"<p>All clips have more than {LONGEST:,} samples, too many for the memory that it takes.</p>"
+        return f"<p>Not computed: all clips have more than {LONGEST:,} samples, which takes too much memory.</p>"
     shares = classification.attribution(model, task.test.batch(short), classification.average_example(task, most=100))
     text = (
-        "<p>Blue stretches support the predicted class against the second likeliest, orange ones the second: "
+        "<p>Blue stretches support the predicted class, orange ones the second most likely: "
         "integrated gradients of the difference of their logits, from the average training clip."
         f"{'' if task.inputs.features == 'raw' else ' The line is the first coefficient, the loudness.'}</p>"
     )
@@ -52,20 +51,15 @@ def _attribution(model: Any, task: ClipTask, found: Predictions) -> str:
 
 
 def _data(task: ClipTask) -> str:
-    """Clips of each split, and what is to be known of them."""
+    """Clips of each split, and notes."""
     rows = []
     for name, split in (("train", task.train), ("valid", task.valid), ("test", task.test)):
-        seconds = task.test.clips.lengths[split.rows] * _step_seconds(task)
+        seconds = split.clips.lengths[split.rows] / split.clips.sampling_rate
         rows.append(
             (name, f"{len(split):,}", f"{seconds.sum() / 60:.1f}", f"{seconds.min():.2f} to {seconds.max():.2f}")
         )
     notes = "".join(f"<p><strong>Note:</strong> {html.escape(note)}.</p>" for note in task.notes)
-    return table(("split", "clips", "minutes", "seconds of a clip"), rows) + notes
-
-
-def _step_seconds(task: ClipTask) -> float:
-    """Seconds of a step of a clip, a sample or a frame."""
-    return 1 / task.test.clips.sampling_rate
+    return table(("split", "clips", "minutes", "seconds per clip"), rows) + notes
 
 
 def _title(task: ClipTask, found: Predictions, index: int) -> str:
@@ -74,31 +68,16 @@ def _title(task: ClipTask, found: Predictions, index: int) -> str:
 
 
 def draw_clips(task: ClipTask, found: Predictions, indices: list[int]) -> Any:
-    """Clips with their class and the prediction: waveform and spectrogram, or the coefficients of frames."""
-    from matplotlib.figure import Figure
-
+    """Clips with their class and the prediction: waveform and spectrogram, or MFCC frames."""
     is_raw = task.inputs.features == "raw"
-    columns, deep = 3, 2 if is_raw else 1
-    rows = math.ceil(len(indices) / columns)
-    figure = Figure(figsize=(10, (2.6 if is_raw else 1.9) * rows), layout="constrained")
-    panels = figure.subplots(rows * deep, columns, squeeze=False, gridspec_kw={"height_ratios": [1, 2][-deep:] * rows})
-    for place in range(rows * columns):
-        row, column = divmod(place, columns)
-        own = [panels[row * deep + k, column] for k in range(deep)]
-        if place >= len(indices):
-            for axes in own:
-                axes.axis("off")
-            continue
-        clip = task.test.clips.clip(int(task.test.rows[indices[place]]))
-        own[0].set_title(_title(task, found, indices[place]), fontsize=8)
+    figure, panels = sound_panels(len(indices), 2.6 if is_raw else 1.9, 2 if is_raw else 1)
+    for own, index in zip(panels, indices, strict=True):
+        clip, title = task.test.clips.clip(int(task.test.rows[index])), _title(task, found, index)
         if is_raw:
-            show_waveform(own[0], clip, len(clip) * _step_seconds(task))
-            own[0].set_xticklabels([])
-            show_spectrogram(own[1], clip, task.test.clips.sampling_rate)
+            show_sound(own, clip, task.test.clips.sampling_rate, title)
         else:
-            show_frames(own[0], clip, len(clip) * _step_seconds(task))
-    for axes in panels[-1]:
-        axes.set_xlabel("seconds", fontsize=7)
+            own[0].set_title(title, fontsize=8)
+            show_frames(own[0], clip, len(clip) / task.test.clips.sampling_rate)
     return figure
 
 
@@ -107,13 +86,12 @@ def draw_attribution(task: ClipTask, found: Predictions, indices: list[int], sha
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 1.7 * len(indices)), layout="constrained")
-    panels = figure.subplots(len(indices), 1, squeeze=False)[:, 0]
+    panels, rate = figure.subplots(len(indices), 1, squeeze=False)[:, 0], task.test.clips.sampling_rate
     for k, (axes, index) in enumerate(zip(panels, indices, strict=True)):
         clip = task.test.clips.clip(int(task.test.rows[index]))
         length = min(len(clip), int(task.test.lengths[index]))
-        seconds = length * _step_seconds(task)
-        show_waveform(axes, clip[:length], seconds, "black")
-        show_attribution(axes, shares[k, :length], lambda edges: edges * _step_seconds(task))
+        show_waveform(axes, clip[:length], length / rate, "black")
+        show_attribution(axes, shares[k, :length], lambda edges: edges / rate)
         axes.set_title(_title(task, found, index).replace("\n", ": "), fontsize=9)
     panels[-1].set_xlabel("seconds", fontsize=8)
     return figure

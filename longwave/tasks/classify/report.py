@@ -15,7 +15,7 @@ from longwave.pictures.style import BLUE, ORANGE, as_drawn, short
 from longwave.tasks.base import Batch, Split, batches, call
 from longwave.tasks.classify.confusion import confusion
 from longwave.tasks.classify.predict import probabilities
-from longwave.tasks.classify.task import ClassificationTask, LabelTask
+from longwave.tasks.classify.task import ClassificationTask, LabelTask, average_example
 from longwave.tasks.sequences.plots import in_units, show_lines, unpadded
 
 PATH_STEPS = 32  # points on the way from the average example, at which the gradient is taken
@@ -110,12 +110,6 @@ def attribution(model: Any, batch: Batch, average: Tensor, steps: int = PATH_STE
         total += torch.autograd.grad(lead, point)[0]
     share = total / steps * (x - average)
     return share if "lengths" not in batch else share * _valid(batch)
-
-
-def average_example(task: ClassificationTask, most: int = 1000) -> Tensor:
-    """The mean of the first training examples; where lengths differ, of all steps, which is 0."""
-    batch = task.train.batch(range(min(most, len(task.train))))
-    return torch.zeros(1, 1, task.inputs.channels) if "lengths" in batch else batch["x"].mean(0, keepdim=True)
 
 
 # Pictures

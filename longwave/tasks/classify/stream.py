@@ -174,4 +174,9 @@ def _run(run: TrainedRun, options: Options) -> Iterator[str]:
     return written(labels(run, options), options)
 
 
-ACTION = Action(Options, _run)
+def stream_labels(run: TrainedRun, **options: Any) -> Iterator[Row]:
+    """The rows of `longwave stream`, with its options by keyword."""
+    return labels(run, Options(**options))
+
+
+ACTION = Action(Options, _run, stream_labels)

@@ -1,5 +1,6 @@
 """Classification: cross-entropy and accuracy, and the splits of custom sequences, drawn class by class."""
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,6 +47,8 @@ from longwave.tasks.sequences.task import (
 )
 from longwave.tasks.statistics import digest
 
+AVERAGE = "average.npy"  # beside a run: the average training example, standardised
+
 
 @dataclass(frozen=True, kw_only=True)
 class LabelInput(TaskInput):
@@ -66,6 +69,7 @@ class LabelTask(CountedTask):
     inputs: LabelInput
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
     smoothing: float = 0.0  # share of the target that the training loss spreads over all classes
+    mean_weight: float = 1.0  # of training examples, if they have weights
     goal: str = "accuracy"
     higher_is_better: bool = True
     scored: Tensor | None = field(default=None, compare=False, repr=False)  # logits (n, classes) of the test set
@@ -97,7 +101,7 @@ class LabelTask(CountedTask):
         train = np.array(self.counts["train"], dtype=np.float64)
         log_share = np.log(train / train.sum())
         scores = {}
-        for split in ("valid", "test"):
+        for split in self.held_out:
             counts = np.array(self.counts[split])
             accuracy = counts[train.argmax()] / counts.sum()
             scores[split] = {"accuracy": float(accuracy), "loss": float(-(counts @ log_share) / counts.sum())}
@@ -120,6 +124,8 @@ class LabelTask(CountedTask):
         if output.shape != expected:
             raise ValueError(f"output: expected {expected}, a logit for each class, got {tuple(output.shape)}")
         losses = nn.functional.cross_entropy(output, y, reduction="none", label_smoothing=self.smoothing)
+        if "sample_weight" in batch:
+            losses = losses * (batch["sample_weight"] / self.mean_weight).to(losses)
         if self.weights is None:
             return losses
         return losses * torch.tensor(self.weights, device=output.device, dtype=output.dtype)[y]
@@ -153,6 +159,12 @@ class ClassificationTask(LabelTask):
         """The split as if sampled at 1/rate of its frequency; see `rates.sampled`."""
         check_rates([rate])
         return AtRate(split, ratio(rate), antialias)
+
+
+def average_example(task: ClassificationTask, most: int = 1000) -> Tensor:
+    """The mean of the first training examples; where lengths differ, of all steps, which is 0."""
+    batch = task.train.batch(range(min(most, len(task.train))))
+    return torch.zeros(1, 1, task.inputs.channels) if "lengths" in batch else batch["x"].mean(0, keepdim=True)
 
 
 # Custom sequences
@@ -190,12 +202,20 @@ class SequenceTask(ClassificationTask):
         model = replace(model, judge=has_judge)
         return Adapted(task, model, 0 if has_judge else len(self.valid), Classifier.calibrate)
 
+    def artifacts(self) -> dict[str, bytes]:
+        """The average example, from which what a model has seen in others is explained."""
+        content = io.BytesIO()
+        np.save(content, average_example(self).numpy())
+        return {AVERAGE: content.getvalue()}
+
     def baselines(self) -> Baselines:
         """The class prior, the nearest neighbour, and ridge regression on random convolutions."""
         found = super().baselines()
         rows = len(self.valid) + len(self.test)
         for classifier in sequence_baselines.fitted(self.train, rows, len(self.inputs.classes)):
-            labels = {"valid": self._validated(classifier), "test": predicted(classifier, self.test)}
+            labels = {"valid": self._validated(classifier)}
+            if len(self.test):
+                labels["test"] = predicted(classifier, self.test)
             found[classifier.name] = {
                 name: self.accuracies(*(own.numpy() for own in pair)) for name, pair in labels.items()
             }
@@ -248,6 +268,7 @@ def custom(
     return SequenceTask(
         name=name,
         weights=class_weights(counts["train"]) if balance else None,
+        mean_weight=1.0 if sequences.weights is None else float(sequences.weights[splits["train"]].mean()),
         smoothing=smoothing,
         rates=rates,
         digest=digest(sequences.values, sequences.lengths, labels),

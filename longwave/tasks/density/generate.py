@@ -1,4 +1,4 @@
-"""Images drawn value by value: from nothing, or from the upper half of a test image."""
+"""Images generated value by value: from scratch, or from the upper half of a test image."""
 
 import sys
 import time
@@ -26,11 +26,11 @@ from longwave.tasks.text.generate import Sampling
 SAMPLES, COMPLETIONS, COPIES = 32, 6, 4
 Images = NDArray[np.uint8]  # (n, height, width), or (n, height, width, 3) in colour
 
-# `choice` is what `longwave.generate` takes of temperature, top_k, top_p and seed.
+# `choice` has temperature, top_k, top_p and seed of `longwave.generate`.
 
 
 def draw_images(run: TrainedRun, count: int, *, device: str = "auto", **choice: Any) -> Images:
-    """So many images from nothing, with the best weights of a run."""
+    """Images from scratch, with the best weights of a run."""
     size = _size(run)
     return complete(run.load_best(device), np.empty((count, 0), np.uint8), size, 1, **choice)
 
@@ -49,7 +49,7 @@ def complete_images(
     task: Any = run.build_task(data_dir)
     wrong = [k for k in indices if not 0 <= k < len(task.test)]
     if wrong:
-        raise ValueError(f"images: expected numbers from 0 to {len(task.test) - 1} of test images, got {wrong[0]}")
+        raise ValueError(f"images: expected test images from 0 to {len(task.test) - 1}, got {wrong[0]}")
     images = task.test_images(indices)
     return images, complete_halves(run.load_best(device), images, copies, **choice)
 
@@ -61,20 +61,20 @@ def _size(run: TrainedRun) -> tuple[int, ...]:
 
 
 def complete_halves(model: nn.Module, images: Images, copies: int, **choice: Any) -> Images:
-    """Of each image the upper half, with lower halves drawn: (n, copies, height, width) or (..., 3)."""
+    """Each image with its lower half generated: (n, copies, height, width) or (..., 3)."""
     count, height, *_ = images.shape
     upper = images[:, : height // 2].reshape(count, -1)
     return complete(model, upper, images.shape[1:], copies, **choice).reshape(count, copies, *images.shape[1:])
 
 
 def complete(model: nn.Module, known: Images, size: tuple[int, ...], copies: int, **choice: Any) -> Images:
-    """Images (n * copies, *size) whose values begin as those of `known` (n, k) do."""
+    """Images (n * copies, *size) whose first values are `known` (n, k)."""
     begin = torch.from_numpy(np.repeat(known, copies, axis=0)).long()
     reads = reads_of(size)
     given = begin if reads is None else reads(begin, 0)
     prompt = torch.cat((torch.full((len(begin), 1), START), given), dim=1)
     length, progress, rest = int(np.prod(size)) - begin.shape[1], Patient(), []
-    progress.start(f"drawing {len(begin)} images", length)
+    progress.start(f"generating {len(begin)} images", length)
     for values, _ in stream(model, prompt, length, **choice, reads=reads):
         rest.append(values.cpu())
         progress.advance(1)
@@ -92,15 +92,15 @@ class Options(Sampling):
     """
 
     count: int | None = None
-    """How many images, by default 32; with --complete, how many test images, by default 6."""
+    """Number of images, 32 by default; with --complete, number of test images, 6 by default."""
     complete: bool = False
-    """Of test images, show the upper half and draw the lower."""
+    """Complete test images: give the upper half, generate the lower."""
     images: tuple[int, ...] = ()
-    """Which test images to complete, from 0 on."""
+    """Which test images to complete, counted from 0."""
     out: Path | None = None
-    """The picture to write; by default samples.png or completions.png."""
+    """The picture to write, samples.png or completions.png by default."""
     data_dir: Path | None = None
-    """Folder with the data sets, if it is not where it was in training (for --complete)."""
+    """Folder of the data sets, if it has moved since training (with --complete)."""
 
 
 def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
@@ -120,8 +120,8 @@ def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
     seconds = time.perf_counter() - began
     options.print_seed(choice)
     save(figure, out, dpi=120)
-    print(f"{count} images in {seconds:.1f} s, {count / seconds:.3g} a second", file=sys.stderr)
+    print(f"{count} images in {seconds:.1f} s, {count / seconds:.3g} per second", file=sys.stderr)
     yield f"picture: {out}\n"
 
 
-ACTION = Action(Options, _generate)
+ACTION = Action(Options, _generate, draw_images)

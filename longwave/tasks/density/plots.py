@@ -1,11 +1,11 @@
-"""Pictures of images that a model made."""
+"""Pictures of generated images."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-HIDDEN = (198, 213, 234)  # the colour of what a model was not shown
+HIDDEN = (198, 213, 234)  # the colour of pixels that a model was not given
 GAP = 3  # pixels between images
 
 
@@ -25,7 +25,7 @@ def draw_completions(originals: NDArray[np.uint8], completions: NDArray[np.uint8
 
 
 def draw_bits(images: NDArray[np.uint8], bits: NDArray[np.float64]) -> Any:
-    """Images above maps of the bits of their pixels, those of colours added up; both (n, height, width) or (..., 3)."""
+    """Images above maps of the bits per pixel, summed over colours; both (n, height, width) or (..., 3)."""
     from matplotlib.figure import Figure
 
     of_pixels = bits if bits.ndim == 3 else bits.sum(axis=-1)
@@ -41,7 +41,7 @@ def draw_bits(images: NDArray[np.uint8], bits: NDArray[np.float64]) -> Any:
         for axes in panels[:, column]:
             axes.axis("off")
     bar = figure.colorbar(shown, ax=panels[1, :].tolist(), aspect=12, pad=0.01)
-    bar.set_label("bits a pixel", fontsize=7)
+    bar.set_label("bits per pixel", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     return figure
 

@@ -15,27 +15,27 @@ MEASURED = 8  # test images whose bits are shown
 
 
 def report(model: Any, task: DensityTask) -> list[Section]:
-    """Images from nothing, test images whose lower half was generated, and how likely the pixels of some are."""
+    """Images from scratch, test images with a generated lower half, and the likelihood of pixels."""
     images = complete(model, np.empty((24, 0), np.uint8), task.size, 1, seed=0)
     originals = task.test_images(range(min(4, len(task.test))))
     halves = complete_halves(model, originals, 4, seed=0)
     content = (
         image(lambda: draw_samples(images, 12), "generated images")
-        + "<p>Test images, of which the model was given the upper half, and what it generated below:</p>"
+        + "<p>Test images: the model was given the upper half, and generated the lower:</p>"
         + image(lambda: draw_completions(originals, halves), "completed test images")
     )
     indices = range(min(MEASURED, len(task.test)))
     measured = bits(model, task, indices)
     text = (
-        "<p>Test images with their bits per dimension, and below them how many bits the model needs for each pixel"
-        f"{', of its colours together' if len(task.size) == 3 else ''}, given those before it: bright where it was "
-        "surprised.</p>"
+        "<p>Test images with their bits per dimension, and below them the bits that the model needs for each pixel"
+        f"{', summed over its colours' if len(task.size) == 3 else ''}, given those before it: bright pixels are "
+        "surprising.</p>"
     )
     heat = image(lambda: draw_bits(task.test_images(indices), measured), "bits of each pixel of test images")
     return [Section("Samples", content), Section("Likelihood of each pixel", text + heat)]
 
 
 def bits(model: Any, task: DensityTask, indices: range) -> NDArray[np.float64]:
-    """The bits of each value of some test images, (n, *size)."""
+    """The bits (n, *size) of each value of some test images."""
     rows = [predict(model, task.test.batch([index]), task.losses).double().numpy() for index in indices]
     return np.concatenate(rows).reshape(-1, *task.size) / np.log(2)

@@ -1,10 +1,9 @@
-"""Density of images: next-token prediction value by value, row by row, each one of 256; MNIST and CIFAR-10.
+"""Density of images: next-token prediction of pixel values from 0 to 255, row by row; MNIST and CIFAR-10.
 
-A grey pixel is one value; a colour pixel is three, red, green and blue, which a model reads with their channel.
+A grey pixel is one value; a colour pixel is three (red, green, blue), which a model reads with their channel.
 """
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core.random import shuffled
-from longwave.core.registry import nearest
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
 from longwave.tasks.autoregressive import AutoregressiveTask, Interleaved, TokenWindows
@@ -29,7 +27,7 @@ class DensitySet:
 
     data: str  # its name in the catalogue
     read: Callable[[Path], tuple[tuple[Bytes, Bytes], tuple[Bytes, Bytes]]]  # (pixels, labels) to train and to test
-    valid_share: int  # one in so many training images is for validation
+    valid_share: int  # one training image in this many is for validation
     paper: Scores = field(default_factory=dict)  # of the paper's large S4, on the test set
 
 
@@ -41,7 +39,7 @@ SETS = {
 
 @dataclass(frozen=True, kw_only=True)
 class DensityTask(AutoregressiveTask):
-    """Predict the next value of an image. Without colours, START, before the first, is a dark pixel."""
+    """Predict the next value of an image. START, before the first value of a grey image, is a dark pixel."""
 
     report_module: ClassVar[str | None] = "longwave.tasks.density.report"
 
@@ -53,11 +51,9 @@ class DensityTask(AutoregressiveTask):
         return images
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the run's config and report."""
         return super().describe() | {"size": list(self.size)}
 
     def baselines(self) -> Baselines:
-        """All values alike, and the unigram model."""
         uniform = self.reported({"loss": math.log(self.vocabulary)})
         return {"uniform": {"valid": uniform, "test": uniform}, **super().baselines()}
 
@@ -73,62 +69,50 @@ class DensityConfig(TaskConfig):
     data: Literal["mnist", "cifar"] = "mnist"
     """Which images."""
     split_seed: int = 0
-    """Seed of the choice of training images for validation: one in ten of MNIST, one in fifty of CIFAR-10."""
+    """Seed of the draw of training images for validation: one in ten of MNIST, one in fifty of CIFAR-10."""
 
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
 
     @property
     def is_self_describing(self) -> bool:
-        """The size of the images is that of the data set."""
-        return True
+        return True  # the size of the images is that of the data set
 
     def build(self, data_dir: Path | None = None) -> DensityTask:
-        """The task with its images."""
-        return load(self.data, self.split_seed, data_dir)
+        chosen = SETS[self.data]
+        path = catalogue.require(chosen.data, data_dir)
+        (train, _), (test, _) = chosen.read(path)
+        order = shuffled(len(train), self.split_seed)
+        held = max(1, len(train) // chosen.valid_share)
+        images = {"train": train[np.sort(order[held:])], "valid": train[np.sort(order[:held])], "test": test}
+        return self._task(images, str(path))
 
     def on_random_data(self, rows: int, seed: int = 0) -> DensityTask:
-        """The task on noise, of the size of the images."""
         shape = (28, 28, 1) if self.data == "mnist" else (32, 32, 3)
         images = np.random.default_rng(seed).integers(256, size=(rows, *shape), dtype=np.uint8)
-        return _task(self.data, dict.fromkeys(("train", "valid", "test"), images), "noise")
+        return self._task(dict.fromkeys(("train", "valid", "test"), images), "noise")
 
-
-def load(name: str = "mnist", split_seed: int = 0, data_dir: str | os.PathLike[str] | None = None) -> DensityTask:
-    """The images of a data set as a task; some training images, drawn by `split_seed`, are for validation."""
-    if name not in SETS:
-        raise ValueError(f"data: there is no {name!r}; {nearest(name, SETS)}")
-    path = catalogue.require(SETS[name].data, None if data_dir is None else Path(data_dir))
-    (train, _), (test, _) = SETS[name].read(path)
-    order = shuffled(len(train), split_seed)
-    held = max(1, len(train) // SETS[name].valid_share)
-    images = {"train": train[np.sort(order[held:])], "valid": train[np.sort(order[:held])], "test": test}
-    return _task(name, images, str(path))
+    def _task(self, images: dict[str, Bytes], origin: str) -> DensityTask:
+        height, width, channels = images["train"].shape[1:]
+        size = (height, width) if channels == 1 else (height, width, channels)
+        reads = reads_of(size)
+        splits: dict[str, Any] = {
+            name: TokenWindows(own.reshape(-1), height * width * channels, reads=reads) for name, own in images.items()
+        }
+        return DensityTask(
+            name=f"{self.data}-density",
+            vocabulary=256,
+            is_ordered=True,
+            goal="bits_per_dim",
+            unit="dim",
+            origin=origin,
+            size=size,
+            reads=reads,
+            paper=SETS[self.data].paper,
+            **splits,
+        )
 
 
 def reads_of(size: tuple[int, ...]) -> Interleaved | None:
-    """What a model reads for the values of images of a size: they themselves, or in colour with their channel."""
+    """How a model reads the values of images of this size: in colour with their channel, else as they are."""
     return Interleaved(size[2]) if len(size) == 3 else None
-
-
-def _task(name: str, images: dict[str, Bytes], origin: str) -> DensityTask:
-    height, width, channels = images["train"].shape[1:]
-    size = (height, width) if channels == 1 else (height, width, channels)
-    reads = reads_of(size)
-    splits = {
-        split: TokenWindows(own.reshape(-1), height * width * channels, reads=reads) for split, own in images.items()
-    }
-    return DensityTask(
-        name=f"{name}-density",
-        train=splits["train"],
-        valid=splits["valid"],
-        test=splits["test"],
-        vocabulary=256,
-        is_ordered=True,
-        goal="bits_per_dim",
-        unit="dim",
-        origin=origin,
-        size=size,
-        reads=reads,
-        paper=SETS[name].paper,
-    )

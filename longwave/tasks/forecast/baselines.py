@@ -105,7 +105,7 @@ def fit(name: str, task: ForecastTask) -> Forecast:
 def scores(name: str, task: ForecastTask) -> dict[str, Scores]:
     """{"valid": {"mse": ..., "mae": ...}, "test": {...}} of the named baseline, over every window of the split."""
     forecast, task = fit(name, task), task.plain
-    return {part: evaluate(forecast, task, windows) for part, windows in (("valid", task.valid), ("test", task.test))}
+    return {part: evaluate(forecast, task, getattr(task, part)) for part in task.held_out}
 
 
 def table(task: ForecastTask) -> Baselines:

@@ -7,10 +7,9 @@ Features = Literal["S", "M"]  # univariate: the target alone; multivariate: all 
 MONTH = 30 * 24  # hours, as Informer counts
 
 
-def share_borders(rows: int) -> tuple[int, int, int]:
-    """The rows after the last of train (70 %), valid (10 %) and test (20 %), rounded as Informer does."""
-    train, test = rows * 7 // 10, rows * 2 // 10
-    return train, rows - test, rows
+def share_borders(rows: int, test: int = 20) -> tuple[int, int, int]:
+    """The rows after the last of train, valid (10 %) and test, which has so many per cent, rounded as Informer does."""
+    return rows * (90 - test) // 100, rows - rows * test // 100, rows
 
 
 @dataclass(frozen=True)

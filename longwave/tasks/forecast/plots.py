@@ -63,21 +63,27 @@ def draw_continuation(forecast: Any, path: str | Path) -> None:
 
     columns = sorted(range(len(forecast.columns)), key=lambda k: forecast.columns[k] != forecast.target)[:8]
     figure = Figure(figsize=(10, 1.2 + 1.8 * len(columns)), layout="constrained")
-    context, horizon = len(forecast.known), len(forecast.values)
-    with_times = forecast.known_times is not None and drawable(forecast.times)
-    before = forecast.known_times if with_times else list(range(-context + 1, 1))
-    after = forecast.times if with_times else list(range(1, horizon + 1))
     for place, k in enumerate(columns):
         axes = figure.add_subplot(len(columns), 1, place + 1)
-        known, values = forecast.known[:, k], forecast.values[:, k]
-        axes.plot(before, known, color=GREY, linewidth=1, label="known", **lone_points(known))
-        axes.plot(after, values, color=ORANGE, linewidth=1.4, label="forecast", **lone_points(values))
-        axes.set_ylabel(as_drawn(short(forecast.columns[k], 24)))
-        axes.margins(x=0.01)
-        if place == 0:
-            axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
-        if with_times:
-            _concise_dates(axes)
-    if not with_times:
-        axes.set_xlabel("steps from the last row that is given")
+        draw_forecast(axes, forecast, k, with_legend=not place)
+        if place < len(columns) - 1:
+            axes.set_xlabel("")
     save(figure, path, dpi=120)
+
+
+def draw_forecast(axes: Any, forecast: Any, k: int, with_legend: bool = True) -> None:
+    """The rows of column k before, and the forecast after them."""
+    known, values = forecast.known[:, k], forecast.values[:, k]
+    with_times = forecast.known_times is not None and drawable(forecast.times)
+    before = forecast.known_times if with_times else list(range(-len(known) + 1, 1))
+    after = forecast.times if with_times else list(range(1, len(values) + 1))
+    axes.plot(before, known, color=GREY, linewidth=1, label="known", **lone_points(known))
+    axes.plot(after, values, color=ORANGE, linewidth=1.4, label="forecast", **lone_points(values))
+    axes.set_ylabel(as_drawn(short(forecast.columns[k], 24)))
+    axes.margins(x=0.01)
+    if with_legend:
+        axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
+    if with_times:
+        _concise_dates(axes)
+    else:
+        axes.set_xlabel("steps from the last row that is given")

@@ -60,7 +60,7 @@ class Forecasts:
         self.settings = settings
         self.inputs = inputs = run.fact("inputs", ForecastInput.from_dict)
         self.range = run.fact("range", inputs.per_column) if "range" in run.facts else None
-        time = settings.time if settings.csv is not None else SETS[settings.data].time
+        time = SETS[settings.data].time if settings.csv is None and settings.data in SETS else settings.time
         if time is None:
             # The one that was found in training.
             found = "time_column" in run.facts
@@ -165,4 +165,4 @@ def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     yield f"picture: {picture}\n"
 
 
-ACTION = Action(Options, _predict)
+ACTION = Action(Options, _predict, forecast)

@@ -14,8 +14,9 @@ What is accepted, what is dropped with a note, and what is refused:
 A message names the line of the file (the header is line 1) or the row of the data frame (the first is row 0).
 """
 
+import csv
+import io
 import math
-import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -24,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.csv import parse_table
-from longwave.io.csv import write_csv as write_rows
 from longwave.io.read import read_table
 from longwave.io.table import Table, is_missing, may_be_times, number, times_in
 from longwave.io.times import (
@@ -144,8 +144,8 @@ def check_columns(text: Iterable[str], source: str, how: Reading, skipped: int =
     _roles(parse_table(text, source, how.texts, how.only, skipped=skipped), how)
 
 
-def write_csv(path: str | os.PathLike[str], series: Series, time: str = "time") -> None:
-    """Write a series as `read_series` reads it, to the bit; `time` names the column of the times. Atomically.
+def to_csv(series: Series, time: str = "time") -> bytes:
+    """The content of a CSV file that `read_series` reads, to the bit; `time` names the column of the times.
 
     What is not known is an empty cell.
     """
@@ -153,7 +153,9 @@ def write_csv(path: str | os.PathLike[str], series: Series, time: str = "time") 
     rows = [[*([] if series.times is None else [time]), *series.columns]]
     for stamp, row in zip(stamps, series.given.tolist(), strict=True):
         rows.append([*stamp, *("" if math.isnan(number) else repr(number) for number in row)])
-    write_rows(path, rows)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
 
 
 # From a table to a series

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from longwave.io.rows import RowReader
 from longwave.io.tail import PIPE
@@ -112,4 +113,9 @@ def _run(run: TrainedRun, options: Options) -> Iterator[str]:
     return written(forecasts(run, options), options)
 
 
-ACTION = Action(Options, _run)
+def stream(run: TrainedRun, **options: Any) -> Iterator[Row]:
+    """The rows of `longwave stream`, with its options by keyword."""
+    return forecasts(run, Options(**options))
+
+
+ACTION = Action(Options, _run, stream)

@@ -22,10 +22,10 @@ from longwave.io.download import catalogue
 from longwave.io.times import season
 from longwave.models import LinearSolution, Spec
 from longwave.models.base import StartShift
-from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Task, TaskConfig, call
+from longwave.tasks.base import TASKS, Baselines, Batch, OnData, Outcome, Task, TaskConfig, call
 from longwave.tasks.forecast import yearly
 from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features, share_borders
-from longwave.tasks.forecast.series import Duplicates, Fill, Series, read_series, write_csv
+from longwave.tasks.forecast.series import Duplicates, Fill, Series, read_series, to_csv
 from longwave.tasks.forecast.windows import ForecastData, ForecastInput, ForecastWindows
 from longwave.tasks.statistics import digest
 
@@ -58,20 +58,23 @@ def load(
     return make_task(data, context, horizon, name=label, paper=PAPER.get((name, features, horizon)))
 
 
-def custom(series: Series, horizon: int, context: int | None = CONTEXT, name: str = "forecast") -> "ForecastTask":
-    """A custom series as a task: 70 % of the rows to train, 10 % to validate, 20 % to test."""
-    data = ForecastData(name, series, share_borders(len(series)), series.source)
+def custom(
+    series: Series, horizon: int, context: int | None = CONTEXT, name: str = "forecast", test: int = 20
+) -> "ForecastTask":
+    """A custom series as a task: the last rows, `test` per cent, to test, 10 % to validate, and the others to train."""
+    data = ForecastData(name, series, share_borders(len(series), test), series.source)
     is_chosen = context is None
     if context is None:
         check_sizes(1, horizon)
         context = choose_context(data.borders[0], horizon, season(series.step))
     check_sizes(context, horizon)
-    rows, needed = len(series), needed_rows(context, horizon)
+    rows, needed = len(series), needed_rows(context, horizon, test)
     if rows < needed:
         sizes = f"a horizon of {horizon}" if is_chosen else f"a context of {context} and a horizon of {horizon}"
-        longest = min(rows // 10, 7 * rows // 10 - (1 if is_chosen else context))
+        longest = min(rows // 10, data.borders[0] - (1 if is_chosen else context))
         raise ValueError(
-            f"{series.source}: {rows} rows are too few to split 70/10/20 for {sizes}: expected at least {needed} rows"
+            f"{series.source}: {rows} rows are too few to split {90 - test}/10/{test} for {sizes}: expected at least "
+            f"{needed} rows"
             f"{_or_horizon(longest)}"
         )
     return make_task(data, context, horizon)
@@ -87,9 +90,9 @@ def choose_context(rows: int, horizon: int, period: int) -> int:
     return longest - longest % period if longest >= period else longest
 
 
-def needed_rows(context: int, horizon: int) -> int:
-    """The rows from which on training, validation and test set have a window each at 70/10/20."""
-    return max(-(-10 * (context + horizon) // 7), 10 * horizon)
+def needed_rows(context: int, horizon: int, test: int = 20) -> int:
+    """The rows from which on training, validation and test set have a window each."""
+    return max(-(-100 * (context + horizon) // (90 - test)), 10 * horizon)
 
 
 def _or_horizon(longest: int) -> str:
@@ -279,11 +282,13 @@ def make_task(
     splits: dict[str, Any] = {}
     for split, first, end in (("train", context, train), ("valid", train, valid), ("test", valid, test)):
         splits[split] = ForecastWindows(values, time, first, end, context, horizon, known=known)
+        if split == "test" and first == end:
+            continue  # no test set is wanted
         if len(splits[split]) < 1:
             rows = f"{end} rows, and a context of {context}" if split == "train" else f"{end - first} rows"
             raise ValueError(
                 f"{data.name}: the {split} split has {rows}: too few for a horizon of {horizon}; expected a shorter "
-                f"context{_or_horizon(min(train - context, valid - train, test - valid))}"
+                f"context{_or_horizon(min(train - context, valid - train, test - valid or valid))}"
             )
         if not splits[split].has_targets():
             raise ValueError(
@@ -355,23 +360,36 @@ class ForecastConfig(TaskConfig):
     duplicates: Duplicates = "error"
     """Of rows of a custom series with the same time, keep the first or last, or average them; else they are refused."""
 
-    def build(self, data_dir: Path | None = None) -> ForecastTask:
-        """The task with its series."""
+    test: int = 20
+    """Per cent of a custom series, its last rows, that are kept for the test set, up to 50; 0: there is none."""
+
+    def __post_init__(self) -> None:
         if self.epoch_windows is not None and self.epoch_windows < 1:
             raise ValueError(f"epoch_windows: expected a number from 1 on, or None, got {self.epoch_windows}")
+        if not 0 <= self.test <= 50:
+            raise ValueError(f"test: expected a percentage from 0 to 50, got {self.test}")
+
+    def build(self, data_dir: Path | None = None) -> ForecastTask:
+        """The task with its series."""
         if self.csv is not None:
             series = read_series(
                 self.csv, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates
             )
-            task = custom(series, self.horizon, self.context)
-        else:
-            asked = {"target": self.target, "time": self.time, "fill": self.fill}
-            asked["duplicates"] = None if self.duplicates == "error" else self.duplicates
-            given = [f"--{name}" for name, value in asked.items() if value is not None]
-            if self.data == "own" or given:
-                raise ValueError(f"forecast: expected --csv FILE{f' with {given[0]}' if given else ''}, got none")
-            features: Features = "M" if self.multivariate else "S"
-            task = load(self.data, features, self.horizon, self.context, data_dir)
+            return self.on(series)
+        asked = {"target": self.target, "time": self.time, "fill": self.fill}
+        asked["duplicates"] = None if self.duplicates == "error" else self.duplicates
+        given = [f"--{name}" for name, value in asked.items() if value is not None]
+        if self.data == "own" or given:
+            raise ValueError(f"forecast: expected --csv FILE{f' with {given[0]}' if given else ''}, got none")
+        features: Features = "M" if self.multivariate else "S"
+        return self._adapted(load(self.data, features, self.horizon, self.context, data_dir))
+
+    def on(self, series: Series) -> ForecastTask:
+        """The task on a custom series."""
+        return self._adapted(custom(series, self.horizon, self.context, test=self.test))
+
+    def _adapted(self, task: ForecastTask) -> ForecastTask:
+        """A task with the windows and features of these settings."""
         train = replace(task.train, single=self.independent)
         if self.epoch_windows is not None:
             windows = len(task.train)
@@ -379,7 +397,7 @@ class ForecastConfig(TaskConfig):
             train = replace(train, stride=min(stride, windows))
         notes = task.notes
         if self.context is None:
-            notes = (*notes, f"a context of {task.context} rows was chosen from the rows and the season there are")
+            notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality)")
         task = replace(task, train=train, notes=notes, time_features=self.time_features, independent=self.independent)
         return task.with_year() if self._has_year(task) else task
 
@@ -395,13 +413,11 @@ class ForecastConfig(TaskConfig):
         in_context = times is not None and yearly.years(times[: task.context]) >= 1  # the model sees a year by itself
         return self.yearly == "on" or (self.yearly == "auto" and seen >= FEWEST_YEARS and not in_context)
 
-    def on_frame(self, frame: Any, folder: Path) -> tuple["ForecastConfig", tuple[str, ...]]:
-        """The settings for a data frame or array, or for the path of a CSV file, and notes on how it was read.
-
-        What is no file is written into the folder of the run, so that it can be used again.
-        """
+    def on_frame(self, folder: Path | None, frame: Any) -> OnData:
+        """The task on a data frame, an array or a CSV file, by its path; what is no file is kept beside the run."""
         if isinstance(frame, (str, os.PathLike)):
-            return replace(self, data="own", csv=Path(frame)), ()
+            settings = replace(self, data="own", csv=Path(frame)).with_absolute_paths()
+            return OnData(settings, settings.build())
         series = read_series(frame, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates)
         is_index = self.time is not None and series.times is not None and series.time is None
         if is_index and frame.index.name != self.time:
@@ -410,12 +426,11 @@ class ForecastConfig(TaskConfig):
                 f"time: there is no column {self.time!r}; {nearest(str(self.time), names)}; leave time out to use the "
                 "index of dates"
             )
-        custom(series, self.horizon, self.context)  # which refuses what cannot be trained on before anything is written
-        time = None if series.times is None else (self.time or _free_name("time", series.columns))
-        folder.mkdir(parents=True, exist_ok=True)
-        write_csv(folder / FRAME, series, time or "")
-        target = series.columns[series.target]
-        return replace(self, data="own", csv=folder / FRAME, target=target, time=time), series.notes
+        time = None if series.times is None else (self.time or series.time or _free_name("time", series.columns))
+        stored = None if folder is None else folder / FRAME
+        settings = replace(self, data="own", csv=stored, target=series.columns[series.target], time=time)
+        files = {} if folder is None else {FRAME: to_csv(series, time or "")}
+        return OnData(settings, settings.on(replace(series, time=time)), files)
 
     def in_folder(self, folder: Path) -> "ForecastConfig":
         """With the data frame beside the run, wherever its folder is by now."""

@@ -27,7 +27,7 @@ def read_mnist(folder: Path) -> tuple[tuple[UInt8, UInt8], tuple[UInt8, UInt8]]:
 
 
 def read_idx(path: Path, shape: tuple[int | None, ...]) -> UInt8:
-    """The bytes in an IDX file, which must have this shape: zero, zero, type, dimensions, sizes (big-endian), data."""
+    """The bytes in an IDX file of this shape: zero, zero, type, dimensions, sizes (big-endian), data."""
     try:
         with path.open("rb") as file:
             zipped = file.read(2) == b"\x1f\x8b"
@@ -97,7 +97,7 @@ def _labelled(pixels: UInt8, labels: UInt8, source: Path) -> tuple[UInt8, UInt8]
 
 
 def _file(folder: Path, name: str) -> Path:
-    """The compressed file, as it is published, or what is in it."""
+    """The compressed file, as published, or the uncompressed one."""
     zipped = folder / f"{name}.gz"
     return zipped if zipped.is_file() else folder / name
 

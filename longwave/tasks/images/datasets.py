@@ -5,45 +5,30 @@ from longwave.io.download.catalogue import DATASETS, Dataset, File, Source
 
 def _mnist() -> Dataset:
     hosts = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
-    files = (  # name, bytes and sha256 of the .gz; bytes and sha256 of the IDX file in it
-        (
-            "train-images-idx3-ubyte.gz",
-            9_912_422,
-            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            47_040_016,
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        ),
-        (
-            "train-labels-idx1-ubyte.gz",
-            28_881,
-            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            60_008,
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        ),
-        (
-            "t10k-images-idx3-ubyte.gz",
-            1_648_877,
-            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            7_840_016,
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        ),
-        (
-            "t10k-labels-idx1-ubyte.gz",
-            4_542,
-            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            10_008,
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
-    )
+    compressed = {  # bytes and sha256 of each .gz file
+        "train-images-idx3": (9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+        "train-labels-idx1": (28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+        "t10k-images-idx3": (1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+        "t10k-labels-idx1": (4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
+    }
+    contents = {  # bytes and sha256 of the IDX file in it: copies that were compressed again are as good
+        "train-images-idx3": (47_040_016, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+        "train-labels-idx1": (60_008, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+        "t10k-images-idx3": (7_840_016, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+        "t10k-labels-idx1": (10_008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+    }
     return Dataset(
         "MNIST: 70,000 handwritten digits",
         "CC BY-SA 3.0",
         "mnist",
         tuple(
-            Source(tuple(f"{h}/{name}" for h in hosts), f"mnist/{name}", size, sha) for name, size, sha, _, _ in files
+            Source(tuple(f"{host}/{name}-ubyte.gz" for host in hosts), f"mnist/{name}-ubyte.gz", size, sha)
+            for name, (size, sha) in compressed.items()
         ),
-        # By what is in them: copies that were compressed anew are as good.
-        tuple(File(f"mnist/{name}", size, f"sha256:{sha}", gzipped=True) for name, _, _, size, sha in files),
+        tuple(
+            File(f"mnist/{name}-ubyte.gz", size, f"sha256:{sha}", gzipped=True)
+            for name, (size, sha) in contents.items()
+        ),
     )
 
 

@@ -1,11 +1,9 @@
 """Images read pixel by pixel, row by row: sMNIST, pMNIST (in one fixed random order), sCIFAR and CIFAR-10 in grey.
 
-The files are those that are published: MNIST's IDX files, compressed or not, and the binary version of CIFAR-10. Pixels
-stay in memory as bytes; a batch is a lookup and a scaling, far below the time of a training step.
+Pixels stay in memory as bytes; a batch is a lookup and a scaling, far below the time of a training step.
 """
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.core.random import random_bits, shuffled
-from longwave.core.registry import nearest
 from longwave.core.settings import check_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
@@ -29,7 +26,8 @@ from longwave.tasks.sequences.data import Sequences, read_npz, read_rows
 from longwave.tasks.statistics import deviation_or_one
 
 Bytes = NDArray[np.uint8]
-VALID_SHARE = 10  # one in so many training images is for validation
+Floats = tuple[float, ...]
+VALID_SHARE = 10  # one training image in this many is for validation
 PERMUTATION_SEED = 784  # of pMNIST
 PADDING = 4  # pixels that a random crop may shift by, as is usual for CIFAR
 DIGITS = tuple("0123456789")
@@ -43,12 +41,12 @@ class ImageSet:
     data: str  # its name in the catalogue
     classes: tuple[str, ...]
     paper: float  # accuracy of S4 in tab:image, or in tab:lra with the updated settings
-    paper_augmented: float | None = None  # the same with augmentation, where the paper has it
+    paper_augmented: float | None = None  # the same with augmentation
     permuted: bool = False
     flips: bool = False  # a mirrored image shows the same thing; a mirrored digit does not
     grey: bool = False  # one channel, although the files have three
     scale: tuple[float, float] | None = None  # mean and deviation, where they were published; None: as measured
-    published_split: bool = False  # of the Long Range Arena: torch's order, the last tenth to validate
+    published_split: bool = False  # that of the Long Range Arena
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -66,97 +64,21 @@ SETS = {
 }
 
 
-def load(
-    name: str,
-    augment: bool = False,
-    split_seed: int = 0,
-    data_dir: str | os.PathLike[str] | None = None,
-    train_size: int | None = None,
-) -> "ImageTask":
-    """An image task; its files are looked for in `data_dir`, else $LONGWAVE_DATA, else the user's cache.
-
-    One in ten training images, drawn by `split_seed`, is for validation. Pixels are standardised, each channel by the
-    mean and deviation of the images that are left, or by those that were published. If not all of these are to be
-    trained on, `train_size` of them are drawn by the same seed.
-    """
-    if name not in SETS:
-        raise ValueError(f"data: there is no image task {name!r}; {nearest(name, SETS)}")
-    chosen = SETS[name]
-    path = catalogue.require(chosen.data, None if data_dir is None else Path(data_dir))
-    read = read_mnist if chosen.data == "mnist" else read_cifar10
-    (pixels, labels), (test_pixels, test_labels) = read(path)
-    if chosen.grey:
-        pixels, test_pixels = grey(pixels), grey(test_pixels)
-    train, valid = (_published_split if chosen.published_split else _split)(len(pixels), split_seed)
-    if train_size is not None:
-        if not 1 <= train_size <= len(train):
-            raise ValueError(f"train_size: expected from 1 to {len(train)}, the images to train on, got {train_size}")
-        train = np.sort(train[shuffled(len(train), split_seed)[:train_size]])
-    mean, deviation = _statistics(pixels[train])
-    if chosen.scale is not None:
-        mean, deviation = (chosen.scale[0],), (chosen.scale[1],)
-    examples = {"train": (pixels[train], labels[train]), "valid": (pixels[valid], labels[valid])}
-    task = _task(name, {**examples, "test": (test_pixels, test_labels)}, mean, deviation, augment)
-    paper = chosen.paper_augmented if augment else chosen.paper
-    return replace(task, origin=str(path), paper={} if paper is None else {"accuracy": paper})
-
-
-def _task(
-    name: str,
-    examples: dict[str, tuple[Bytes, NDArray[Any]]],
-    mean: tuple[float, ...],
-    deviation: tuple[float, ...],
-    augment: bool,
-) -> "ImageTask":
-    """The task on pixels and labels by split."""
-    chosen, (height, width) = SETS[name], examples["train"][0].shape[1:3]
-    order = permutation(height * width) if chosen.permuted else None
-    scale = np.array(mean, np.float32), np.array(deviation, np.float32)
-    splits: dict[str, Any] = {
-        split: Images(pixels, labels.astype(np.int64), order, *scale) for split, (pixels, labels) in examples.items()
-    }
-    return ImageTask(
-        name=name,
-        inputs=ClassifierInput(classes=chosen.classes, mean=mean, deviation=deviation, length=height * width),
-        counts={split: tuple(np.bincount(own.labels, minlength=10).tolist()) for split, own in splits.items()},
-        size=(height, width),
-        order=order,
-        crops=PADDING if augment else 0,
-        flips=augment and chosen.flips,
-        **splits,
-    )
-
-
-def _split(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which of the published training images are to train, and which to validate."""
-    order, n_valid = shuffled(count, seed), count // VALID_SHARE
-    return np.sort(order[n_valid:]), np.sort(order[:n_valid])
-
-
-def _published_split(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The same as the authors' code has it, with seed 42: of an order of torch's, the last tenth is to validate."""
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).numpy()
-    n_train = count - count // VALID_SHARE
-    return np.sort(order[:n_train]), np.sort(order[n_train:])
-
-
 def permutation(steps: int = 784) -> NDArray[np.int64]:
-    """pMNIST's order: step k shows the pixel permutation()[k]. One for ever; every publication drew its own."""
+    """pMNIST's order: step k shows pixel permutation()[k]. It is fixed here; every publication drew its own."""
     return shuffled(steps, PERMUTATION_SEED)
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images in memory, and their labels; a batch has them as sequences of standardised pixels.
+    """Images and labels; batches are standardised in numpy, as threading costs more than it saves at this size."""
 
-    All of it is numpy's, on one thread: what torch would save by sharing so little work, its threads lose by waiting.
-    """
-
-    pixels: Bytes  # (n, height, width, channels)
+    pixels: Bytes  # (images, height, width, channels), which may be memory-mapped
     labels: NDArray[np.int64]  # (n,)
     order: NDArray[np.int64] | None  # (height * width,): which pixel each step shows; None: row by row
     mean: NDArray[np.float32]  # (channels,)
     deviation: NDArray[np.float32]
+    rows: NDArray[np.int64] | None = None  # (n,) of `pixels`; None: all of them
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -164,10 +86,10 @@ class Images:
     def batch(self, indices: Sequence[int]) -> Batch:
         """x (B, height * width, channels), y (B,)."""
         index = np.asarray(indices, dtype=np.int64)
-        return self.sequences(self.pixels[index], index)
+        return self.sequences(self.pixels[index if self.rows is None else self.rows[index]], index)
 
     def sequences(self, pixels: Bytes, index: NDArray[np.int64]) -> Batch:
-        """The batch of the images at `index`, that shows these pixels (B, height, width, channels)."""
+        """The batch of the images at `index`, with these pixels (B, height, width, channels)."""
         steps = pixels.reshape(len(pixels), -1, len(self.mean))
         x = (steps if self.order is None else steps[:, self.order]).astype(np.float32)
         flat = x.reshape(len(x), -1)  # long rows: three channels at a time are slow
@@ -178,22 +100,18 @@ class Images:
 
 @dataclass(frozen=True, eq=False)
 class AugmentedImages:
-    """Images as one epoch sees them: shifted, the border mirrored into what is uncovered, and perhaps flipped.
-
-    What is drawn for an image follows from seed, epoch and index alone, whatever the batches and processes.
-    """
+    """Images as one epoch sees them: shifted and perhaps flipped, as drawn by seed, epoch and index alone."""
 
     images: Images
     epoch: int
     seed: int
-    crops: int  # pixels that an image may be shifted by, each way
+    crops: int  # the largest shift in pixels, each way
     flips: bool
 
     def __len__(self) -> int:
         return len(self.images)
 
     def batch(self, indices: Sequence[int]) -> Batch:
-        """As that of `Images`."""
         index = np.asarray(indices, dtype=np.int64)
         height, width = self.images.pixels.shape[1:3]
         draw = random_bits(self.seed, self.epoch, index)
@@ -229,29 +147,26 @@ class ImageTask(ClassificationTask):
 
     @property
     def spec(self) -> Spec:
-        """As for other sequences, with the size of the image for those models that see it whole."""
+        """That of any sequence, with the image size for models that see the whole image."""
         return replace(super().spec, image_size=self.size)
 
     @property
     def plane(self) -> tuple[int, int] | None:
-        """The size of the image, unless its pixels come in another order."""
         return self.size if self.order is None else None
 
     def train_at(self, epoch: int, seed: int) -> Split:
-        """The training set, with other crops, flips and sampling rates in each epoch if they are asked for."""
         split: Split = self.train
         if self.crops or self.flips:
             split = AugmentedImages(self.train, epoch, seed, self.crops, self.flips)
         return drawn(split, self.rates, epoch, seed)
 
     def at_rate(self, split: Split, rate: float, antialias: bool = False) -> Split:
-        """As for other sequences, if pixels follow one another as in the image."""
         if self.order is not None:
-            raise ValueError(f"rate: the pixels of {self.name} are in a random order, so that there are none between")
+            raise ValueError(f"rate: the pixels of {self.name} are in a random order and cannot be resampled")
         return super().at_rate(split, rate, antialias)
 
     def picture(self, x: Tensor) -> NDArray[np.float64]:
-        """A sequence (length, channels) of anything, put back into the plane: (height, width, channels)."""
+        """A sequence (length, channels) as an image: (height, width, channels)."""
         values = x.detach().cpu().double().numpy()
         if self.order is not None:
             unordered = np.empty_like(values)
@@ -262,7 +177,7 @@ class ImageTask(ClassificationTask):
 
 @dataclass(frozen=True)
 class ImageTaskConfig(TaskConfig):
-    """The settings of a task on images that are classified."""
+    """Settings of tasks that classify images."""
 
     pipeline: ClassVar[str | None] = "image-classification"
     actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.classify.predict"}
@@ -271,65 +186,107 @@ class ImageTaskConfig(TaskConfig):
         """New images in one of two files, as pixels from 0 to 255, row by row."""
         return read_npz(npz, labelled=False) if npz is not None else read_rows(csv or "", labelled=False)
 
+    def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
+        """New images as a trained model sees them, and notes."""
+        if sequences.length != inputs.length:
+            lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
+            raise ValueError(f"{sequences.source}: expected images of {inputs.length} pixels, got {lengths}")
+        low, high, notes = sequences.values.min(), sequences.values.max(), []
+        if low < 0 or high > 255:
+            raise ValueError(f"{sequences.source}: expected pixels from 0 to 255, got {low:g} to {high:g}")
+        if high <= 1:
+            notes.append(f"expected pixels from 0 to 255, but these range from {low:g} to {high:g}")
+        return inputs.standardise(sequences.values), notes
+
 
 @TASKS.register("images")
 @dataclass(frozen=True)
 class ImageConfig(ImageTaskConfig):
-    """A task of images read pixel by pixel."""
+    """Images to classify, pixel by pixel."""
 
     data: Literal["smnist", "pmnist", "scifar", "grey-cifar"] = "smnist"
     """Digits, digits in one fixed random order of their pixels, colour images, or the same in grey."""
     augment: bool = False
     """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
     split_seed: int = 0
-    """Seed of the choice of one training image in ten for validation."""
+    """Seed of the draw of one training image in ten for validation."""
     train_size: int | None = None
-    """Images to train on, if not all that are left."""
+    """Training images to use; none: all that are not for validation."""
     rates: tuple[float, ...] = ()
-    """Sampling rates to train at, one for each batch: 2 has every second pixel, and twice the dt; none: as they are."""
+    """Sampling rates to train at, one per batch: 2 keeps every second pixel and doubles dt; none: the original rate."""
 
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
         check_rates(self.rates, "rates")
         if self.rates and SETS[self.data].permuted:
-            raise ValueError(f"rates: the pixels of {self.data} are in a random order, so that there are none between")
+            raise ValueError(f"rates: the pixels of {self.data} are in a random order and cannot be resampled")
 
     def build(self, data_dir: Path | None = None) -> ImageTask:
-        """The task with its images."""
-        return replace(load(self.data, self.augment, self.split_seed, data_dir, self.train_size), rates=self.rates)
+        """The task with its images, standardised by the training set, or by published numbers."""
+        chosen = SETS[self.data]
+        path = catalogue.require(chosen.data, data_dir)
+        (pixels, labels), (test_pixels, test_labels) = (read_mnist if chosen.data == "mnist" else read_cifar10)(path)
+        if chosen.grey:
+            pixels, test_pixels = grey(pixels), grey(test_pixels)
+        train, valid = _split(len(pixels), self.split_seed, chosen.published_split)
+        if self.train_size is not None:
+            if not 1 <= self.train_size <= len(train):
+                raise ValueError(f"train_size: expected 1 to {len(train)} training images, got {self.train_size}")
+            train = np.sort(train[shuffled(len(train), self.split_seed)[: self.train_size]])
+        mean, deviation = _statistics(pixels[train])
+        if chosen.scale is not None:
+            mean, deviation = (chosen.scale[0],), (chosen.scale[1],)
+        examples = {"train": (pixels[train], labels[train]), "valid": (pixels[valid], labels[valid])}
+        task = self._task({**examples, "test": (test_pixels, test_labels)}, mean, deviation)
+        paper = chosen.paper_augmented if self.augment else chosen.paper
+        return replace(task, origin=str(path), paper={} if paper is None else {"accuracy": paper})
 
     def on_random_data(self, rows: int, seed: int = 0) -> ImageTask:
-        """The task on random pixels."""
         chosen, draw = SETS[self.data], np.random.default_rng(seed)
         pixels = draw.integers(256, size=(rows, *chosen.shape), dtype=np.uint8)
         labels = draw.integers(len(chosen.classes), size=rows)
-        examples = dict.fromkeys(("train", "valid", "test"), (pixels, labels))
-        return _task(self.data, examples, *_statistics(pixels), self.augment)
+        return self._task(dict.fromkeys(("train", "valid", "test"), (pixels, labels)), *_statistics(pixels))
+
+    def _task(self, examples: dict[str, tuple[Bytes, NDArray[Any]]], mean: Floats, deviation: Floats) -> ImageTask:
+        """The task on pixels and labels by split."""
+        chosen, (height, width) = SETS[self.data], examples["train"][0].shape[1:3]
+        order = permutation(height * width) if chosen.permuted else None
+        scale = np.array(mean, np.float32), np.array(deviation, np.float32)
+        splits: dict[str, Any] = {
+            name: Images(pixels, labels.astype(np.int64), order, *scale) for name, (pixels, labels) in examples.items()
+        }
+        return ImageTask(
+            name=self.data,
+            inputs=ClassifierInput(classes=chosen.classes, mean=mean, deviation=deviation, length=height * width),
+            counts={name: tuple(np.bincount(own.labels, minlength=10).tolist()) for name, own in splits.items()},
+            size=(height, width),
+            order=order,
+            crops=PADDING if self.augment else 0,
+            flips=self.augment and chosen.flips,
+            rates=self.rates,
+            **splits,
+        )
 
     def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
-        """New images, as pixels from 0 to 255, row by row, in the form that a trained model sees; and notes."""
-        values, notes = arranged(sequences, inputs)
+        values, notes = super().arrange(sequences, inputs)
         if SETS[self.data].permuted:
             order = permutation(inputs.length or 0)
             values = values.reshape(len(sequences), -1, inputs.channels)[:, order].reshape(values.shape)
         return values, notes
 
 
-def arranged(sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
-    """New images, as pixels from 0 to 255, row by row, scaled as in training; and notes."""
-    if sequences.length != inputs.length:
-        lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
-        raise ValueError(f"{sequences.source}: expected images of {inputs.length} pixels, got {lengths}")
-    low, high, notes = sequences.values.min(), sequences.values.max(), []
-    if low < 0 or high > 255:
-        raise ValueError(f"{sequences.source}: expected pixels from 0 to 255, got {low:g} to {high:g}")
-    if high <= 1:
-        notes.append(f"pixels are expected from 0 to 255, and these are from {low:g} to {high:g}")
-    return inputs.standardise(sequences.values), notes
+def _split(count: int, seed: int, is_published: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of the published training images are to train, and which to validate."""
+    n_valid = count // VALID_SHARE
+    if is_published:  # the authors' code with seed 42: the last tenth of torch's order
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).numpy()
+        return np.sort(order[: count - n_valid]), np.sort(order[count - n_valid :])
+    order = shuffled(count, seed)
+    return np.sort(order[n_valid:]), np.sort(order[:n_valid])
 
 
-def _statistics(pixels: Bytes) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel, exactly, from how often each of the 256 values occurs."""
+def _statistics(pixels: Bytes) -> tuple[Floats, Floats]:
+    """Mean and deviation of each channel, exact, from counts of the 256 values."""
     values = np.arange(256.0)
     means, deviations = [], []
     for channel in range(pixels.shape[-1]):

@@ -13,14 +13,14 @@ from longwave.tasks.tokens.predict import labelled, read_column
 def compare_texts(
     run: TrainedRun, pairs: Sequence[tuple[str, str]], source: str = "pairs", *, device: str = "auto"
 ) -> Labels:
-    """Classify pairs of texts with the best weights of a run on pairs; a text is plain, or a bytes literal."""
+    """Classify pairs of texts with the best weights of a run; a text is plain, or a bytes literal."""
     check_kind(run, "predict", ACTION, "compares texts")
     return labelled(run, pairs, source, device)
 
 
 @dataclass(frozen=True)
 class Options(OnDevice):
-    """Compare pairs of texts: a label and the probability of each class for each pair.
+    """Compare pairs of texts: a label and the probability of each class per pair.
 
     Example: longwave predict runs/lra-retrieval-small-seed0 --csv pairs.csv --out labels.csv
     """
@@ -37,7 +37,7 @@ class Options(OnDevice):
 
 def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     if options.csv is None:
-        raise ValueError(f"{run.path} is a run that compares texts: expected --csv FILE")
+        raise ValueError(f"{run.path} compares texts: expected --csv FILE")
     check_distinct(csv=options.csv, out=options.out)
     first = read_column(options.csv, options.first, "--first")
     second = read_column(options.csv, options.second, "--second")
@@ -45,4 +45,4 @@ def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     yield from written(labels, options.out)
 
 
-ACTION = Action(Options, _predict)
+ACTION = Action(Options, _predict, compare_texts)

@@ -1,4 +1,4 @@
-"""The report of a model of pairs: confusion matrix, scores, pairs in the colours of their attribution."""
+"""The report of a pair classifier: confusion matrix, scores, pairs coloured by attribution."""
 
 import html
 from itertools import zip_longest
@@ -15,13 +15,13 @@ from longwave.tasks.pairs.task import PairTask
 from longwave.tasks.tokens.predict import probabilities
 from longwave.tasks.tokens.report import attribution, average_features, coloured, embedding
 
-BATCH = 16  # pairs at a time, which may be long
+BATCH = 16  # pairs, which may be long
 SHOWN = 600  # characters of each text
 EXAMPLES = 3  # pairs of each kind
 
 
 def report(model: Any, task: PairTask) -> list[Section]:
-    """Confusion matrix, the scores, and pairs that were and were not classified correctly."""
+    """Confusion matrix, scores, misclassified and correct pairs."""
     chances = of_test_set(task, lambda: probabilities(model, task.test, BATCH))
     found = Predictions(chances, task.test.labels, task.inputs.classes)
     return [
@@ -32,7 +32,7 @@ def report(model: Any, task: PairTask) -> list[Section]:
 
 
 def _scores(found: Predictions) -> str:
-    """How the probability of the second class is distributed in each class."""
+    """The distribution of the probability of the second class, by class."""
     name = found.classes[1]
     picture = image(lambda: draw_scores(found), f"distribution of the score of {name}")
     return f"<p>The score of a pair is the probability of <i>{html.escape(name)}</i>.</p>{picture}"
@@ -62,8 +62,8 @@ def _pairs(model: Any, task: PairTask, found: Predictions) -> str:
     shown = wrong + taken[: 2 * EXAMPLES - len(wrong)]
     count = int((found.predicted != found.labels).sum())
     text = (
-        f"<p>{count:,} of {len(split):,} are misclassified. The most confident mistakes, and some that are right; of "
-        f"each text, the first {SHOWN:,} characters. Blue supports the predicted class, orange opposes it: "
+        f"<p>{count:,} of {len(split):,} are misclassified. The most confident mistakes, and some correct pairs, with "
+        f"the first {SHOWN:,} characters of each text. Blue supports the predicted class, orange opposes it: "
         "integrated gradients of the difference of the logits at the embedding, from the average of the training "
         "set.</p>"
     )

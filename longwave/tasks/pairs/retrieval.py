@@ -1,16 +1,15 @@
 """Pairs of documents with a label, in the files of the Long Range Arena's Retrieval (papers of the ACL anthology, AAN).
 
-A line has five columns with tabs between them and no quotes: a label (0.0 or 1.0), two identifiers, two texts. The
-texts are Python bytes literals, b'...', in which line ends and all that is not ASCII are escapes. The published models
-read a literal as it stands, character by character.
+A line has five tab-separated columns without quotes: a label (0.0 or 1.0), two identifiers, two texts. The texts are
+Python bytes literals, b'...', in which line ends and non-ASCII characters are escaped. The published models read a
+literal as it stands, character by character.
 
-A paper is in many pairs. So a document is kept once, and pairs are pairs of their numbers.
+A paper is in many pairs, so each document is stored once, and pairs refer to documents by number.
 """
 
 import ast
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +29,19 @@ OPENED = (b"b'", b'b"')  # how a bytes literal begins
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Documents, one after the other, as Unicode's numbers; and pairs of them with their labels."""
+    """Concatenated documents as Unicode code points, and labelled pairs of them."""
 
     codes: NDArray[Any]  # (total,)
     lengths: NDArray[np.int64]  # (documents,)
     pairs: NDArray[np.int64]  # (n, 2): which documents
     labels: NDArray[np.int64]  # (n,)
-    repaired: int = 0  # documents that were no UTF-8 where they were decoded
+    repaired: int = 0  # documents that were not valid UTF-8
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def counts(self) -> NDArray[np.int64]:
-        """How often each code occurs in the texts of all pairs, where a document may be in many."""
+        """The counts of all codes in the texts of all pairs, where a document may be in many."""
         times = np.bincount(self.pairs.ravel(), minlength=len(self.lengths))
         total = np.zeros(int(self.codes.max(initial=0)) + 1, np.int64)
         start = 0
@@ -58,8 +57,8 @@ def require(folder: Path | None = None) -> Path:
     missing = [name for name in FILES.values() if not (path / name).exists()]
     if missing:
         raise MissingData(
-            f"data set 'aan' is not there: {path} has no {', '.join(missing)}\n"
-            "longwave does not download it. Unpack lra_release.gz of the Long Range Arena, and name its inner folder: "
+            f"data set 'aan' is missing: {path} has no {', '.join(missing)}\n"
+            "longwave does not download it. Unpack lra_release.gz of the Long Range Arena, and use its inner folder: "
             "--data-dir lra_release/lra_release\n"
             "Without it, `longwave train lra-retrieval-synthetic-small` trains on a synthetic stand-in."
         )
@@ -67,7 +66,7 @@ def require(folder: Path | None = None) -> Path:
 
 
 def read(path: Path, most: int, decode: bool, progress: Progress) -> Pairs:
-    """The pairs of a file, each text cut to `most` characters: of the literal, or of what it stands for."""
+    """The pairs of a file, each text cut to `most` characters: of the literal, or decoded."""
     documents = _Documents(most, decode)
     pairs, labels = [], []
     progress.start(f"reading {path.name}", path.stat().st_size)
@@ -82,21 +81,16 @@ def read(path: Path, most: int, decode: bool, progress: Progress) -> Pairs:
             progress.advance(len(line))
     if not labels:
         raise ValueError(f"{path}: expected lines of a label, two identifiers and two texts, got none")
-    return Pairs(
-        documents.codes(),
-        np.array(documents.lengths, np.int64),
-        np.array(pairs, np.int64),
-        np.array(labels, np.int64),
-        documents.repaired,
-    )
+    lengths = np.array([len(codes) for codes in documents.codes], np.int64)
+    numbers = np.array(pairs, np.int64), np.array(labels, np.int64)
+    return Pairs(np.concatenate(documents.codes), lengths, *numbers, documents.repaired)
 
 
 def _columns(line: bytes) -> tuple[int, bytes, bytes]:
     columns = line.split(b"\t")
     if len(columns) != 5:
         raise ValueError(
-            f"expected 5 columns with tabs between them (label, two identifiers, two texts), got {len(columns)}: "
-            f"{line!r:.80}"
+            f"expected 5 tab-separated columns (label, two identifiers, two texts), got {len(columns)}: {line!r:.80}"
         )
     label, _, _, first, second = columns
     if label not in LABELS:
@@ -106,29 +100,24 @@ def _columns(line: bytes) -> tuple[int, bytes, bytes]:
     return LABELS[label], first, second
 
 
-@dataclass
 class _Documents:
-    """Documents as they are found, each of them once; their characters in as few bytes as the widest one takes."""
+    """Documents as they are found, each stored once; 1 or 4 bytes per character, as the widest one takes."""
 
-    most: int
-    decode: bool
-    lengths: list[int] = field(default_factory=list)
-    repaired: int = 0
-    found: dict[bytes, int] = field(default_factory=dict)  # by digest
-    text: bytearray = field(default_factory=bytearray)
-    encoding: str = "latin-1"  # one byte a character, whose value is Unicode's number
+    def __init__(self, most: int, decode: bool) -> None:
+        self.most, self.decode, self.repaired = most, decode, 0
+        self.codes: list[NDArray[Any]] = []
+        self.found: dict[bytes, int] = {}  # by digest
 
     def add(self, column: bytes) -> int:
-        """The number of a document, which may be a new one."""
+        """The number of a document, stored if it is new."""
         digest = hashlib.blake2b(column, digest_size=16).digest()
         if digest not in self.found:
-            self.found[digest] = len(self.lengths)
+            self.found[digest] = len(self.codes)
             text = self._read(column)
-            self.lengths.append(len(text))
-            if self.encoding == "latin-1" and not text.isascii() and max(text) > "\xff":
-                self.text = bytearray(self.text.decode("latin-1").encode("utf-32-le"))
-                self.encoding = "utf-32-le"
-            self.text += text.encode(self.encoding)
+            if text.isascii() or max(text) <= "\xff":
+                self.codes.append(np.frombuffer(text.encode("latin-1"), np.uint8))
+            else:
+                self.codes.append(np.frombuffer(text.encode("utf-32-le"), np.uint32))
         return self.found[digest]
 
     def _read(self, column: bytes) -> str:
@@ -142,9 +131,6 @@ class _Documents:
         except UnicodeDecodeError as error:
             raise ValueError(f"expected text in UTF-8, got {error}") from error
 
-    def codes(self) -> NDArray[Any]:
-        return np.frombuffer(self.text, np.uint8 if self.encoding == "latin-1" else np.uint32)
-
 
 # Texts and literals
 
@@ -155,11 +141,9 @@ def is_literal(text: bytes) -> bool:
 
 
 def evaluated(literal: bytes) -> bytes:
-    """The bytes that a bytes literal stands for; it is parsed, and nothing is run."""
-    if not is_literal(literal):
-        raise ValueError(f"expected a bytes literal, b'...', got {literal!r:.80}")
+    """The value of a bytes literal, parsed without evaluating code."""
     try:
-        found = ast.literal_eval(literal.decode("ascii"))
+        found = ast.literal_eval(literal.decode("ascii")) if is_literal(literal) else None
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError(f"expected a bytes literal, b'...', got {literal!r:.80} ({error})") from error
     if not isinstance(found, bytes):
@@ -168,14 +152,12 @@ def evaluated(literal: bytes) -> bytes:
 
 
 def in_form(text: str, decode: bool) -> str:
-    """A new text as the documents of training are read; it may be plain, or a bytes literal already."""
+    """A new text in the form of the training documents; it may be plain, or a bytes literal already."""
     if is_literal(text.encode()):
         return evaluated(text.encode()).decode(errors="replace") if decode else text
     return text if decode else repr(text.encode())
 
 
-def lines(labels: NDArray[np.int64], names: list[tuple[str, str]], texts: list[tuple[str, str]]) -> Iterator[bytes]:
-    """Pairs as lines of a file."""
-    for label, pair, both in zip(labels.tolist(), names, texts, strict=True):
-        columns = [f"{float(label)}", *pair, *(repr(text.encode()) for text in both)]
-        yield ("\t".join(columns) + "\n").encode()
+def line(label: int, names: tuple[str, str], texts: tuple[str, str]) -> bytes:
+    """A pair as a line of a file."""
+    return ("\t".join([f"{float(label)}", *names, *(repr(text.encode()) for text in texts)]) + "\n").encode()

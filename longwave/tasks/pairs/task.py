@@ -1,11 +1,13 @@
 """Pairs of documents to compare: Retrieval of the Long Range Arena, and a synthetic stand-in for it.
 
-Both documents of a pair are characters with an <eos>, numbered and cut as those of `tasks/tokens.py`. A batch has them
-padded to the longest of all: x (B, 2, L), lengths (B, 2).
+Both documents of a pair are characters and an <eos>, numbered and cut as in `tasks/tokens`. A batch has them padded to
+the longest of all: x (B, 2, L), lengths (B, 2).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -14,23 +16,25 @@ import torch
 from numpy.typing import NDArray
 
 from longwave.core.progress import Patient
+from longwave.core.random import shuffled
 from longwave.core.settings import check_least
 from longwave.io.download import making
-from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
-from longwave.tasks.pairs import baselines as pair_baselines
+from longwave.tasks.base import TASKS, Baselines, Batch, Scores, TaskConfig
 from longwave.tasks.pairs import retrieval, topics
-from longwave.tasks.pairs.retrieval import Pairs
 from longwave.tasks.sequences.task import check_classes
 from longwave.tasks.statistics import digest
 from longwave.tasks.tokens.data import SPECIAL, Vocabulary
-from longwave.tasks.tokens.task import TokenInput, TokenSplit, VocabularyTask, encoded
+from longwave.tasks.tokens.task import TokenSplit, VocabularyTask, encoded, vocabulary_fields
+
+MOST = 2000  # training pairs that choose the threshold of a baseline
+WIDEST = 1 << 16  # counts per document
 
 
 @dataclass(frozen=True, eq=False)
 class PairSplit:
-    """Some pairs of documents; a document that is in many of them is in memory once."""
+    """Pairs of documents; a document that is in many pairs is stored once."""
 
-    documents: TokenSplit  # whose labels mean nothing
+    documents: TokenSplit  # without labels
     pairs: NDArray[np.int64]  # (n, 2): which documents
     labels: NDArray[np.int64]  # (n,)
 
@@ -39,7 +43,7 @@ class PairSplit:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """(n,): of the longer document of each pair, to which the other is padded."""
+        """(n,) of the longer document of each pair, to which the other is padded."""
         longer: NDArray[np.int64] = self.documents.lengths[self.pairs].max(axis=1)
         return longer
 
@@ -51,6 +55,53 @@ class PairSplit:
         return {"x": x, "lengths": lengths, "y": torch.from_numpy(self.labels[index])}
 
 
+# Baselines
+
+
+def similarity_scores(train: PairSplit, splits: Mapping[str, PairSplit], order: int) -> dict[str, Scores]:
+    """The accuracy of calling two documents similar if the cosine of their n-gram counts is above a threshold.
+
+    `order` is n. The threshold has the highest accuracy on the training set.
+    """
+    size = 1 + max(int(split.documents.tokens.max(initial=0)) for split in (train, *splits.values()))
+    some = np.sort(shuffled(len(train), 0)[:MOST])
+    cosine, label = cosines(train, some, order, size), train.labels[some] == 1
+    ranking = np.argsort(cosine, kind="stable")
+    edges = np.concatenate(([-np.inf], cosine[ranking], [np.inf]))
+    # Correct with a threshold after the k-th pair: unlike pairs up to it, and similar ones beyond it.
+    unlike, alike = (np.concatenate(([0], np.cumsum(rows[ranking]))) for rows in (~label, label))
+    right = np.where(edges[:-1] < edges[1:], unlike + alike[-1] - alike, -1)  # no threshold between equal cosines
+    k = int(right.argmax())
+    threshold = (edges[k] + edges[k + 1]) / 2
+    found = {}
+    for name, split in splits.items():
+        called = cosines(split, np.arange(len(split)), order, size) > threshold
+        found[name] = {"accuracy": float(np.mean(called == (split.labels == 1)))}
+    return found
+
+
+def cosines(split: PairSplit, index: NDArray[np.int64], order: int, size: int) -> NDArray[np.float64]:
+    """(n,): the cosine of the counts of both documents of each pair."""
+    documents, found = split.documents, np.zeros(len(index))
+    for row, pair in enumerate(split.pairs[index].tolist()):
+        first, second = (
+            _counts(documents.tokens[start : start + length - 1], order, size)
+            for start, length in ((int(documents.starts[k]), int(documents.lengths[k])) for k in pair)
+        )
+        norm = np.sqrt(float(first @ first) * float(second @ second))
+        found[row] = float(first @ second) / norm if norm else 0.0
+    return found
+
+
+def _counts(tokens: NDArray[np.int64], order: int, size: int) -> NDArray[np.float64]:
+    """The counts of all n-grams, n being `order`."""
+    codes = np.zeros(max(0, len(tokens) - order + 1), np.int64)
+    for k in range(order):
+        codes = codes * size + tokens[k : k + len(codes)]
+    width = min(size**order, WIDEST)  # beyond it some n-grams share a count, which is harmless for large vocabularies
+    return np.bincount(codes % width, minlength=width).astype(np.float64)
+
+
 # The sets
 
 
@@ -60,18 +111,16 @@ class PairSet:
 
     classes: tuple[str, str]
     files: dict[str, str]
-    require: Callable[[Path | None], Path]  # the folder of the files, below a data folder
+    require: Callable[[Path | None], Path]  # its folder, in a data folder
     paper: float | None  # accuracy of S4 in tab:lra, with the updated settings
-    characters: int  # that are not special
-
-
-def _require_synthetic(data_dir: Path | None) -> Path:
-    return making.require("retrieval-synthetic", data_dir)
+    characters: int  # without special tokens
 
 
 SETS = {
     "aan": PairSet(("unrelated", "related"), retrieval.FILES, retrieval.require, 0.909, 95),
-    "retrieval-synthetic": PairSet(("different", "same"), topics.FILES, _require_synthetic, None, 28),
+    "retrieval-synthetic": PairSet(
+        ("different", "same"), topics.FILES, partial(making.require, "retrieval-synthetic"), None, 28
+    ),
 }
 SYNTHETIC = (
     "synthetic pairs of random texts, a stand-in for Retrieval (AAN): no score on them compares with the paper's"
@@ -83,7 +132,7 @@ SYNTHETIC = (
 
 @dataclass(frozen=True, kw_only=True)
 class PairTask(VocabularyTask):
-    """Say of two documents whether they belong together."""
+    """Classify whether two documents belong together."""
 
     report_module: ClassVar[str | None] = "longwave.tasks.pairs.report"
     decoders: ClassVar[tuple[str, ...]] = ("pair",)
@@ -93,24 +142,24 @@ class PairTask(VocabularyTask):
     test: PairSplit
 
     def baselines(self) -> Baselines:
-        """The class prior; and how alike the characters, or their neighbours, of both documents are distributed."""
+        """The class prior; and how similar the characters, or the bigrams, of both documents are distributed."""
         found = super().baselines()
         for name, order in (("characters alike", 1), ("neighbours alike", 2)):
-            found[name] = pair_baselines.scores(self.train, {"valid": self.valid, "test": self.test}, order)
+            found[name] = similarity_scores(self.train, {"valid": self.valid, "test": self.test}, order)
         return found
 
 
 @TASKS.register("pairs")
 @dataclass(frozen=True)
 class PairsConfig(TaskConfig):
-    """A task of pairs of documents to compare."""
+    """Pairs of documents to compare."""
 
     actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.pairs.predict"}
 
     data: Literal["aan", "retrieval-synthetic"] = "aan"
-    """Papers, and whether one cites the other; or synthetic texts, and whether they are of one topic."""
+    """Papers, and whether one cites the other; or synthetic texts, and whether they share a topic."""
     length: int = 4000
-    """Characters of the longest document, <eos> included; longer ones are cut."""
+    """Characters per document, <eos> included; longer ones are cut."""
     least_count: int = 1
     """Characters that are rarer in the training set are read as <unk>."""
     decode: bool = False
@@ -120,7 +169,6 @@ class PairsConfig(TaskConfig):
         check_least(self, length=2, least_count=1)
 
     def build(self, data_dir: Path | None = None) -> PairTask:
-        """The task with its pairs."""
         kind, progress = SETS[self.data], Patient()
         folder = kind.require(data_dir)
         vocabulary: Vocabulary | None = None
@@ -128,48 +176,34 @@ class PairsConfig(TaskConfig):
         notes = [] if self.data == "aan" else [SYNTHETIC, *making.notes(self.data, data_dir)]
         for split, name in kind.files.items():  # one after the other, so that the codes of one alone are in memory
             read = retrieval.read(folder / name, self.length - 1, self.decode, progress)
-            vocabulary = vocabulary or Vocabulary.of_counts(read.counts(), chr, self.least_count)
-            splits[split] = _numbered(read, vocabulary)
+            vocabulary = vocabulary or Vocabulary.of(read.counts(), chr, self.least_count)
+            documents = TokenSplit.of(vocabulary.renumbered(read.codes, chr), read.lengths)
+            splits[split] = PairSplit(documents, read.pairs, read.labels)
             if read.repaired:
-                notes.append(
-                    f"{name}: documents that are no UTF-8, read with U+FFFD where they are not: {read.repaired}"
-                )
+                notes.append(f"{name}: documents that are not UTF-8, with invalid bytes as U+FFFD: {read.repaired}")
         progress.end()
         assert vocabulary is not None
-        counts = {name: np.bincount(part.labels, minlength=2) for name, part in splits.items()}
+        task = self._task(splits, vocabulary)
+        counts: Any = task.counts
         check_classes(counts, kind.classes, str(folder), ", or take more examples", notes)
-        return replace(
-            self._task(splits, vocabulary),
-            origin=str(folder),
-            notes=tuple(notes),
-            digest=digest(*(values for part in splits.values() for values in _arrays(part))),
-        )
+        arrays = ((own.documents.tokens, own.documents.lengths, own.pairs, own.labels) for own in splits.values())
+        return replace(task, origin=str(folder), notes=tuple(notes), digest=digest(*chain.from_iterable(arrays)))
 
     def on_random_data(self, rows: int, seed: int = 0) -> PairTask:
-        """The task on pairs of random documents of full length."""
         kind, draw = SETS[self.data], np.random.default_rng(seed)
         vocabulary = Vocabulary((*SPECIAL, *(f"character {k}" for k in range(kind.characters))))
         lengths = np.full(2 * rows, self.length - 1)
         tokens = draw.integers(len(SPECIAL), vocabulary.size, lengths.sum())
-        documents = TokenSplit.of(tokens, lengths, np.zeros(2 * rows, np.int64))
-        split = PairSplit(documents, np.arange(2 * rows).reshape(-1, 2), np.arange(rows) % 2)
+        split = PairSplit(TokenSplit.of(tokens, lengths), np.arange(2 * rows).reshape(-1, 2), np.arange(rows) % 2)
         return self._task(dict.fromkeys(("train", "valid", "test"), split), vocabulary)
 
     def _task(self, splits: dict[str, PairSplit], vocabulary: Vocabulary) -> PairTask:
         kind = SETS[self.data]
-        return PairTask(
-            name=self.data,
-            train=splits["train"],
-            valid=splits["valid"],
-            test=splits["test"],
-            paper={} if kind.paper is None else {"accuracy": kind.paper},
-            inputs=TokenInput(classes=kind.classes, vocabulary=vocabulary.size, length=self.length),
-            counts={name: tuple(np.bincount(part.labels, minlength=2).tolist()) for name, part in splits.items()},
-            vocabulary=vocabulary,
-        )
+        fields = vocabulary_fields(kind.classes, splits, vocabulary, self.length)
+        return PairTask(name=self.data, paper={} if kind.paper is None else {"accuracy": kind.paper}, **fields)
 
     def arrange(self, texts: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> tuple[PairSplit, list[str]]:
-        """New pairs of texts in the form that a trained model sees, and notes."""
+        """New pairs of texts as a trained model sees them, and notes."""
         for k, pair in enumerate(texts):
             if not all(pair):
                 raise ValueError(f"pair {k}: expected two texts, got an empty one")
@@ -177,14 +211,3 @@ class PairsConfig(TaskConfig):
         documents, notes = encoded(rows, vocabulary, self.length, "character")
         numbers = np.arange(len(rows)).reshape(-1, 2)
         return PairSplit(documents, numbers, np.zeros(len(texts), np.int64)), notes
-
-
-def _numbered(read: Pairs, vocabulary: Vocabulary) -> PairSplit:
-    """The pairs with their characters as numbers of the vocabulary."""
-    tokens = vocabulary.renumbered(read.codes, chr)
-    documents = TokenSplit.of(tokens, read.lengths, np.zeros(len(read.lengths), np.int64))
-    return PairSplit(documents, read.pairs, read.labels)
-
-
-def _arrays(split: PairSplit) -> tuple[NDArray[Any], ...]:
-    return split.documents.tokens, split.documents.lengths, split.pairs, split.labels

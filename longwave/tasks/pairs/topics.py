@@ -1,10 +1,10 @@
 """A synthetic stand-in for Retrieval: two documents, and whether they are about the same topic. These are no papers.
 
-A topic is an order of 27 characters, in which each has one that follows it. A document of a topic is a Markov chain:
-with probability 1/2 the next character is the one that follows, else it is any. Every character is equally frequent in
-every topic, so that counting characters tells nothing; pairs of neighbours differ.
+A topic is a cyclic order of 27 characters. A document of a topic is a Markov chain: with probability 1/2 the next
+character is the successor, else it is uniform. Every character is equally frequent in every topic, so that character
+counts are no help; bigrams differ.
 
-Each character follows from the seed, the number of the document and its place alone, by whole numbers: the same seed
+Each character depends on the seed, the number of the document and its place alone, in integer arithmetic: the same seed
 makes the same files on every machine.
 """
 
@@ -28,13 +28,13 @@ FILES = {
 ALPHABET = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz ", np.uint8)
 TOPICS = 8
 SHORTEST, LONGEST = 200, 1000  # characters of a document
-FOLLOWS = 2  # one character in so many follows from the one before
-SHARE = 10  # one pair in so many is for validation, and one for the test
+FOLLOWS = 2  # one character in this many is the successor of the one before
+SHARE = 10  # one pair in this many is for validation, and one for the test
 DRAWN = 1000  # pairs at a time
 
 
 def _keys(seed: int, role: int, numbers: Index) -> Keys:
-    """Random bits for numbered things in one role."""
+    """Random bits for each number in one role."""
     state = mixed(np.array([seed % 2**64], np.uint64) + GOLDEN)
     state = mixed(state + np.uint64(role) + GOLDEN)
     return mixed(state + GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)))
@@ -46,7 +46,7 @@ def _scaled(bits: Keys, count: int) -> Index:
 
 
 def followers(seed: int) -> Index:
-    """(topics, characters): the character that follows each one, in each topic; all of them form one cycle."""
+    """(topics, characters): the successor of each character in each topic; all of them form one cycle."""
     size = len(ALPHABET)
     bits = _keys(seed, 0, np.arange(TOPICS * size)).reshape(TOPICS, size)
     order = np.argsort(bits, axis=1, kind="stable")
@@ -56,7 +56,7 @@ def followers(seed: int) -> Index:
 
 
 def documents(seed: int, numbers: Index, topics: Index) -> list[str]:
-    """The documents with these numbers, which are about these topics."""
+    """The documents with these numbers, on these topics."""
     follower, keys = followers(seed), _keys(seed, 1, numbers)
     lengths = SHORTEST + _scaled(keys, LONGEST - SHORTEST + 1)
     codes = np.empty((len(numbers), LONGEST), np.int64)
@@ -72,7 +72,7 @@ def documents(seed: int, numbers: Index, topics: Index) -> list[str]:
 
 
 def pairs(seed: int, count: int) -> Iterator[tuple[Index, list[tuple[str, str]]]]:
-    """Labels and texts of the first pairs, DRAWN at a time: every second pair is of one topic."""
+    """Labels and texts of the first pairs, DRAWN at a time: every second pair shares a topic."""
     for start in range(0, count, DRAWN):
         number = np.arange(start, min(start + DRAWN, count))
         labels = number % 2
@@ -91,19 +91,12 @@ def make(folder: Path, count: int, seed: int, progress: Progress) -> None:
     held = count // SHARE
     ends = {"train": count - 2 * held, "valid": count - held, "test": count}
     progress.start("retrieval-synthetic", count)
-    source = _lines(seed, count)
+    labelled = (pair for labels, texts in pairs(seed, count) for pair in zip(labels.tolist(), texts, strict=True))
     done = 0
     for split, name in FILES.items():
         with files.atomic(folder / name) as file:
-            for _ in range(ends[split] - done):
-                file.write(next(source))
+            for k in range(done, ends[split]):
+                label, texts = next(labelled)
+                file.write(retrieval.line(label, (f"S{2 * k:06d}", f"S{2 * k + 1:06d}"), texts))
                 progress.advance(1)
         done = ends[split]
-
-
-def _lines(seed: int, count: int) -> Iterator[bytes]:
-    start = 0
-    for labels, texts in pairs(seed, count):
-        names = [(f"S{2 * k:06d}", f"S{2 * k + 1:06d}") for k in range(start, start + len(texts))]
-        yield from retrieval.lines(labels, names, texts)
-        start += len(texts)

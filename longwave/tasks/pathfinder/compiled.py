@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from longwave.core import native
 from longwave.tasks.pathfinder.settings import LEVELS, Setting
 from longwave.tasks.pathfinder.snakes import Drawn, Paddle
-from longwave.tasks.pathfinder.tables import Bytes, Ints, Tables, tables_of
+from longwave.tasks.pathfinder.tables import Bytes, Ints, tables_of
 
 ROW_BYTES = 32  # of the masks, as native_pathfinder.inc has them
-HEAD = 7  # numbers before the paddles in what is recorded of an image: label, margin, markers, how many paddles
+HEAD = 7  # numbers before the paddles in the record of an image: label, margin, markers, number of paddles
 
 SIZES = (
     *("size", "margin", "side", "wide_side", "window", "marker_side"),
@@ -26,13 +26,13 @@ ARRAYS = (
 
 
 class _Tables(ctypes.Structure):
-    """The struct Tables of native_pathfinder.inc."""
+    """The struct Tables of native_pathfinder.inc; `_handed` fills it in this order."""
 
     _fields_ = [(name, ctypes.c_int64) for name in SIZES] + [(name, ctypes.c_void_p) for name in ARRAYS]
 
 
 def draw(setting: Setting, keys: NDArray[np.uint64], threads: int = 0) -> list[Drawn]:
-    """The images of some keys; with as many threads as OpenMP takes, if not said otherwise."""
+    """The images of some keys; with 0 threads, as many as OpenMP takes."""
     function = native.load().longwave_pathfinder
     function.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 2 + [ctypes.c_int] + [ctypes.c_void_p] * 2
     found, _ = _handed(setting)
@@ -53,28 +53,22 @@ def _drawn(pixels: Bytes, record: Ints) -> Drawn:
 
 @functools.lru_cache(4 * LEVELS)
 def _handed(setting: Setting) -> tuple[Any, list[Any]]:
-    """The tables of a setting as the library takes them, and the arrays that must live as long."""
-    kept = [_arrays(own) for own in tables_of(setting)]
-    found = (_Tables * len(kept))()
-    for struct, own, arrays in zip(found, tables_of(setting), kept, strict=True):
+    """The tables of a setting as the library takes them, and the arrays that must outlive them."""
+    structs, kept = [], []
+    for own in tables_of(setting):
         sizes = (
             *(setting.size, own.margin, own.masks.shape[1], own.wide_masks.shape[1]),
             *(own.stencils.shape[1], len(own.marker), len(own.candidates), len(own.openings)),
             *(*setting.paddles, setting.distractors),
         )
-        for name, size in zip(SIZES, sizes, strict=True):
-            setattr(struct, name, size)
-        for name, array in zip(ARRAYS, arrays, strict=True):
-            setattr(struct, name, array.ctypes.data)
-    return found, kept
-
-
-def _arrays(own: Tables) -> list[NDArray[Any]]:
-    masks, wide_masks = (
-        np.pad(mask, ((0, 0), (0, 0), (0, ROW_BYTES - mask.shape[2]))) for mask in (own.masks, own.wide_masks)
-    )
-    arrays = (
-        *(own.pictures, masks, wide_masks, own.heads, own.pivots, own.seconds, own.advances, own.candidates),
-        *(own.weights, own.stencils, own.works, own.boxes, own.openings, own.marker),
-    )
-    return [np.ascontiguousarray(array) for array in arrays]
+        masks, wide_masks = (
+            np.pad(mask, ((0, 0), (0, 0), (0, ROW_BYTES - mask.shape[2]))) for mask in (own.masks, own.wide_masks)
+        )
+        arrays = (
+            *(own.pictures, masks, wide_masks, own.heads, own.pivots, own.seconds, own.advances, own.candidates),
+            *(own.weights, own.stencils, own.works, own.boxes, own.openings, own.marker),
+        )
+        held = [np.ascontiguousarray(array) for array in arrays]
+        structs.append(_Tables(*sizes, *(array.ctypes.data for array in held)))
+        kept.append(held)
+    return (_Tables * len(structs))(*structs), kept

@@ -1,8 +1,10 @@
 """Pathfinder and Path-X of the Long Range Arena."""
 
+from functools import partial
+
 from longwave.io.download.making import MAKERS, Maker
 from longwave.tasks.pathfinder.drawing import SETTINGS
-from longwave.tasks.pathfinder.layout import HARD, maker
+from longwave.tasks.pathfinder.layout import HARD, make
 
 TITLES = {
     "pathfinder": "Pathfinder: do two marked ends belong to one snake?",
@@ -16,7 +18,7 @@ for name, title in TITLES.items():
             (f"{HARD}/metadata",),
             count=200_000,
             seed=0,
-            make=maker(name),
+            make=partial(make, name),
             options=("equal_contrast", "all_orientations"),
         )
     )

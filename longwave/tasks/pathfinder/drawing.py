@@ -1,10 +1,10 @@
 """Pathfinder and Path-X: do two marked ends belong to one snake of dashes? Images of two classes, drawn or published.
 
-settings.py   what an image of each set is made of
-tables.py     the finite sets that images are put together from, as whole numbers
+settings.py   what an image of each set consists of
+tables.py     lookup tables that images are composed from, as integers
 snakes.py     images from these, in numpy
 compiled.py   the same images from the compiled library
-layout.py     the files of the Long Range Arena: made here, and read wherever they come from
+layout.py     the files of the Long Range Arena: written and read
 """
 
 import warnings
@@ -24,12 +24,12 @@ __all__ = ["LEVELS", "SETTINGS", "Drawn", "Paddle", "Setting", "draw", "keys"]
 
 
 def keys(seed: int, numbers: Iterable[int]) -> NDArray[np.uint64]:
-    """The key of each image of a set: it follows from the seed of the set and the number of the image alone."""
+    """The key of each image of a set, from the seed of the set and the number of the image."""
     return numbered_bits(seed, np.array(list(numbers), np.uint64))
 
 
 def draw(setting: Setting, keys: NDArray[np.uint64], together: int = 50) -> Iterator[Drawn]:
-    """The images of some keys, by the compiled library, or else by numpy: the same, many times slower."""
+    """The images of some keys, by the compiled library, or else by numpy: identical, many times slower."""
     try:
         load()
     except Unavailable as reason:

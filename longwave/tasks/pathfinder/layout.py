@@ -1,10 +1,10 @@
-"""Pathfinder: the files of the Long Range Arena, written as they were published and read from either source.
+"""Pathfinder: the files of the Long Range Arena, written in the published format, and read.
 
     <set>/curv_contour_length_14/imgs/<batch>/sample_<i>.png    grey images
-    <set>/curv_contour_length_14/metadata/<batch>.npy           text, a line an image, in spite of the ending
+    <set>/curv_contour_length_14/metadata/<batch>.npy           text, one line per image, in spite of the ending
 
-Hundreds of thousands of small files are slow to open: once read, the pixels are kept beside them in one array, which is
-mapped into memory. It is known by a digest of the metadata, and made again if they change.
+Hundreds of thousands of small files are slow to open: once read, the pixels are cached beside them in one memory-mapped
+array. It has a digest of the metadata, and is made again if that changes.
 """
 
 import errno
@@ -13,7 +13,6 @@ import io
 import re
 import struct
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,56 +24,41 @@ from longwave.core.progress import Progress
 from longwave.tasks.pathfinder.drawing import SETTINGS, Drawn, Setting, draw, keys
 
 HARD = "curv_contour_length_14"  # of the three difficulties, the one that the benchmark uses
-BATCH = 1000  # images of a folder
-FIELDS = 11  # folder, file, number, label, then continuity, lengths, thickness, margin, contrasts
-PIXELS, INDEX = "longwave-pixels.npy", "longwave-pixels.json"  # what was read, and of which metadata
+BATCH = 1000  # images per folder
+# Folder, file, number, label, then continuity, lengths, thickness, margin, contrasts. No name may leave the folder.
+IMAGE = re.compile(r"imgs/[0-9]+ \w+\.png \S+ [01]( \S+){7}")
+PIXELS, INDEX = "longwave-pixels.npy", "longwave-pixels.json"  # the cache, and the digest of its metadata
 
 
 # Making
 
 
-def maker(name: str) -> Callable[..., None]:
-    """What makes a set, as `longwave.io.download.making.Maker` has it."""
-
-    def make(
-        folder: Path,
-        count: int,
-        seed: int,
-        progress: Progress,
-        equal_contrast: bool = False,
-        all_orientations: bool = False,
-    ) -> None:
-        """Write the images in batches; a batch whose metadata are there is complete."""
-        setting = SETTINGS[name].with_options(equal_contrast, all_orientations)
-        for part in ("imgs", "metadata"):
-            (folder / HARD / part).mkdir(parents=True, exist_ok=True)
-        progress.start(name, count)
-        for batch, start in enumerate(range(0, count, BATCH)):
-            numbers = range(start, min(count, start + BATCH))
-            metadata = folder / HARD / "metadata" / f"{batch}.npy"
-            if metadata.exists():
-                progress.advance(len(numbers))
-                continue
-            (folder / HARD / "imgs" / str(batch)).mkdir(exist_ok=True)
-            lines = []
-            for k, drawn in enumerate(draw(setting, keys(seed, numbers))):
-                # Not one by one atomically: the metadata, which come last, say that all of them are there.
-                path = folder / HARD / "imgs" / str(batch) / f"sample_{k}.png"
-                with files.naming(path):
-                    path.write_bytes(_png(drawn.pixels))
-                lines.append(_line(setting, batch, k, drawn))
-                progress.advance(1)
-            files.write_text(metadata, "".join(lines))
-
-    return make
-
-
-def _png(pixels: NDArray[np.uint8]) -> bytes:
+def make(name: str, folder: Path, count: int, seed: int, progress: Progress, **options: bool) -> None:
+    """Write the images of a set in batches; a batch with metadata is complete."""
     from PIL import Image
 
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG")
-    return buffer.getvalue()
+    setting = SETTINGS[name].with_options(**options)
+    for part in ("imgs", "metadata"):
+        (folder / HARD / part).mkdir(parents=True, exist_ok=True)
+    progress.start(name, count)
+    for batch, start in enumerate(range(0, count, BATCH)):
+        numbers = range(start, min(count, start + BATCH))
+        metadata = folder / HARD / "metadata" / f"{batch}.npy"
+        if metadata.exists():
+            progress.advance(len(numbers))
+            continue
+        (folder / HARD / "imgs" / str(batch)).mkdir(exist_ok=True)
+        lines = []
+        for k, drawn in enumerate(draw(setting, keys(seed, numbers))):
+            # Not atomically: the metadata, which is written last, marks the batch as complete.
+            path = folder / HARD / "imgs" / str(batch) / f"sample_{k}.png"
+            buffer = io.BytesIO()
+            Image.fromarray(drawn.pixels).save(buffer, "PNG")
+            with files.naming(path):
+                path.write_bytes(buffer.getvalue())
+            lines.append(_line(setting, batch, k, drawn))
+            progress.advance(1)
+        files.write_text(metadata, "".join(lines))
 
 
 def _line(setting: Setting, batch: int, number: int, drawn: Drawn) -> str:
@@ -86,18 +70,18 @@ def _line(setting: Setting, batch: int, number: int, drawn: Drawn) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class LabelledImages:
     """The images of a set and their labels, in the order of the metadata."""
 
-    pixels: NDArray[np.uint8]  # (images, size, size), mapped from the disk, or in memory if they cannot be kept there
+    pixels: NDArray[np.uint8]  # (images, size, size), memory-mapped, or in memory if they cannot be cached
     rows: NDArray[np.int64]  # (n,) those that can be read
     labels: NDArray[np.int64]  # (n,)
-    empty: int  # images left out because their files are empty
+    empty: int  # images skipped because their files are empty
     digest: str  # of the metadata
 
 
-def read(folder: Path, size: int, progress: Progress) -> Labelled:
-    """The images of a set in a folder such as pathfinder32; files without content are left out."""
+def read(folder: Path, size: int, progress: Progress) -> LabelledImages:
+    """The images of a set in a folder such as pathfinder32; empty files are skipped."""
     place = folder / HARD
     names, labels, digest = _metadata(place)
     found = _kept(place, digest, (len(names), size, size))
@@ -106,8 +90,8 @@ def read(folder: Path, size: int, progress: Progress) -> Labelled:
     pixels, empty = found
     rows = np.setdiff1d(np.arange(len(names)), empty)
     if not len(rows):
-        raise ValueError(f"{place}: expected images, got {len(names):,} files without content")
-    return Labelled(pixels, rows, labels[rows], len(empty), digest)
+        raise ValueError(f"{place}: expected images, got {len(names):,} empty files")
+    return LabelledImages(pixels, rows, labels[rows], len(empty), digest)
 
 
 def _metadata(place: Path) -> tuple[list[str], NDArray[np.int64], str]:
@@ -121,10 +105,10 @@ def _metadata(place: Path) -> tuple[list[str], NDArray[np.int64], str]:
         content = path.read_bytes()
         digest.update(b"%d %d\n" % (int(path.stem), len(content)) + content)
         for number, fields in enumerate(_fields(path, content), 1):
-            if not _is_known(fields):
+            if IMAGE.fullmatch(" ".join(fields)) is None:
                 raise ValueError(
-                    f"{path}: image {number}: expected {FIELDS} fields, of which the first four are imgs/BATCH, a file "
-                    f"called *.png, a number, and 0 or 1, got {' '.join(fields)!r:.100}"
+                    f"{path}: image {number}: expected 11 fields that begin with imgs/BATCH, a file name *.png, "
+                    f"a number, and 0 or 1, got {' '.join(fields)!r:.100}"
                 )
             names.append(f"{fields[0]}/{fields[1]}")
             labels.append(int(fields[3]))
@@ -134,7 +118,7 @@ def _metadata(place: Path) -> tuple[list[str], NDArray[np.int64], str]:
 
 
 def _fields(path: Path, content: bytes) -> list[list[str]]:
-    """What the metadata say of each image: lines of text, or an array of strings, as the generator itself writes."""
+    """The metadata of each image: lines of text, or an array of strings, as the original generator writes."""
     if not content.startswith(b"\x93NUMPY"):
         try:
             return [line.split() for line in content.decode("ascii").splitlines() if line.strip()]
@@ -150,22 +134,12 @@ def _fields(path: Path, content: bytes) -> list[list[str]]:
     return rows
 
 
-def _is_known(fields: list[str]) -> bool:
-    """Whether the fields are those of an image; a name must not lead out of the folder."""
-    return (
-        len(fields) == FIELDS
-        and re.fullmatch(r"imgs/[0-9]+", fields[0]) is not None
-        and re.fullmatch(r"\w+\.png", fields[1]) is not None
-        and fields[3] in ("0", "1")
-    )
-
-
 def _kept(place: Path, digest: str, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], list[int]] | None:
-    """The pixels that an earlier call has kept, and which images were empty; None if they are not of these metadata."""
+    """The cached pixels, and which images were empty; None if they do not match the metadata."""
     try:
         index = files.read_json(place / INDEX)
         pixels = np.load(place / PIXELS, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):  # not there, or not complete: it is made again
+    except (OSError, ValueError, EOFError):  # missing or incomplete: it is made again
         return None
     fits = isinstance(pixels, np.ndarray) and pixels.shape == shape and pixels.dtype == np.uint8
     if not fits or not isinstance(index, dict) or index.get("digest") != digest:
@@ -179,7 +153,7 @@ def _kept(place: Path, digest: str, shape: tuple[int, ...]) -> tuple[NDArray[np.
 def _read_images(
     place: Path, names: list[str], size: int, digest: str, progress: Progress
 ) -> tuple[NDArray[np.uint8], list[int]]:
-    """The pixels of all images, kept on the disk if the folder can be written to; and which images were empty."""
+    """The pixels of all images, cached if the folder is writable; and which images were empty."""
     empty: list[int] = []
     progress.start(f"reading the images of {place.parent.name}", len(names))
 
@@ -211,12 +185,12 @@ def read_png(path: Path, size: int) -> NDArray[np.uint8] | None:
     """A grey image (size, size); None if the file is empty."""
     from PIL import Image
 
-    # What Pillow raises where a PNG file is damaged; it decodes nothing of one that declares too many pixels.
+    # What Pillow raises for a damaged PNG file, or one that declares too many pixels.
     damage = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, Image.DecompressionBombError)
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        raise ValueError(f"{path}: expected this image, which the metadata name, got no such file") from error
+        raise ValueError(f"{path}: there is no such file; expected this image, which the metadata lists") from error
     if not content:
         return None
     try:
@@ -225,8 +199,7 @@ def read_png(path: Path, size: int) -> NDArray[np.uint8] | None:
             if (width, height, mode) == (size, size, "L"):
                 return np.asarray(image)
     except damage as error:
-        raise ValueError(f"{path}: expected a PNG image, and the file is damaged ({error}); get it again") from error
+        raise ValueError(f"{path}: the PNG file is damaged ({error}); get it again") from error
     raise ValueError(
-        f"{path}: expected a grey image of {size} x {size} pixels, 8 bits each, got one of {height} x {width}, mode "
-        f"{mode}"
+        f"{path}: expected an 8-bit grey image of {size} x {size} pixels, got {height} x {width}, mode {mode}"
     )

@@ -1,13 +1,13 @@
-"""Pathfinder: what an image of each set is made of, after the description of the Long Range Arena.
+"""Pathfinder: what an image of each set consists of, after the description of the Long Range Arena.
 
-Lengths are in pixels. An image has two long snakes of dashes ("paddles"), some short ones that distract, and two discs:
-at the start of one long snake, and at the end of the same one (class 1) or of the other (class 0).
+Lengths are in pixels. An image has two long snakes of dashes ("paddles"), some short distractors, and two discs: at the
+start of one long snake, and at the end of the same one (class 1) or of the other (class 0).
 """
 
 from dataclasses import dataclass, replace
 
 LEVELS = 13  # of difficulty; the highest is the set itself
-ALONE = 4  # of these, so many without distractors
+ALONE = 4  # lowest levels, without distractors
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class Setting:
     radius: float  # of a marker
     distance: int  # between the two starts
     continuity: float  # the larger, the straighter
-    contrasts: tuple[float, float]  # of the long snakes and of the distractors; the ratio matters alone
-    distractors: int  # that are attempted
+    contrasts: tuple[float, float]  # of long snakes and distractors; only the ratio matters
+    distractors: int  # attempted
     paddles: tuple[int, int] = (14, 4)  # of a long snake, and of a distractor
-    all_orientations: bool = False  # else the slip of the published generator, by which few directions can start
+    all_orientations: bool = False  # else as in the published generator, where a slip leaves few directions to start in
 
     def with_options(self, equal_contrast: bool = False, all_orientations: bool = False) -> "Setting":
-        """With distractors as bright as the snakes, or with snakes that start in every direction."""
+        """With distractors as bright as the snakes, or snakes that start in every direction."""
         return replace(
             self,
             contrasts=(1.0, 1.0) if equal_contrast else self.contrasts,
@@ -35,7 +35,7 @@ class Setting:
         )
 
     def at_level(self, level: int) -> "Setting":
-        """An easier one: first the snakes grow, from two paddles on, then distractors come, up to those of the set."""
+        """An easier setting: snakes grow from two paddles to those of the set; distractors are added later."""
         longest, own = self.paddles
         length = 2 + round((longest - 2) * level / (LEVELS - 1))
         share = max(0, level - ALONE + 1) / (LEVELS - ALONE)
@@ -43,7 +43,7 @@ class Setting:
 
     @property
     def most_paddles(self) -> int:
-        """Of an image: those of both long snakes and of all distractors."""
+        """The most paddles that an image can have."""
         return 2 * self.paddles[0] + self.distractors * self.paddles[1]
 
 

@@ -1,10 +1,10 @@
 """Pathfinder: images drawn with numpy, the plain version of native_pathfinder.inc; both give the same bytes.
 
-An image follows from its key alone. What is drawn, and in which order, is the same in both versions.
+An image depends on its key alone. Both versions draw the same random numbers in the same order.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,18 @@ from longwave.tasks.pathfinder.tables import BORDER, CERTAIN, DEGREES, FREE, FUL
 
 MASK = (1 << 64) - 1  # numbers of 64 bits
 TRIES_OF_A_PADDLE, TRIES_OF_A_START, TRIES_OF_A_DISTRACTOR = 3, 3, 5
-LEAST_WEIGHT = 10_000  # a snake ends where all candidates together weigh less than one in so many
-LEAST_FREE = 100  # no distractor starts where fewer than one pixel in so many are free
+LEAST_WEIGHT = 10_000  # a snake ends where all candidates together weigh less than 1 / LEAST_WEIGHT
+LEAST_FREE = 100  # no distractor starts if less than 1 / LEAST_FREE of the pixels are free
 
 
 class Random:
-    """SplitMix64 from a key: random whole numbers, one after the other."""
+    """SplitMix64 from a key: a stream of random integers."""
 
     def __init__(self, key: int) -> None:
         self.state = key
 
     def below(self, count: int) -> int:
-        """One of 0 to count - 1; count is below 2^31."""
+        """A number from 0 to count - 1; count is below 2^31."""
         self.state = (self.state + int(GOLDEN)) & MASK
         bits = self.state
         bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & MASK
@@ -34,10 +34,7 @@ class Random:
 
 
 class Paddle(NamedTuple):
-    """A dash: the pixel that its picture lies about, its direction, and which snake it belongs to.
-
-    Long snakes are 0 and 1; distractors follow.
-    """
+    """A dash: the pixel that its picture is centred on, its direction, and its snake: 0 and 1 are long ones."""
 
     row: int
     column: int
@@ -53,11 +50,23 @@ class Snake:
     last: Paddle  # its mask is not on the board yet, so that the next paddle can stand close
 
 
+def _window(canvas: Any, rim: int, row: int, column: int, side: int) -> Any:
+    """What of a canvas lies around a pixel."""
+    row, column = row + rim - side // 2, column + rim - side // 2
+    return canvas[row : row + side, column : column + side]
+
+
+def _lay(canvas: Any, rim: int, picture: Any, row: int, column: int) -> None:
+    """Put a picture on a canvas around a pixel, where it is larger."""
+    window = _window(canvas, rim, row, column, len(picture))
+    np.maximum(window, picture, out=window)
+
+
 @dataclass(frozen=True, eq=False)
 class Board:
-    """What is occupied, with a rim all around for what lies partly outside.
+    """What is occupied, with a rim all around for masks that lie partly outside.
 
-    `near` is, for each pixel, the most that is occupied within the margin of it.
+    `near` is, for each pixel, the maximum of `occupied` within the margin.
     """
 
     occupied: Bytes  # (size + 2 rim, ...)
@@ -66,7 +75,6 @@ class Board:
 
     @classmethod
     def empty(cls, tables: Tables) -> "Board":
-        """Nothing but the border."""
         size, margin = tables.setting.size, tables.margin
         rim = tables.wide_masks.shape[1] // 2
         occupied, near = np.zeros((2, size + 2 * rim, size + 2 * rim), np.uint8)
@@ -77,29 +85,20 @@ class Board:
         return cls(occupied, near, rim)
 
     def copy(self) -> "Board":
-        """Another board with the same on it."""
         return Board(self.occupied.copy(), self.near.copy(), self.rim)
-
-    def window(self, board: Bytes, row: int, column: int, side: int) -> Bytes:
-        """What of a board lies about a pixel."""
-        row, column = row + self.rim - side // 2, column + self.rim - side // 2
-        return board[row : row + side, column : column + side]
 
     def add(self, tables: Tables, paddle: Paddle) -> None:
         """Put the mask of a paddle on the board."""
         for board, masks in ((self.occupied, tables.masks), (self.near, tables.wide_masks)):
-            mask = masks[paddle.direction]
-            window = self.window(board, paddle.row, paddle.column, len(mask))
-            np.maximum(window, mask, out=window)
+            _lay(board, self.rim, masks[paddle.direction], paddle.row, paddle.column)
 
     def clashes(self, tables: Tables, paddle: Paddle) -> bool:
-        """Whether a paddle would lie on what is there."""
+        """Whether a paddle would overlap what is there."""
         mask = tables.masks[paddle.direction]
-        window = self.window(self.occupied, paddle.row, paddle.column, len(mask))
+        window = _window(self.occupied, self.rim, paddle.row, paddle.column, len(mask))
         return bool((window > np.minimum(FULL, SHARED - mask.astype(np.int32))).any())
 
     def inside(self, size: int) -> Bytes:
-        """What is occupied, without the rim."""
         return self.occupied[self.rim : self.rim + size, self.rim : self.rim + size]
 
 
@@ -124,8 +123,7 @@ def draw(tables: tuple[Tables, ...], key: int) -> Drawn:
     snakes = 2
     for _ in range(setting.distractors):
         for _ in range(TRIES_OF_A_DISTRACTOR):
-            found = _distractor(own, board, random, snakes)
-            if found is not None:
+            if (found := _distractor(own, board, random, snakes)) is not None:
                 more, board = found
                 paddles += more
                 snakes += 1
@@ -141,10 +139,10 @@ def draw(tables: tuple[Tables, ...], key: int) -> Drawn:
 
 
 def _pair(tables: Tables, random: Random) -> tuple[list[Paddle], Board] | None:
-    """The two long snakes, their paddles in turn; None if one of them found no way.
+    """The two long snakes, their paddles in turn; None if one of them gets stuck.
 
-    The first starts in the middle, and the second so near to it that it cannot leave the image. Every direction that
-    cannot work would only be drawn again: so the first is drawn from those that can, which has the same distribution.
+    The first starts in the middle, and the second so close to it that it cannot leave the image. The first direction is
+    drawn from those that can work, which is equivalent to redrawing those that cannot.
     """
     degrees = int(tables.openings[random.below(len(tables.openings))])
     top, left, height, width = tables.boxes[degrees].tolist()
@@ -165,9 +163,8 @@ def _pair(tables: Tables, random: Random) -> tuple[list[Paddle], Board] | None:
 
 
 def _distractor(tables: Tables, board: Board, random: Random, number: int) -> tuple[list[Paddle], Board] | None:
-    """The paddles of a short snake, and the board with them; None if it found no place or no way."""
-    start = _start(tables, board, random, number)
-    if start is None:
+    """The paddles of a short snake, and the board with them; None if it finds no place or gets stuck."""
+    if (start := _start(tables, board, random, number)) is None:
         return None
     board, paddles, snake = board.copy(), [start], _begun(tables, start)
     for _ in range(tables.setting.paddles[1] - 1):
@@ -179,7 +176,7 @@ def _distractor(tables: Tables, board: Board, random: Random, number: int) -> tu
 
 
 def _start(tables: Tables, board: Board, random: Random, number: int) -> Paddle | None:
-    """The first paddle of a distractor, where its stencil is free. All directions are drawn, also those that fail."""
+    """The first paddle of a distractor, where its stencil is free. All directions are drawn, even those that fail."""
     size = tables.setting.size
     blocked = board.inside(size) > FREE
     for _ in range(TRIES_OF_A_START):
@@ -190,16 +187,15 @@ def _start(tables: Tables, board: Board, random: Random, number: int) -> Paddle 
         if not len(places):
             return None
         row, column = divmod(int(places[random.below(len(places))]), size)
-        paddle = Paddle(row, column, degrees, number)
         head = np.array([row, column]) + tables.heads[degrees]
         ends = np.array([head, head + tables.pivots[degrees]])
         if ends.min() >= 0 and ends.max() < size:
-            return paddle
+            return Paddle(row, column, degrees, number)
     return None
 
 
 def _hit(blocked: NDArray[np.bool_], stencil: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """(size, size): whether a stencil about each pixel meets what is blocked; the outside is not."""
+    """(size, size): whether a stencil around each pixel hits a blocked one; the outside is free."""
     size, reach = len(blocked), len(stencil) // 2
     padded = np.pad(blocked, reach)
     hit = np.zeros_like(blocked)
@@ -214,7 +210,7 @@ def _begun(tables: Tables, paddle: Paddle) -> Snake:
 
 
 def _grow(tables: Tables, board: Board, random: Random, snake: Snake) -> bool:
-    """Add a paddle to a snake, and the one before to the board; False if there is no way on."""
+    """Add a paddle to a snake, and the previous one to the board; False if it is stuck."""
     direction, size = snake.last.direction, tables.setting.size
     down, right = tables.advances[direction].tolist()
     pivot = snake.pivot[0] + down, snake.pivot[1] + right
@@ -245,17 +241,10 @@ def _picture(tables: Tables, paddles: list[Paddle], markers: Ints) -> Bytes:
     size = tables.setting.size
     rim = max(tables.pictures.shape[-1], len(tables.marker)) // 2
     canvas = np.zeros((size + 2 * rim, size + 2 * rim), np.int64)
-
-    def lay(picture: Ints, row: int, column: int) -> None:
-        side = len(picture)
-        row, column = row + rim - side // 2, column + rim - side // 2
-        window = canvas[row : row + side, column : column + side]
-        np.maximum(window, picture, out=window)
-
     for paddle in paddles:
-        lay(tables.pictures[int(paddle.snake > 1), paddle.direction], paddle.row, paddle.column)
+        _lay(canvas, rim, tables.pictures[int(paddle.snake > 1), paddle.direction], paddle.row, paddle.column)
     image = canvas[rim : rim + size, rim : rim + size]
     disc = tables.marker * image.max() // ONE
     for row, column in markers.tolist():
-        lay(disc, row, column)
+        _lay(canvas, rim, disc, row, column)
     return (FULL * image // image.max()).astype(np.uint8)

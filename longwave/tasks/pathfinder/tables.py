@@ -1,8 +1,8 @@
-"""Pathfinder: the finite sets that an image is put together from, as arrays of whole numbers.
+"""Pathfinder: lookup tables that an image is composed from, as arrays of integers.
 
 Everything that takes a sine, a root or a filter is computed here, once, and rounded; the two generators, plain and
-compiled, only look up, add and compare whole numbers. So they agree to the byte, on every machine. Places are (row,
-column); an angle t moves a row by sin t and a column by cos t.
+compiled, only look up, add and compare integers. So they agree to the byte, on every machine. Places are (row, column);
+an angle t moves a row by sin t and a column by cos t.
 """
 
 import functools
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 DEGREES = 360  # directions in which a snake can start: -180, -179, ... degrees
 ONE = 1 << 20  # brightness 1
 CERTAIN = 1 << 16  # weight 1 of a candidate
-FULL = 255  # of a mask: what is wholly occupied
+FULL = 255  # of a mask: fully occupied
 FREE = 76  # up to this, 0.3, a pixel is free for the start of a snake
 SHARED = 458  # up to this, just below 1.8, two masks may overlap in a pixel
 DIGITS = 9  # to which a length is rounded before it is made whole: the sine of 180 degrees is not quite 0
@@ -33,10 +33,10 @@ BORDER = 1  # pixels along every side that no paddle may touch
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The finite sets of a setting with one margin.
+    """The tables of a setting with one margin.
 
-    A direction is one of the degrees, of a first paddle, or 360 + k, that of the candidate k. The first paddle lies
-    from its tail along its direction; a later one from its head, the candidate, against its direction.
+    A direction is one of the degrees, of a first paddle, or 360 + k, that of candidate k. The first paddle extends from
+    its tail along its direction; later ones from their head, the candidate, against it.
     """
 
     setting: Setting
@@ -57,21 +57,17 @@ class Tables:
 
     @property
     def openings(self) -> Ints:
-        """The degrees in which the first long snake can start."""
+        """The degrees at which the first long snake can start."""
         return np.flatnonzero(self.works & (self.boxes[:, 2] * self.boxes[:, 3] > 0)).astype(np.int32)
 
 
 def tables_of(setting: Setting) -> tuple[Tables, ...]:
-    """Those of each margin; settings that differ in the number of paddles and distractors alone share their arrays."""
-    shared = _shared(replace(setting, paddles=(0, 0), distractors=0))
-    return tuple(replace(own, setting=setting) for own in shared)
+    """Those of each margin; settings that differ only in the number of paddles and distractors share their arrays."""
+    common = replace(setting, paddles=(0, 0), distractors=0)
+    return tuple(replace(_tables(common, margin), setting=setting) for margin in setting.margins)
 
 
-@functools.lru_cache(8)
-def _shared(setting: Setting) -> tuple[Tables, ...]:
-    return tuple(_tables(setting, margin) for margin in setting.margins)
-
-
+@functools.lru_cache(16)
 def _tables(setting: Setting, margin: int) -> Tables:
     length = setting.length
     reach = length + margin
@@ -81,11 +77,12 @@ def _tables(setting: Setting, margin: int) -> Tables:
     directions = np.concatenate([degrees, turns])
     pictures, masks = _paddles(setting, margin, np.concatenate([degrees, turns + math.pi]))
     stencils = _stencils(masks[:DEGREES] == FULL, reach)
+    contrasts = [contrast / max(setting.contrasts) for contrast in setting.contrasts]
     works = np.ones(DEGREES, bool) if setting.all_orientations else np.array([_works(s) for s in stencils])
     return Tables(
         setting=setting,
         margin=margin,
-        pictures=np.array([np.rint(ONE * contrast * pictures) for contrast in _relative(setting.contrasts)], np.int32),
+        pictures=np.array([np.rint(ONE * contrast * pictures) for contrast in contrasts], np.int32),
         masks=masks,
         wide_masks=np.array([dilated(np.pad(mask, margin), margin) for mask in masks]),
         heads=_moves(degrees, length),
@@ -101,11 +98,6 @@ def _tables(setting: Setting, margin: int) -> Tables:
     )
 
 
-def _relative(contrasts: tuple[float, float]) -> list[float]:
-    """To the larger one."""
-    return [contrast / max(contrasts) for contrast in contrasts]
-
-
 # Places
 
 
@@ -118,7 +110,7 @@ def _exact(values: Any) -> Any:
 
 
 def _moves(angles: Floats, distance: float) -> Ints:
-    """What is added to a place by a move: rounded up, as by the published generator."""
+    """The displacement of a move: rounded up, as in the published generator."""
     return np.ceil(_exact(distance * _unit(angles))).astype(np.int32)
 
 
@@ -141,9 +133,9 @@ def _weights(directions: Floats, turns: Floats, continuity: float) -> Ints:
 
 
 def _paddles(setting: Setting, margin: int, angles: Floats) -> tuple[Floats, Bytes]:
-    """Of a paddle along each angle: its brightness at contrast 1, and what it occupies, both about its start.
+    """Brightness at contrast 1 and mask of a paddle along each angle, both centred on its start.
 
-    Masks are shrunk in bytes, as the published generator does: rows are rounded before columns.
+    Masks are shrunk in bytes, as in the published generator: rows are rounded before columns.
     """
     half = setting.length + math.ceil(setting.thickness) + margin
     large = 4 * half + 1
@@ -163,7 +155,7 @@ def _byte(values: Floats) -> Floats:
 
 
 def line(size: int, start: tuple[int, int], end: tuple[int, int], width: int) -> Bools:
-    """A straight line between two pixels on a canvas: Bresenham's if it is one wide, else a filled quadrilateral."""
+    """A straight line between two pixels on a canvas: Bresenham's if one pixel wide, else a filled quadrilateral."""
     canvas = np.zeros((size, size), bool)
     (y, x), (y_end, x_end) = start, (int(end[0]), int(end[1]))
     down, right = y_end - y, x_end - x
@@ -206,20 +198,16 @@ def _half_down(value: float) -> int:
 
 
 def dilated(picture: Any, radius: float) -> Any:
-    """A picture widened by a disc, cut at its borders: of each pixel the largest that is near."""
-    height, width = picture.shape
-    reach = math.floor(radius)
-    padded = np.pad(picture, reach)
-    result = np.zeros_like(picture)
-    for y, x in disc(radius):
-        np.maximum(result, padded[reach + y : reach + y + height, reach + x : reach + x + width], out=result)
-    return result
+    """A picture dilated by a disc: of each pixel the largest value within the radius; 0 outside the picture."""
+    from scipy.ndimage import maximum_filter
+
+    return maximum_filter(picture, footprint=disc(radius), mode="constant")
 
 
-def disc(radius: float) -> list[tuple[int, int]]:
-    """The places not farther than the radius from the origin."""
-    reach = range(-math.floor(radius), math.floor(radius) + 1)
-    return [(y, x) for y in reach for x in reach if y * y + x * x <= radius * radius]
+def disc(radius: float) -> Bools:
+    """The places within a radius of the middle."""
+    reach = np.arange(-math.floor(radius), math.floor(radius) + 1)
+    return reach[:, None] ** 2 + reach**2 <= radius * radius
 
 
 def lanczos(large: int, small: int) -> Floats:
@@ -236,16 +224,17 @@ def lanczos(large: int, small: int) -> Floats:
 
 
 def _marker(setting: Setting) -> Ints:
-    """A disc about the middle of its picture, which holds all of the filtered disc.
+    """A disc in the middle of a picture that is large enough for the whole filtered disc.
 
-    Along the border of an image the filter would be normalised anew, by a few per cent; here it is not.
+    At the border of an image the filter would be renormalised, by a few per cent; here it is not.
     """
     half = math.ceil(setting.radius) + LOBES
-    outer = half + LOBES  # so that the picture has no border
+    outer = half + LOBES  # so that the picture has no border effects
     size = 2 * outer + 1
     canvas = np.zeros((2 * size, 2 * size), bool)
-    for y, x in disc(2 * setting.radius):  # a place p of the image is 2 p on the canvas, a quarter of a pixel off
-        canvas[2 * outer + y, 2 * outer + x] = True
+    shape = disc(2 * setting.radius)
+    place = slice(2 * outer - len(shape) // 2, 2 * outer + len(shape) // 2 + 1)
+    canvas[place, place] = shape  # a place p of the image is 2 p on the canvas, a quarter of a pixel off
     shrink = lanczos(2 * size, size)
     picture = np.rint(ONE * (shrink @ canvas @ shrink.T)).astype(np.int32)
     return picture[LOBES:-LOBES, LOBES:-LOBES]
@@ -255,7 +244,7 @@ def _marker(setting: Setting) -> Ints:
 
 
 def _stencils(masks: Bools, reach: int) -> Bools:
-    """What first paddles occupy wholly in a window about a pixel, one pixel right of it and below it."""
+    """What first paddles fully occupy in a window around a pixel, one pixel to its lower right."""
     half = masks.shape[1] // 2
     window = 2 * reach + 1
     result = np.zeros((len(masks), window, window), bool)
@@ -268,9 +257,9 @@ def _stencils(masks: Bools, reach: int) -> Bools:
 
 
 def _works(stencil: Bools) -> bool:
-    """Whether some of the stencil stays in the image wherever its pixel is, that is, in each corner.
+    """Whether some of the stencil stays in the image wherever its pixel is, even in each corner.
 
-    Else the published generator finds no place at all in this direction.
+    Otherwise the published generator finds no place at all in this direction.
     """
     middle = len(stencil) // 2
     before, behind = slice(None, middle + 1), slice(middle, None)
@@ -278,7 +267,7 @@ def _works(stencil: Bools) -> bool:
 
 
 def _box(stencil: Bools, setting: Setting) -> tuple[int, int, int, int]:
-    """Where a stencil lies in the middle of the image, twice the distance of the starts from every side."""
+    """Where a stencil is at least twice the distance of the starts from every side of the image."""
     middle, band = len(stencil) // 2, 2 * setting.distance
     rows, columns = (np.flatnonzero(stencil.any(axis=axis)) - middle for axis in (1, 0))
     top, left = band - rows[0], band - columns[0]

@@ -1,13 +1,13 @@
 """Pathfinder and Path-X of the Long Range Arena: grey images, pixel by pixel, row by row, of two classes.
 
-The pixels stay on the disk, mapped into memory: Path-X has 3.3 GB of them.
+The pixels are memory-mapped: Path-X has 3.3 GB of them.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,44 +20,31 @@ from longwave.io.download import making
 from longwave.io.download.catalogue import data_dir as data_folder
 from longwave.tasks.base import TASKS, Batch, Split
 from longwave.tasks.classify.task import ClassifierInput
-from longwave.tasks.images.task import Bytes, Images, ImageTask, ImageTaskConfig, arranged
+from longwave.tasks.images.task import Bytes, Images, ImageTask, ImageTaskConfig
 from longwave.tasks.pathfinder.drawing import LEVELS, SETTINGS, Setting, draw
 from longwave.tasks.pathfinder.layout import read
 from longwave.tasks.rates import check_rates, drawn
-from longwave.tasks.sequences.data import Sequences
 from longwave.tasks.sequences.task import check_classes
 from longwave.tasks.statistics import digest
 
 CLASSES = ("apart", "connected")
 PAPER = {"pathfinder": 0.942, "pathx": 0.9635}  # tab:lra, with the updated settings
 RELEASE = Path("lra_release") / "lra_release"  # of the benchmark's archive, below where it was unpacked
-SHARE = 10  # one image in so many is for validation, and one for the test
+SHARE = 10  # one image in this many is for validation, and one for the test
 OWN = np.uint64(0x6561736965)  # sets these draws apart from others of the same seed, epoch and example
-SPREAD = 2  # levels of difficulty that are drawn at one time, up to the highest of them
-
-
-@dataclass(frozen=True, eq=False)
-class MappedImages(Images):
-    """Some of the images of an array that may lie on the disk."""
-
-    rows: NDArray[np.int64]  # (n,) of the array
-
-    def batch(self, indices: Sequence[int]) -> Batch:
-        """As that of `Images`."""
-        index = np.asarray(indices, dtype=np.int64)
-        return self.sequences(self.pixels[self.rows[index]], index)
+SPREAD = 2  # range of difficulty levels that are drawn at one time
 
 
 @dataclass(frozen=True, eq=False)
 class EasierImages:
-    """A training set in an epoch of the curriculum: in place of its images, easier ones are drawn.
+    """The training set in an epoch of the curriculum: easier images are drawn instead of its own.
 
-    In all images of the set the snakes are long and hidden among distractors, so that no part of the task can be
-    learned before the rest. Here they have two dashes and stand alone to begin with, and grow to those of the set. What
-    is drawn follows from seed, epoch, index and the batch's place in the epoch.
+    All snakes of the set are long and hidden among distractors, so no part of the task can be learned before the rest.
+    Here they start alone, with two dashes, and grow to those of the set. The draws depend on seed, epoch, index and the
+    batch's place in the epoch.
     """
 
-    images: MappedImages
+    images: Images
     setting: Setting  # of the set
     curriculum: float  # epochs
     epoch: int
@@ -67,11 +54,10 @@ class EasierImages:
         return len(self.images)
 
     def batch(self, indices: Sequence[int]) -> Batch:
-        """As at the beginning of the epoch."""
         return self.batch_within(indices, indices)
 
     def batch_within(self, indices: Sequence[int], whole: Sequence[int], place: float = 0.0) -> Batch:
-        """As that of `Images`; after the share `place` of the epoch."""
+        """A batch after the share `place` of the epoch."""
         progress = (self.epoch + place) / self.curriculum
         if progress >= 1:
             return self.images.batch(indices)
@@ -89,18 +75,16 @@ class EasierImages:
 
 @dataclass(frozen=True, kw_only=True)
 class PathfinderTask(ImageTask):
-    """Classify images of snakes, easier ones before those of the set if a curriculum is asked for."""
+    """Classify images of snakes, with a curriculum of easier ones if asked for."""
 
-    train: MappedImages
     setting: Setting
     curriculum: float = 0.0  # epochs
 
     def train_at(self, epoch: int, seed: int) -> Split:
-        """The training set; in the epochs of the curriculum, easier images in its place."""
         split: Split = self.train
         if epoch < self.curriculum:
             split = EasierImages(self.train, self.setting, self.curriculum, epoch, seed)
-        # Filtered: of a dash that is thinner than what is dropped, nothing might be left.
+        # Filtered, as a thin dash could disappear between the pixels that are kept.
         return drawn(split, self.rates, epoch, seed, antialias=True)
 
 
@@ -112,14 +96,14 @@ class PathfinderConfig(ImageTaskConfig):
     data: Literal["pathfinder", "pathx"] = "pathfinder"
     """Images of 32 x 32 pixels, or of 128 x 128."""
     split_seed: int = 42
-    """Seed of the order in which images are taken to train, validate and test, 80/10/10; 42 is the benchmark's."""
+    """Seed of the order that is split 80/10/10; 42 is the benchmark's."""
     centred: bool = False
     """Pixels from -1 to 1, as in the authors' first code, instead of 0 to 1."""
     curriculum: float = 0.0
-    """Epochs, at the beginning, of easier images, which are drawn: from snakes of two dashes up to those of the set."""
+    """Epochs of a curriculum: first easier images are drawn, from snakes of two dashes up to those of the set."""
     rates: tuple[float, ...] = ()
-    """Sampling rates to train at, one for each batch: 4 has one pixel in place of four of a row, and four times the
-    dt; none: as they are."""
+    """Sampling rates to train at, one per batch: 4 merges four pixels of a row into one, with four times the dt;
+    none: the original rate."""
 
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
@@ -128,68 +112,57 @@ class PathfinderConfig(ImageTaskConfig):
             raise ValueError(f"curriculum: expected a finite number of epochs, 0 or more, got {self.curriculum}")
 
     def build(self, data_dir: Path | None = None) -> PathfinderTask:
-        """The task with its images."""
         data_dir = _with_release(self.data, data_dir)
         folder, size = making.require(self.data, data_dir), SETTINGS[self.data].size
         progress = Patient()
         found = read(folder, size, progress)
         progress.end()
-        notes = [f"images left out because their files are empty: {found.empty}"] * (found.empty > 0)
+        notes = [f"images skipped because their files are empty: {found.empty}"] * (found.empty > 0)
         if not isinstance(found.pixels, np.memmap):
-            notes.append(f"{folder} cannot be written to, so that all images are read anew for each run, into memory")
+            notes.append(f"{folder} is not writable, so every run reads all images again, into memory")
         made = making.made(self.data, data_dir)
         notes += making.notes(self.data, data_dir)
         indices = self._splits(len(found.rows), str(folder))
-        splits = {
-            name: self._images(found.pixels, found.labels[index], found.rows[index]) for name, index in indices.items()
-        }
-        counts = {name: np.bincount(split.labels, minlength=len(CLASSES)) for name, split in splits.items()}
+        task = self._task(found.pixels, {name: (found.labels[own], found.rows[own]) for name, own in indices.items()})
+        counts: Any = task.counts
         check_classes(counts, CLASSES, str(folder), ", or take more images", notes)
         options = set() if made is None else set(made.options) & set(making.MAKERS[self.data].options)
         return replace(
-            self._task(splits),
+            task,
             setting=SETTINGS[self.data].with_options(**dict.fromkeys(options, True)),
             origin=str(folder),
             notes=tuple(notes),
-            # Pixels of a few, too: a set with other options has the same metadata.
+            # With some pixels, as a set with other options has the same metadata.
             digest=digest(np.frombuffer(bytes.fromhex(found.digest), np.uint8), found.rows, found.pixels[:100]),
         )
 
     def on_random_data(self, rows: int, seed: int = 0) -> PathfinderTask:
-        """The task on random pixels."""
         size, random = SETTINGS[self.data].size, np.random.default_rng(seed)
         pixels = random.integers(256, size=(rows, size, size, 1), dtype=np.uint8)
-        images = self._images(pixels, np.arange(rows) % 2, np.arange(rows))
-        return self._task(dict.fromkeys(("train", "valid", "test"), images))
+        return self._task(pixels, dict.fromkeys(("train", "valid", "test"), (np.arange(rows) % 2, np.arange(rows))))
 
-    @property
-    def _scale(self) -> tuple[float, float]:
-        """What is subtracted from bytes, and what they are then divided by."""
-        return (127.5, 127.5) if self.centred else (0.0, 255.0)
-
-    def _images(self, pixels: Bytes, labels: NDArray[np.int64], rows: NDArray[np.int64]) -> MappedImages:
-        mean, deviation = (np.full(1, value, np.float32) for value in self._scale)
-        return MappedImages(pixels, labels, None, mean, deviation, rows)
-
-    def _task(self, splits: dict[str, MappedImages]) -> PathfinderTask:
-        size, (mean, deviation) = SETTINGS[self.data].size, self._scale
-        counts = {name: np.bincount(split.labels, minlength=len(CLASSES)) for name, split in splits.items()}
+    def _task(self, pixels: Bytes, examples: dict[str, tuple[NDArray[Any], NDArray[Any]]]) -> PathfinderTask:
+        """The task on labels, and their rows of the pixels, by split."""
+        size = SETTINGS[self.data].size
+        mean, deviation = (127.5, 127.5) if self.centred else (0.0, 255.0)
+        scale = np.array([mean], np.float32), np.array([deviation], np.float32)
+        splits: dict[str, Any] = {
+            name: Images(pixels, labels, None, *scale, rows) for name, (labels, rows) in examples.items()
+        }
         return PathfinderTask(
             name=self.data,
-            train=splits["train"],
-            valid=splits["valid"],
-            test=splits["test"],
             paper={"accuracy": PAPER[self.data]},
             inputs=ClassifierInput(classes=CLASSES, mean=(mean,), deviation=(deviation,), length=size * size),
-            counts={name: tuple(count.tolist()) for name, count in counts.items()},
+            counts={name: tuple(np.bincount(own.labels, minlength=2).tolist()) for name, own in splits.items()},
             size=(size, size),
             setting=SETTINGS[self.data],
             curriculum=self.curriculum,
             rates=self.rates,
+            **splits,
         )
 
     def _splits(self, count: int, source: str) -> dict[str, NDArray[np.int64]]:
-        """By torch's generator, as the benchmark's users do."""
+        """80/10/10 in torch's random order, as the benchmark's users have it."""
         held = count // SHARE
         if not held:
             raise ValueError(f"{source}: expected at least {SHARE} images, one of them to test, got {count}")
@@ -200,13 +173,9 @@ class PathfinderConfig(ImageTaskConfig):
             "test": order[count - held :],
         }
 
-    def arrange(self, sequences: Sequences, inputs: ClassifierInput) -> tuple[NDArray[np.float32], list[str]]:
-        """New images, as pixels from 0 to 255, row by row, in the form that a trained model sees; and notes."""
-        return arranged(sequences, inputs)
-
 
 def _with_release(name: str, explicit: Path | None) -> Path:
-    """The data folder, or the folder of the benchmark's archive below it, if that alone has the set."""
+    """The data folder, or the benchmark's unpacked archive in it if only that has the set."""
     folder = data_folder(explicit)
     inner = folder / RELEASE
     return inner if making.is_there(name, inner) and not making.is_there(name, folder) else folder

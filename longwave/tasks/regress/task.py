@@ -57,6 +57,7 @@ class RegressionTask(SequencesTask):
     report_module: ClassVar[str | None] = "longwave.tasks.regress.report"
 
     inputs: RegressionInput
+    mean_weight: float = 1.0  # of training examples, if they have weights
     goal: str = "mse"
 
     @property
@@ -84,6 +85,8 @@ class RegressionTask(SequencesTask):
         for name, values in parts.items():
             for k, total in enumerate(values.sum(0)):
                 sums[f"{name}_{k}"] = (total, int(counts[k]))
+        if "sample_weight" in batch:
+            squares = squares * (batch["sample_weight"] / self.mean_weight).to(squares).unsqueeze(1)
         return Outcome(squares.sum(), sums)
 
     def count(self, batch: Batch) -> int:
@@ -188,7 +191,7 @@ def custom(sequences: Sequences, split_seed: int = 0, name: str = "regress") -> 
     for k, target in enumerate(names):
         if target_deviation[k] == 0:
             notes.append(f"target {target!r} does not change in the training set")
-        if missing := [split for split in ("valid", "test") if not counts[split][k]]:
+        if missing := [split for split in ("valid", "test") if len(splits[split]) and not counts[split][k]]:
             notes.append(f"target {target!r} is not known in {' and '.join(missing)}")
     mean, deviation = channel_statistics(sequences, splits["train"], notes)
     inputs = RegressionInput(
@@ -209,6 +212,7 @@ def custom(sequences: Sequences, split_seed: int = 0, name: str = "regress") -> 
     return RegressionTask(
         name=name,
         **sequence_fields(sequences, splits, inputs, counts, notes, rows),
+        mean_weight=1.0 if sequences.weights is None else float(sequences.weights[splits["train"]].mean()),
         digest=digest(sequences.values, sequences.lengths, filled, known, *splits.values()),
     )
 

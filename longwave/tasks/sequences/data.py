@@ -2,7 +2,7 @@
 
 In an .npz file, which holds plain arrays only (nothing is unpickled):
 
-    x        (n, length, channels) or (n, length) numbers
+    x        (n, length, channels) or (n, length) numbers; (n, channels, length) with channels="first"
     y        what is known of them, one of:
                  labels   (n,) names or whole numbers
                  targets  (n,) or (n, targets) numbers, NaN where one is missing
@@ -10,6 +10,7 @@ In an .npz file, which holds plain arrays only (nothing is unpickled):
                           or, among numbers, -1 where one is missing
     names    (targets,) optional: what targets are called
     split    (n,) optional: "train", "valid" or "test"
+    weight   (n,) optional: how much each counts in training, 0 or more
     lengths  (n,) if the sequences differ in length; x is then (total, channels) or (total,), one after the other
 
 What is accepted, and what is refused:
@@ -23,6 +24,7 @@ What is accepted, and what is refused:
 Messages count examples and steps from 0, and lines of a file from 1.
 """
 
+import io
 import lzma
 import os
 import struct
@@ -32,7 +34,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,9 +53,11 @@ from longwave.tasks.sequences.targets import (
     read_tags,
     read_target,
     read_targets,
+    read_weights,
 )
 
-KEYS = ("x", "y", "names", "split", "lengths")
+KEYS = ("x", "y", "names", "split", "lengths", "weight")
+Channels = Literal["first", "last"]  # whether they stand before or behind the steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +74,13 @@ class Sequences:
     tags: NDArray[np.str_] | None = None  # (total,), "" where one is missing
     names: tuple[str, ...] | None = None  # (n,) of the sequences, if the file has some
     columns: tuple[str, ...] | None = None  # (channels,) names, if the file has some
+    weights: NDArray[np.float64] | None = None  # (n,) how much each counts in training
+    notes: tuple[str, ...] = ()  # what a user should know of them
 
     def __post_init__(self) -> None:
         _check_values(self)
-        for name, given in (("y", self.labels), ("y", self.targets), ("split", self.splits)):
+        known = {"y": self.targets if self.labels is None else self.labels, "split": self.splits}
+        for name, given in {**known, "weight": self.weights}.items():
             if given is not None and len(given) != len(self):
                 raise ValueError(
                     f"{self.source}: {name}: expected one for each of {len(self)} sequences, got {len(given)}"
@@ -109,8 +116,10 @@ class Sequences:
         return np.cumsum(self.lengths) - self.lengths
 
 
-def read_npz(path: str | os.PathLike[str], labelled: bool = True, answer: Answer = "labels") -> Sequences:
-    """The sequences in an .npz file; `answer` says what y is, and without `labelled`, y and splits are ignored."""
+def read_npz(
+    path: str | os.PathLike[str], labelled: bool = True, answer: Answer = "labels", channels: Channels = "last"
+) -> Sequences:
+    """The sequences in an .npz file; `answer` says what y is, and without `labelled`, only x is read."""
     path = Path(path).expanduser()
     try:
         with path.open("rb") as binary:  # numpy, given a path, would leave a damaged file open
@@ -141,10 +150,7 @@ def read_npz(path: str | os.PathLike[str], labelled: bool = True, answer: Answer
             raise ValueError(
                 f"{path}: {name}: is not in the file; expected x and y, got {', '.join(names) or 'nothing'}"
             )
-    split = arrays.get("split")
-    return _sequences(
-        arrays["x"], arrays.get("lengths"), arrays.get("y"), split, str(path), answer, arrays.get("names")
-    )
+    return _sequences(source=str(path), answer=answer, channels=channels, **arrays)
 
 
 def read_rows(
@@ -179,20 +185,30 @@ def read_rows(
 
 
 def from_arrays(
-    x: Any, y: Any = None, split: Any = None, answer: Answer = "labels", names: Sequence[str] | None = None
+    x: Any,
+    y: Any = None,
+    split: Any = None,
+    answer: Answer = "labels",
+    names: Sequence[str] | None = None,
+    channels: Channels = "last",
+    weight: Any = None,
 ) -> Sequences:
     """The sequences in x: (n, length, channels), (n, length), or a list of arrays (length, channels) or (length,).
 
     `answer` says what y is: labels (n,), targets (n,) or (n, targets), of which `names` are the names, or tags, a label
-    at each step: (n, length), or a list of arrays (length,).
+    at each step: (n, length), or a list of arrays (length,). With `channels` "first", x is (n, channels, length), or
+    its arrays are (channels, length). `weight` (n,) is how much each sequence counts in training.
     """
+    known: dict[str, Any] = {"split": split, "answer": answer, "names": names, "channels": channels, "weight": weight}
     if not isinstance(x, list | tuple):
         x = as_array(x, "x")
         if x.dtype.kind != "O":
-            return _sequences(x, None, y, split, "arrays", answer, names)
+            return _sequences(x, y, **known)
     arrays = [as_array(sequence, f"x[{k}]") for k, sequence in enumerate(x)]
     if not arrays:
         raise ValueError("x: expected sequences, got none")
+    if channels == "first":
+        arrays = [array.T for array in arrays]
     shapes = {array.shape[1:] if array.ndim else None for array in arrays}
     if len(shapes) > 1 or arrays[0].ndim not in (1, 2):
         shown = ", ".join(sorted({str(array.shape) for array in arrays})[:3])
@@ -200,12 +216,18 @@ def from_arrays(
     lengths = np.array([len(array) for array in arrays], np.int64)
     if answer == "tags" and y is not None:
         y = _joined_tags(y, lengths)
-    return _sequences(np.concatenate(arrays), lengths, y, split, "arrays", answer, names)
+    return _sequences(np.concatenate(arrays), y, lengths, **known)
 
 
 def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
     """Write sequences atomically, as `read_npz` reads them."""
     path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_bytes(path, npz_bytes(sequences))
+
+
+def npz_bytes(sequences: Sequences) -> bytes:
+    """The content of an .npz file with sequences."""
     arrays: dict[str, Any] = {"x": sequences.values}
     if sequences.length is None:
         arrays["lengths"] = sequences.lengths
@@ -220,9 +242,11 @@ def save_npz(path: str | os.PathLike[str], sequences: Sequences) -> None:
         arrays["y"] = sequences.tags.reshape(shape)
     if sequences.splits is not None:
         arrays["split"] = np.array(sequences.splits)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with files.atomic(path) as file:
-        np.savez(file, **arrays)
+    if sequences.weights is not None:
+        arrays["weight"] = sequences.weights
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return content.getvalue()
 
 
 # From arrays
@@ -250,12 +274,15 @@ def _plain_array(file: Any, name: str, path: Path) -> NDArray[Any]:
 
 def _sequences(
     x: NDArray[Any],
-    lengths: Any,
-    y: Any,
-    split: Any,
-    source: str,
-    answer: Answer,
-    names: Any,
+    y: Any = None,
+    lengths: Any = None,
+    split: Any = None,
+    names: Any = None,
+    weight: Any = None,
+    *,
+    source: str = "arrays",
+    answer: Answer = "labels",
+    channels: Channels = "last",
 ) -> Sequences:
     if x.dtype.kind not in "buif":
         raise ValueError(f"{source}: x: expected real numbers, got {x.dtype}")
@@ -265,6 +292,8 @@ def _sequences(
                 f"{source}: x: expected (n, length, channels) or (n, length), none of them 0, got {x.shape}; sequences "
                 "of unequal length go one after the other, with an array `lengths`"
             )
+        if channels == "first" and x.ndim == 3:
+            x = x.transpose(0, 2, 1)
         steps: tuple[int, ...] = x.shape[:2]
         lengths = np.full(x.shape[0], x.shape[1])
         values = x.reshape(x.shape[0] * x.shape[1], -1)
@@ -297,8 +326,22 @@ def _sequences(
         )
     elif y is not None:
         known["tags"] = _flat_tags(y, steps, source)
+    if weight is not None:
+        known["weights"] = read_weights(weight, source)
     splits = None if split is None else read_splits(split, source)
-    return Sequences(values, lengths.astype(np.int64), splits=splits, source=source, **known)
+    notes = _transposed(values.shape[1], int(lengths.max(initial=0)), channels)
+    return Sequences(values, lengths.astype(np.int64), splits=splits, source=source, notes=notes, **known)
+
+
+def _transposed(count: int, longest: int, channels: Channels) -> tuple[str, ...]:
+    """A note on sequences that look as if steps and channels were swapped."""
+    if count <= longest:
+        return ()
+    other = "last" if channels == "first" else "first"
+    return (
+        f"x has {count} channels and only {longest} steps: if it is the other way round, say that channels come {other}"
+        f" (channels={other!r}, --channels {other})",
+    )
 
 
 def _flat_tags(y: Any, steps: tuple[int, ...], source: str) -> NDArray[np.str_]:

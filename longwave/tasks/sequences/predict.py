@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from longwave.tasks.actions import OnDevice, Predictions, check_distinct, written
 from longwave.tasks.base import Action, TrainedRun
-from longwave.tasks.sequences.data import Sequences
+from longwave.tasks.sequences.data import Channels, Sequences, from_arrays
 from longwave.tasks.sequences.task import SequenceInput, SequenceSplit
 
 FAR = 50  # standard deviations from the mean of the training set
@@ -47,7 +47,11 @@ def predict_action(options: type[Options], does: str, predict: Predict) -> Actio
         new = settings.read_new(options.npz, options.csv, run.facts.get("inputs", {}).get("columns"))
         yield from written(predict(run, new, device=options.device), options.out)
 
-    return Action(options, run_action)
+    def call(run: TrainedRun, x: Any, *, device: str = "auto", channels: Channels | None = None) -> Predictions:
+        settings: Any = run.settings
+        return predict(run, from_arrays(x, channels=channels or settings.channels), device=device)
+
+    return Action(options, run_action, call)
 
 
 def prepare(run: TrainedRun, sequences: Sequences, inputs: SequenceInput) -> tuple[SequenceSplit, list[str]]:

@@ -21,6 +21,8 @@ NO_LABEL = ("", "nan", "<na>", "nat")
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """An array, a tensor, a series or a list as a numpy array."""
+    if hasattr(values, "collect") and not hasattr(values, "shape"):
+        raise ValueError(f"{name}: expected numbers in memory, got a {type(values).__name__}; call .collect()")
     if np.ma.is_masked(values):
         raise ValueError(f"{name}: expected numbers, got a masked array; fill in what is masked")
     try:
@@ -122,6 +124,19 @@ def read_target(cell: Any, where: str) -> float:
 def default_names(count: int) -> tuple[str, ...]:
     """What targets are called that have no names."""
     return ("y",) if count == 1 else tuple(f"y{k}" for k in range(count))
+
+
+def read_weights(weight: Any, source: str) -> NDArray[np.float64]:
+    """(n,) numbers from 0 on, not all of them 0."""
+    values = as_array(weight, f"{source}: weight")
+    if values.ndim != 1 or values.dtype.kind not in "buif":
+        raise ValueError(
+            f"{source}: weight: expected one number per sequence, (n,), got {values.dtype} of shape {values.shape}"
+        )
+    values = values.astype(np.float64)
+    if not (np.isfinite(values).all() and (values >= 0).all() and (values > 0).any()):
+        raise ValueError(f"{source}: weight: expected numbers from 0 on, one of them above 0")
+    return values
 
 
 # A label at each step

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from longwave.core.random import shuffled
 from longwave.core.settings import check_least
-from longwave.tasks.base import Batch, Scores, Task, TaskConfig, TaskInput, score
-from longwave.tasks.sequences.data import Sequences, from_arrays, read_npz, save_npz
+from longwave.tasks.base import Batch, OnData, Scores, Task, TaskConfig, TaskInput, score
+from longwave.tasks.sequences.data import Channels, Sequences, from_arrays, npz_bytes, read_npz
 from longwave.tasks.sequences.targets import Answer
 from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
 
@@ -118,7 +118,7 @@ class SequencesTask(CountedTask):
 
     def scores_of(self, model: Any, size: int) -> dict[str, Scores]:
         """The scores of a baseline that is called as a model, in batches of so many sequences."""
-        return {name: score(self, model, own, size) for name, own in (("valid", self.valid), ("test", self.test))}
+        return {name: score(self, model, own, size) for name, own in self.held_out.items()}
 
 
 def sequence_fields(
@@ -136,12 +136,18 @@ def sequence_fields(
     """
     values, starts, lengths = inputs.standardise(sequences.values), sequences.starts, sequences.lengths
     same_length = sequences.length is not None
+
+    def weighted(index: Index) -> Mapping[str, NDArray[Any]]:
+        found = rows(index)
+        return found if sequences.weights is None else {**found, "sample_weight": sequences.weights[index]}
+
     own = {
-        split: SequenceSplit(values, starts[index], lengths[index], same_length, rows(index), tags)
+        split: SequenceSplit(values, starts[index], lengths[index], same_length, weighted(index), tags)
         for split, index in splits.items()
     }
     shown = {split: tuple(count.tolist()) for split, count in counts.items()}
-    return {**own, "inputs": inputs, "counts": shown, "origin": sequences.source, "notes": tuple(notes)}
+    said = (*sequences.notes, *notes)
+    return {**own, "inputs": inputs, "counts": shown, "origin": sequences.source, "notes": said}
 
 
 def row_weights(labels: Index) -> NDArray[np.float64]:
@@ -203,9 +209,8 @@ def given_splits(sequences: Divided, groups: Index, members: Index, seed: int, n
     """The splits that came with the sequences `members`; without a validation set, a tenth of each group of train."""
     given, source = np.array(sequences.splits), sequences.source
     splits = {split: members[given[members] == split] for split in ("train", "valid", "test")}
-    for split in ("train", "test"):
-        if not len(splits[split]):
-            raise ValueError(f"{source}: split: expected sequences in train and test, got none in {split}")
+    if not len(splits["train"]):
+        raise ValueError(f"{source}: split: expected sequences in train, got none")
     if not len(splits["valid"]):
         order = splits["train"][shuffled(len(splits["train"]), seed)]
         own = [order[groups[order] == group] for group in np.unique(groups[order])]
@@ -216,6 +221,8 @@ def given_splits(sequences: Divided, groups: Index, members: Index, seed: int, n
         if not len(splits["valid"]):
             raise ValueError(f"{source}: split: no sequence is for validation, and train is too small to take some")
         notes.append(f"no sequence was marked valid: {len(splits['valid'])} of the training set were taken for it")
+    if not len(splits["test"]):
+        notes.append("no sequence was marked test: scores are those of the validation set")
     return splits
 
 
@@ -243,7 +250,7 @@ def check_classes(
                 f"{source}: split: class {name!r} is in {' and '.join(here)}, and not in train; it cannot be learnt: "
                 f"move some of it to train, or leave it out{cure}"
             )
-        if missing := [split for split in ("valid", "test") if split not in here]:
+        if missing := [split for split in ("valid", "test") if split not in here and counts[split].any()]:
             notes.append(f"class {name!r} is not in {' and '.join(missing)}")
 
 
@@ -288,6 +295,8 @@ class SequenceTaskConfig(TaskConfig):
     """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10."""
     split_seed: int = 0
     """Seed of the splits, if they are drawn."""
+    channels: Channels = "last"
+    """Whether x in an .npz file is (n, length, channels), last, or (n, channels, length), first."""
 
     def __post_init__(self) -> None:
         check_least(self, split_seed=0)
@@ -309,13 +318,15 @@ class SequenceTaskConfig(TaskConfig):
             given = "neither" if self.npz is None else "both"
             raise ValueError(f"{self.kind}: expected --npz FILE or --csv FILE, got {given}")
         if self.npz is not None:
-            return read_npz(self.npz, answer=self.answer)
+            return read_npz(self.npz, answer=self.answer, channels=self.channels)
         assert self.csv is not None
         return self.read_csv(self.csv)
 
     def read_new(self, npz: Path | None, csv: Path | None, columns: Sequence[str] | None) -> Sequences:
         """New sequences to predict for, in one of two files; what is known of them is ignored."""
-        return read_npz(npz, labelled=False) if npz is not None else self.read_csv(Path(csv or ""), False, columns)
+        if npz is not None:
+            return read_npz(npz, labelled=False, channels=self.channels)
+        return self.read_csv(Path(csv or ""), False, columns)
 
     def build(self, data_dir: Path | None = None) -> Task:
         """The task with its sequences."""
@@ -323,20 +334,20 @@ class SequenceTaskConfig(TaskConfig):
 
     def arrange(self, sequences: Sequences, inputs: SequenceInput) -> tuple[NDArray[np.float32], list[str]]:
         """New sequences in the form that a trained model sees, and notes."""
-        notes = []
+        notes = list(sequences.notes)
         if inputs.length is not None and sequences.length != inputs.length:
             lengths = f"{sequences.lengths.min()} to {sequences.lengths.max()}"
             notes.append(f"the model was trained on sequences of {inputs.length} steps, and these have {lengths}")
         return inputs.standardise(sequences.values), notes
 
-    def on_arrays(
-        self, x: Any, y: Any, split: Any, folder: Path, names: Sequence[str] | None = None
-    ) -> tuple[Self, tuple[str, ...]]:
-        """The settings for arrays, which are written into the folder of the run to be used again; and notes."""
-        sequences = from_arrays(x, y, split, self.answer, names)
-        self.on(sequences)  # which refuses what cannot be trained on before anything is written
-        save_npz(folder / ARRAYS, sequences)
-        return replace(self, npz=folder / ARRAYS, csv=None), ()
+    def on_arrays(self, folder: Path | None, x: Any, y: Any, split: Any = None, **known: Any) -> OnData:
+        """The task on arrays, which are kept beside the run in a folder; `known` is as for `from_arrays`."""
+        sequences = from_arrays(x, y, split, self.answer, channels=self.channels, **known)
+        task = self.on(sequences)
+        if folder is None:
+            return OnData(replace(self, npz=None, csv=None), task)
+        settings = replace(self, npz=folder / ARRAYS, csv=None, channels="last")
+        return OnData(settings, task, {ARRAYS: npz_bytes(sequences)})
 
     def in_folder(self, folder: Path) -> Self:
         """With the arrays beside the run, wherever its folder is by now."""

@@ -1,9 +1,9 @@
 """Speech Commands: one second of one spoken word, from its 16,000 samples or as 161 frames of MFCC.
 
-    sc35  all 35 words, with the official lists; shorter clips get zeros behind their end
-    sc10  ten of them; clips that are not exactly a second are left out, and 70/15/15 % of each word are drawn. The
-          paper's own draw started from the order of a folder listing, which nobody can repeat; here it starts from
-          names in order. Speakers are shared between the splits, as in the paper; `split="speaker"` keeps them apart.
+    sc35  all 35 words, with the official lists; shorter clips are padded with zeros
+    sc10  ten of them; clips that are not exactly one second long are skipped, and 70/15/15 % of each word drawn. The
+          paper's own draw started from the order of a directory listing, which nobody can repeat; here it starts from
+          sorted names. Speakers are shared between splits, as in the paper; `split="speaker"` makes them disjoint.
 
 Samples are scaled position by position over the training set, as the authors' code does.
 """
@@ -15,14 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from longwave.core.progress import Patient, Progress
+from longwave.core.progress import Patient
 from longwave.core.random import shuffled
 from longwave.core.settings import check_least
-from longwave.io import audio
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
 from longwave.io.mapped import Put, mapped
-from longwave.tasks.audio.clip_lists import SpeechCommands, speech_commands
+from longwave.tasks.audio.clip_lists import ClipList, speech_commands
 from longwave.tasks.audio.clips import (
     POSITIONS,
     ClipInput,
@@ -34,9 +33,9 @@ from longwave.tasks.audio.clips import (
     Scale,
     cache_folder,
     clip_task,
-    everything,
     random_clips,
     rate_of,
+    read_clips,
     scale_by_channel,
     scale_by_position,
     scale_of,
@@ -47,12 +46,12 @@ from longwave.tasks.base import TASKS
 from longwave.tasks.sequences.task import check_classes
 
 RATE = LENGTH = 16_000
-FRAME_RATE = RATE // (FRAME // 2)  # frames of MFCC a second
-FLOOR = 1e-5  # that is added to a deviation
+FRAME_RATE = RATE // (FRAME // 2)  # MFCC frames per second
+FLOOR = 1e-5  # added to a deviation
 # The authors' code divides samples that are in [-1, 1] by 2^15 once more, before it adds the floor.
 FLOOR_OF_SAMPLES = 32768 * FLOOR
 SHARES = (0.7, 0.5)  # of all clips to train on; of the rest to validate
-HELD = 0.15  # of all clips to validate, and as many to test, where speakers are kept apart
+HELD = 0.15  # share for validation, and for the test, with disjoint speakers
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,9 @@ class WordSet:
     """Some words of Speech Commands."""
 
     words: tuple[str, ...]  # in the order of their labels
-    counts: tuple[int, int, int]  # clips to train, validate and test, of the whole set
+    counts: tuple[int, int, int]  # training, validation and test clips of the full set
     paper: dict[str, float]  # accuracy of S4 in tab:sc, by features
-    is_official: bool  # whether the published lists say what is for validation and test
+    is_official: bool  # whether it is split by the published lists
 
 
 TEN = "yes no up down left right on off stop go"
@@ -79,20 +78,20 @@ SETS = {
 @TASKS.register("speech-commands")
 @dataclass(frozen=True)
 class SpeechCommandsConfig(ClipTaskConfig):
-    """A task of spoken words to classify."""
+    """Spoken words to classify."""
 
     data: Literal["sc10", "sc35"] = "sc10"
     """Ten words, or all 35."""
     features: Features = "raw"
     """16,000 samples, or 161 frames of 20 MFCC."""
     split: Literal["paper", "speaker"] = "paper"
-    """As in the paper (35 words: the official lists; ten words: at random), or 70/15/15 with no speaker in two."""
+    """As in the paper (35 words: the official lists; ten words: random), or 70/15/15 with disjoint speakers."""
     resplit: Literal["none", "speaker"] = "none"
-    """Where only a part of the clips is there: divide it 70/15/15, with no speaker in two splits."""
+    """If only some of the clips are on disk: split those 70/15/15, with disjoint speakers."""
     split_seed: int = 0
-    """Seed of what is drawn."""
+    """Seed of random splits."""
     scale: float = 1.0
-    """What samples in [-1, 1] are multiplied by before MFCC; the authors' code has 2^-15, which hides what is quiet."""
+    """Factor on samples in [-1, 1] before MFCC; the authors' code has 2^-15, which hides quiet sounds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,58 +100,55 @@ class SpeechCommandsConfig(ClipTaskConfig):
             raise ValueError(f"scale: expected a number above 0, got {self.scale}")
         if self.noise and self.features == "mfcc":
             raise ValueError(
-                f"noise: it goes into samples (--task.features raw); expected 0 for MFCC, got {self.noise}"
+                f"noise: expected 0 with MFCC, as noise is added to samples (--task.features raw), got {self.noise}"
             )
 
     def build(self, data_dir: Path | None = None) -> ClipTask:
-        """The task with its clips."""
-        folder, progress, notes = catalogue.require("speech-commands", data_dir), Patient(), []
+        folder, notes = catalogue.require("speech-commands", data_dir), []
         chosen, cache = SETS[self.data], cache_folder(data_dir)
-        found = speech_commands(folder, chosen.words)
-        read = audio.read(
-            found.clips.paths, found.clips.names, str(folder), sampling_rate=RATE, cache=cache, progress=progress
-        )
-        kept = np.arange(len(found.clips))
+        listed, speakers = speech_commands(folder, chosen.words)
+        read = read_clips(listed, cache, sampling_rate=RATE)
+        kept = np.arange(len(listed))
         if not chosen.is_official:
             kept = np.flatnonzero(read.clips.lengths == LENGTH)
-            if left_out := len(found.clips) - len(kept):
+            if left_out := len(listed) - len(kept):
                 notes.append(
-                    f"clips left out because they are not exactly a second long, as in the paper: {left_out:,}"
+                    f"clips skipped because they are not exactly one second long, as in the paper: {left_out:,}"
                 )
-        assert found.clips.labels is not None
-        words = self._words(found, kept, notes)
-        labels = np.array([words.index(word) if word in words else -1 for word in found.clips.labels], np.int64)
-        rows = self._splits(found, labels, kept, str(folder), notes)
-        clips = read.clips if self.features == "raw" else self._frames(read.clips, cache, progress)
-        progress.end()
+        words = self._words({listed.labels[k] for k in kept.tolist()}, notes)
+        labels = np.array([words.index(word) if word in words else -1 for word in listed.labels], np.int64)
+        rows = self._splits(listed, speakers, labels, kept, notes)
+        clips = read.clips if self.features == "raw" else self._frames(read.clips, cache)
         counts = {name: np.bincount(labels[own], minlength=len(words)) for name, own in rows.items()}
         check_classes(counts, words, str(folder), "", notes)
         comparable = self.split == "paper" and self.resplit == "none"
         paper = {"accuracy": chosen.paper[self.features]} if comparable and self.features in chosen.paper else {}
-        scale = self._scale(clips, rows["train"])
+        if self.features == "raw":
+            scale = scale_by_position(clips, rows["train"], LENGTH, FLOOR_OF_SAMPLES)
+        else:
+            scale = scale_by_channel(clips, rows["train"], frames_of(LENGTH), FLOOR)
         task = self._task(clips, labels, rows, words, scale)
         return replace(
             task, origin=str(folder), notes=(*read.notes, *notes), paper=paper, rates=self.rates, noise=self.noise
         )
 
     def on_random_data(self, rows: int, seed: int = 0) -> ClipTask:
-        """The task on noise."""
         words = SETS[self.data].words
         length, channels = (LENGTH, 1) if self.features == "raw" else (frames_of(LENGTH), COEFFICIENTS)
         clips = random_clips(rows, length, RATE if self.features == "raw" else FRAME_RATE, channels, seed)
         ones = np.ones((length, 1) if self.features == "raw" else channels, np.float32)
-        return self._task(clips, np.arange(rows) % len(words), everything(rows), words, Scale(0 * ones, ones))
+        splits = dict.fromkeys(("train", "valid", "test"), np.arange(rows))
+        return self._task(clips, np.arange(rows) % len(words), splits, words, Scale(0 * ones, ones))
 
     def arrange(self, clips: Clips, inputs: ClipInput, artifact: Callable[[str], bytes]) -> tuple[ClipSplit, list[str]]:
-        """New clips in the form that a trained model sees, and notes."""
         notes = []
         if self.features == "mfcc" and clips.sampling_rate != RATE:
             raise ValueError(
-                f"sampling_rate: frames of MFCC are made at {RATE:,} Hz, as in training, and cannot be made at "
-                f"{clips.sampling_rate:,} Hz; leave it away, and files are resampled"
+                f"sampling_rate: expected {RATE:,} Hz, as MFCC are computed at the rate of training, got "
+                f"{clips.sampling_rate:,} Hz; omit it to have files resampled"
             )
         if others := int((clips.lengths != clips.sampling_rate).sum()):
-            notes.append(f"clips that were filled up with zeros, or cut, to the one second of training: {others:,}")
+            notes.append(f"clips padded with zeros or cut to one second, as in training: {others:,}")
         if self.features == "mfcc":
             frames = np.concatenate([self._mfcc(clips, k) for k in range(len(clips))])
             lengths = np.full(len(clips), frames_of(LENGTH))
@@ -162,70 +158,64 @@ class SpeechCommandsConfig(ClipTaskConfig):
 
     # Splits
 
-    def _words(self, found: SpeechCommands, kept: Index, notes: list[str]) -> tuple[str, ...]:
-        """The classes: all words of the set, or those that there are clips of, where a part is divided anew."""
-        words, labels = SETS[self.data].words, found.clips.labels
-        assert labels is not None
-        here = {labels[k] for k in kept.tolist()}
+    def _words(self, here: set[str], notes: list[str]) -> tuple[str, ...]:
+        """The classes: all words of the set, or those with clips if a part of the set is resplit."""
+        words = SETS[self.data].words
         if self.resplit == "none" or here == set(words):
             return words
         missing = [word for word in words if word not in here]
-        notes.append(f"words without a clip, which are left out: {', '.join(missing)}")
+        notes.append(f"words skipped because they have no clips: {', '.join(missing)}")
         return tuple(word for word in words if word in here)
 
     def _splits(
-        self, found: SpeechCommands, labels: Index, kept: Index, source: str, notes: list[str]
+        self, listed: ClipList, speakers: tuple[str, ...], labels: Index, kept: Index, notes: list[str]
     ) -> dict[str, Index]:
-        chosen = SETS[self.data]
+        chosen, source = SETS[self.data], listed.source
         total = sum(chosen.counts)
         if self.resplit == "speaker":
             notes.append(
-                f"{len(kept):,} of the {total:,} clips of {self.data} are divided anew by speaker: this score is not "
+                f"{len(kept):,} of the {total:,} clips of {self.data} are resplit by speaker: this score is not "
                 "comparable with the paper's"
             )
-            return by_speaker(found.speakers, kept, self.split_seed, source)
-        lists = "" if found.official is not None or not chosen.is_official else ", and its official lists are missing"
+            return by_speaker(speakers, kept, self.split_seed, source)
+        lists = "" if listed.splits is not None or not chosen.is_official else ", and its official lists are missing"
         if len(kept) != total or lists:
             raise ValueError(
                 f"{source}: expected all {total:,} clips of {self.data}, got {len(kept):,}{lists}; get the rest with "
-                "longwave data get speech-commands, or divide what there is with --task.resplit speaker (a score that "
-                "is not comparable with the paper's)"
+                "longwave data get speech-commands, or split the available clips with --task.resplit speaker (the "
+                "score is then not comparable with the paper's)"
             )
         if self.split == "speaker":
             notes.append(
                 "no speaker is in two splits, unlike in the paper: this score is not comparable with the paper's"
             )
-            return by_speaker(found.speakers, kept, self.split_seed, source)
+            return by_speaker(speakers, kept, self.split_seed, source)
         if chosen.is_official:
-            assert found.official is not None
-            official = np.array(found.official)
+            official = np.array(listed.splits)
             return {name: np.flatnonzero(official == name) for name in ("train", "valid", "test")}
         train, rest = stratified(labels, kept, SHARES[0], self.split_seed)
         valid, test = stratified(labels, rest, SHARES[1], self.split_seed + 1)
         return {"train": train, "valid": valid, "test": test}
 
-    # Features and scales
+    # Features
 
-    def _scale(self, clips: Clips, train: Index) -> Scale:
-        if self.features == "raw":
-            return scale_by_position(clips, train, LENGTH, FLOOR_OF_SAMPLES)
-        return scale_by_channel(clips, train, frames_of(LENGTH), FLOOR)
-
-    def _frames(self, clips: Clips, cache: Path, progress: Progress) -> Clips:
-        """The MFCC of all clips, kept like the clips themselves."""
+    def _frames(self, clips: Clips, cache: Path) -> Clips:
+        """The MFCC of all clips, cached like the clips themselves."""
+        progress = Patient()
 
         def make(put: Put) -> dict[str, Any]:
             progress.start("computing MFCC", len(clips))
             for k in range(len(clips)):
                 put(self._mfcc(clips, k))
                 progress.advance(1)
+            progress.end()
             return {}
 
         found = mapped(cache, f"mfcc-{clips.digest[:32]}-{self.scale:g}", make)
         return Clips(found.values, np.full(len(clips), frames_of(LENGTH)), FRAME_RATE, clips.names, found.digest)
 
     def _mfcc(self, clips: Clips, k: int) -> Any:
-        """(161, 20) of clip k, filled up with zeros or cut to a second."""
+        """(161, 20) of clip k, padded with zeros or cut to one second."""
         x = np.zeros(LENGTH)
         own = clips.clip(k)[:LENGTH, 0]
         x[: len(own)] = own
@@ -248,9 +238,9 @@ class SpeechCommandsConfig(ClipTaskConfig):
 
 
 def stratified(labels: Index, members: Index, share: float, seed: int) -> tuple[Index, Index]:
-    """Some of the examples `members`, and the others: in all, and as nearly as can be of each class, that share.
+    """A share of the examples `members`, stratified by class, and the rest.
 
-    The size is rounded down; what the classes lack after rounding down goes to those that were rounded most.
+    The size is rounded down; examples missing after rounding down go to the classes that were rounded most.
     """
     total = int(share * len(members))
     counts = np.bincount(labels[members])
@@ -265,15 +255,15 @@ def stratified(labels: Index, members: Index, share: float, seed: int) -> tuple[
 
 
 def by_speaker(speakers: tuple[str, ...], members: Index, seed: int, source: str) -> dict[str, Index]:
-    """Examples with no speaker in two splits: speakers in a random order, until a split has its share of examples."""
+    """Splits that share no speaker: speakers in random order, until a split has its share of examples."""
     names, own = np.unique(np.array(speakers)[members], return_inverse=True)
     if len(names) < 3:
-        raise ValueError(f"{source}: expected clips of three speakers or more, one for each split, got {len(names)}")
+        raise ValueError(f"{source}: expected clips of at least three speakers, one per split, got {len(names)}")
     order = shuffled(len(names), seed)
     before = np.empty(len(names), np.int64)  # clips of the speakers before each
     before[order] = np.cumsum(np.bincount(own)[order]) - np.bincount(own)[order]
     share = before / len(members)
-    place = np.where(share < HELD, 0, np.where(share < 2 * HELD, 1, 2))  # to test, to validate, to train
+    place = np.where(share < HELD, 0, np.where(share < 2 * HELD, 1, 2))  # test, valid, train
     place[order[:1]], place[order[-1:]] = 0, 2
     if not (place == 1).any():
         place[order[1]] = 1

@@ -9,71 +9,59 @@ from pathlib import Path
 
 import numpy as np
 
-from longwave.core.progress import Patient
 from longwave.core.settings import check_least
-from longwave.io import audio
 from longwave.io.download import catalogue
-from longwave.tasks.audio.clip_lists import spoken_digits
+from longwave.tasks.audio.clip_lists import TEST_TAKES, spoken_digits
 from longwave.tasks.audio.clips import (
     ClipInput,
     ClipTask,
     ClipTaskConfig,
     cache_folder,
     clip_task,
-    everything,
     one_scale,
     random_clips,
+    read_clips,
 )
 from longwave.tasks.base import TASKS
 
 DIGITS = tuple("0123456789")
 RATE = 8000
-TEST_TAKES = 5  # the first of each digit and speaker
 LENGTH = 3500  # samples of a clip, on average
 
 
 @TASKS.register("spoken-digits")
 @dataclass(frozen=True)
 class SpokenDigitsConfig(ClipTaskConfig):
-    """A task of spoken digits to classify from their samples."""
+    """Spoken digits to classify from their samples."""
 
     valid_takes: int = 5
-    """Takes of each digit and speaker for validation, behind the five of the official test set."""
+    """Takes of each digit and speaker for validation, after the five of the official test set."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(self, valid_takes=1)
 
     def build(self, data_dir: Path | None = None) -> ClipTask:
-        """The task with its clips."""
-        folder, progress = catalogue.require("fsdd", data_dir), Patient()
-        listed, takes = spoken_digits(folder)
-        cache = cache_folder(data_dir)
-        read = audio.read(listed.paths, listed.names, str(folder), sampling_rate=RATE, cache=cache, progress=progress)
-        progress.end()
-        assert listed.labels is not None
-        labels, take = np.array([int(label) for label in listed.labels]), np.array(takes)
-        first = TEST_TAKES + self.valid_takes  # to train on
-        rows = {
-            "train": np.flatnonzero(take >= first),
-            "valid": np.flatnonzero((take >= TEST_TAKES) & (take < first)),
-            "test": np.flatnonzero(take < TEST_TAKES),
-        }
+        folder = catalogue.require("fsdd", data_dir)
+        listed = spoken_digits(folder, self.valid_takes)
+        read = read_clips(listed, cache_folder(data_dir), sampling_rate=RATE)
+        labels, splits = np.array([int(label) for label in listed.labels]), np.array(listed.splits)
+        rows = {name: np.flatnonzero(splits == name) for name in ("train", "valid", "test")}
         for split, own in rows.items():
             if missing := sorted(set(DIGITS) - {listed.labels[k] for k in own}):
+                first = TEST_TAKES + self.valid_takes  # training take
                 raise ValueError(
-                    f"{folder}: expected takes of every digit from 0 to {first} at least, and there are none of "
-                    f"{', '.join(missing)} for the {split} set"
+                    f"{folder}: expected at least takes 0 to {first} of every digit, got none of {', '.join(missing)} "
+                    f"for the {split} set"
                 )
         mean, deviation = one_scale(read.clips, rows["train"], str(folder))
-        inputs = _inputs(mean, deviation)
-        task = clip_task("fsdd", read.clips, labels, rows, inputs)
+        task = clip_task("fsdd", read.clips, labels, rows, _inputs(mean, deviation))
         return replace(task, origin=str(folder), notes=read.notes, rates=self.rates, noise=self.noise)
 
     def on_random_data(self, rows: int, seed: int = 0) -> ClipTask:
-        """The task on noise, of the average length."""
         clips = random_clips(rows, LENGTH, RATE, 1, seed)
-        return clip_task("fsdd", clips, np.arange(rows) % 10, everything(rows), _inputs(0.0, 1.0))
+        splits = dict.fromkeys(("train", "valid", "test"), np.arange(rows))
+        return clip_task("fsdd", clips, np.arange(rows) % 10, splits, _inputs(0.0, 1.0))
 
 
 def _inputs(mean: float, deviation: float) -> ClipInput:

@@ -19,29 +19,29 @@ from longwave.tasks.text.codecs import Codec
 
 @dataclass(frozen=True)
 class Sampling(OnDevice):
-    """How tokens are drawn."""
+    """Sampling options."""
 
     temperature: float = 1.0
-    """Below 1 for the likelier, above 1 for the rarer, 0 for the likeliest each time."""
+    """Below 1 favours likely tokens, above 1 rare ones; 0 always takes the most likely."""
     top_k: int | None = None
-    """Draw from so many of the likeliest tokens only."""
+    """Sample from this many of the most likely tokens only."""
     top_p: float | None = None
-    """Draw from the fewest tokens that have this probability together."""
+    """Sample from the fewest tokens whose total probability is at least this."""
     min_p: float | None = None
-    """Draw from tokens that have at least this share of the likeliest one's probability."""
+    """Sample from tokens that have at least this share of the most likely one's probability."""
     repetition_penalty: float | None = None
     """Above 1 for less repetition: tokens that came before get lower logits."""
     seed: int | None = None
-    """The same seed generates the same; by default one is drawn, and printed."""
+    """Random seed; by default a random one, which is printed."""
 
     def choice(self) -> dict[str, Any]:
-        """What `longwave.generate` takes, with a seed: not left to torch, which starts every process with the same."""
+        """Keywords of `longwave.generate`, with a seed: torch would start every process with the same one."""
         seed = secrets.randbelow(2**32) if self.seed is None else self.seed
         limits = {"min_p": self.min_p, "repetition_penalty": self.repetition_penalty}
         return {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p, **limits, "seed": seed}
 
     def print_seed(self, choice: dict[str, Any]) -> None:
-        """Print the seed of a choice if it was drawn: once there is something to repeat, not before an error."""
+        """Print the seed if it was drawn: once there is something to reproduce, not before an error."""
         if self.seed is None:
             print(f"seed {choice['seed']}", file=sys.stderr)
 
@@ -49,10 +49,10 @@ class Sampling(OnDevice):
 def continue_text(
     model: Any, codec: Codec, prompt: str, length: int, *, tokenised: bool = False, **choice: Any
 ) -> Iterator[str]:
-    """The prompt and `length` tokens after it, as text, piece by piece as they are drawn.
+    """The prompt and `length` tokens after it, as text, piece by piece as they are sampled.
 
-    Words are joined as in written text, unless `tokenised`. `choice` is what `longwave.generate` takes of temperature,
-    top_k, top_p, min_p, repetition_penalty, stop and seed.
+    Words are joined as in written text, unless `tokenised`. `choice` has temperature, top_k, top_p, min_p,
+    repetition_penalty, stop and seed of `longwave.generate`.
     """
     given = codec.encode(prompt)
     steps = stream(model, torch.tensor([[START, *given]]), length, **choice)
@@ -76,19 +76,19 @@ def _codec(run: TrainedRun) -> Codec:
     codec: Codec = settings.codec(run.path)
     trained = run.fact("vocabulary", int)
     if codec.size != trained:
-        raise ValueError(f"{run.path}: expected the vocabulary of training, of {trained} tokens, got {codec.size}")
+        raise ValueError(f"{run.path}: expected the vocabulary of training, {trained} tokens, got {codec.size}")
     return codec
 
 
 @dataclass(frozen=True)
 class Options(Sampling):
-    """Generate text that goes on from a prompt; it appears as it is drawn.
+    """Generate text that continues a prompt, printed as it is sampled.
 
     Example: longwave generate runs/text-my-seed0 --prompt "Once upon a time" --length 500 --temperature 0.8
     """
 
     prompt: str = ""
-    """The text to go on from."""
+    """The text to continue."""
     length: int = 500
     """Bytes or words to generate."""
     count: int = 1
@@ -96,7 +96,7 @@ class Options(Sampling):
     stop: str | None = None
     """A byte or a word at which a text ends, before its length is reached."""
     tokenised: bool = False
-    """Words as they are in the data, with a space before each: no punctuation is joined to the word before it."""
+    """Print words as in the data, with a space before each, instead of joining punctuation to them."""
 
 
 def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
         if k == 0:  # which was not refused
             options.print_seed(choice)
             if unknown := codec.unknown(options.prompt):
-                say(f"note: not in the vocabulary, and read as <unk>: {', '.join(unknown)}")
+                say(f"note: not in the vocabulary, read as <unk>: {', '.join(unknown)}")
         if options.count > 1:
             yield f"--- {k + 1} of {options.count} ---\n"
         yield from map(_printable, text)
@@ -128,9 +128,14 @@ def _stop(codec: Codec, text: str) -> int:
 
 
 def _printable(text: str) -> str:
-    """What a terminal may be given: it would obey control characters."""
-    text = text.replace("\r", "")  # of lines that end in both
+    """Text that is safe to print: a terminal would obey control characters."""
+    text = text.replace("\r", "")  # of CRLF
     return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
 
 
-ACTION = Action(Options, _generate)
+def generate(run: TrainedRun, prompt: str = "", length: int = 500, **choice: Any) -> str:
+    """The prompt and what follows it, as `longwave generate` writes it."""
+    return "".join(write_text(run, prompt, length, **choice))
+
+
+ACTION = Action(Options, _generate, generate)

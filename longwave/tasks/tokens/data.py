@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from longwave.core import files
 
 PADDING, UNKNOWN, END = SPECIAL = ("<pad>", "<unk>", "<eos>")  # the first tokens of every vocabulary
-FILE = "tokens.json"  # in which a run keeps its vocabulary; JSON, as a token may be a line end
+FILE = "tokens.json"  # the vocabulary of a run; JSON, as a token may be a line end
 
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Sequences, one after the other, as codes that their reader chose, and a label for each."""
+    """Concatenated sequences of codes, which their reader chose, and a label for each sequence."""
 
-    codes: NDArray[Any]  # (total,) whole numbers
+    codes: NDArray[Any]  # (total,)
     lengths: NDArray[np.int64]  # (n,)
     labels: NDArray[np.int64]  # (n,)
 
@@ -35,22 +35,17 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """How many there are, the special ones included."""
+        """The number of tokens, special ones included."""
         return len(self.tokens)
 
     @classmethod
-    def of(cls, codes: NDArray[Any], name_of: Callable[[int], str], least: int = 1) -> Self:
-        """The tokens of some sequences that occur `least` times or more; equally frequent ones in their own order."""
-        return cls.of_counts(np.bincount(codes), name_of, least)
-
-    @classmethod
-    def of_counts(cls, counts: NDArray[Any], name_of: Callable[[int], str], least: int = 1) -> Self:
-        """The same, from how often each code occurs."""
+    def of(cls, counts: NDArray[Any], name_of: Callable[[int], str], least: int = 1) -> Self:
+        """The tokens that occur at least `least` times, from the counts of codes; ties in alphabetical order."""
         found = {name_of(int(code)): int(counts[code]) for code in np.flatnonzero(counts >= max(1, least))}
         return cls((*SPECIAL, *sorted(found, key=lambda token: (-found[token], token))))
 
     def renumbered(self, codes: NDArray[Any], name_of: Callable[[int], str]) -> NDArray[Any]:
-        """The codes of a reader as numbers of this vocabulary, in as few bytes as these take."""
+        """The codes of a reader as numbers of this vocabulary, in the smallest integer type."""
         number = self._numbers()
         present = np.flatnonzero(np.bincount(codes))
         table = np.zeros(int(present[-1]) + 1 if len(present) else 0, np.min_scalar_type(self.size))
@@ -60,24 +55,22 @@ class Vocabulary:
         return found
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """The numbers of some tokens; that of <unk> for those that are not in the vocabulary."""
+        """The numbers of some tokens; unknown ones are <unk>."""
         number = self._numbers()
         return [number.get(token, SPECIAL.index(UNKNOWN)) for token in tokens]
 
     def decode(self, numbers: Sequence[int]) -> list[str]:
-        """The tokens with these numbers."""
         return [self.tokens[number] for number in numbers]
 
     def _numbers(self) -> dict[str, int]:
         return {token: number for number, token in enumerate(self.tokens)}
 
     def artifacts(self) -> dict[str, bytes]:
-        """The file that `from_folder` needs."""
         return {FILE: (json.dumps(self.tokens, indent=0) + "\n").encode()}
 
     @classmethod
     def from_folder(cls, folder: Path) -> Self:
-        """The vocabulary whose file is in a folder."""
+        """The vocabulary stored in a folder."""
         path = folder / FILE
         try:
             tokens = files.read_json(path)

@@ -1,8 +1,8 @@
 """ListOps: nested lists of MIN, MAX, MED and SM (sum modulo 10) over digits, each with a value from 0 to 9.
 
-A tree follows from a seed and its number alone: every node has 64 random bits of its own, which are mixed from those of
-its parent and its place there. So trees can be drawn in batches of any size, level by level, with numpy. Those of 501
-to 1,999 tokens are kept, as in the Long Range Arena, and written in the format of its files.
+A tree depends on a seed and its number alone: every node has 64 random bits, mixed from those of its parent and its
+place there. So trees can be drawn in batches of any size, level by level, with numpy. Those of 501 to 1,999 tokens are
+kept, as in the Long Range Arena, and written in its file format.
 """
 
 import hashlib
@@ -30,19 +30,16 @@ HEADER = b"Source\tTarget"
 DEEPEST = 10  # level of the deepest leaves; the root is at level 1
 SHORTEST, LONGEST = 501, 1999  # tokens of a tree that is kept
 ARGUMENTS = range(2, 11)  # how many a list may have
-SHARE = 50  # one tree in so many is for validation, and one for the test
+SHARE = 50  # one tree in this many is for validation, and one for the test
 DRAWN = 1 << 14  # trees at a time
-CLOSE, OPEN = (
-    10,
-    11,
-)  # codes of the tokens of a drawn tree: digits, the end of a list, OPEN + 9 operator + arguments - 2
+CLOSE, OPEN = 10, 11  # codes in a drawn tree: digits, the end of a list, OPEN + 9 operator + arguments - 2
 
 
 # Drawing
 
 
 class Level(NamedTuple):
-    """The nodes of some trees at one depth; the arguments of a list stand together, in its order."""
+    """The nodes of some trees at one depth; the arguments of a list are contiguous, in order."""
 
     digit: Codes  # (n,) of a leaf
     operator: Codes  # (n,) of a list
@@ -50,30 +47,18 @@ class Level(NamedTuple):
 
     @property
     def lists(self) -> NDArray[np.bool_]:
-        """(n,): which nodes are lists."""
+        """(n,) mask of the nodes that are lists."""
         return self.arguments > 0
 
     @property
     def first(self) -> Index:
-        """Where on the level below the arguments of each list begin."""
+        """Where the arguments of each list begin on the level below."""
         counts = self.arguments[self.lists]
         return np.cumsum(counts) - counts
 
-    def chosen(self, kept: NDArray[np.bool_]) -> "Level":
-        """Some of the nodes."""
-        return Level(self.digit[kept], self.operator[kept], self.arguments[kept])
-
-
-def root_keys(seed: int, start: int, count: int) -> Keys:
-    """The random bits of the roots of the trees start, start + 1, ..."""
-    return numbered_bits(seed, np.arange(start, start + count))
-
 
 def draw(keys: Keys) -> list[Level]:
-    """The trees with these bits at their roots, level by level.
-
-    A node is a list with probability 1/4, of 2 to 10 arguments, unless it is at the deepest level.
-    """
+    """The trees with these bits at their roots, level by level; above the deepest, one node in 4 is a list."""
     levels = []
     for depth in range(1, DEEPEST + 1):
         is_list = (keys >> np.uint64(62) == 0) if depth < DEEPEST else np.zeros(len(keys), bool)
@@ -93,7 +78,7 @@ def _scaled(bits: Keys, count: int) -> Keys:
 
 
 def sizes(levels: list[Level]) -> list[Index]:
-    """How many tokens there are in each node of each level: 1 in a leaf, two more than its arguments have in a list."""
+    """The number of tokens in each node of each level: 1 for a leaf; for a list, that of its arguments plus two."""
     below: Index = np.zeros(0, np.int64)
     found = []
     for level in reversed(levels):
@@ -119,7 +104,7 @@ def values(levels: list[Level]) -> Codes:
 def _values_of_lists(level: Level, below: Codes) -> Codes:
     counts, operator = level.arguments[level.lists], level.operator[level.lists]
     rows = np.arange(len(counts))
-    table = np.full((len(counts), ARGUMENTS[-1]), 255, np.uint8)  # beyond every value, so behind them when sorted
+    table = np.full((len(counts), ARGUMENTS[-1]), 255, np.uint8)  # sorts after every value
     table[np.arange(ARGUMENTS[-1]) < counts[:, None]] = below
     table.sort(axis=1)
     median = (table[rows, (counts - 1) // 2] + table[rows, counts // 2]) // 2
@@ -145,15 +130,16 @@ def in_order(levels: list[Level], size: list[Index]) -> Codes:
 
 
 def trees(seed: int) -> Iterator[tuple[Codes, int]]:
-    """The tokens and the value of each tree that is kept, without end."""
+    """The tokens and the value of each tree that is kept, an endless stream."""
     start = 0
     while True:
-        levels = draw(root_keys(seed, start, DRAWN))
+        levels = draw(numbered_bits(seed, np.arange(start, start + DRAWN)))
         start += DRAWN
         size = sizes(levels)
         kept = (size[0] >= SHORTEST) & (size[0] <= LONGEST)
         for k, level in enumerate(levels):
-            levels[k], size[k] = level.chosen(kept), size[k][kept]
+            levels[k] = Level(level.digit[kept], level.operator[kept], level.arguments[kept])
+            size[k] = size[k][kept]
             kept = np.repeat(kept[level.lists], level.arguments[level.lists])
         ends = np.cumsum(size[0])
         yield from zip(np.split(in_order(levels, size), ends[:-1]), values(levels).tolist(), strict=True)
@@ -162,16 +148,13 @@ def trees(seed: int) -> Iterator[tuple[Codes, int]]:
 # Files
 
 
-def _pieces() -> list[str]:
-    """How each code is written between the parentheses of a list that is not the root.
-
-    The published files nest every list in pairs: MAX of 3 and 4 is ( ( ( [MAX 3 ) 4 ) ] ).
-    """
-    opened = [f"{'( ' * (count + 1)}{operator}" for operator in OPERATORS for count in ARGUMENTS]
-    return [*(f"{digit} )" for digit in range(10)), "] ) )", *opened]
-
-
-PIECES = _pieces()
+# How each code is written in a list that is not the root. The published files nest lists in pairs: MAX of 3 and 4 is
+# ( ( ( [MAX 3 ) 4 ) ] ).
+PIECES = [
+    *(f"{digit} )" for digit in range(10)),
+    "] ) )",
+    *(f"{'( ' * (count + 1)}{operator}" for operator in OPERATORS for count in ARGUMENTS),
+]
 
 
 def written(tokens: Codes) -> str:
@@ -238,8 +221,3 @@ def read(path: Path, most: int, progress: Progress) -> Labelled:
     if not codes:
         raise ValueError(f"{path}: expected expressions below the header, got none")
     return Labelled(np.concatenate(codes), np.array(lengths, np.int64), np.array(labels, np.int64))
-
-
-def name_of(code: int) -> str:
-    """The token with a code."""
-    return TOKENS[code]

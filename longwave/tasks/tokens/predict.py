@@ -3,31 +3,22 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.read import read_table
 from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict, written
-from longwave.tasks.base import Action, Split, TrainedRun
+from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.classify.predict import Labels
 from longwave.tasks.sequences.predict import check_finite
 from longwave.tasks.tokens.data import Vocabulary
 from longwave.tasks.tokens.task import TokenInput
 
 
-class Texts(Split, Protocol):
-    """Examples whose lengths are known without reading them."""
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """(n,)."""
-        ...
-
-
-def probabilities(model: Any, split: Texts, batch_size: int) -> NDArray[np.float64]:
-    """The probability of each class for each example, (n, classes); those of similar length are computed together."""
+def probabilities(model: Any, split: Any, batch_size: int) -> NDArray[np.float64]:
+    """The class probabilities (n, classes) of a split with `lengths`; similar lengths share a batch."""
     order = np.argsort(split.lengths, kind="stable")
     parts = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     found = np.concatenate([predict(model, split.batch(part.tolist())).double().softmax(-1).numpy() for part in parts])
@@ -37,13 +28,13 @@ def probabilities(model: Any, split: Texts, batch_size: int) -> NDArray[np.float
 
 
 def classify_texts(run: TrainedRun, texts: Sequence[str], source: str = "texts", *, device: str = "auto") -> Labels:
-    """Classify texts with the best weights of a run on tokens; `source` is what messages call them."""
+    """Classify texts with the best weights of a run; messages call them `source`."""
     check_kind(run, "predict", ACTION, "classifies texts")
     return labelled(run, texts, source, device)
 
 
 def labelled(run: TrainedRun, texts: Sequence[Any], source: str, device: str) -> Labels:
-    """Labels of new texts, or of pairs of them, as the run's kind has them."""
+    """Labels of new texts, or of pairs of them."""
     if not texts:
         raise ValueError(f"{source}: expected at least one text, got none")
     settings: Any = run.settings
@@ -59,7 +50,7 @@ def labelled(run: TrainedRun, texts: Sequence[Any], source: str, device: str) ->
 
 @dataclass(frozen=True)
 class Options(OnDevice):
-    """Classify texts: a label and the probability of each class for each of them.
+    """Classify texts: a label and the probability of each class per text.
 
     Example: longwave predict runs/lra-text-small-seed0 --txt new.txt --out labels.csv
     """
@@ -75,7 +66,7 @@ class Options(OnDevice):
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file; only a line feed ends one, as a text may hold other characters that do elsewhere."""
+    """The lines of a text file; only a line feed ends one, not the other separators of `str.splitlines`."""
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -84,21 +75,17 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_column(path: Path, column: str, option: str = "--column") -> list[str]:
-    """The texts in a column of a CSV file, which `option` names."""
+    """The texts in a column of a CSV file; messages name the `option` that chose it."""
     return read_table(path, (column,), (column,)).texts(column, option)
 
 
 def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     if (options.txt is None) == (options.csv is None):
-        raise ValueError(f"{run.path} is a run that classifies texts: expected --txt FILE or --csv FILE")
+        raise ValueError(f"{run.path} classifies texts: expected either --txt FILE or --csv FILE")
     check_distinct(txt=options.txt, csv=options.csv, out=options.out)
-    if options.txt is not None:
-        source, texts = options.txt, read_lines(options.txt)
-    else:
-        assert options.csv is not None
-        source, texts = options.csv, read_column(options.csv, options.column)
-    labels = classify_texts(run, texts, str(source), device=options.device)
-    yield from written(labels, options.out)
+    source = options.txt or options.csv or Path()
+    texts = read_lines(source) if options.txt is not None else read_column(source, options.column)
+    yield from written(classify_texts(run, texts, str(source), device=options.device), options.out)
 
 
-ACTION = Action(Options, _predict)
+ACTION = Action(Options, _predict, classify_texts)

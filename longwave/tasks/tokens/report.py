@@ -1,4 +1,4 @@
-"""The report of a classifier of tokens: confusion matrix, and texts in the colours of their attribution."""
+"""The report of a token classifier: confusion matrix, and texts coloured by attribution."""
 
 import html
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from longwave.tasks.tokens.data import PADDING, SPECIAL
 from longwave.tasks.tokens.predict import probabilities
 from longwave.tasks.tokens.task import TokenSplit, TokenTask
 
-BATCH = 16  # sequences at a time, which may be long
-READABLE = 1000  # tokens; examples that are shown are shorter, if there are such
+BATCH = 16  # sequences, which may be long
+READABLE = 1000  # tokens; shorter examples are preferred
 SHADES = 8  # of a colour
 
 
 def embedding(model: Any) -> nn.Embedding | None:
-    """The layer that turns tokens into features, if there is one alone."""
+    """The embedding of the tokens, if there is exactly one."""
     found = [layer for layer in model.modules() if isinstance(layer, nn.Embedding)]
     return found[0] if len(found) == 1 else None
 
@@ -33,11 +33,11 @@ def embedding(model: Any) -> nn.Embedding | None:
 def attribution(
     model: Any, layer: nn.Embedding, batch: Batch, average: Tensor, steps: int = PATH_STEPS
 ) -> NDArray[np.float64]:
-    """What each token adds to the lead of the predicted class over the second likeliest, (R, L); 0 in the padding.
+    """The contribution (R, L) of each token to the lead of the predicted class over the runner-up; 0 in the padding.
 
-    Integrated gradients at the embedding: the gradient of the lead, averaged on the straight way from `average`
-    (features,) at every step to the features of the tokens, times their difference. All tokens of a row add up to the
-    lead minus the lead of a sequence of average features, to the error of `steps` midpoints.
+    Integrated gradients at the embedding: the gradient of the lead, averaged along the straight line from `average`
+    (features,) at every step to the features of the tokens, times their difference. The tokens of a row add up to its
+    lead minus that of a sequence of average features, to the error of `steps` midpoints.
 
     The R rows are those of x; of pairs x (B, 2, L) they are the 2 B rows that the model encodes.
     """
@@ -66,7 +66,7 @@ def attribution(
 
 
 def average_features(layer: nn.Embedding, split: TokenSplit, most: int = 1000) -> Tensor:
-    """The mean of the features of the tokens of the first sequences."""
+    """The mean features of the tokens of the first sequences."""
     batch = split.batch(range(min(most, len(split))))
     valid = torch.arange(batch["x"].shape[1]) < batch["lengths"][:, None]
     counts = torch.bincount(batch["x"][valid], minlength=layer.num_embeddings)
@@ -76,7 +76,7 @@ def average_features(layer: nn.Embedding, split: TokenSplit, most: int = 1000) -
 
 
 def in_words(tokens: Sequence[str], shares: NDArray[np.float64]) -> tuple[list[str], NDArray[np.float64]]:
-    """Words of characters, with the blanks behind them, and the sums of their shares; special tokens stay apart."""
+    """Characters joined to words, with the blanks after them, and the sums of their shares; special tokens alone."""
     starts = [
         k
         for k, token in enumerate(tokens)
@@ -88,9 +88,9 @@ def in_words(tokens: Sequence[str], shares: NDArray[np.float64]) -> tuple[list[s
 
 
 def coloured(tokens: Sequence[str], shares: NDArray[np.float64], separator: str) -> str:
-    """Tokens as HTML: what supports the predicted class on blue, what opposes it on orange.
+    """Tokens as HTML: blue supports the predicted class, orange opposes it.
 
-    Without a separator tokens are characters: a word has the colour of their sum, as single letters cannot be read.
+    Without a separator tokens are characters, and words are coloured by their sum.
     """
     if not separator:
         tokens, shares = in_words(tokens, shares)
@@ -99,14 +99,14 @@ def coloured(tokens: Sequence[str], shares: NDArray[np.float64], separator: str)
     pieces = []
     for shade, run in groupby(zip(shades, tokens, strict=True), key=lambda pair: pair[0]):
         text = html.escape("".join(token + separator for _, token in run))
-        opacity = round(153 * abs(shade) / SHADES)  # at most 60 %, so that letters can be read on it
+        opacity = round(153 * abs(shade) / SHADES)  # at most 60 %, so that the text is legible
         colour = f"{BLUE if shade > 0 else ORANGE}{opacity:02x}"
         pieces.append(f'<span style="background:{colour}">{text}</span>' if shade else text)
     return f'<pre class="text">{"".join(pieces)}</pre>'
 
 
 def _readable(split: TokenSplit, indices: list[int], most: int) -> list[int]:
-    """The first of some examples that are short enough to be read, or, if none is, the shortest of all."""
+    """The first examples that are short enough to read; if there are none, the shortest one."""
     short = [k for k in indices if split.lengths[k] <= READABLE]
     return short[:most] or sorted(indices, key=lambda k: int(split.lengths[k]))[:1]
 
@@ -127,10 +127,10 @@ def report(model: Any, task: TokenTask) -> list[Section]:
     shares = attribution(model, layer, batch, average_features(layer, task.train))
     count = int((found.predicted != found.labels).sum())
     text = (
-        f"<p>{count:,} of {len(split):,} are misclassified. The most confident mistakes, and some that are right, of "
-        f"those with up to {READABLE:,} {task.kind.unit}s. Blue supports the predicted class against the second "
-        "likeliest, orange for the second: integrated gradients of the difference of their logits at the embedding, "
-        f"from the average of the training set{'' if task.kind.separator else ', added up over each word'}.</p>"
+        f"<p>{count:,} of {len(split):,} are misclassified. The most confident mistakes, and some correct examples, "
+        f"among those with up to {READABLE:,} {task.kind.unit}s. Blue supports the predicted class, orange the second "
+        "most likely: integrated gradients of the difference of their logits at the embedding, from the average of "
+        f"the training set{'' if task.kind.separator else ', summed over each word'}.</p>"
     )
     for k, index in enumerate(shown):
         length = int(batch["lengths"][k])

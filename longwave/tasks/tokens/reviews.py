@@ -1,4 +1,4 @@
-"""The film reviews of IMDB: one file per review, in a folder for each class of each split, as aclImdb has them."""
+"""The film reviews of IMDB: one file per review, in a folder per split and class, as in aclImdb."""
 
 import os
 from pathlib import Path
@@ -9,10 +9,11 @@ from longwave.core.progress import Progress
 from longwave.tasks.tokens.data import Labelled
 
 CLASSES = ("neg", "pos")
+FOLDERS = {"train": "train", "test": "test"}  # by split
 
 
 def read(folder: Path, most: int, progress: Progress) -> Labelled:
-    """The reviews of a split, negative ones first, each cut to `most` characters; codes are Unicode's."""
+    """The reviews of a split, negative ones first, each cut to `most` characters, as code points."""
     paths = {name: _files(folder / name) for name in CLASSES}
     progress.start(f"reading the reviews of {folder.name}", sum(map(len, paths.values())))
     texts, labels = [], []
@@ -38,12 +39,12 @@ def _files(folder: Path) -> list[str]:
 
 
 def _text(path: str, most: int) -> str:
-    """The first characters of a file. Read as bytes: opened as text, it would lose characters that end lines."""
+    """The first characters of a file. Read as bytes: text mode would convert line ends."""
     with open(path, "rb") as file:
-        content = file.read(4 * most)  # the bytes that so many characters take at most
+        content = file.read(4 * most)  # at most 4 bytes per character
     try:
         return content.decode()[:most]
     except UnicodeDecodeError as error:
-        if error.start >= most:  # the rest of a character that was cut
+        if error.start >= most:  # a character that was cut in half
             return content[: error.start].decode()[:most]
         raise ValueError(f"{path}: expected text in UTF-8, got {error}") from error

@@ -1,14 +1,14 @@
 """Sequences of tokens to classify: ListOps and the film reviews of the Long Range Arena.
 
-Tokens are numbered by the published training set: <pad>, <unk> and <eos>, then the others, the most frequent first. A
-sequence is cut to the length less one, and ends with <eos>. Batches are padded to their longest row and have lengths,
-so that padding has no effect; every example is scored.
+Tokens are numbered by frequency in the published training set, after <pad>, <unk> and <eos>. Sequences are cut to one
+less than the length, and end with <eos>. Batches are padded to their longest row, and have lengths.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -26,32 +26,32 @@ from longwave.tasks.statistics import digest
 from longwave.tasks.tokens import listops, reviews
 from longwave.tasks.tokens.data import END, SPECIAL, Labelled, Vocabulary
 
-VALID_SHARE = 10  # one in so many training examples is for validation, where none was published
+VALID_SHARE = 10  # one training example in this many is for validation, if no validation set was published
 
 
 @dataclass(frozen=True, eq=False)
 class TokenSplit:
-    """Some sequences of tokens, in memory, without their ends."""
+    """Sequences of tokens in memory, without their ends."""
 
-    tokens: NDArray[Any]  # (total,) of all sequences, one after the other
+    tokens: NDArray[Any]  # (total,), concatenated
     starts: NDArray[np.int64]  # (n,)
-    lengths: NDArray[np.int64]  # (n,), the ends included
+    lengths: NDArray[np.int64]  # (n,), ends included
     labels: NDArray[np.int64]  # (n,)
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @classmethod
-    def of(cls, tokens: NDArray[Any], lengths: NDArray[np.int64], labels: NDArray[np.int64]) -> "TokenSplit":
-        """The sequences of these lengths, which have no ends yet."""
+    def of(cls, tokens: NDArray[Any], lengths: NDArray[np.int64], labels: NDArray[np.int64] | None = None) -> Self:
+        """The concatenated sequences of these lengths, to which ends are added; without labels, all are 0."""
+        labels = np.zeros(len(lengths), np.int64) if labels is None else labels
         return cls(tokens, np.cumsum(lengths) - lengths, lengths + 1, labels)
 
     def chosen(self, index: NDArray[np.int64]) -> "TokenSplit":
-        """Some of the sequences."""
         return TokenSplit(self.tokens, self.starts[index], self.lengths[index], self.labels[index])
 
     def batch(self, indices: Sequence[int]) -> Batch:
-        """x (B, longest of the batch), 0 behind the end of a row; lengths (B,), y (B,)."""
+        """x (B, longest of the batch), padded with 0; lengths (B,), y (B,)."""
         index = np.asarray(indices, dtype=np.int64)
         lengths = self.lengths[index]
         x = np.zeros((len(index), int(lengths.max(initial=0))), np.int64)
@@ -69,43 +69,37 @@ class TokenSplit:
 
 
 @dataclass(frozen=True)
-class Published:
-    """A data set as it was published; there may be no validation set."""
-
-    splits: dict[str, Labelled]
-    origin: str
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class TokenSet:
     """A data set of tokens."""
 
     classes: tuple[str, ...]
-    unit: str  # what one token is called
-    separator: str  # what stands between the tokens of a text
     paper: float  # accuracy of S4 in tab:lra, with the updated settings
-    tokens: int  # how many there are in the published training set, the special ones apart; rare ones are not counted
-    read: Callable[[Path | None, int, Progress], Published]  # from a data folder, cut to so many tokens
-    name_of: Callable[[int], str]  # the token with one of the reader's codes
-    pieces: Callable[[str], Sequence[str]]  # the tokens of a text
-
-
-def _read_listops(data_dir: Path | None, most: int, progress: Progress) -> Published:
-    folder = making.require("listops", data_dir)
-    splits = {split: listops.read(folder / name, most, progress) for split, name in listops.FILES.items()}
-    return Published(splits, str(folder), making.notes("listops", data_dir))
-
-
-def _read_reviews(data_dir: Path | None, most: int, progress: Progress) -> Published:
-    folder = catalogue.require("imdb", data_dir)
-    splits = {split: reviews.read(folder / split, most, progress) for split in ("train", "test")}
-    return Published(splits, str(folder))
+    tokens: int  # in the vocabulary of the published training set, without special and rare ones
+    require: Callable[[Path | None], Path]  # its folder, in a data folder
+    files: Mapping[str, str]  # by split; there may be none for validation
+    read: Callable[[Path, int, Progress], Labelled]  # one of them, cut to this many tokens per sequence
+    name_of: Callable[[int], str] = chr  # the token of one of the reader's codes
+    pieces: Callable[[str], Sequence[str]] = tuple  # the tokens of a text
+    unit: str = "character"  # what one token is called
+    separator: str = ""  # between the tokens of a text
 
 
 SETS = {
-    "listops": TokenSet(tuple("0123456789"), "token", " ", 0.596, 15, _read_listops, listops.name_of, listops.pieces),
-    "imdb": TokenSet(("negative", "positive"), "character", "", 0.8682, 131, _read_reviews, chr, tuple),
+    "listops": TokenSet(
+        tuple("0123456789"),
+        0.596,
+        15,
+        partial(making.require, "listops"),
+        listops.FILES,
+        listops.read,
+        listops.TOKENS.__getitem__,
+        listops.pieces,
+        "token",
+        " ",
+    ),
+    "imdb": TokenSet(
+        ("negative", "positive"), 0.8682, 131, partial(catalogue.require, "imdb"), reviews.FOLDERS, reviews.read
+    ),
 }
 
 
@@ -114,17 +108,17 @@ SETS = {
 
 @dataclass(frozen=True, kw_only=True)
 class TokenInput(LabelInput):
-    """What a trained model must know of its tokens; their names are in a file of their own."""
+    """What a trained model needs to know about its tokens; their names are in a separate file."""
 
-    vocabulary: int  # how many there are
-    length: int  # tokens of the longest sequence that the model is given, its end included
+    vocabulary: int  # number of tokens
+    length: int  # of the longest sequence, its end included
 
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularyTask(LabelTask):
-    """Classify what consists of the tokens of a vocabulary."""
+    """Classify sequences of the tokens of a vocabulary."""
 
-    decoders: ClassVar[tuple[str, ...]] = ("mean", "last")  # of the models that can
+    decoders: ClassVar[tuple[str, ...]] = ("mean", "last")  # that a model may have
 
     train: Any
     inputs: TokenInput
@@ -132,7 +126,6 @@ class VocabularyTask(LabelTask):
 
     @property
     def spec(self) -> Spec:
-        """Tokens in, a logit for each class out."""
         return Spec(
             input_size=1,
             output_size=len(self.inputs.classes),
@@ -142,8 +135,19 @@ class VocabularyTask(LabelTask):
         )
 
     def artifacts(self) -> dict[str, bytes]:
-        """The vocabulary."""
         return self.vocabulary.artifacts()
+
+
+def vocabulary_fields(
+    classes: tuple[str, ...], splits: Mapping[str, Any], vocabulary: Vocabulary, length: int
+) -> dict[str, Any]:
+    """The fields that all tasks with a vocabulary have."""
+    counts = {
+        name: tuple(np.bincount(splits[name].labels, minlength=len(classes)).tolist())
+        for name in ("train", "valid", "test")
+    }
+    inputs = TokenInput(classes=classes, vocabulary=vocabulary.size, length=length)
+    return {**splits, "inputs": inputs, "counts": counts, "vocabulary": vocabulary}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +165,7 @@ class TokenTask(VocabularyTask):
 @TASKS.register("tokens")
 @dataclass(frozen=True)
 class TokensConfig(TaskConfig):
-    """A task of sequences of tokens to classify."""
+    """Sequences of tokens to classify."""
 
     pipeline: ClassVar[str | None] = "text-classification"
     actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.tokens.predict"}
@@ -169,40 +173,39 @@ class TokensConfig(TaskConfig):
     data: Literal["listops", "imdb"] = "listops"
     """Nested lists of operators on digits, or film reviews by characters."""
     length: int = 2048
-    """Tokens of the longest sequence, <eos> included; longer ones are cut."""
+    """Tokens per sequence, <eos> included; longer ones are cut."""
     least_count: int = 1
     """Tokens that are rarer in the training set are read as <unk>."""
     validation: Literal["train", "test"] = "train"
     """If no validation set was published: hold out a tenth of the training set, or use the test set, as LRA does."""
     split_seed: int = 42
-    """Seed of the choice of that tenth."""
+    """Seed of the draw of that tenth."""
 
     def __post_init__(self) -> None:
         check_least(self, length=2, least_count=1, split_seed=0)
 
     def build(self, data_dir: Path | None = None) -> TokenTask:
-        """The task with its sequences."""
         kind, progress = SETS[self.data], Patient()
-        published = kind.read(data_dir, self.length - 1, progress)
+        folder = kind.require(data_dir)
+        parts = {split: kind.read(folder / name, self.length - 1, progress) for split, name in kind.files.items()}
         progress.end()
-        vocabulary = Vocabulary.of(published.splits["train"].codes, kind.name_of, self.least_count)
+        vocabulary = Vocabulary.of(np.bincount(parts["train"].codes), kind.name_of, self.least_count)
         splits = {
             name: TokenSplit.of(vocabulary.renumbered(part.codes, kind.name_of), part.lengths, part.labels)
-            for name, part in published.splits.items()
+            for name, part in parts.items()
         }
         known = digest(*(values for part in splits.values() for values in (part.tokens, part.lengths, part.labels)))
-        notes = list(published.notes)
+        notes = list(making.notes(self.data, data_dir)) if self.data in making.MAKERS else []
         if "valid" not in splits:
             splits |= self._validated(splits, notes)
         elif self.validation == "test":
             raise ValueError(f"validation: {self.data} has a validation set of its own; expected train, got test")
-        counts = self._counts(splits)
-        check_classes(counts, kind.classes, published.origin, ", or take more examples", notes)
         task = self._task(splits, vocabulary)
-        return replace(task, origin=published.origin, notes=tuple(notes), digest=known)
+        counts: Any = task.counts
+        check_classes(counts, kind.classes, str(folder), ", or take more examples", notes)
+        return replace(task, origin=str(folder), notes=tuple(notes), digest=known)
 
     def on_random_data(self, rows: int, seed: int = 0) -> TokenTask:
-        """The task on random tokens, of the vocabulary's size and of full length."""
         kind, draw = SETS[self.data], np.random.default_rng(seed)
         vocabulary = Vocabulary((*SPECIAL, *(f"token {k}" for k in range(kind.tokens))))
         lengths = np.full(rows, self.length - 1)
@@ -211,42 +214,28 @@ class TokensConfig(TaskConfig):
         return self._task(dict.fromkeys(("train", "valid", "test"), split), vocabulary)
 
     def _task(self, splits: dict[str, TokenSplit], vocabulary: Vocabulary) -> TokenTask:
-        kind, counts = SETS[self.data], self._counts(splits)
-        return TokenTask(
-            name=self.data,
-            train=splits["train"],
-            valid=splits["valid"],
-            test=splits["test"],
-            paper={"accuracy": kind.paper},
-            inputs=TokenInput(classes=kind.classes, vocabulary=vocabulary.size, length=self.length),
-            counts={name: tuple(counts[name].tolist()) for name in ("train", "valid", "test")},
-            vocabulary=vocabulary,
-            kind=kind,
-        )
-
-    def _counts(self, splits: dict[str, TokenSplit]) -> dict[str, NDArray[np.int64]]:
-        """Examples of each class, by split."""
-        classes = len(SETS[self.data].classes)
-        return {name: np.bincount(part.labels, minlength=classes) for name, part in splits.items()}
+        kind = SETS[self.data]
+        fields = vocabulary_fields(kind.classes, splits, vocabulary, self.length)
+        return TokenTask(name=self.data, paper={"accuracy": kind.paper}, kind=kind, **fields)
 
     def _validated(self, splits: dict[str, TokenSplit], notes: list[str]) -> dict[str, TokenSplit]:
-        """A training and a validation set, where no validation set was published."""
+        """The training and validation sets, if no validation set was published."""
         if self.validation == "test":
             notes.append(
-                "validated on the test set, as the benchmark does: the weights were chosen by the scores reported"
+                "validated on the test set, as in the benchmark: the best weights were chosen by the reported scores"
             )
             return {"valid": splits["test"]}
         train = splits["train"]
         order = shuffled(len(train), self.split_seed)
         held = max(1, len(train) // VALID_SHARE)
         notes.append(
-            f"validated on {held:,} examples held out of the training set (seed {self.split_seed}); the benchmark "
+            f"validated on {held:,} examples held out from the training set (seed {self.split_seed}); the benchmark "
             "trains on them too, and validates on the test set"
         )
         return {"train": train.chosen(np.sort(order[held:])), "valid": train.chosen(np.sort(order[:held]))}
 
     def arrange(self, texts: Sequence[str], vocabulary: Vocabulary) -> tuple[TokenSplit, list[str]]:
-        """New texts in the form that a trained model sees, and notes."""
+        """New texts as a trained model sees them, and notes."""
         kind = SETS[self.data]
         rows = [kind.pieces(text) for text in texts]
         for k, row in enumerate(rows):
@@ -258,14 +247,14 @@ class TokensConfig(TaskConfig):
 def encoded(
     rows: Sequence[Sequence[str]], vocabulary: Vocabulary, length: int, unit: str
 ) -> tuple[TokenSplit, list[str]]:
-    """New sequences of tokens as numbers, without labels; and notes on what was cut, and what is not known."""
+    """New sequences of tokens as numbers, without labels; and notes on what was cut or is unknown."""
     notes = []
     if cut := sum(len(row) >= length for row in rows):
-        notes.append(f"texts that were cut to {length - 1:,} {unit}s, as in training: {cut}")
+        notes.append(f"texts cut to {length - 1:,} {unit}s, as in training: {cut}")
     rows = [row[: length - 1] for row in rows]
     if unknown := sorted({piece for row in rows for piece in row} - set(vocabulary.tokens)):
         some = ", ".join(map(repr, unknown[:10])) + ", ..." * (len(unknown) > 10)
-        notes.append(f"not in the vocabulary, and read as <unk>: {some}")
+        notes.append(f"not in the vocabulary, read as <unk>: {some}")
     tokens = np.array([number for row in rows for number in vocabulary.encode(row)], np.int64)
     lengths = np.array([len(row) for row in rows], np.int64)
-    return TokenSplit.of(tokens, lengths, np.zeros(len(rows), np.int64)), notes
+    return TokenSplit.of(tokens, lengths), notes

@@ -1,4 +1,4 @@
-"""Sound drawn sample by sample: from silence, or going on from a recording."""
+"""Sound generated sample by sample: from silence, or continuing a recording."""
 
 import sys
 import time
@@ -20,45 +20,41 @@ from longwave.models.generate import stream
 from longwave.tasks.actions import check_distinct, check_kind
 from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.text.generate import Sampling
-from longwave.tasks.waveform.quantize import ENCODINGS, SILENCE, scaled
+from longwave.tasks.waveform.quantize import ENCODINGS, SILENCE, Code, scaled
 
 Codes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Sound:
-    """What a run must know to make sound."""
+    """What is needed to generate sound with a run."""
 
     sampling_rate: int
     encoding: str
 
     @classmethod
     def of(cls, run: TrainedRun) -> "Sound":
-        """That of a run."""
         check_kind(run, "generate", ACTION, "generates sound")
         return cls(
             run.fact("sampling_rate", lambda hertz: typed(hertz, int, "Hz")),
-            run.fact("encoding", _known_encoding),
+            run.fact("encoding", lambda name: typed(name, Code, "encoding")),
         )
 
-    def read(self, path: Path) -> Codes:
-        """A recording as codes: one channel, at the sampling rate of training, scaled by its own range."""
+    def prompt(self, path: Path | None, count: int) -> Codes:
+        """(count, n) codes of a recording, or none: one channel, at the rate of training, scaled by its own range."""
+        if path is None:
+            return np.empty((count, 0), np.uint8)
         try:
             samples, rate = read_samples(path.expanduser())
         except BadFile as error:
             raise ValueError(f"{path}: {error}") from error
         mixed = resampled(samples.mean(axis=1, keepdims=True), rate, self.sampling_rate)[:, 0]
-        return ENCODINGS[self.encoding].encode(scaled(mixed, float(mixed.min()), float(mixed.max())))
+        codes = ENCODINGS[self.encoding].encode(scaled(mixed, float(mixed.min()), float(mixed.max())))
+        return np.repeat(codes[None], count, axis=0)
 
-    def decode(self, codes: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Samples of which 1 is full scale."""
-        return ENCODINGS[self.encoding].decode(codes)
-
-
-def _known_encoding(name: Any) -> str:
-    if name not in ENCODINGS:
-        raise ValueError(f"{name!r:.80}, which is none of {', '.join(ENCODINGS)}")
-    return str(name)
+    def decode(self, given: Codes, drawn: list[Codes]) -> NDArray[np.float32]:
+        """The samples (count, n) of a prompt and the codes drawn after it, 1 being full scale."""
+        return ENCODINGS[self.encoding].decode(np.concatenate((given, np.stack(drawn, axis=1)), axis=1))
 
 
 def continue_sound(
@@ -72,26 +68,25 @@ def continue_sound(
 ) -> tuple[NDArray[np.float32], int]:
     """Samples (count, n) of the recording `prompt`, if any, and `seconds` after it, and their sampling rate.
 
-    `choice` is what `longwave.generate` takes of temperature, top_k, top_p and seed.
+    `choice` has temperature, top_k, top_p and seed of `longwave.generate`.
     """
     kind = Sound.of(run)
-    given = np.empty(0, np.uint8) if prompt is None else kind.read(Path(prompt))
+    given = kind.prompt(None if prompt is None else Path(prompt), count)
     length = steps(seconds, kind.sampling_rate, "seconds")
-    codes = np.stack(list(draw(run.load_best(device), np.repeat(given[None], count, 0), length, **choice)), axis=1)
-    return kind.decode(np.concatenate((np.repeat(given[None], count, 0), codes), axis=1)), kind.sampling_rate
+    return kind.decode(given, list(draw(run.load_best(device), given, length, **choice))), kind.sampling_rate
 
 
 def draw(model: nn.Module, given: Codes, length: int, **choice: Any) -> Iterator[Codes]:
-    """Codes (n,) that follow those of each row of `given` (n, k), one step after the other."""
+    """The next codes (n,) of the rows of `given` (n, k), step by step."""
     begin = torch.from_numpy(given).long()
     prompt = torch.cat((torch.full((len(begin), 1), SILENCE), begin), dim=1)
-    drawn = stream(model, prompt, length, **choice)  # which refuses what is wrong at once
+    drawn = stream(model, prompt, length, **choice)  # which refuses bad arguments at once
     return (codes.cpu().numpy().astype(np.uint8) for codes, _ in drawn)
 
 
 @dataclass(frozen=True)
 class Options(Sampling):
-    """Generate sound, from silence or going on from a recording, as a WAV file.
+    """Generate sound, from silence or continuing a recording, as a WAV file.
 
     Example: longwave generate runs/waveform-music-seed0 --seconds 5 --out sample.wav
 
@@ -101,23 +96,22 @@ class Options(Sampling):
     seconds: float = 1.0
     """Seconds to generate."""
     prompt_wav: Path | None = None
-    """A recording to go on from, which comes first in the file; it is resampled and mixed down as in training."""
+    """A recording to continue, which comes first in the file; it is resampled and mixed down as in training."""
     count: int = 1
-    """How many sounds; several are called sample-1.wav, sample-2.wav and so on."""
+    """Number of sounds; several are called sample-1.wav, sample-2.wav and so on."""
     out: Path = Path("sample.wav")
-    """The WAV file to write, 16 bits at the sampling rate of training."""
+    """The WAV file to write, 16-bit at the sampling rate of training."""
 
 
 def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
     if options.count < 1:
         raise ValueError(f"count: expected at least 1, got {options.count}")
     if options.out.suffix.lower() != ".wav":
-        raise ValueError(f"out: expected a file that ends in .wav, got {str(options.out)!r}")
+        raise ValueError(f"out: expected a .wav file, got {str(options.out)!r}")
     check_distinct(**{"prompt-wav": options.prompt_wav, "out": options.out})
     kind = Sound.of(run)
     length = steps(options.seconds, kind.sampling_rate, "seconds")
-    given = np.empty(0, np.uint8) if options.prompt_wav is None else kind.read(options.prompt_wav)
-    given = np.repeat(given[None], options.count, axis=0)
+    given = kind.prompt(options.prompt_wav, options.count)
     choice, progress, began = options.choice(), Patient(), time.perf_counter()
     drawn = draw(run.load_best(options.device), given, length, **choice)
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -128,23 +122,19 @@ def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
         for codes in drawn:
             made.append(codes)
             progress.advance(1)
-    except KeyboardInterrupt:  # what there is can be heard
+    except KeyboardInterrupt:  # keep what there is
         stopped = True
     progress.end()
     taken = time.perf_counter() - began
     heard = len(made) / kind.sampling_rate
     print(f"{options.count} x {heard:.3g} s of sound in {taken:.1f} s", file=sys.stderr)
     if made:
-        yield from _write(options, kind.decode(np.concatenate((given, np.stack(made, axis=1)), axis=1)), kind)
+        for k, samples in enumerate(kind.decode(given, made)):
+            out = options.out if options.count == 1 else options.out.with_stem(f"{options.out.stem}-{k + 1}")
+            files.write_bytes(out, wav_bytes(samples, kind.sampling_rate))
+            yield f"sound: {out}\n"
     if stopped:
         raise KeyboardInterrupt
 
 
-def _write(options: Options, samples: NDArray[np.float32], kind: Sound) -> Iterator[str]:
-    for k, row in enumerate(samples):
-        out = options.out if len(samples) == 1 else options.out.with_stem(f"{options.out.stem}-{k + 1}")
-        files.write_bytes(out, wav_bytes(row, kind.sampling_rate))
-        yield f"sound: {out}\n"
-
-
-ACTION = Action(Options, _generate)
+ACTION = Action(Options, _generate, continue_sound)

@@ -1,31 +1,32 @@
-"""Samples of audio as 256 codes and back: by the mu law, which is fine where it is quiet, or in equal steps.
+"""Audio samples as 256 codes and back: by the mu law, which is finer for quiet sounds, or in equal steps.
 
-The codes are those of the authors of S4 for their audio models. A code stands for the middle of its samples, so that
-what was decoded is encoded as the same code again.
+The codes are those of S4's authors for their audio models. A code decodes to the middle of its interval, so that it is
+encoded as the same code again.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+Code = Literal["mu-law", "linear"]
 CODES = 256
 SILENCE = 128  # the code of 0
-EDGE = 0.01  # of a code, which the loudest sample stays below
+EDGE = 0.01  # of a code, kept free at both ends of the range
 
 Samples = NDArray[np.floating]
 
 
 class Encoding(NamedTuple):
-    """How samples in [-1, 1] become codes, and codes samples."""
+    """Samples in [-1, 1] to codes, and codes to samples."""
 
     encode: Callable[[Samples], NDArray[np.uint8]]
     decode: Callable[[NDArray[np.integer]], NDArray[np.float32]]
 
 
 def scaled(samples: Samples, low: float, high: float) -> NDArray[np.float64]:
-    """Samples of a clip whose lowest and highest are given, from -1 to 1; silence stays 0."""
+    """Samples of a clip, with its lowest and highest, scaled to -1 ... 1; silence stays 0."""
     if not high > low:
         return np.zeros(samples.shape)
     return np.clip((np.asarray(samples, np.float64) - low) * (2 / (high - low)) - 1, -1, 1)

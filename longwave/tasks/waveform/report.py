@@ -1,11 +1,10 @@
-"""The report of a model of waveforms: the data, and sounds to look at and to listen to."""
+"""The report of a waveform model: the data, and sounds to look at and listen to."""
 
 import base64
 import html
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from longwave.io.audio import wav_bytes
 from longwave.pictures.html import Section, image, table
@@ -14,22 +13,23 @@ from longwave.tasks.waveform.generate import draw
 from longwave.tasks.waveform.quantize import ENCODINGS
 from longwave.tasks.waveform.task import WaveformTask
 
-MOST_STEPS = 16_000  # that are generated, at once for all sounds
+MOST_STEPS = 16_000  # to generate, for all sounds at once
 FROM_NOTHING, CONTINUED = 3, 3
 
 
 def report(model: Any, task: WaveformTask) -> list[Section]:
-    """What the data is; sounds from silence, and test windows that the model goes on from in the middle."""
+    """The data; sounds from silence, and test windows whose second half is generated."""
     length = min(task.length, MOST_STEPS)
     decode = ENCODINGS[task.test.encoding].decode
     counts = task.test.counts
-    long = np.flatnonzero(counts >= max(2, np.quantile(counts, 0.5)))[:CONTINUED].tolist()  # not the ends of clips
-    sounds: dict[str, NDArray[np.float32]] = {}
+    long = np.flatnonzero(counts >= max(2, np.quantile(counts, 0.5)))[
+        :CONTINUED
+    ].tolist()  # not the short ends of clips
     made = np.stack(list(draw(model, np.empty((FROM_NOTHING, 0), np.uint8), length, seed=0)), axis=1)
-    sounds |= {f"generated {k + 1}": decode(codes) for k, codes in enumerate(made)}
+    sounds = {f"generated {k + 1}": decode(codes) for k, codes in enumerate(made)}
     windows = [task.test.codes(k)[:length] for k in long]
     shortest = min(map(len, windows), default=0)
-    windows = [codes[:shortest] for codes in windows]  # of one length, to be continued side by side
+    windows = [codes[:shortest] for codes in windows]  # of one length, to continue them in one batch
     if windows:
         given = np.stack([codes[: shortest // 2] for codes in windows])
         rest = np.stack(list(draw(model, given, shortest - given.shape[1], seed=0)), axis=1)

@@ -1,7 +1,7 @@
 """Waveforms: next-sample prediction, each sample one of 256 codes; custom audio, and spoken digits.
 
 Clips are scaled by their own lowest and highest sample, and cut into windows of one length, which begin with silence as
-the start token. Windows are encoded when they are asked for: the samples stay in the mapped array.
+the start token. Windows are encoded on access: the samples stay in the memory-mapped array.
 """
 
 import re
@@ -15,33 +15,29 @@ from numpy.typing import NDArray
 
 from longwave.core.progress import Patient
 from longwave.core.settings import check_least
-from longwave.io import audio
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
 from longwave.tasks.audio.clip_lists import ClipList, from_folder, speech_commands, spoken_digits
-from longwave.tasks.audio.clips import FEW_BAD, cache_folder, random_clips
+from longwave.tasks.audio.clips import FEW_BAD, cache_folder, random_clips, read_clips
 from longwave.tasks.autoregressive import PADDING, AutoregressiveTask, shifted
 from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
-from longwave.tasks.sequences.targets import SPLITS
 from longwave.tasks.statistics import digest
-from longwave.tasks.waveform.quantize import CODES, ENCODINGS, SILENCE, scaled
+from longwave.tasks.waveform.quantize import CODES, ENCODINGS, SILENCE, Code, scaled
 
 Index = NDArray[np.int64]
-Code = Literal["mu-law", "linear"]
-HELD = 0.06  # of the windows of custom audio to validate, and as many to test
-COUNTED = 2**24  # training samples that the baselines are fitted to, at most
-PRIOR = 16  # samples that a code's followers are smoothed by, drawn from all codes
+HELD = 0.06  # share of the windows of custom audio for validation, and for the test
+COUNTED = 2**24  # the most training samples that the baselines are fitted to
+PRIOR = 16  # pseudo-counts of the unigram distribution in the bigram model
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-TAKES = 5  # of free spoken digits, of each digit and speaker, to test, and as many to validate
 
 
 @dataclass(frozen=True, eq=False)
 class ClipWindows:
-    """Windows of clips, one after the other; the last of a clip may be cut short."""
+    """Consecutive windows of clips; the last of a clip may be short."""
 
     clips: Clips
     ranges: NDArray[np.float32]  # (clips, 2) lowest and highest sample of each
-    places: Index  # (n, 2) clip, and first sample in it, of each window
+    places: Index  # (n, 2) clip and first sample of each window
     length: int
     encoding: Code
 
@@ -50,11 +46,11 @@ class ClipWindows:
 
     @property
     def counts(self) -> Index:
-        """(n,) how many samples each window has."""
+        """(n,) samples of each window."""
         return np.minimum(self.clips.lengths[self.places[:, 0]] - self.places[:, 1], self.length)
 
     def codes(self, index: int) -> NDArray[np.uint8]:
-        """The codes of a window, as many as it has."""
+        """The codes of a window."""
         clip, first = self.places[index].tolist()
         start, end = self.clips.starts[clip] + first, self.clips.starts[clip] + self.clips.lengths[clip]
         samples = self.clips.values[start : min(end, start + self.length), 0] * np.float32(self.clips.unit)
@@ -82,12 +78,11 @@ class WaveformTask(AutoregressiveTask):
 
     @property
     def sampling_rate(self) -> int:
-        """In Hz."""
         return self.test.clips.sampling_rate
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Samples of each split, and a digest of the clips and where they are cut."""
+        """Samples of each split, and a digest of the clips and windows."""
         splits = {"train": self.train, "valid": self.valid, "test": self.test}
         known = np.frombuffer(self.test.clips.digest.encode(), np.uint8)
         return {
@@ -96,12 +91,11 @@ class WaveformTask(AutoregressiveTask):
         }
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the run's config and report."""
         facts = {"sampling_rate": self.sampling_rate, "encoding": self.test.encoding, "length": self.length}
         return super().describe() | facts
 
     def baselines(self) -> Baselines:
-        """All codes alike; how often each is; how often each follows the one before it, smoothed by the second."""
+        """The uniform, the unigram, and the bigram distribution smoothed by the unigram."""
         counts = _followers(self.train, COUNTED)
         share = (counts.sum(0) + 1) / (counts.sum() + CODES)
         after = (counts + PRIOR * share) / (counts.sum(1, keepdims=True) + PRIOR)
@@ -117,7 +111,7 @@ class WaveformTask(AutoregressiveTask):
 
 
 def _followers(windows: ClipWindows, most: int | None = None) -> NDArray[np.float64]:
-    """(256, 256) how often each code follows each other; of at most so many samples, from all over the windows."""
+    """(256, 256) bigram counts, of at most `most` samples, spread over the windows."""
     count = len(windows) if most is None else min(len(windows), max(1, most // windows.length))
     found = np.zeros(CODES * CODES)
     for index in np.linspace(0, len(windows) - 1, count).astype(int).tolist():
@@ -136,17 +130,17 @@ class WaveformConfig(TaskConfig):
     actions: ClassVar[Mapping[str, str]] = {"generate": "longwave.tasks.waveform.generate"}
 
     data: Literal["own", "sc09", "fsdd"] = "own"
-    """Custom audio, in `folder`; the digits of Speech Commands, with its official lists; free spoken digits."""
+    """Custom audio, in `folder`; the digits of Speech Commands, with its official splits; free spoken digits."""
     folder: Path | None = None
     """Custom audio: a folder of WAV, FLAC or OGG files; docs: waveforms."""
     encoding: Code = "mu-law"
-    """256 codes by the mu law, fine where it is quiet, or in equal steps."""
+    """256 codes by the mu law, finer for quiet sounds, or in equal steps."""
     length: int = 8192
-    """Samples of a window, in training and in the scores."""
+    """Samples per window, in training and evaluation."""
     sampling_rate: int | None = None
-    """Hz that all clips are resampled to; none: the commonest among them."""
+    """Sampling rate in Hz that all clips are resampled to; none: the most common one."""
     most_bad: int = FEW_BAD
-    """Files that cannot be read and may be left out; they are named. More are refused."""
+    """Unreadable files that may be skipped; they are listed. More are refused."""
 
     def __post_init__(self) -> None:
         check_least(self, length=2, most_bad=0)
@@ -155,22 +149,13 @@ class WaveformConfig(TaskConfig):
 
     @property
     def is_self_describing(self) -> bool:
-        """If they say the sampling rate."""
         return self.sampling_rate is not None
 
     def build(self, data_dir: Path | None = None) -> WaveformTask:
-        """The task with its audio."""
         listed, progress = self._listed(data_dir), Patient()
-        read = audio.read(
-            listed.paths,
-            listed.names,
-            listed.source,
-            sampling_rate=self.sampling_rate,
-            most_bad=self.most_bad,
-            cache=cache_folder(data_dir),
-            progress=progress,
-        )
-        progress.start("measuring how loud clips are", len(read.clips))
+        cache = cache_folder(data_dir)
+        read = read_clips(listed, cache, sampling_rate=self.sampling_rate, most_bad=self.most_bad)
+        progress.start("measuring the range of clips", len(read.clips))
         ranges = np.empty((len(read.clips), 2), np.float32)
         for k in range(len(read.clips)):
             clip = read.clips.clip(k)
@@ -182,7 +167,6 @@ class WaveformConfig(TaskConfig):
         return replace(task, notes=(*listed.notes, *read.notes))
 
     def on_random_data(self, rows: int, seed: int = 0) -> WaveformTask:
-        """The task on noise, one window a clip."""
         clips = random_clips(3 * rows, self.length, self.sampling_rate or 16_000, 1, seed)
         ranges = np.repeat(np.array([[-4, 4]], np.float32), 3 * rows, axis=0)
         return self._task(clips, ranges, np.repeat(np.array(["train", "valid", "test"]), rows), "noise")
@@ -195,59 +179,54 @@ class WaveformConfig(TaskConfig):
             held = max(1, round(HELD * len(places)))
             if len(places) < 3:
                 raise ValueError(
-                    f"{source}: expected three windows of {self.length:,} samples or more, one for each split, got "
-                    f"{len(places)} at {clips.sampling_rate:,} Hz; give more audio, or shorter windows (--length)"
+                    f"{source}: expected at least three windows of {self.length:,} samples, one per split, got "
+                    f"{len(places)} at {clips.sampling_rate:,} Hz; give more audio, or use shorter windows (--length)"
                 )
-            ends = {"train": len(places) - 2 * held, "valid": len(places) - held, "test": len(places)}
-            own = dict(zip(ends, np.split(places, list(ends.values())[:2]), strict=True))
+            parts = np.split(places, [len(places) - 2 * held, len(places) - held])
+            own = dict(zip(("train", "valid", "test"), parts, strict=True))
         else:
             own = {name: places[splits[places[:, 0]] == name] for name in ("train", "valid", "test")}
             if missing := [name for name, some in own.items() if not len(some)]:
                 raise ValueError(f"{source}: expected audio in all three splits, got none for {missing[0]}")
-        windows = {name: ClipWindows(clips, ranges, some, self.length, self.encoding) for name, some in own.items()}
+        windows: dict[str, Any] = {
+            name: ClipWindows(clips, ranges, some, self.length, self.encoding) for name, some in own.items()
+        }
         return WaveformTask(
             name="waveform" if self.data == "own" else f"{self.data}-waveform",
-            train=windows["train"],
-            valid=windows["valid"],
-            test=windows["test"],
             vocabulary=CODES,
             is_ordered=True,
             goal="bits_per_sample",
             unit="sample",
             origin=source,
+            **windows,
         )
 
     def _listed(self, data_dir: Path | None) -> ClipList:
-        """The files, with their splits if they are known."""
+        """The files, with their splits if known."""
         if self.data != "own" and self.folder is not None:
             raise ValueError(f"folder: expected none with data {self.data}, got {self.folder}; `waveform` takes one")
         if self.data == "sc09":
-            found = speech_commands(catalogue.require("speech-commands", data_dir), DIGITS)
-            if found.official is None:
-                raise ValueError(f"{found.clips.source}: expected its lists of validation and test clips, got none")
-            return replace(found.clips, splits=found.official)
+            listed, _ = speech_commands(catalogue.require("speech-commands", data_dir), DIGITS)
+            if listed.splits is None:
+                raise ValueError(f"{listed.source}: expected its official lists of validation and test clips, got none")
+            return listed
         if self.data == "fsdd":
-            clips, takes = spoken_digits(catalogue.require("fsdd", data_dir))
-            names = ["test" if take < TAKES else "valid" if take < 2 * TAKES else "train" for take in takes]
-            return replace(clips, splits=tuple(names))
+            return spoken_digits(catalogue.require("fsdd", data_dir))
         if self.folder is None:
             raise ValueError("waveform: expected --folder FOLDER, your audio, got none")
         return _folder(self.folder)
 
 
 def _folder(folder: Path) -> ClipList:
-    """All files below a folder in natural order, and their splits if its subfolders are called so."""
+    """All files below a folder in natural order, with splits if its subfolders are named after them."""
     listed = from_folder(folder, labelled=False)
     order = sorted(range(len(listed)), key=lambda k: _natural(listed.names[k]))
-    names = tuple(listed.names[k] for k in order)
-    first = [Path(name).parts[0] for name in names]
-    has_splits = set(first) <= set(SPLITS) and {"train", "test"} <= set(first)
-    splits = tuple(SPLITS[name] for name in first) if has_splits else None
-    return replace(listed, paths=tuple(listed.paths[k] for k in order), names=names, splits=splits)
+    paths, names = tuple(listed.paths[k] for k in order), tuple(listed.names[k] for k in order)
+    return replace(listed, paths=paths, names=names, splits=listed.splits and tuple(listed.splits[k] for k in order))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """A key by which 9 comes before 10."""
+    """A sort key by which 9 comes before 10."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
 
 

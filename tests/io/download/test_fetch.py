@@ -220,15 +220,15 @@ def test_an_archive_that_lacks_a_file_is_refused(server, folder):
 
 def test_an_interrupted_unpack_leaves_nothing_and_the_next_get_completes_it(server, folder, monkeypatch):
     register_archive(server, pack_tar())
-    write = archive._write
+    place = archive._place
 
-    def stop_at_the_second(entry, size, target, progress):
+    def stop_at_the_second(entry, target, progress):
         if entry.path.name == "b.txt":
             raise KeyboardInterrupt
-        write(entry, size, target, progress)
+        place(entry, target, progress)
 
     with monkeypatch.context() as patch:
-        patch.setattr(archive, "_write", stop_at_the_second)
+        patch.setattr(archive, "_place", stop_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             fetch.get("tiny", folder)
     assert catalogue.check("tiny", folder).state == "missing"
@@ -247,12 +247,12 @@ def test_a_process_killed_while_it_unpacks_leaves_nothing_that_check_calls_good(
         from longwave.io.download import archive, fetch
         from longwave.io.download.catalogue import *
         DATASETS.register("tiny")({dataset!r})
-        write = archive._write
-        def die_at_the_second(entry, size, target, progress):
+        place = archive._place
+        def die_at_the_second(entry, target, progress):
             if entry.path.name == "b.txt":
                 os._exit(9)
-            write(entry, size, target, progress)
-        archive._write = die_at_the_second
+            place(entry, target, progress)
+        archive._place = die_at_the_second
         fetch.get("tiny", Path({str(folder)!r}))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], timeout=60)

@@ -63,9 +63,9 @@ def test_a_set_is_made_once_with_its_count_and_seed(counter, folder):
 def test_a_part_of_a_set_is_noted_and_the_whole_is_not(counter, folder):
     assert Made("numbers", 4, 5).note() is None
     making.make("numbers", folder, count=2)
-    note = "numbers was made with 2 examples and seed 5; the whole set has 4 and seed 5"
+    note = "numbers was made with 2 examples and seed 5; the full set has 4 and seed 5"
     assert making.made("numbers", folder).note() == note
-    assert Made("numbers", 4, 6).note() == "numbers was made with 4 examples and seed 6; the whole set has 4 and seed 5"
+    assert Made("numbers", 4, 6).note() == "numbers was made with 4 examples and seed 6; the full set has 4 and seed 5"
 
 
 def test_an_interrupted_set_is_not_there_and_goes_on(counter, folder):
@@ -91,7 +91,7 @@ def test_what_an_interrupted_set_of_another_seed_left_is_not_used(counter, folde
 def test_a_set_of_another_count_or_seed_is_not_written_over(counter, folder):
     making.make("numbers", folder, count=2)
     for count, seed in ((None, None), (2, 6)):
-        with pytest.raises(ValueError, match=r"has 2 examples of seed 5, and was to have \d of seed \d; move it away"):
+        with pytest.raises(ValueError, match=r"has 2 examples with seed 5; expected \d with seed \d: move it away"):
             making.make("numbers", folder, count, seed)
 
 
@@ -101,7 +101,7 @@ def test_a_set_that_another_process_makes_is_left_to_it(counter, folder, monkeyp
 
     making.make("numbers", folder / "other", count=2)
     monkeypatch.setattr(lock, "_lock", taken)
-    with pytest.raises(ValueError, match=r"numbers\.making: another process is making this data set; wait for its end"):
+    with pytest.raises(ValueError, match=r"numbers\.making: another process is making this data set; wait for it"):
         making.make("numbers", folder, count=2)
     assert not making.is_there("numbers", folder)
     assert making.make("numbers", folder / "other", count=2).exists()  # nothing is written there

@@ -16,10 +16,8 @@ def test_a_sub_folder_is_a_class_and_files_are_in_order(tmp_path):
     assert len(found) == 10
     assert set(found.labels) == set(KINDS)
     assert ("noise/deeper/1.FLAC", "noise") in zip(found.names, found.labels, strict=True)
-    assert found.notes == (
-        "files that were not looked at, as they do not end in .wav, .flac, .ogg, .oga: noise/notes.txt",
-    )
-    assert from_folder(tmp_path, labelled=False).labels is None
+    assert found.notes == ("files skipped because they do not end in .wav, .flac, .ogg, .oga: noise/notes.txt",)
+    assert from_folder(tmp_path, labelled=False).labels == ()
 
 
 def test_folders_called_train_and_test_are_splits(tmp_path):
@@ -33,7 +31,7 @@ def test_folders_called_train_and_test_are_splits(tmp_path):
 def test_a_file_in_no_class_is_refused_and_so_is_a_missing_folder(tmp_path):
     write(tmp_path / "a" / "1.wav", sound("noise", 50))
     write(tmp_path / "2.wav", sound("noise", 50))
-    with pytest.raises(ValueError, match=r"expected each file in a subfolder .*, and 2.wav is in none"):
+    with pytest.raises(ValueError, match=r"expected each file in a subfolder .*, but 2.wav is in none"):
         from_folder(tmp_path)
     assert from_folder(tmp_path, labelled=False).names == ("2.wav", "a/1.wav")
     with pytest.raises(FileNotFoundError, match="nowhere: there is no such folder"):
@@ -46,7 +44,7 @@ def test_a_csv_file_names_files_labels_and_splits(tmp_path):
     assert found.paths == (tmp_path / "a.wav", tmp_path / "b/c.wav")
     assert (found.names, found.labels, found.splits) == (("a.wav", "b/c.wav"), ("up", "3"), ("train", "valid"))
     new = from_csv(tmp_path / "list.csv", labelled=False)
-    assert (new.labels, new.splits, len(new)) == (None, None, 2)
+    assert (new.labels, new.splits, len(new)) == ((), None, 2)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +52,7 @@ def test_a_csv_file_names_files_labels_and_splits(tmp_path):
     [
         ("path,label\na.wav,x\n", "there is no column 'file'; expected one of path, label"),
         ("file,kind\na.wav,x\n", "there is no column 'label'"),
-        ("file,label\na.wav,x\n,y\n", "line 3, column 'file': expected the name of a file, got nothing"),
+        ("file,label\na.wav,x\n,y\n", "line 3, column 'file': expected a file name, got nothing"),
         ("file,label\na.wav\n", "line 2: expected 2 cells as in the header, got 1"),
         ("file,label\na.wav,\n", "line 2, column 'label': the label is missing"),
         ("file,label\na.wav,x\nb.wav,x\na.wav,y\n", "expected each file once, got a.wav 2 times"),
@@ -67,9 +65,10 @@ def test_a_csv_file_that_cannot_be_right_is_refused(tmp_path, text, message):
 
 
 def test_spoken_digits_are_read_from_their_names(tmp_path):
-    found, takes = spoken_digits(write_fsdd(tmp_path))
-    assert (len(found), found.names[0], found.labels[0], takes[0]) == (140, "0_ann_0.wav", "0", 0)
-    assert dict(zip(found.names, takes, strict=True))["7_bob_6.wav"] == 6
+    found = spoken_digits(write_fsdd(tmp_path), valid_takes=1)
+    assert (len(found), found.names[0], found.labels[0]) == (140, "0_ann_0.wav", "0")
+    splits = dict(zip(found.names, found.splits, strict=True))
+    assert [splits[f"7_bob_{take}.wav"] for take in range(7)] == [*["test"] * 5, "valid", "train"]
     write(tmp_path / "free-spoken-digit-dataset/recordings/seven.wav", sound("noise", 50))
     with pytest.raises(ValueError, match=r"seven.wav: expected a name such as 7_jackson_32.wav"):
         spoken_digits(tmp_path / "free-spoken-digit-dataset")
@@ -77,13 +76,14 @@ def test_spoken_digits_are_read_from_their_names(tmp_path):
 
 def test_words_have_speakers_and_the_splits_of_the_official_lists(tmp_path):
     folder = write_speech_commands(tmp_path, ("yes", "go"), speakers=3)
-    found = speech_commands(folder, ("yes", "no", "go"))
-    assert found.clips.labels == ("yes",) * 3 + ("go",) * 3
-    assert found.speakers == ("00000000", "00000001", "00000002") * 2
-    assert found.official is None
+    found, speakers = speech_commands(folder, ("yes", "no", "go"))
+    assert found.labels == ("yes",) * 3 + ("go",) * 3
+    assert speakers == ("00000000", "00000001", "00000002") * 2
+    assert found.splits is None
     (folder / "validation_list.txt").write_text("yes/00000001_nohash_0.wav\n")
     (folder / "testing_list.txt").write_text("go/00000002_nohash_0.wav\nbed/00000002_nohash_0.wav\n")
-    assert speech_commands(folder, ("yes", "go")).official == ("train", "valid", "train", "train", "train", "test")
+    found, _ = speech_commands(folder, ("yes", "go"))
+    assert found.splits == ("train", "valid", "train", "train", "train", "test")
     (folder / "go" / "other.wav").write_bytes(b"")
     with pytest.raises(ValueError, match=r"other.wav: expected a name such as 0a7c2a8d_nohash_0.wav"):
         speech_commands(folder, ("go",))

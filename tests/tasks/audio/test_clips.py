@@ -49,9 +49,7 @@ def test_the_first_five_takes_are_the_test_set_and_the_next_validate(digits):
     assert takes == {"train": {6}, "valid": {5}, "test": {0, 1, 2, 3, 4}}
     assert task.counts == {"train": (2,) * 10, "valid": (2,) * 10, "test": (10,) * 10}
     assert [int(name[0]) for name in names(task.test)] == task.test.labels.tolist()
-    with pytest.raises(
-        ValueError, match="expected takes of every digit from 0 to 10 at least, and there are none of 0, "
-    ):
+    with pytest.raises(ValueError, match="expected at least takes 0 to 10 of every digit, got none of 0, "):
         SpokenDigitsConfig().build(digits)
 
 
@@ -75,7 +73,7 @@ def test_missing_digits_are_named(tmp_path):
 
 def test_a_silent_training_set_is_refused():
     clips = Clips(np.full((10, 1), 0.5, np.float32), np.array([4, 6]), 8000, ("a", "b"))
-    with pytest.raises(ValueError, match="here: expected clips with sound to train on, got 2 that are silent"):
+    with pytest.raises(ValueError, match="here: expected training clips with sound, got 2 silent ones"):
         one_scale(clips, np.arange(2), "here")
 
 
@@ -115,9 +113,9 @@ def test_rates_channels_and_bad_files_are_noted(clips, tmp_path):
     (clips / "tone" / "broken.wav").write_bytes(b"RIFF")
     task = AudioConfig(folder=clips).build(tmp_path)
     assert [note.split(":")[0] for note in task.notes] == [
-        "1 of 35 files cannot be used and were left out",
-        "clips that were resampled to 8,000 Hz",
-        "clips with several channels that were mixed down to one",
+        "1 of 35 files cannot be used and were skipped",
+        "clips resampled to 8,000 Hz",
+        "clips mixed down to one channel",
     ]
     assert len(task.train) + len(task.valid) + len(task.test) == 34
     with pytest.raises(ValueError, match=r"1 of 35 files cannot be used: tone/broken.wav"):
@@ -138,7 +136,7 @@ def test_channels_that_are_kept_share_one_scale(tmp_path):
 def test_long_clips_are_cut_if_that_is_asked_for(clips, tmp_path):
     task = AudioConfig(folder=clips, seconds=0.015).build(tmp_path)
     assert task.train.lengths.max() == task.train.batch(range(27))["x"].shape[1] == 120
-    assert task.notes == ("clips that were cut to their first 0.015 seconds: 24",)
+    assert task.notes == ("clips cut to their first 0.015 seconds: 24",)
 
 
 def test_splits_come_from_a_column_and_classes_can_count_alike(clips, tmp_path):
@@ -155,7 +153,7 @@ def test_splits_come_from_a_column_and_classes_can_count_alike(clips, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"folder": None}, "expected --folder FOLDER or --csv FILE, got neither"),
+        ({"folder": None}, "expected either --folder FOLDER or --csv FILE, got neither"),
         ({"sampling_rate": 0}, "sampling_rate: expected a number from 1 on, got 0"),
         ({"seconds": 0.0}, "seconds: expected a number above 0, got 0.0"),
         ({"most_bad": -1}, "most_bad: expected a number from 0 on, got -1"),
@@ -203,7 +201,7 @@ def test_three_speakers_are_enough_for_three_splits_and_two_are_not():
     for seed in range(6):
         splits = by_speaker(("a", "b", "b", "b", "b", "b", "c"), np.arange(7), seed, "here")
         assert min(map(len, splits.values())) >= 1
-    with pytest.raises(ValueError, match="here: expected clips of three speakers or more, one for each split, got 2"):
+    with pytest.raises(ValueError, match="here: expected clips of at least three speakers, one per split, got 2"):
         by_speaker(("a", "b"), np.arange(2), 0, "here")
 
 
@@ -245,7 +243,7 @@ def test_ten_words_leave_out_clips_that_are_not_a_second_and_know_the_paper(word
     task = SPEECH.build(words)
     assert task.inputs.classes == ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
     assert [len(split) for split in (task.train, task.valid, task.test)] == [35, 7, 8]
-    assert task.notes[0] == "clips left out because they are not exactly a second long, as in the paper: 10"
+    assert task.notes[0] == "clips skipped because they are not exactly one second long, as in the paper: 10"
     assert task.paper == {"accuracy": 0.9832}
     assert [name.split("/")[0] for name in names(task.train)] == [TEN[k] for k in task.train.labels]
     apart = replace(SPEECH, split="speaker").build(words)
@@ -411,5 +409,7 @@ def test_frames_of_mfcc_have_the_sampling_rate_of_training(words):
     settings = SpeechCommandsConfig("sc10", features="mfcc", resplit="speaker")
     task = settings.build(words)
     some = Clips(np.ones((8000, 1), np.float32), np.array([8000]), 8000, ("new",))
-    with pytest.raises(ValueError, match="frames of MFCC are made at 16,000 Hz"):
+    with pytest.raises(
+        ValueError, match="expected 16,000 Hz, as MFCC are computed at the rate of training, got 8,000 Hz"
+    ):
         settings.arrange(some, task.inputs, task.artifacts().__getitem__)

@@ -106,5 +106,5 @@ def test_a_run_with_noise_resumes_to_the_bit(digits, tmp_path):
 def test_what_is_no_share_and_noise_in_coefficients_are_refused():
     with pytest.raises(ValueError, match=r"noise: expected a share of the training clips from 0 to 1, got 1\.5"):
         SpokenDigitsConfig(noise=1.5)
-    with pytest.raises(ValueError, match="noise: it goes into samples"):
+    with pytest.raises(ValueError, match="noise: expected 0 with MFCC, as noise is added to samples"):
         SpeechCommandsConfig("sc10", features="mfcc", noise=0.5)

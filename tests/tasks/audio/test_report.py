@@ -31,4 +31,4 @@ def test_the_splits_and_all_notes_are_shown(task):
 def test_clips_that_are_too_long_have_no_attribution(task, monkeypatch):
     assert "<img" in sections(task)["Attribution"]
     monkeypatch.setattr(audio, "LONGEST", 50)
-    assert "All clips have more than 50 samples" in sections(task)["Attribution"]
+    assert "all clips have more than 50 samples" in sections(task)["Attribution"]

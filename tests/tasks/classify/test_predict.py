@@ -57,7 +57,7 @@ def test_images_are_read_as_in_training_whatever_the_order_of_their_pixels(train
     expected = load_model("run/best").eval()(task.test.batch(range(10))["x"])[0].softmax(-1)
     np.testing.assert_allclose(found.probabilities, expected.detach(), atol=1e-5)
     assert classify(load_run(Path("run")), sequences.from_arrays(pixels / 255)).notes == (
-        "pixels are expected from 0 to 255, and these are from 0 to 1",
+        "expected pixels from 0 to 255, but these range from 0 to 1",
     )
     with pytest.raises(ValueError, match="expected pixels from 0 to 255, got -300 to -45"):
         classify(load_run(Path("run")), sequences.from_arrays(pixels - 300.0))

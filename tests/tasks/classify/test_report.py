@@ -19,7 +19,7 @@ from longwave.tasks.classify.report import (
     report,
 )
 from longwave.tasks.classify.task import ClassifyConfig, custom
-from longwave.tasks.images import task as images
+from longwave.tasks.images.task import ImageConfig
 from longwave.tasks.sequences.data import from_arrays
 from longwave.train.folder import RunFolder
 from longwave.train.loop import Run
@@ -99,7 +99,7 @@ def test_the_attribution_of_all_steps_adds_up_to_the_lead_of_the_predicted_class
     task, model = waves
     if kind == "images":
         write_mnist(tmp_path)
-        task = images.load("pmnist", data_dir=tmp_path)
+        task = ImageConfig(data="pmnist").build(tmp_path)
         model = SequenceModel(sequence_config(d_model=8, n_layers=1, norm="batch", output_size=10)).eval()
     batch, average = task.test.batch(range(4)), average_example(task)
     shares = attribution(model, batch, average)
@@ -129,7 +129,7 @@ def test_the_average_example_is_the_mean_of_train_or_of_all_steps(waves, tmp_pat
     task, _ = waves
     assert average_example(task).tolist() == [[[0, 0]]]
     write_mnist(tmp_path)
-    smnist = images.load("smnist", data_dir=tmp_path)
+    smnist = ImageConfig(data="smnist").build(tmp_path)
     mean = smnist.train.batch(range(len(smnist.train)))["x"].mean(0, keepdim=True)
     torch.testing.assert_close(average_example(smnist), mean)
 
@@ -153,7 +153,7 @@ def test_lines_show_each_example_without_its_padding_in_its_own_units(waves):
 
 def test_images_are_shown_as_they_are_whatever_the_order_of_their_pixels(tmp_path):
     write_mnist(tmp_path)
-    task = images.load("pmnist", data_dir=tmp_path)
+    task = ImageConfig(data="pmnist").build(tmp_path)
     found = predictions([0] * 20, [1] * 20, "0123456789")
     figure = classification.draw_examples(task, task.test, found, [3, 7])
     np.testing.assert_allclose(figure.axes[1].images[0].get_array(), task.test.pixels[7, ..., 0], atol=1e-3)

@@ -42,7 +42,7 @@ def test_completions_keep_the_upper_half_of_test_images(run):
 
 def test_images_that_are_not_there_are_refused(run):
     for index in (8, -1):
-        with pytest.raises(ValueError, match=f"images: expected numbers from 0 to 7 of test images, got {index}"):
+        with pytest.raises(ValueError, match=f"images: expected test images from 0 to 7, got {index}"):
             complete_images(load_run(run), [0, index], 1)
 
 

@@ -7,13 +7,13 @@ from image_files import write_cifar10
 
 from longwave.layers import S4Config
 from longwave.models import UNetConfig
-from longwave.tasks.density import task as density
 from longwave.tasks.density.report import bits
+from longwave.tasks.density.task import DensityConfig
 
 
 def test_the_bits_of_a_pixel_are_those_of_its_probability_and_their_mean_is_the_score(tmp_path):
     write_cifar10(tmp_path)
-    task = density.load("cifar", data_dir=tmp_path)
+    task = DensityConfig(data="cifar").build(tmp_path)
     torch.manual_seed(0)
     config = UNetConfig(d_model=4, n_layers=1, mixer=S4Config(d_state=4))
     model = config.resolve(task.spec).build().eval()

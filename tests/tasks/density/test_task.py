@@ -10,13 +10,13 @@ from image_files import digits, write_cifar10, write_mnist
 
 from longwave.io.download import catalogue
 from longwave.tasks.autoregressive import Interleaved
-from longwave.tasks.density import task as density
-from longwave.tasks.images import task as images
+from longwave.tasks.density.task import DensityConfig
+from longwave.tasks.images.task import ImageConfig
 
 
 def test_a_window_is_an_image_row_by_row_behind_a_dark_pixel(tmp_path):
     write_mnist(tmp_path)
-    task = density.load(data_dir=tmp_path)
+    task = DensityConfig().build(tmp_path)
     pixels, _ = digits(20, seed=1)
     batch = task.test.batch([3, 5])
     assert torch.equal(batch["y"], torch.from_numpy(pixels[[3, 5]].reshape(2, 784)))
@@ -30,7 +30,7 @@ def test_a_window_is_an_image_row_by_row_behind_a_dark_pixel(tmp_path):
 
 def test_the_parts_are_those_of_the_classification_of_the_same_images(tmp_path):
     write_mnist(tmp_path)
-    task, labelled = density.load(split_seed=4, data_dir=tmp_path), images.load("smnist", False, 4, tmp_path)
+    task, labelled = DensityConfig(split_seed=4).build(tmp_path), ImageConfig(split_seed=4).build(tmp_path)
     for part in ("train", "valid", "test"):
         found = getattr(task, part).tokens.reshape(-1, 28, 28, 1)
         np.testing.assert_array_equal(found, getattr(labelled, part).pixels)
@@ -38,16 +38,16 @@ def test_the_parts_are_those_of_the_classification_of_the_same_images(tmp_path):
 
 def test_scores_are_bits_and_no_perplexity(tmp_path):
     write_mnist(tmp_path)
-    task = density.load(data_dir=tmp_path)
+    task = DensityConfig().build(tmp_path)
     for name in ("uniform", "unigram"):
         assert set(task.baselines()[name]["test"]) == {"loss", "bits_per_dim"}
-    with pytest.raises(ValueError, match="data: there is no 'cifar100'; expected one of mnist, cifar; did you mean"):
-        density.load("cifar100")
+    with pytest.raises(ValueError, match='data: expected "mnist" or "cifar", got'):
+        DensityConfig.from_dict({"data": "cifar100"})
 
 
 def test_eight_bits_are_what_a_model_needs_that_holds_all_values_alike(tmp_path):
     write_cifar10(tmp_path, count=10)
-    task = density.load("cifar", data_dir=tmp_path)
+    task = DensityConfig(data="cifar").build(tmp_path)
     assert task.baselines()["uniform"]["test"]["bits_per_dim"] == pytest.approx(8)
     found = task.outcome(lambda x, **_: (torch.zeros(*x.shape, 256), None), task.test.batch([0, 3]))
     total, count = found.scores["loss"]
@@ -58,7 +58,7 @@ def test_eight_bits_are_what_a_model_needs_that_holds_all_values_alike(tmp_path)
 def test_a_colour_image_is_read_with_the_channel_of_each_value(tmp_path):
     """Red, green, blue, pixel by pixel; 0 is the start alone, and not a dark pixel."""
     write_cifar10(tmp_path)
-    task = density.load("cifar", data_dir=tmp_path)
+    task = DensityConfig(data="cifar").build(tmp_path)
     batch = task.test.batch([7])
     red, green = np.mgrid[0:32, 0:32]
     label = (7 + 5) % 10
@@ -83,7 +83,7 @@ def test_real_digits_need_two_bits_a_pixel_by_the_unigram_model():
     if not folder:
         pytest.skip("LONGWAVE_DATA is not set: no real data to read")
     try:
-        task = density.load(data_dir=Path(folder))
+        task = DensityConfig().build(Path(folder))
     except catalogue.MissingData as error:
         pytest.skip(str(error).splitlines()[0])
     assert (len(task.train), len(task.valid), len(task.test)) == (54_000, 6_000, 10_000)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from series_files import HOURLY, with_times
 
-from longwave.tasks.forecast.series import carry_forward, fill_gaps, read_series, write_csv
+from longwave.tasks.forecast.series import carry_forward, fill_gaps, read_series, to_csv
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "n/a", "NaN", " null "])
@@ -24,7 +24,7 @@ def test_missing_rows_are_refused_by_name_or_interpolated(tmp_path):
     path = with_times(tmp_path, HOURLY[:3] + HOURLY[5:8], [0, 1, 2, 8, 9, 10])
     with pytest.raises(
         ValueError,
-        match=r"line 5: expected 2020-01-01 03:00:00, 1 hour after the row before, got 2020-01-01 05:00:00; "
+        match=r"line 5: expected 2020-01-01 03:00:00, 1 hour after the previous row, got 2020-01-01 05:00:00; "
         r"2 rows are missing: add them, interpolate with fill='linear', or keep the gaps with fill='mask'",
     ):
         read_series(path, "price", "date")
@@ -122,7 +122,7 @@ def test_a_series_with_gaps_comes_back_from_a_file_to_the_bit(columns, with_inde
     frame = pd.DataFrame(values[rows], index, list("abc"[:columns]))
     series = read_series(frame, "a", multivariate=True, fill="mask")
     assert len(series) == 48
-    write_csv(tmp_path / "a.csv", series, "when")
+    (tmp_path / "a.csv").write_bytes(to_csv(series, "when"))
     again = read_series(tmp_path / "a.csv", "a", "when" if with_index else None, multivariate=True, fill="mask")
     np.testing.assert_array_equal(again.known, series.known)
     np.testing.assert_array_equal(again.values, series.values)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from series_files import HOURLY, with_times, write
 
-from longwave.tasks.forecast.series import Series, read_series, write_csv
+from longwave.tasks.forecast.series import Series, read_series, to_csv
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_time_column_may_be_called_none(tmp_path):
 def test_rows_of_one_time_become_one_row(tmp_path, duplicates, values, note, time):
     times = [HOURLY[k] for k in (0, 1, 1, 1, 2, 3, 3)]
     path = with_times(tmp_path, times, [0, 1, 2, 3, 4, 5, 6])
-    with pytest.raises(ValueError, match=r"line 4: the time .* is that of the row before too.*duplicates='first'"):
+    with pytest.raises(ValueError, match=r"line 4: the time .* is the same as in the previous row.*duplicates='first'"):
         read_series(path, "price", "date")
     series = read_series(path, "price", time, duplicates=duplicates)
     np.testing.assert_array_equal(series.values[:, 0], values)
@@ -235,7 +235,7 @@ def test_a_series_comes_back_from_a_file_to_the_bit(time, tmp_path):
     numbers = np.random.default_rng(0).standard_normal((48, 2)) * 1e9
     index = np.array(HOURLY, "datetime64[s]") if time else None
     series = read_series(pd.DataFrame(numbers, index, ['a "b", c', "d"]), "d", multivariate=True)
-    write_csv(tmp_path / "a.csv", series, "when")
+    (tmp_path / "a.csv").write_bytes(to_csv(series, "when"))
     again = read_series(tmp_path / "a.csv", "d", time, multivariate=True)
     np.testing.assert_array_equal(again.values, series.values)
     np.testing.assert_array_equal(again.times, series.times)

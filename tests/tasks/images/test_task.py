@@ -24,7 +24,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def smnist(data):
-    return images.load("smnist", data_dir=data)
+    return ImageConfig(data="smnist").build(data)
 
 
 @pytest.mark.parametrize("name", images.SETS)
@@ -43,7 +43,7 @@ def test_random_images_ask_the_same_of_a_model_as_those_of_the_files(name, data)
 @pytest.mark.parametrize("zipped", [True, False])
 def test_mnist_is_read_compressed_or_not(tmp_path, zipped):
     write_mnist(tmp_path, zipped=zipped)
-    task = images.load("smnist", data_dir=tmp_path)
+    task = ImageConfig(data="smnist").build(tmp_path)
     expected, labels = digits(20, seed=1)
     batch = task.test.batch(range(20))
     np.testing.assert_array_equal(batch["y"], labels)
@@ -52,7 +52,7 @@ def test_mnist_is_read_compressed_or_not(tmp_path, zipped):
 
 
 def test_cifar10_has_red_green_and_blue_of_each_pixel_row_by_row(data):
-    task = images.load("scifar", data_dir=data)
+    task = ImageConfig(data="scifar").build(data)
     batch = task.test.batch([3])
     shown = batch["x"][0].numpy() * np.array(task.inputs.deviation) + np.array(task.inputs.mean)
     rows, columns = np.divmod(np.arange(1024), 32)
@@ -63,7 +63,7 @@ def test_cifar10_has_red_green_and_blue_of_each_pixel_row_by_row(data):
 
 def test_grey_images_have_the_published_scale_and_one_channel(data):
     """Grey is 0.299 red + 0.587 green + 0.114 blue, rounded; x = (grey / 255 - 122.6 / 255) / (61 / 255)."""
-    task = images.load("grey-cifar", split_seed=42, data_dir=data)
+    task = ImageConfig(data="grey-cifar", split_seed=42).build(data)
     assert (task.spec.input_size, task.spec.length, task.spec.image_size) == (1, 1024, (32, 32))
     assert (task.inputs.mean, task.inputs.deviation, task.paper) == ((122.6,), (61.0,), {"accuracy": 0.8865})
     batch = task.test.batch([3])
@@ -75,7 +75,7 @@ def test_grey_images_have_the_published_scale_and_one_channel(data):
 
 def test_grey_images_are_split_as_in_the_authors_code(data):
     """Of torch's order, the last tenth is to validate."""
-    task = images.load("grey-cifar", split_seed=42, data_dir=data)
+    task = ImageConfig(data="grey-cifar", split_seed=42).build(data)
     order = torch.randperm(60, generator=torch.Generator().manual_seed(42))
     whole, labels = read_cifar10(data / "cifar-10-batches-bin")[0]
     for split, index in ((task.train, order[:54]), (task.valid, order[54:])):
@@ -86,11 +86,9 @@ def test_grey_images_are_split_as_in_the_authors_code(data):
 def test_missing_files_are_named_with_where_to_put_them(tmp_path):
     for name, command in (("pmnist", "longwave data get mnist"), ("scifar", "longwave data get cifar10")):
         with pytest.raises(catalogue.MissingData, match=command):
-            images.load(name, data_dir=tmp_path)
-    with pytest.raises(
-        ValueError, match="no image task 'sminst'; expected one of smnist, pmnist, scifar, grey-cifar; did"
-    ):
-        images.load("sminst", data_dir=tmp_path)
+            ImageConfig(data=name).build(tmp_path)
+    with pytest.raises(ValueError, match='data: expected "smnist" or "pmnist" or "scifar" or "grey-cifar", got'):
+        ImageConfig.from_dict({"data": "sminst"})
 
 
 # Parts and scale
@@ -101,7 +99,7 @@ def test_one_training_image_in_ten_is_for_validation_and_the_seed_chooses_which(
         split = getattr(task, part)
         return {row.tobytes() for row in split.pixels}
 
-    task, same, other = (images.load("smnist", split_seed=seed, data_dir=data) for seed in (0, 0, 1))
+    task, same, other = (ImageConfig(data="smnist", split_seed=seed).build(data) for seed in (0, 0, 1))
     assert (len(task.train), len(task.valid), len(task.test)) == (54, 6, 20)
     assert not shown(task, "train") & shown(task, "valid")
     assert len(shown(task, "train") | shown(task, "valid")) == 60
@@ -109,7 +107,7 @@ def test_one_training_image_in_ten_is_for_validation_and_the_seed_chooses_which(
 
 
 def test_pixels_are_standardised_by_the_train_part_alone(data):
-    task = images.load("scifar", data_dir=data)
+    task = ImageConfig(data="scifar").build(data)
     x = task.train.batch(range(len(task.train)))["x"].double()
     torch.testing.assert_close(x.mean((0, 1)), torch.zeros(3, dtype=torch.float64), atol=1e-5, rtol=0)
     torch.testing.assert_close(x.std((0, 1), correction=0), torch.ones(3, dtype=torch.float64), atol=1e-5, rtol=0)
@@ -136,7 +134,7 @@ def test_the_permutation_of_pmnist_is_pinned():
 
 
 def test_pmnist_shows_the_pixels_of_smnist_in_that_order(data, smnist):
-    pmnist = images.load("pmnist", data_dir=data)
+    pmnist = ImageConfig(data="pmnist").build(data)
     rows, permuted = smnist.train.batch([5])["x"], pmnist.train.batch([5])["x"]
     torch.testing.assert_close(permuted, rows[:, permutation()])
     assert not torch.equal(permuted, rows)
@@ -147,7 +145,7 @@ def test_pmnist_shows_the_pixels_of_smnist_in_that_order(data, smnist):
 
 
 def test_augmented_images_are_crops_of_the_mirrored_border_cut_one_by_one(data):
-    task = images.load("scifar", augment=True, data_dir=data)
+    task = ImageConfig(data="scifar", augment=True).build(data)
     split = task.train_at(epoch=2, seed=7)
     indices = list(range(len(split)))
     x = split.batch(indices)["x"].numpy().reshape(-1, 32, 32, 3)
@@ -164,7 +162,7 @@ def test_augmented_images_are_crops_of_the_mirrored_border_cut_one_by_one(data):
 
 
 def test_an_augmented_batch_follows_from_seed_epoch_and_index_alone(data):
-    task = images.load("scifar", augment=True, data_dir=data)
+    task = ImageConfig(data="scifar", augment=True).build(data)
 
     def shown(epoch, seed, indices):
         return task.train_at(epoch, seed).batch(indices)["x"]
@@ -176,13 +174,13 @@ def test_an_augmented_batch_follows_from_seed_epoch_and_index_alone(data):
 
 
 def test_digits_are_cropped_and_not_flipped_and_evaluation_is_never_augmented(data):
-    task = images.load("pmnist", augment=True, data_dir=data)
+    task = ImageConfig(data="pmnist", augment=True).build(data)
     split = task.train_at(0, 0)
     assert isinstance(split, AugmentedImages)
     assert (split.crops, split.flips) == (4, False)
     assert task.paper == {}  # the paper has no such figure
-    assert images.load("scifar", augment=True, data_dir=data).paper == {"accuracy": 0.9316}
-    plain = images.load("pmnist", data_dir=data)
+    assert ImageConfig(data="scifar", augment=True).build(data).paper == {"accuracy": 0.9316}
+    plain = ImageConfig(data="pmnist").build(data)
     assert plain.train_at(0, 0) is plain.train
     for part in ("valid", "test"):
         torch.testing.assert_close(getattr(task, part).batch([1])["x"], getattr(plain, part).batch([1])["x"])
@@ -218,7 +216,7 @@ def test_real_images_have_the_published_sizes(name, parts, mean):
     if not folder:
         pytest.skip("LONGWAVE_DATA is not set: no real data to read")
     try:
-        task = images.load(name, data_dir=Path(folder))
+        task = ImageConfig(data=name).build(Path(folder))
     except catalogue.MissingData as error:
         pytest.skip(str(error).splitlines()[0])
     assert (len(task.train), len(task.valid), len(task.test)) == parts
@@ -235,5 +233,5 @@ def test_some_of_the_images_are_trained_on_and_the_others_stay_as_they_are(tmp_p
     of_whole = {image.tobytes() for image in whole.train.pixels}
     assert all(image.tobytes() in of_whole for image in part.train.pixels)
     np.testing.assert_array_equal(ImageConfig("scifar", train_size=20).build(tmp_path).train.pixels, part.train.pixels)
-    with pytest.raises(ValueError, match=f"train_size: expected from 1 to {len(whole.train)}"):
+    with pytest.raises(ValueError, match=f"train_size: expected 1 to {len(whole.train)} training images"):
         ImageConfig("scifar", train_size=len(whole.train) + 1).build(tmp_path)

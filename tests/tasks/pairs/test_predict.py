@@ -67,7 +67,7 @@ def test_the_report_has_the_scores_of_pairs():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "run is a run that compares texts: expected --csv FILE"),
+        ((), "run compares texts: expected --csv FILE"),
         (("--csv", "none.csv"), "--csv: none.csv: there is no such file"),
         (("--csv", "a.csv", "--out", "a.csv"), "--out: a.csv is also --csv"),
         (("--csv", "a.csv"), "a.csv: --first: there is no column 'text1'; expected one of id, a, b"),

@@ -48,8 +48,8 @@ def test_characters_are_counted_in_the_texts_of_all_pairs(path):
     every = "".join(a + b for a, b in texts(found))
     counts = found.counts()
     assert {chr(code): int(counts[code]) for code in np.flatnonzero(counts)} == {c: every.count(c) for c in set(every)}
-    vocabulary = Vocabulary.of_counts(counts, chr)
-    assert vocabulary == Vocabulary.of(np.array([ord(c) for c in every]), chr)
+    vocabulary = Vocabulary.of(counts, chr)
+    assert vocabulary == Vocabulary.of(np.bincount([ord(c) for c in every]), chr)
     assert vocabulary.tokens[:3] == SPECIAL
 
 
@@ -87,13 +87,13 @@ def test_bytes_that_are_no_utf_8_are_decoded_with_a_mark_and_counted(tmp_path):
     ("content", "message"),
     [
         (b"", "expected lines of a label, two identifiers and two texts, got none"),
-        (GOOD + b"1.0\ti\tj\tb'a'\n", "line 2: expected 5 columns .* got 4"),
-        (GOOD + b"1.0\ti\tj\tb'a'\tb'b'\tb'c'\n", "line 2: expected 5 columns .* got 6"),
+        (GOOD + b"1.0\ti\tj\tb'a'\n", "line 2: expected 5 tab-separated columns .* got 4"),
+        (GOOD + b"1.0\ti\tj\tb'a'\tb'b'\tb'c'\n", "line 2: expected 5 tab-separated columns .* got 6"),
         (b"label\tid1\tid2\ttext1\ttext2\n", "line 1: expected a label 0.0 or 1.0, got b'label'"),
         (b"0.5\ti\tj\tb'a'\tb'b'\n", "line 1: expected a label 0.0 or 1.0, got b'0.5'"),
         (b"1.0\ti\tj\tb'a'\t\n", "line 1: expected two texts, got an empty one"),
         (b"1.0\ti\tj\tb'a'\tcaf\xe9\n", "line 1: expected text in UTF-8"),
-        (GOOD + b"\n", "line 2: expected 5 columns .* got 1"),
+        (GOOD + b"\n", "line 2: expected 5 tab-separated columns .* got 1"),
     ],
 )
 def test_damaged_files_are_refused_with_the_line(content, message, tmp_path):

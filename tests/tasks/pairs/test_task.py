@@ -11,8 +11,7 @@ from tiny import assert_resumes_to_the_bit
 from longwave.io.download import making
 from longwave.io.download.catalogue import MissingData
 from longwave.tasks.base import batches
-from longwave.tasks.pairs import baselines as pair_baselines
-from longwave.tasks.pairs.task import PairsConfig, PairSplit
+from longwave.tasks.pairs.task import PairsConfig, PairSplit, cosines, similarity_scores
 from longwave.tasks.tokens.task import TokenSplit
 
 PAPERS = PairsConfig("aan", length=30)
@@ -127,13 +126,13 @@ def split_of(pairs, labels):
 
 def test_the_cosine_is_that_of_the_counts():
     split = split_of([([3, 4, 3, 5], [4, 3, 5]), ([3], [4])], [1, 0])
-    np.testing.assert_allclose(pair_baselines.cosines(split, np.array([0, 1]), 1, 6), [4 / np.sqrt(6 * 3), 0])
-    np.testing.assert_allclose(pair_baselines.cosines(split, np.array([0, 1]), 2, 6), [2 / np.sqrt(3 * 2), 0])
+    np.testing.assert_allclose(cosines(split, np.array([0, 1]), 1, 6), [4 / np.sqrt(6 * 3), 0])
+    np.testing.assert_allclose(cosines(split, np.array([0, 1]), 2, 6), [2 / np.sqrt(3 * 2), 0])
 
 
 def test_a_large_vocabulary_is_counted_in_little_memory():
     split = split_of([([3, 40_000, 7], [40_000, 7, 3])], [1])
-    np.testing.assert_allclose(pair_baselines.cosines(split, np.array([0]), 2, 50_000), [0.5])
+    np.testing.assert_allclose(cosines(split, np.array([0]), 2, 50_000), [0.5])
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -142,10 +141,10 @@ def test_the_threshold_is_the_best_of_the_training_pairs(order):
     pairs = [tuple(generator.integers(3, 6, 5).tolist() for _ in range(2)) for _ in range(60)]  # many are equally alike
     labels = generator.integers(0, 2, 60)
     split = split_of(pairs, labels)
-    cosine = pair_baselines.cosines(split, np.arange(60), order, 6)
+    cosine = cosines(split, np.arange(60), order, 6)
     assert len(np.unique(cosine)) < 60
     best = max(np.mean((cosine > edge) == labels) for edge in (-np.inf, *cosine))
-    assert pair_baselines.scores(split, {"test": split}, order)["test"]["accuracy"] == pytest.approx(best)
+    assert similarity_scores(split, {"test": split}, order)["test"]["accuracy"] == pytest.approx(best)
 
 
 def test_neighbours_tell_synthetic_topics_apart_and_characters_do_not(tmp_path):
@@ -164,9 +163,9 @@ def test_new_pairs_are_read_as_those_of_training(papers):
     split, notes = PAPERS.arrange(new, papers.vocabulary)
     assert torch.equal(split.batch([0])["x"], papers.test.batch([5])["x"])
     assert torch.equal(split.batch([1])["x"], split.batch([0])["x"])
-    assert notes == ["texts that were cut to 29 characters, as in training: 2"]
+    assert notes == ["texts cut to 29 characters, as in training: 2"]
     _, notes = PAPERS.arrange([("b#", "b")], papers.vocabulary)
-    assert notes == ["not in the vocabulary, and read as <unk>: '#'"]
+    assert notes == ["not in the vocabulary, read as <unk>: '#'"]
     with pytest.raises(ValueError, match="pair 1: expected two texts, got an empty one"):
         PAPERS.arrange([("a", "b"), ("a", "")], papers.vocabulary)
 

@@ -57,8 +57,8 @@ def test_empty_images_and_sets_that_are_not_whole_are_noted(tmp_path):
     next(folder.rglob("*.png")).write_bytes(b"")
     (folder / "made.json").write_text('{"name": "pathfinder", "count": 30, "seed": 0}')
     notes = PathfinderConfig().build(tmp_path).notes
-    assert notes[0] == "images left out because their files are empty: 1"
-    assert notes[1].startswith("pathfinder was made with 30 examples and seed 0; the whole set has 200,000")
+    assert notes[0] == "images skipped because their files are empty: 1"
+    assert notes[1].startswith("pathfinder was made with 30 examples and seed 0; the full set has 200,000")
 
 
 def test_the_inner_folder_of_the_archive_is_found(tmp_path):

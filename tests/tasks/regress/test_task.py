@@ -66,7 +66,7 @@ def test_given_splits_are_kept_and_a_missing_validation_set_is_taken_from_train(
     [
         ({"count": 2}, "expected 3 sequences or more whose y is known, for train, valid and test, got 2"),
         ({"count": 5, "missing": [0, 1, 2]}, "got 2"),
-        ({"count": 3, "splits": ["train"] * 3}, "split: expected sequences in train and test, got none in test"),
+        ({"count": 3, "splits": ["test"] * 3}, "split: expected sequences in train, got none"),
         (
             {"count": 3, "targets": 2, "missing": [(0, 1)], "splits": ["train", "valid", "test"]},
             "target 'y1' is not known of any sequence of the training set",

@@ -9,6 +9,10 @@ from longwave.tasks.text.codecs import CODECS, VOCABULARY, Bytes, Words, read_by
 SAMPLE = "the sea\n\nis wide ."
 
 
+def words_of(text, ties="alphabet"):
+    return Words.of_lines(text.split("\n"), ties)
+
+
 @given(st.text())
 def test_bytes_come_back_as_the_text_they_were(written):
     tokens = Bytes().encode(written)
@@ -33,46 +37,45 @@ def test_decoding_asks_for_no_token_before_it_is_wanted():
 
 
 def test_words_are_in_the_order_of_their_frequency_and_line_ends_come_first():
-    words = Words.of("b a\nb c a\nb\n")
+    words = words_of("b a\nb c a\nb\n")
     assert words.words == ("<eos>", "b", "a", "c")
-    assert words == Words.of("b\nb a c\na b\n")  # whatever the order of the lines
+    assert words == words_of("b\nb a c\na b\n")  # whatever the order of the lines
     assert words.encode("a b\n\nc") == [2, 1, 0, 0, 3]
 
 
 def test_equally_frequent_words_may_be_ordered_by_their_first_appearance():
     text = "d b\nb c a <eos>\nc d\n"
-    assert Words.of(text).words == ("<eos>", "b", "c", "d", "a")
-    assert Words.of(text, ties="appearance").words == ("<eos>", "d", "b", "c", "a")
+    assert words_of(text).words == ("<eos>", "b", "c", "d", "a")
+    assert words_of(text, ties="appearance").words == ("<eos>", "d", "b", "c", "a")
 
 
 def test_words_come_back_as_the_text_they_were():
-    words, written = Words.of("the sea is wide ."), "the sea\n\nis wide ."
+    words, written = words_of("the sea is wide ."), "the sea\n\nis wide ."
     tokens = words.encode(written)
     assert "".join(words.decode(tokens)) == written
     assert len(list(words.decode(tokens))) == len(tokens)
 
 
 def test_a_word_that_is_not_known_is_unk_if_there_is_one():
-    words = Words.of("a <unk> b")
+    words = words_of("a <unk> b")
     assert words.encode("a zebra") == [words.words.index("a"), words.words.index("<unk>")]
     assert words.unknown("a zebra b zebra") == ["zebra"]
     with pytest.raises(ValueError, match="the word 'zebra' is not in the vocabulary, which has no <unk> either"):
-        Words.of("a b").encode("a zebra")
+        words_of("a b").encode("a zebra")
 
 
 def test_words_survive_a_round_trip_through_a_file(tmp_path):
-    words = Words.of("café <unk> a 'b' \u2013 c")
-    words.write(tmp_path / "words.txt")
-    assert Words.read(tmp_path / "words.txt") == words
-    assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
+    words = words_of("café <unk> a 'b' \u2013 c")
+    (tmp_path / VOCABULARY).write_bytes(words.artifacts()[VOCABULARY])
+    assert Words.from_folder(tmp_path) == words
 
 
 @pytest.mark.parametrize("content", [None, b"", b"the\n<eos>\n", b"\xff\n"])
 def test_a_file_that_is_no_vocabulary_is_refused(content, tmp_path):
     if content is not None:
-        (tmp_path / "words.txt").write_bytes(content)
-    with pytest.raises(ValueError, match=r"words.txt: expected the vocabulary of a run, one word per line"):
-        Words.read(tmp_path / "words.txt")
+        (tmp_path / VOCABULARY).write_bytes(content)
+    with pytest.raises(ValueError, match=r"vocabulary.txt: expected the vocabulary of a run, one word per line"):
+        Words.from_folder(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +91,7 @@ def test_a_file_that_is_no_vocabulary_is_refused(content, tmp_path):
     ],
 )
 def test_prose_has_the_spaces_of_written_text(words, prose):
-    codec = Words.of(words)
+    codec = words_of(words)
     pieces = list(codec.prose(codec.encode(words)))
     assert "".join(pieces) == prose
     assert len(pieces) == len(codec.encode(words))  # one a token: as they come
@@ -98,7 +101,7 @@ def test_prose_has_the_spaces_of_written_text(words, prose):
 
 
 def make(level):
-    return {"bytes": Bytes(), "words": Words.of(SAMPLE)}[level]
+    return {"bytes": Bytes(), "words": words_of(SAMPLE)}[level]
 
 
 @pytest.mark.parametrize("level", CODECS)
@@ -125,12 +128,10 @@ def test_bytes_know_every_text_and_need_no_file(tmp_path):
     assert Bytes().artifacts() == {}
 
 
-def test_the_stored_vocabulary_has_one_word_per_line(tmp_path):
-    words = Words.of("b café b")
+def test_the_stored_vocabulary_has_one_word_per_line():
+    words = words_of("b café b")
     assert words.artifacts() == {VOCABULARY: "<eos>\nb\ncafé\n".encode()}
     assert VOCABULARY == "vocabulary.txt"
-    words.write(tmp_path / "words.txt")
-    assert (tmp_path / "words.txt").read_bytes() == words.artifacts()[VOCABULARY]
 
 
 # Files
@@ -156,7 +157,7 @@ def test_the_last_line_of_a_text_ends_like_all_others(tmp_path):
     for content in (b"a\nb", b"a\nb\n"):
         (tmp_path / "my.txt").write_bytes(content)
         assert list(read_lines(tmp_path / "my.txt")) == ["a", "b"]
-        assert list(Words.of("a b").encode_lines(read_lines(tmp_path / "my.txt"))) == [1, 0, 2, 0]
+        assert list(words_of("a b").encode_lines(read_lines(tmp_path / "my.txt"))) == [1, 0, 2, 0]
 
 
 def test_a_file_in_another_encoding_is_refused(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from constant_model import answering
 from text_files import LINES, write_wikitext2
 
 from longwave import runs
@@ -16,7 +17,6 @@ from longwave.io.download import catalogue
 from longwave.layers import S4Config
 from longwave.models import SequenceConfig
 from longwave.tasks.autoregressive import PADDING, TokenRows
-from longwave.tasks.text import task as text
 from longwave.tasks.text.codecs import Words
 from longwave.tasks.text.task import TextConfig
 
@@ -25,7 +25,7 @@ from longwave.tasks.text.task import TextConfig
 
 def test_published_words_are_read_line_by_line(tmp_path):
     write_wikitext2(tmp_path)
-    task = text.load("wikitext2", "words", 8, tmp_path)
+    task = TextConfig(data="wikitext2", level="words", length=8).build(tmp_path)
     assert isinstance(task.codec, Words)
     for part, lines in LINES.items():
         expected = [word for line in lines for word in [*line.split(), "<eos>"]]
@@ -37,13 +37,13 @@ def test_published_words_are_read_line_by_line(tmp_path):
 
 def test_windows_longer_than_the_text_are_refused(tmp_path):
     write_wikitext2(tmp_path)
-    with pytest.raises(ValueError, match=r"length: expected at most half of the .* tokens to train on, got 1,000,000"):
-        text.load("wikitext2", length=1_000_000, data_dir=tmp_path)
+    with pytest.raises(ValueError, match=r"length: expected at most half of the .* training tokens, got 1,000,000"):
+        TextConfig(data="wikitext2", length=1_000_000).build(tmp_path)
 
 
 def test_published_bytes_are_taken_as_they_are(tmp_path):
     folder = write_wikitext2(tmp_path)
-    task = text.load("wikitext2", "bytes", 16, tmp_path)
+    task = TextConfig(data="wikitext2", level="bytes", length=16).build(tmp_path)
     for part in LINES:
         assert bytes(getattr(task, part).tokens) == (folder / f"wiki.{part}.tokens").read_bytes()
     assert (task.spec.vocabulary, task.unit, task.goal) == (256, "byte", "bits_per_byte")
@@ -51,7 +51,7 @@ def test_published_bytes_are_taken_as_they_are(tmp_path):
 
 def test_perplexity_and_bits_follow_from_the_loss(tmp_path):
     write_wikitext2(tmp_path)
-    task = text.load("wikitext2", "words", 8, tmp_path)
+    task = TextConfig(data="wikitext2", level="words", length=8).build(tmp_path)
     scores = task.reported({"loss": 2.0})
     assert scores == {"loss": 2.0, "perplexity": pytest.approx(math.exp(2)), "bits_per_word": 2 / math.log(2)}
     assert task.goal in scores
@@ -59,22 +59,24 @@ def test_perplexity_and_bits_follow_from_the_loss(tmp_path):
 
 def test_missing_files_are_named_with_the_command_that_gets_them(tmp_path):
     with pytest.raises(catalogue.MissingData, match="longwave data get wikitext2"):
-        text.load("wikitext2", data_dir=tmp_path)
-    with pytest.raises(ValueError, match="data: expected wikitext2 or wikitext103, got 'wikitext3'"):
-        text.load("wikitext3")
+        TextConfig(data="wikitext2").build(tmp_path)
+    with pytest.raises(ValueError, match='data: expected "own" or "wikitext2" or "wikitext103", got'):
+        TextConfig.from_dict({"data": "wikitext3"})
 
 
 def test_other_words_than_published_are_noted(tmp_path):
     write_wikitext2(tmp_path)
-    (note,) = text.load("wikitext2", "words", 8, tmp_path).notes
-    assert note.startswith("wikitext2 has other words than published: 156, 21, 36, 15 in train, valid, test and the ")
+    (note,) = TextConfig(data="wikitext2", level="words", length=8).build(tmp_path).notes
+    assert note.startswith(
+        "wikitext2 differs from the published text: 156, 21, 36, 15 words in train, valid, test and "
+    )
     assert "not 2,088,628, 217,646, 245,569, 33,278; longwave data check wikitext2" in note
 
 
 def test_wikitext_103_orders_equally_frequent_words_by_appearance(tmp_path):
     """As the published models of it: their word numbers, and even their bins, depend on it."""
     write_wikitext2(tmp_path).rename(tmp_path / "wikitext-103")
-    words = text.load("wikitext103", "words", 8, tmp_path).codec.words
+    words = TextConfig(data="wikitext103", level="words", length=8).build(tmp_path).codec.words
     assert words[:7] == ("<eos>", "the", "=", "sea", "is", "<unk>", ".")
 
 
@@ -90,7 +92,7 @@ def test_a_text_in_rows_is_read_with_its_true_tokens(tmp_path):
     assert {task.train_at(epoch, seed=0).start for epoch in range(20)} <= set(range(task.train.row_length))
     assert task.train_at(3, seed=1).start == task.train_at(3, seed=1).start != task.train_at(4, seed=1).start
     with pytest.raises(
-        ValueError, match="rows: expected rows of at least 9 tokens, got 30 of 5 in the train set; give"
+        ValueError, match="rows: expected rows of at least 9 tokens, got 30 rows of 5 in the train set; use"
     ):
         TextConfig("wikitext2", level="words", length=8, rows=30).build(tmp_path)
     with pytest.raises(ValueError, match="rows: expected a number from 0 on, got -1"):
@@ -146,8 +148,8 @@ def test_in_training_a_window_goes_on_from_the_state_of_the_one_before(tmp_path)
 def test_a_task_that_carries_a_state_is_scored_with_it(tmp_path):
     task = carrying_task(tmp_path)
     assert (len(task.test), task.test.length, task.length) == (3, task.test.row_length - 1, 5)
-    with pytest.raises(ValueError, match="carry_state: expected a SequenceModel, got a function, which has no state"):
-        task.outcome(lambda x: x, task.test.batch([0]))
+    with pytest.raises(ValueError, match="carry_state: expected a SequenceModel, got a ConstantModel, which"):
+        task.outcome(answering(None), task.test.batch([0]))
     with pytest.raises(ValueError, match=r"carry_state: expected rows .* \(--task.rows\), got none"):
         TextConfig("wikitext2", carry_state=True)
 
@@ -181,7 +183,7 @@ def test_a_run_that_carried_its_state_is_scored_with_it_or_window_by_window(tmp_
 
 def test_each_epoch_cuts_at_other_places_that_follow_from_seed_and_epoch(tmp_path):
     (tmp_path / "my.txt").write_bytes(np.arange(250, dtype=np.uint8).tobytes() * 8)
-    task = text.from_file(tmp_path / "my.txt", 50)
+    task = TextConfig(file=tmp_path / "my.txt", length=50).build()
     everything = range(len(task.train))
     firsts = set()
     for epoch in range(20):
@@ -202,7 +204,7 @@ def test_each_epoch_cuts_at_other_places_that_follow_from_seed_and_epoch(tmp_pat
 def test_a_file_is_cut_by_position(tmp_path):
     content = bytes(range(200)) * 10
     (tmp_path / "my.txt").write_bytes(content)
-    task = text.from_file(tmp_path / "my.txt", 64)
+    task = TextConfig(file=tmp_path / "my.txt", length=64).build()
     assert bytes(task.train.tokens) == content[:1800]
     assert bytes(task.valid.tokens) == content[1800:1900]
     assert bytes(task.test.tokens) == content[1900:]
@@ -213,14 +215,14 @@ def test_the_least_that_is_asked_for_is_enough(tmp_path):
         path = tmp_path / f"{length}.txt"
         path.write_bytes(b"x")
         with pytest.raises(ValueError, match="expected at least") as error:
-            text.from_file(path, length)
+            TextConfig(file=path, length=length).build()
         least = int(str(error.value).split("at least ")[1].split(" ")[0].replace(",", ""))
         path.write_bytes(b"x" * least)
-        task = text.from_file(path, length)
+        task = TextConfig(file=path, length=length).build()
         assert min(len(task.train), len(task.valid), len(task.test)) >= 1
         path.write_bytes(b"x" * (least - 1))
         with pytest.raises(ValueError, match=f"got {least - 1}; give more text, or shorter windows"):
-            text.from_file(path, length)
+            TextConfig(file=path, length=length).build()
 
 
 def test_a_file_that_cannot_be_read_as_text_is_refused(tmp_path):
@@ -231,10 +233,10 @@ def test_a_file_that_cannot_be_read_as_text_is_refused(tmp_path):
         ("empty.txt", ValueError, "empty.txt: the file is empty; expected text"),
     ):
         with pytest.raises(kind, match=message):
-            text.from_file(tmp_path / name)
+            TextConfig(file=tmp_path / name).build()
     (tmp_path / "my.txt").write_bytes(b"x" * 1000)
     with pytest.raises(ValueError, match="length: expected windows of at least 2 tokens, got 1"):
-        text.from_file(tmp_path / "my.txt", 1)
+        TextConfig(file=tmp_path / "my.txt", length=1).build()
 
 
 @pytest.mark.parametrize(
@@ -252,7 +254,7 @@ def test_real_text_has_the_published_sizes(name, level, tokens, vocabulary):
     if not folder:
         pytest.skip("LONGWAVE_DATA is not set: no real data to read")
     try:
-        task = text.load(name, level, 512, Path(folder))
+        task = TextConfig(data=name, level=level).build(Path(folder))
     except catalogue.MissingData as error:
         pytest.skip(str(error).splitlines()[0])
     assert tuple(task.describe()["tokens"].values()) == tokens

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from longwave.core.progress import Silent
+from longwave.core.random import numbered_bits
 from longwave.tasks.tokens import listops
-from longwave.tasks.tokens.listops import draw, in_order, make, read, root_keys, sizes, trees, values, written
+from longwave.tasks.tokens.listops import draw, in_order, make, read, sizes, trees, values, written
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -73,7 +74,7 @@ def drawn():
 
 @pytest.mark.parametrize("seed", [0, 2**63 + 5])
 def test_trees_drawn_level_by_level_are_those_of_the_definition(seed, drawn):
-    levels = draw(root_keys(seed, 0, 400))
+    levels = draw(numbered_bits(seed, np.arange(400)))
     size = sizes(levels)
     assert size[0].tolist() == [len(tokens_of(node)) for node in drawn[seed]]
     assert values(levels).tolist() == [value_of(node) for node in drawn[seed]]
@@ -119,7 +120,7 @@ def test_the_figures_of_a_sample_are_those_of_the_set():
     share = np.bincount(labels, minlength=10) / count
     assert all(0.13 < share[digit] < 0.21 for digit in (0, 9))
     assert all(0.05 < share[digit] < 0.12 for digit in range(1, 9))
-    size = sizes(draw(root_keys(7, 0, 20_000)))[0]
+    size = sizes(draw(numbered_bits(7, np.arange(20_000))))[0]
     assert abs(np.mean((size > 500) & (size < 2000)) - 0.0827) < 0.008
 
 
@@ -161,7 +162,7 @@ def test_what_was_written_is_read_again(made):
         ahead = [pair for pair, _ in zip(trees(3), range(stop), strict=False)][start:]
         assert found.lengths.tolist() == [len(tokens) for tokens, _ in ahead]
         assert found.labels.tolist() == [value for _, value in ahead]
-        names = [listops.name_of(code) for code in found.codes.tolist()]
+        names = [listops.TOKENS[code] for code in found.codes.tolist()]
         assert names == [token for tokens, _ in ahead for token in listops.pieces(written(tokens))]
 
 
@@ -171,7 +172,7 @@ def test_lines_may_end_either_way_and_trees_are_cut(end, tmp_path):
     lines = ["Source\tTarget", "( ( ( [MAX 3 ) 4 ) ] )\t4", "( ( ( ( [MIN 3 ) 4 ) 0 ) ] )\t0"]
     path.write_text(end.join([*lines, ""]), newline="")
     found = read(path, most=4, progress=Silent())
-    assert [listops.name_of(code) for code in found.codes] == ["[MAX", "3", "4", "X", "[MIN", "3", "4", "0"]
+    assert [listops.TOKENS[code] for code in found.codes] == ["[MAX", "3", "4", "X", "[MIN", "3", "4", "0"]
     assert (found.lengths.tolist(), found.labels.tolist()) == ([4, 4], [4, 0])
 
 

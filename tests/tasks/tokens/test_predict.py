@@ -53,8 +53,8 @@ def test_lines_end_with_a_line_feed_alone(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "expected --txt FILE or --csv FILE"),
-        (("--txt", "a.txt", "--csv", "a.csv"), "expected --txt FILE or --csv FILE"),
+        ((), "expected either --txt FILE or --csv FILE"),
+        (("--txt", "a.txt", "--csv", "a.csv"), "expected either --txt FILE or --csv FILE"),
         (("--txt", "nothing.txt"), "--txt: nothing.txt: there is no such file"),
         (("--txt", "a.txt", "--out", "a.txt"), "--out: a.txt is also --txt"),
         (("--txt", "empty.txt"), "empty.txt: expected at least one text, got none"),

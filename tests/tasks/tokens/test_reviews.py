@@ -64,7 +64,7 @@ def test_the_figures_of_the_published_reviews():
         pytest.skip("LONGWAVE_DATA has no aclImdb")
     found = read(folder, 4095)
     assert (len(found), int((found.labels == 1).sum()), int((found.lengths == 4095).sum())) == (25_000, 12_500, 728)
-    vocabulary = Vocabulary.of(found.codes, chr, 15)
+    vocabulary = Vocabulary.of(np.bincount(found.codes), chr, 15)
     assert vocabulary.size == 3 + 131
     assert len(np.flatnonzero(np.bincount(found.codes))) == 178
     assert sum(ord(token) > 127 for token in vocabulary.tokens[3:]) == 35

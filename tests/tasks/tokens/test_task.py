@@ -107,7 +107,7 @@ def test_listops_has_the_tokens_of_the_benchmark_and_the_published_splits(data):
 def test_a_tenth_of_the_reviews_is_held_out_and_the_run_says_so(film, data):
     assert [len(split) for split in (film.train, film.valid, film.test)] == [22, 2, 24]
     (note,) = (note for note in film.notes if "validated" in note)
-    assert note.startswith("validated on 2 examples held out of the training set (seed 42)")
+    assert note.startswith("validated on 2 examples held out from the training set (seed 42)")
     both = sorted(film.train.starts.tolist() + film.valid.starts.tolist())
     assert both == sorted({*both})
     other = dataclasses.replace(REVIEWS, split_seed=1).build(data)
@@ -120,7 +120,7 @@ def test_validation_on_the_test_set_is_the_habit_of_the_benchmark_and_said(data)
     task = dataclasses.replace(REVIEWS, validation="test").build(data)
     assert [len(split) for split in (task.train, task.valid, task.test)] == [24, 24, 24]
     assert task.valid is task.test
-    assert any(note.startswith("validated on the test set, as the benchmark does") for note in task.notes)
+    assert any(note.startswith("validated on the test set, as in the benchmark") for note in task.notes)
 
 
 def test_listops_brings_its_own_validation_set(data):
@@ -206,9 +206,9 @@ def test_new_texts_are_read_as_those_of_training(data, film):
     paths = [data / "aclImdb" / "test" / name / f"{k}_{k % 5}.txt" for name in ("neg", "pos") for k in range(12)]
     split, notes = REVIEWS.arrange([path.read_bytes().decode() for path in paths], film.vocabulary)
     assert torch.equal(split.batch(range(24))["x"], film.test.batch(range(24))["x"])
-    assert notes == ["texts that were cut to 39 characters, as in training: 18"]
+    assert notes == ["texts cut to 39 characters, as in training: 18"]
     _, notes = REVIEWS.arrange(["a ☃ and a 雪"], film.vocabulary)
-    assert notes == ["not in the vocabulary, and read as <unk>: '☃', '雪'"]
+    assert notes == ["not in the vocabulary, read as <unk>: '☃', '雪'"]
 
 
 def test_expressions_may_be_written_with_or_without_parentheses():

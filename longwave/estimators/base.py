@@ -1,0 +1,101 @@
+"""What all estimators share: parameters into settings, fitting in memory or in a folder, saving and loading."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+
+from longwave import runs
+from longwave.experiments import EXPERIMENTS, Experiment
+from longwave.fitting import train_on
+from longwave.report.page import scores_html
+from longwave.runs import FinishedRun
+from longwave.tasks.base import OnData
+from longwave.train.loop import Interrupted
+from longwave.train.trained import MemoryRun
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import check_is_fitted
+except ImportError as error:
+    raise ImportError(
+        "the estimators need scikit-learn, which is not installed: pip install 'longwave[sklearn]'"
+    ) from error
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Estimator(BaseEstimator):
+    """A run of one kind of task, with scikit-learn's methods."""
+
+    kind: ClassVar[str]  # of its task, and the name of the experiment whose settings it starts from
+
+    d_model: int = 64  # features of every layer
+    n_layers: int = 3
+    epochs: int | None = None  # None: as many as a small set needs
+    max_minutes: float | None = None
+    random_state: Any = None
+    device: str = "auto"
+    folder: str | Path | None = None  # where to keep the run with its report, too
+    verbose: int = 0  # from 1 on: progress on stderr; the logger "longwave" has it at any rate
+
+    def _experiment(self, **task: Any) -> Experiment:
+        """The experiment with the parameters of the estimator; `task` are settings of the task."""
+        default = EXPERIMENTS.find(self.kind)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        model: Any = dataclasses.replace(default.model, d_model=self.d_model, n_layers=self.n_layers)  # type: ignore[call-arg]
+        given: dict[str, Any] = {"seed": seed, "minutes": self.max_minutes}
+        if self.epochs is not None:
+            given["epochs"] = self.epochs
+        return dataclasses.replace(
+            default,
+            task=dataclasses.replace(default.task, **task),
+            model=model,
+            loop=dataclasses.replace(default.loop, **given),
+        )
+
+    def _train(self, experiment: Experiment, on: Callable[[Any, Path | None], OnData]) -> None:
+        """Fit, and keep the weights; with a folder, a run that is there is replaced."""
+        try:
+            with torch.random.fork_rng(devices=[]):  # the generator of the caller stays as it is
+                run = train_on(
+                    self.kind, on, self.folder, experiment, overwrite=True, quiet=not self.verbose, device=self.device
+                )
+        except Interrupted as error:
+            raise KeyboardInterrupt(str(error)) from None
+        self._keep(run)
+
+    def _keep(self, finished: FinishedRun) -> None:
+        """Become what was fitted."""
+        run = finished.run
+        self.run_ = run if isinstance(run, MemoryRun) else MemoryRun.copy_of(run)
+        self.result_ = finished.result
+
+    def _trained(self) -> MemoryRun:
+        """What was fitted; refuses an estimator that was not."""
+        check_is_fitted(self, "run_")
+        return self.run_
+
+    def save(self, path: str | Path) -> None:
+        """Write what the commands open into a folder: the weights, all settings, and a card with the scores."""
+        FinishedRun(self._trained(), self.result_).save(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """What `save`, `longwave train` or `longwave publish` wrote; also the hub's "user/name"."""
+        opened = runs.open(path)
+        if opened.run.settings.kind != cls.kind:
+            raise ValueError(f"{path}: expected a run of the kind {cls.kind}, got one of {opened.run.settings.kind}")
+        loop, estimator = opened.experiment.loop, cls()
+        given = {"epochs": loop.epochs, "max_minutes": loop.minutes, "random_state": loop.seed}
+        for settings in (opened.experiment.task, opened.experiment.model):
+            given |= {name: value for name, value in vars(settings).items() if name in estimator.get_params()}
+        estimator.set_params(**given)._keep(opened)
+        return estimator
+
+    def _repr_html_(self) -> str:
+        html = f"<pre>{self!r}</pre>"
+        return html + scores_html(self.result_) if hasattr(self, "result_") else html

@@ -1,0 +1,152 @@
+"""The estimator of series: data frames, Series and arrays in, and what is forecast in the same form."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from longwave.core.registry import nearest
+from longwave.estimators.base import Estimator
+from longwave.tasks.base import OnData
+from longwave.tasks.forecast.plots import draw_forecast
+from longwave.tasks.forecast.predict import Continuation, Forecasts
+from longwave.tasks.forecast.series import read_series
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class S4Forecaster(Estimator):
+    """Forecasts of the `horizon` rows that follow a series: a linear map, solved, and an S4 that corrects it.
+
+    >>> fc = S4Forecaster(horizon=24, random_state=0).fit(df, target_col="load", time_col="hour")
+    >>> fc.predict()        # the 24 rows after the last of df, in a data frame of its kind
+    >>> fc.update(new_rows).predict()
+    """
+
+    kind: ClassVar[str] = "forecast"
+
+    horizon: int = field(default=96, kw_only=False)  # rows to forecast
+    context: int | None = None  # rows that a forecast looks back on; None: by series length and seasonality
+    multivariate: bool = False  # all columns in and out, not the target alone
+    fill: Literal["linear", "mask"] | None = None  # missing values: interpolate them, or keep the gaps
+    d_model: int = 32
+    n_layers: int = 2
+
+    def fit(
+        self, df: Any, y: Any = None, *, target_col: str = "y", time_col: str = "ds", id_col: str | None = None
+    ) -> "S4Forecaster":
+        """Train on a data frame of pandas or polars, an Arrow table, a Series, an array, or a CSV file, by its path.
+
+        Without columns of these names, the one column of numbers is the target, and times are those of the index, or of
+        the one column that holds some. All rows are used: the last tenth validates, and none is kept for a test. `y` is
+        ignored; `id_col` names a column that must have one value, since one series is forecast.
+        """
+        frame, names = _frame(df, id_col)
+        target = _name(target_col, "y", names, "target_col")
+        time = _name(time_col, "ds", names, "time_col")
+
+        def on(settings: Any, folder: Path | None) -> OnData:
+            found: OnData = settings.on_frame(folder, frame)
+            return found
+
+        settings = {"horizon": self.horizon, "context": self.context, "fill": self.fill, "test": 0}
+        self._train(self._experiment(target=target, time=time, multivariate=self.multivariate, **settings), on)
+        self.id_col_ = id_col
+        self.rows_ = _last(frame, 2 * self.run_.facts["inputs"]["context"])
+        return self
+
+    def update(self, df: Any) -> "S4Forecaster":
+        """Go on from new rows, which follow those that are known; nothing is trained."""
+        forecasts, (new, _) = self._forecasts(), _frame(df, self.id_col_)
+        if isinstance(self.rows_, np.ndarray):
+            rows: Any = np.concatenate((self.rows_, np.asarray(new, self.rows_.dtype)))
+        else:
+            both = (nw.from_native(part, eager_only=True) for part in (self.rows_, new))
+            rows = nw.concat(list(both)).to_native()
+        read_series(rows, **vars(forecasts.reading))  # which refuses rows that do not follow
+        self.rows_ = _last(rows, 2 * forecasts.inputs.context)
+        return self
+
+    def predict(self, df: Any = None) -> Any:
+        """The rows that follow those of `df`, or else those of training: time and target, in the form that came in."""
+        frame = self._rows(df)
+        return _like(frame, self._continuation(frame))
+
+    def plot(self, df: Any = None, ax: Any = None) -> Any:
+        """matplotlib axes with the target's known rows and its forecast."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots(figsize=(10, 3), layout="constrained")[1]
+        found = self._continuation(self._rows(df))
+        draw_forecast(ax, found, found.columns.index(found.target))
+        return ax
+
+    def _rows(self, df: Any) -> Any:
+        if df is not None:
+            return _frame(df, getattr(self, "id_col_", None))[0]
+        self._trained()
+        if not hasattr(self, "rows_"):
+            raise ValueError("df: expected the rows to go on from; a loaded forecaster does not keep those of training")
+        return self.rows_
+
+    def _forecasts(self) -> Forecasts:
+        return Forecasts(self._trained(), self.device)
+
+    def _continuation(self, frame: Any) -> Continuation:
+        forecasts = self._forecasts()
+        return forecasts(read_series(frame, **vars(forecasts.reading)))
+
+
+def _frame(df: Any, id_col: str | None) -> tuple[Any, list[str] | None]:
+    """Rows as a native data frame without the id, an array or a path, and the names of the columns, if known."""
+    frame: Any = nw.from_native(df, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.Series):
+        frame = frame.to_frame() if frame.name else frame.alias("y").to_frame()
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError(f"df: expected a data frame with its rows, got a {type(df).__name__}; call .collect()")
+    if not isinstance(frame, nw.DataFrame):
+        if isinstance(df, str | Path):
+            return df, None
+        return np.asarray(df), []
+    if id_col is not None:
+        if id_col not in frame.columns:
+            raise ValueError(f"id_col: there is no column {id_col!r}; {nearest(id_col, frame.columns)}")
+        if (count := frame[id_col].n_unique()) != 1:
+            raise ValueError(f"id_col: expected the rows of one series, got {count} in {id_col!r}; fit each alone")
+        frame = frame.drop(id_col)
+    return frame.to_native(), [str(name) for name in frame.columns]
+
+
+def _name(name: str, default: str, names: list[str] | None, argument: str) -> str | None:
+    """A column that a user named; the default may be absent, and then it is looked for."""
+    if names is None or name in names:
+        return None if names is None and name == default else name
+    if name == default:
+        return None
+    raise ValueError(f"{argument}: there is no column {name!r}; {nearest(name, names)}")
+
+
+def _last(frame: Any, count: int) -> Any:
+    if isinstance(frame, str | Path):
+        return frame
+    return frame[-count:] if isinstance(frame, np.ndarray) else nw.from_native(frame).tail(count).to_native()
+
+
+def _like(frame: Any, found: Continuation) -> Any:
+    """A forecast in the form of the rows that it follows: a data frame, or an array."""
+    if isinstance(frame, np.ndarray):
+        return found.values[:, 0] if frame.ndim == 1 else found.values
+    columns = {name: np.ascontiguousarray(values) for name, values in zip(found.columns, found.values.T, strict=True)}
+    times = None if found.times is None else found.times.astype("datetime64[us]")
+    backend: Any = "pandas"
+    if not isinstance(frame, str | Path):
+        given: Any = nw.from_native(frame, eager_only=True)
+        backend = given.implementation
+        if times is not None and found.time not in given.columns:  # it was the index
+            made = nw.from_dict(columns, backend=backend).to_native()
+            made.index = type(frame.index)(times, name=frame.index.name)
+            return made
+    named = columns if times is None else {found.time or "time": times, **columns}
+    return nw.from_dict(named, backend=backend).to_native()

@@ -1,0 +1,111 @@
+"""Systems x' = A x + B u with a step dt: what S4, S4D and LSSL share, whatever the form of A."""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from longwave import ops
+from longwave.layers.checks import (
+    MOST_STATES,
+    check_count,
+    check_device,
+    check_n_ssm,
+    check_rate,
+    check_strided,
+    wrong_state,
+)
+from longwave.layers.mixer import Mixer
+from longwave.ops.checks import has_values
+
+Derived = TypeVar("Derived")
+
+
+class Discretised(Mixer):
+    """A mixer of systems x' = A x + B u with a step dt: its sizes, its states, and what it derives from parameters."""
+
+    state_is_complex = True  # M = N/2 complex numbers per feature, or N real ones
+    shown: tuple[str, ...] = ("d_model", "d_state", "init", "bidirectional", "n_ssm", "return_state")
+    most_kept = 8  # derived things that are kept, as those of several sampling rates
+
+    def __init__(
+        self, d_model: int, d_state: int, *, init: str, bidirectional: bool, n_ssm: int | None, return_state: bool
+    ) -> None:
+        super().__init__(d_model, bidirectional=bidirectional, return_state=return_state)
+        self.d_state, self.init, self.n_ssm = d_state, init, check_n_ssm(n_ssm, d_model)
+        self._derived: dict[
+            Any, tuple[list[Tensor], Any]
+        ] = {}  # by key: the parameters, and what was derived from them
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """The SSM works in float64 if its parameters do, else in float32: half precision would not do."""
+        return torch.float64 if self._placed()[0].dtype == torch.float64 else torch.float32
+
+    def _check_rate(self, rate: float) -> None:
+        check_rate(rate)
+
+    def _initial_state(self, batch: int) -> Tensor:
+        """Zeros."""
+        dtype, size = (complex_dtype(self._dtype), 2) if self.state_is_complex else (self._dtype, 1)
+        return torch.zeros(batch, self.d_model, self.d_state // size, dtype=dtype, device=self._placed()[0].device)
+
+    def _check_state(self, state: Tensor, batch: int, device: torch.device) -> None:
+        kind, size = ("complex", 2) if self.state_is_complex else ("real", 1)
+        expected = (batch, self.d_model, self.d_state // size)
+        fits = isinstance(state, Tensor) and (state.is_complex() if size == 2 else state.is_floating_point())
+        if not fits or state.shape != expected:
+            raise wrong_state(state, f"a {kind} tensor {expected}")
+        if state.layout is not torch.strided or state.device != device:
+            check_strided("state", state)
+            check_device("state", state, device)
+
+    # What is derived from the parameters
+
+    def _can_keep(self) -> bool:
+        """Whether what is derived from the parameters can be kept: it has values, and no gradient is wanted of it."""
+        parameters = [p for p in self._parameters.values() if p is not None]
+        if torch.is_grad_enabled() and any(p.requires_grad for p in parameters):
+            return False
+        if torch.compiler.is_compiling() or not has_values(torch.empty(0)):  # traced
+            return False
+        return all(has_values(p) and not p.is_inference() for p in parameters)
+
+    def _kept(self, key: Any, derive: Callable[[], Derived]) -> Derived:
+        """What is derived from the parameters as they are now, kept until one of them changes."""
+        parameters = [p for p in self._parameters.values() if p is not None]
+        # The parameters themselves are compared: version counters miss what fused optimisers and `p.data` do.
+        if key in self._derived:
+            known, kept = self._derived[key]
+            if ops.same(parameters, known):
+                found: Derived = kept
+                return found
+        if len(self._derived) >= self.most_kept:
+            self._derived.clear()
+        with torch.inference_mode(False), torch.no_grad():
+            derived = derive()
+            self._derived[key] = ([p.clone(memory_format=torch.contiguous_format) for p in parameters], derived)
+        return derived
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_derived": {}}  # copies and pickles derive their own
+
+
+def check_state_size(d_model: int, d_state: int) -> None:
+    """Sizes that state spaces stored as conjugate pairs can have."""
+    check_count("d_model", d_model)
+    check_count("d_state", d_state, MOST_STATES)
+    if d_state % 2:
+        raise ValueError(f"d_state: expected an even number (modes come in conjugate pairs), got {d_state}")
+
+
+def initial_log_dt(n: int, dt_min: float, dt_max: float) -> Tensor:
+    """log dt (n,) for dt drawn log-uniformly between the bounds."""
+    return math.log(dt_min) + torch.rand(n) * (math.log(dt_max) - math.log(dt_min))
+
+
+def complex_dtype(dtype: torch.dtype) -> torch.dtype:
+    """That of complex numbers made of float32 or float64: `dtype.to_complex()`, which no graph can be compiled of."""
+    return torch.complex128 if dtype == torch.float64 else torch.complex64

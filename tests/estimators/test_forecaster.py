@@ -1,0 +1,125 @@
+"""The estimator of series: what comes in as a data frame goes out as one, and equals the commands."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from command import call
+
+import longwave
+from longwave import S4Forecaster
+
+ROWS = 500
+TIMES = pd.date_range("2024-01-01", periods=ROWS, freq="h")
+VALUES = 10 + np.sin(np.arange(ROWS) * 2 * np.pi / 24) + 0.1 * np.random.default_rng(0).standard_normal(ROWS)
+FRAME = pd.DataFrame({"ds": TIMES, "y": VALUES})
+SMALL = {"horizon": 6, "context": 24, "d_model": 8, "n_layers": 1, "epochs": 1, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return S4Forecaster(**SMALL).fit(FRAME[:480])
+
+
+def test_forms_of_data_agree_to_the_bit_and_come_out_as_they_came_in(fitted):
+    expected = fitted.predict()
+    assert list(expected.columns) == ["ds", "y"]
+    assert expected["ds"].tolist() == TIMES[480:486].tolist()
+    for given, kind in (
+        (pl.from_pandas(FRAME[:480]), pl.DataFrame),
+        (pa.Table.from_pandas(FRAME[:480]), pa.Table),
+        (FRAME[:480].set_index("ds"), pd.DataFrame),
+        (pd.Series(VALUES[:480], index=TIMES[:480], name="y"), pd.DataFrame),
+    ):
+        found = S4Forecaster(**SMALL).fit(given).predict()
+        assert isinstance(found, kind)
+        np.testing.assert_array_equal(np.asarray(found["y"]), expected["y"])
+    indexed = S4Forecaster(**SMALL).fit(FRAME[:480].set_index("ds")).predict()
+    assert indexed.index.tolist() == TIMES[480:486].tolist()
+
+
+def test_arrays_give_arrays():
+    one = S4Forecaster(**SMALL).fit(VALUES).predict()
+    assert one.shape == (6,)
+    both = S4Forecaster(**SMALL, multivariate=True).fit(np.stack([VALUES, -VALUES], 1)).predict()
+    assert both.shape == (6, 2)
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_it_equals_the_commands_on_the_same_file_to_the_bit():
+    FRAME.to_csv("my.csv", index=False)
+    forecaster = S4Forecaster(**SMALL, folder="run").fit(FRAME, target_col="y", time_col="ds")
+    seed = longwave.open("run").experiment.loop.seed
+    sizes = ["--horizon", "6", "--context", "24", "--test", "0", "--model.d-model", "8"]
+    settings = ["--model.n-layers", "1", "--loop.epochs", "1", "--loop.seed", str(seed), "--quiet", "--out", "own"]
+    assert call("train", "forecast", "--csv", "my.csv", "--target", "y", "--time", "ds", *sizes, *settings) == 0
+    for run in ("own", "run"):
+        assert call("predict", run, "--csv", "my.csv", "--out", f"{run}.csv") == 0
+    assert Path("own.csv").read_text() == Path("run.csv").read_text()
+    np.testing.assert_array_equal(longwave.open("own").predict("my.csv").values[:, 0], forecaster.predict()["y"])
+
+
+def test_new_rows_move_it_on_and_nothing_is_trained(fitted):
+    moved = pickle.loads(pickle.dumps(fitted))
+    moved.update(FRAME[480:481]).update(FRAME[481:490])
+    expected = fitted.predict(FRAME[:490])
+    pd.testing.assert_frame_equal(moved.predict(), expected, check_exact=True)
+    with pytest.raises(ValueError, match="time"):
+        moved.update(FRAME[480:485])
+
+
+def test_saved_and_loaded_it_forecasts_what_follows_rows_that_are_given(fitted, tmp_path):
+    fitted.save(tmp_path / "saved")
+    loaded = S4Forecaster.load(tmp_path / "saved")
+    assert loaded.horizon == 6
+    pd.testing.assert_frame_equal(loaded.predict(FRAME[:480]), fitted.predict(), check_exact=True)
+    with pytest.raises(ValueError, match="df: expected the rows to go on from"):
+        loaded.predict()
+
+
+def test_columns_are_found_by_their_names(fitted):
+    renamed = FRAME[:480].rename(columns={"y": "load", "ds": "hour"})
+    named = S4Forecaster(**SMALL).fit(renamed, target_col="load", time_col="hour").predict()
+    assert list(named.columns) == ["hour", "load"]
+    np.testing.assert_array_equal(named["load"], fitted.predict()["y"])
+    np.testing.assert_array_equal(S4Forecaster(**SMALL).fit(renamed).predict()["load"], named["load"])
+    with pytest.raises(
+        ValueError, match="target_col: there is no column 'lod'; expected one of hour, load; did you mean"
+    ):
+        S4Forecaster(**SMALL).fit(renamed, target_col="lod")
+
+
+def test_one_id_is_one_series_and_several_are_refused(fitted):
+    one = FRAME[:480].assign(store="a")
+    np.testing.assert_array_equal(S4Forecaster(**SMALL).fit(one, id_col="store").predict()["y"], fitted.predict()["y"])
+    two = pd.concat([one, one.assign(store="b")])
+    with pytest.raises(ValueError, match="id_col: expected the rows of one series, got 2 in 'store'"):
+        S4Forecaster(**SMALL).fit(two, id_col="store")
+    with pytest.raises(ValueError, match="id_col: there is no column 'shop'"):
+        S4Forecaster(**SMALL).fit(one, id_col="shop")
+
+
+def test_a_lazy_frame_is_refused_with_the_cure():
+    with pytest.raises(ValueError, match=r"got a LazyFrame; call \.collect\(\)"):
+        S4Forecaster(**SMALL).fit(pl.from_pandas(FRAME).lazy())
+
+
+def test_gaps_are_filled_as_asked():
+    gappy = FRAME[:480].copy()
+    gappy.loc[100:103, "y"] = np.nan
+    with pytest.raises(ValueError, match="the cell is missing"):
+        S4Forecaster(**SMALL).fit(gappy)
+    assert S4Forecaster(**SMALL, fill="linear").fit(gappy).predict().shape == (6, 2)
+
+
+def test_a_plot_has_dates(fitted):
+    from matplotlib.figure import Figure
+
+    axes = fitted.plot(ax=Figure().add_subplot())
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["known", "forecast"]
+    assert axes.get_ylabel() == "y"
+    assert type(axes.xaxis.get_major_formatter()).__name__ == "ConciseDateFormatter"
