@@ -5,6 +5,7 @@ import random
 import warnings
 
 import pytest
+import shape_checks  # noqa: F401 - before longwave, which the conftest files of folders import
 
 gc.disable()  # until all tests are there: a seventh of the time that imports take went into the search for garbage
 
@@ -35,6 +36,7 @@ def pytest_collection():
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000, 10, 50)  # a search that is rarer and finds as much
         gc.enable()
 
 

@@ -20,6 +20,8 @@ from longwave.ssm import INITS, dplr, nplr
 ROOT = Path(__file__).resolve().parent.parent
 # What an S4 layer can start from, and that is the same each time.
 LOW_RANK_INITS = [name for name in INITS if len(nplr(name, 2).P) and "random" not in name]
+# For opcheck: what does not trace. Dynamic shapes take longest, and one case of an op shows whether it has them.
+WITHOUT_DYNAMIC_SHAPES = ("test_schema", "test_autograd_registration", "test_faketensor")
 
 
 class System(NamedTuple):

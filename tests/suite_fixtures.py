@@ -1,12 +1,14 @@
 """Fixtures and profiles of the whole test suite: a plugin of the processes that run tests (see `conftest.py`)."""
 
+import functools
+import inspect
 import os
 
 import pytest
+import shape_checks
 import torch
 from dense import ROOT
 from hypothesis import HealthCheck, settings
-from jaxtyping import config as jaxtyping_config
 from tiny_set import running_server
 from trained import TrainedRuns
 
@@ -18,7 +20,10 @@ from longwave.tasks.classify import baselines as sequence_baselines
 # Some virtual machines offer AMX and refuse its instructions: half precision in torch would end the process.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# tyro asks for the source of the settings in every command, for their help; inspect parses the whole file each time.
+inspect.getsource = functools.cache(inspect.getsource)
+
+settings.register_profile("default", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
@@ -68,13 +73,13 @@ def skip_without_library():
 def _shapes_are_checked_where_they_are_written(request):
     """In the tests of the packages whose annotations they are. Elsewhere the checks would only take time."""
     here = request.path.relative_to(ROOT / "tests").parts[0] in ("ssm", "layers")
-    jaxtyping_config.update("jaxtyping_disable", not here)
+    shape_checks.switch(here)
 
 
 @pytest.fixture
 def unchecked(_shapes_are_checked_where_they_are_written):
     """Without the shape checks: what a user meets who gives a wrong argument."""
-    jaxtyping_config.update("jaxtyping_disable", True)
+    shape_checks.switch(False)
 
 
 @pytest.fixture

@@ -182,7 +182,7 @@ class SumOptions:
 def toy_sum(run: TrainedRun, values: Sequence[float]) -> float:
     assert len(values) == int(run.artifact("length.txt"))
     y, _ = run.load_best()(torch.tensor(values).view(1, -1, 1))
-    return float(y)
+    return y.item()
 
 
 def toy_predict(run: TrainedRun, options: SumOptions) -> Iterator[str]:

@@ -130,7 +130,7 @@ def test_one_step_is_a_sequence(name, batch):
 
 
 @given(mixers, st.lists(st.integers(1, 90), min_size=1, max_size=5), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_chunks_of_any_size_equal_the_whole(name, sizes, differentiable):
     layer, u = make(name).requires_grad_(differentiable), signal(2, sum(sizes))
     y, after = layer(u)
@@ -240,7 +240,7 @@ def test_rows_do_not_see_each_other(name, bidirectional):
 
 
 @given(st.data(), mixers, st.integers(1, 40), st.booleans(), st.booleans())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_padding_changes_nothing(data, name, L, started, bidirectional):
     lengths = data.draw(st.lists(st.integers(0, L), min_size=1, max_size=4))
     layer, u, batch = make(name, bidirectional=bidirectional), signal(len(lengths), L), len(lengths)

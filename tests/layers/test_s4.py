@@ -173,7 +173,7 @@ def test_step_equals_convolution_in_float32(init, L):
 @given(
     st.sampled_from(LOW_RANK_INITS), st.lists(st.integers(1, 90), min_size=1, max_size=6), st.booleans(), st.booleans()
 )
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_chunks_of_any_size_equal_the_whole(init, sizes, started, with_length):
     layer, u = make(init=init, length=40 if with_length else None), signal(2, sum(sizes))
     state = random_state() if started else None
@@ -184,7 +184,7 @@ def test_chunks_of_any_size_equal_the_whole(init, sizes, started, with_length):
 
 
 @given(st.sampled_from(LOW_RANK_INITS), st.integers(1, 80), st.integers(0, 1 << 30))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_a_start_from_any_state_equals_the_dense_recurrence(init, L, seed):
     layer, u, state = make(init=init, seed=seed), signal(2, L, seed=seed), random_state(seed=seed)
     y, after = layer(u, state)
@@ -346,7 +346,7 @@ def test_gradients_of_two_sided_layers_equal_those_of_the_direct_sum():
 
 
 @given(st.data(), st.sampled_from(LOW_RANK_INITS), st.integers(1, 50), st.booleans(), st.sampled_from([None, 16]))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_padding_changes_nothing(data, init, L, started, length):
     lengths = data.draw(st.lists(st.integers(0, L), min_size=1, max_size=4))
     layer, u = make(init=init, length=length), signal(len(lengths), L)
@@ -366,7 +366,7 @@ def test_padding_changes_nothing(data, init, L, started, length):
 
 
 @given(st.data(), st.integers(1, 40))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_padding_changes_nothing_in_a_two_sided_layer(data, L):
     lengths = data.draw(st.lists(st.integers(0, L), min_size=1, max_size=4))
     layer, u = make(bidirectional=True), signal(len(lengths), L)

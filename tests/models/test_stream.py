@@ -118,7 +118,7 @@ def test_compiled_steps_and_chunks_give_what_the_whole_gives_in_float32():
     window=st.one_of(st.none(), st.integers(1, 50)),
     shortest=st.sampled_from([1, 4, 100]),
 )
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_windows_are_exact_for_any_pieces(cuts, hop, window, shortest):
     """Against the mean over the features of the window itself, whether or not the hop divides it."""
     torch.manual_seed(0)

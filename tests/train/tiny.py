@@ -1,10 +1,11 @@
 """A task that trains in milliseconds, and runs of it in processes of their own, which may be killed at a chosen moment.
 
-As a program it reads groups of cases as JSON from stdin, one per line, and writes what became of them to stdout. It
-forks for each case, so that torch is imported once for all.
+As a program it reads lists of cases as JSON from stdin, one per line, and writes what became of them to stdout. Its
+forks run them, so that torch is imported once for all; one that outlives a case goes on with the next.
 """
 
 import atexit
+import contextlib
 import dataclasses
 import errno
 import functools
@@ -15,7 +16,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -213,16 +215,16 @@ def damage(path: Path) -> None:
 
 
 def run_cases(cases: list[dict[str, Any]], together: bool = False) -> list[dict[str, Any]]:
-    """What became of each case, one after the other or all together: its exit code and what it wrote to stderr.
+    """What became of each case, one after the other or all at a time: its exit code and what it wrote to stderr.
 
     A case has a folder, and optionally the settings and the task, whether to resume or to overwrite what is there,
     whether to damage the last checkpoint before, where a signal strikes (see `arm`), at which operation on a file (see
-    `watch_operations`), and the room in bytes that a file has; or a script to run instead, which knows its `folder`.
+    `watched_operations`), and the room in bytes that a file has; or a script to run instead, which knows its `folder`.
     """
     parent = _parent_of_cases()
     assert parent.stdin is not None
     assert parent.stdout is not None
-    parent.stdin.write(json.dumps([cases] if together else [[case] for case in cases]) + "\n")
+    parent.stdin.write(json.dumps({"cases": cases, "together": together}) + "\n")
     parent.stdin.flush()
     answers: list[dict[str, Any]] = json.loads(parent.stdout.readline())
     return answers
@@ -251,75 +253,112 @@ def main() -> None:
         fit(make_run(Path(folder), make_experiment(), make_task(), quiet=True), overwrite=True)
     Display(False, 1, 1, "")
     for line in sys.stdin:
-        print(json.dumps([answer for group in json.loads(line) for answer in _answers(group)]), flush=True)
+        print(json.dumps(_answers(**json.loads(line))), flush=True)
 
 
-def _answers(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    ended = [(os.waitpid(pid, 0)[1], log) for pid, log in [_start(case) for case in group]]
-    return [{"code": os.waitstatus_to_exitcode(status), "stderr": log.read_text()} for status, log in ended]
+def _answers(cases: list[dict[str, Any]], together: bool) -> list[dict[str, Any]]:
+    cases = [case | {"number": number} for number, case in enumerate(cases)]  # several may be of one folder
+    if together:
+        started = [(_start([case]), [case]) for case in cases]
+        return [answer for pid, chain in started for answer in _ended(pid, chain)]
+    return [answer for chain in _chains(cases) for answer in _ended(_start(chain), chain)]
 
 
-def _start(case: dict[str, Any]) -> tuple[int, Path]:
-    """The process of a case, and the file of its stderr."""
-    folder = Path(case["folder"])
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder.with_name(folder.name + ".log")
-    if case.get("damage"):
-        damage(folder / "checkpoints" / checkpoint.LAST)
+def _chains(cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The cases cut behind each that ends its process, or leaves it unfit for another."""
+    chains: list[list[dict[str, Any]]] = [[]]
+    for case in cases:
+        chains[-1].append(case)
+        is_killed = case.get("operation", {}).get("does") == "kill"
+        if is_killed or any(case.get(key) for key in ("strike", "room", "script")):
+            chains.append([])
+    return [chain for chain in chains if chain]
+
+
+def _start(chain: list[dict[str, Any]]) -> int:
+    """The id of a process that runs these cases, one after the other."""
+    for case in chain:
+        Path(case["folder"]).mkdir(parents=True, exist_ok=True)
+        _beside(case, "code").unlink(missing_ok=True)
     pid = os.fork()
     if not pid:
-        _child(case, folder, log)
-    return pid, log
-
-
-def _child(case: dict[str, Any], folder: Path, log: Path) -> None:
-    """Run a case and exit; what goes wrong is for the answer's code to say."""
-    code = 1
-    try:
         os.setsid()  # a signal to the group reaches the loader's processes, and nobody else
+        code = 0
+        for case in chain:
+            code = _run_case(case)
+            _beside(case, "code").write_text(str(code))
+        os._exit(code)
+    return pid
+
+
+def _ended(pid: int, chain: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What became of the cases of a process: the last one may have been killed with it."""
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    answers = []
+    for case in chain:
+        code = _beside(case, "code")
+        found = int(code.read_text()) if code.exists() else status
+        answers.append({"code": found, "stderr": _beside(case, "log").read_text()})
+    return answers
+
+
+def _beside(case: dict[str, Any], ending: str) -> Path:
+    """A file beside the folder of a case: what it wrote to stderr (log), its exit code (code)."""
+    folder = Path(case["folder"])
+    return folder.with_name(f"{folder.name}.{case['number']}.{ending}")
+
+
+def _run_case(case: dict[str, Any]) -> int:
+    """Run a case; its exit code."""
+    folder = Path(case["folder"])
+    log = os.open(_beside(case, "log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 2)
+    os.close(log)
+    try:
+        if case.get("damage"):
+            damage(folder / "checkpoints" / checkpoint.LAST)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests that nohup started inherit that it is ignored
-        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
         if case.get("strike"):
             arm(**case["strike"])
         if case.get("room"):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (case["room"], case["room"]))
-        if case.get("operation"):
-            watch_operations(folder, **case["operation"])
         if case.get("script"):
             exec(case["script"], {"folder": folder})
-        else:
+            return 0
+        with watched_operations(folder, **case.get("operation", {})):
             run = make_run(folder, make_experiment(**case.get("settings", {})), make_task(**case.get("task", {})))
             fit(run, case.get("resume", False), case.get("overwrite", False))
-        code = 0
+        return 0
     except Interrupted as note:
         print(note, file=sys.stderr)
-        code = note.exit_code
+        return note.exit_code
     except TrainingError as error:
         print(error, file=sys.stderr)
+        return 1
     except (ValueError, OSError) as error:  # as the command line has it
         print(error, file=sys.stderr)
-        code = 2
+        return 2
     except BaseException:
-        import traceback
-
         traceback.print_exc()
-        code = 3
+        return 3
     finally:
         sys.stderr.flush()
-        os._exit(code)
 
 
-def watch_operations(folder: Path, at: int, does: str) -> None:
+@contextlib.contextmanager
+def watched_operations(folder: Path, at: int = 0, does: str = "") -> Iterator[None]:
     """Before the `at`-th operation on files in a folder: be killed, or have the disk be full; or only count them.
 
     Or, from the `at`-th on, have the disk be read-only.
     """
-    count = 0
+    count, is_watched = 0, bool(does)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal count
+        if not is_watched:
+            return
         if event == "open":
             is_change = bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
         else:
@@ -336,7 +375,12 @@ def watch_operations(folder: Path, at: int, does: str) -> None:
         elif count >= at and does == "read-only":
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(arguments[0]))
 
-    sys.addaudithook(hook)
+    if is_watched:
+        sys.addaudithook(hook)  # for good: there is no way to take it out
+    try:
+        yield
+    finally:
+        is_watched = False
 
 
 def arm(place: str, at: int, signals: Sequence[str] = ("SIGKILL",)) -> None:
