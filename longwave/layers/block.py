@@ -183,8 +183,9 @@ class Block(nn.Module):
         rate: float = 1.0,
         need_state: bool = True,
         constants: Any = None,
+        cu_seqlens: Tensor | None = None,
     ) -> tuple[Tensor, State]:
-        """x (B, L, H) and the mixer's state after it; `constants` are the mixer's.
+        """x (B, L, H) and the mixer's state after it; `constants` and `cu_seqlens` are the mixer's.
 
         `valid` (B, L, 1) is what `lengths` means, step by step. Without it the block works it out, and hides what
         stands in the padding; a model does both once for all its blocks.
@@ -196,7 +197,8 @@ class Block(nn.Module):
             x = torch.where(valid, x, 0)
 
         z = self._before(x, self.norm, valid)
-        z, state = self.mixer(z, state, lengths=lengths, rate=rate, need_state=need_state, constants=constants)
+        settings = {"rate": rate, "need_state": need_state, "constants": constants, "cu_seqlens": cu_seqlens}
+        z, state = self.mixer(z, state, lengths=lengths, **settings)
         return self._after(x, z, valid), state
 
     def step(self, x: Tensor, state: State = None, *, rate: float = 1.0) -> tuple[Tensor, State]:

@@ -1,6 +1,7 @@
 """Mixers, layers that mix the steps of a sequence: their interface, their settings, and their registry."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from longwave.core.registry import Registry
 from longwave.core.settings import Settings
 from longwave.layers.checks import check_causal, check_count, check_input, check_lengths, check_rate_is_one, valid_steps
+from longwave.layers.packed import check_packed
 from longwave.layers.rates import Trainable
 
 
@@ -40,19 +42,27 @@ class Mixer(nn.Module):
         state: Any = None,
         *,
         lengths: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
         rate: float = 1.0,
         need_state: bool = True,
         constants: Any = None,
     ) -> Any:
         """y (B, L, H) in u's dtype, and the state after the last step (None if bidirectional or not needed).
 
-        state     where an earlier call left off
-        lengths   (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
-        rate      u is sampled at 1/rate of the frequency that the layer was trained at (state spaces only)
-        constants what `chunk_constants` returned for this rate and at least L steps
+        state       where an earlier call left off
+        lengths     (B,) how many steps of each row count: the rest is padding, which has no effect, and y is 0 there
+        cu_seqlens  (n + 1,) where each of n sequences begins that u (1, total, H) holds end to end, and the last ends;
+                    each starts from a zero state and has a state after it, (n, ...) (S4 and S4D only)
+        rate        u is sampled at 1/rate of the frequency that the layer was trained at (state spaces only)
+        constants   what `chunk_constants` returned for this rate and at least L steps
         """
-        z, lengths, valid = self._checked(u, state, lengths, rate)
         need_state = need_state and self.return_state and not self.bidirectional
+        if cu_seqlens is not None:
+            self._checked(u, None, None, rate)
+            packed = check_packed(cu_seqlens, u, state=state, lengths=lengths, constants=constants)
+            y, after = self._mix_packed(u, packed, rate=rate, need_state=need_state)
+            return (y.to(u.dtype), after) if self.return_state else y.to(u.dtype)
+        z, lengths, valid = self._checked(u, state, lengths, rate)
         kept = {} if constants is None else {"constants": constants}
         y, after = self._mix(z, state, lengths=lengths, rate=rate, need_state=need_state, **kept)
         if valid is not None:
@@ -104,6 +114,10 @@ class Mixer(nn.Module):
         self, u: Tensor, state: Any, *, lengths: Tensor | None, rate: float, need_state: bool
     ) -> tuple[Tensor, Any]:
         """y (B, L, H) and the state after each row's `lengths` steps; u is 0 after them."""
+
+    def _mix_packed(self, u: Tensor, lengths: Sequence[int], *, rate: float, need_state: bool) -> tuple[Tensor, Any]:
+        """y (1, total, H) and the states after sequences of these lengths, end to end in u."""
+        raise ValueError(f"cu_seqlens: only S4 and S4D take it, got {type(self).__name__}; pad, and give lengths")
 
     @abstractmethod
     def _initial_state(self, batch: int) -> Any:

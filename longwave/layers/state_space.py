@@ -6,7 +6,7 @@ every optimiser, FSDP and safetensors take.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -24,6 +24,7 @@ from longwave.layers.checks import (
 )
 from longwave.layers.chunk import Chunks
 from longwave.layers.discretised import Discretised, complex_dtype, initial_log_dt
+from longwave.layers.packed import mix_packed
 from longwave.layers.rates import Trainable, mark_ssm
 from longwave.ops import fft_conv
 from longwave.ssm import DiscreteDPLR, block_size, dplr_step
@@ -217,6 +218,21 @@ class StateSpaces(Discretised):
                 y = y if state is None else y + chunks.response(state, L)
                 state = chunks.state_after(signal, state, lengths) if need_state else None
         return y, state
+
+    def _mix_packed(
+        self, u: Float[Tensor, "1 total H"], lengths: Sequence[int], *, rate: float, need_state: bool
+    ) -> tuple[Float[Tensor, "1 total H"], Complex[Tensor, "n H M"] | None]:
+        """By one convolution per group of similar lengths; the kernel is that of the longest sequence."""
+        longest = max(lengths)
+        with without_autocast(u):
+            T = block_size(1, longest, self.d_state, 0)
+            chunks = self._chunks(T, longest if need_state else 1, rate, from_state=False, need_state=need_state)
+            constants = ChunkConstants(chunks, self.kernel(longest, rate), rate)
+
+            def mix(rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor | None]:
+                return self._mix(rows, None, lengths=counts, rate=rate, need_state=need_state, constants=constants)
+
+            return mix_packed(mix, u.to(self._dtype), lengths, self._initial_state(1)[0])
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> ChunkConstants:
         """What all chunks of up to `longest` steps derive from the parameters, to be kept while these stay.

@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 from torch import Tensor
 
+from longwave.core import files
 from longwave.core.registry import Registry
-from longwave.core.settings import Settings
+from longwave.core.settings import Settings, dumps
 
+FORMAT = 2  # of config.json and model.safetensors
 Shift = Literal["none", "last", "mean"]  # what is subtracted from a window: nothing, its last known value, its mean
 StartShift = Shift | Literal["auto"]  # for a linear start; auto: the mean of several solutions
 
@@ -82,6 +84,17 @@ class ModelConfig(Settings):
         """The settings with the sizes of a task, as far as both have them by the same name."""
         shared = {one.name for one in fields(self)} & {one.name for one in fields(spec)}
         return replace(self, **{name: getattr(spec, name) for name in shared})
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json into `folder`: what `save_pretrained` of the model writes beside its weights."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = self.to_dict()
+        files.write_json(folder / "config.json", {"format": FORMAT, "model": settings.pop("kind"), "config": settings})
+
+    def to_json_string(self) -> str:
+        """The settings as JSON text, by the name that loggers of transformers ask for."""
+        return dumps(self)
 
     @property
     @abstractmethod

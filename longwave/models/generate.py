@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from longwave.layers.checks import check_count
 from longwave.models.recurrence import Recurrence
+from longwave.models.rows import Rows, Stop, check_limits
 
 Reads = Callable[[Tensor, int], Tensor]
 START = 0  # what an empty prompt stands for; the tasks of longwave begin every sequence with it
@@ -25,6 +26,9 @@ def generate(
     top_p: float | None = None,
     seed: int | None = None,
     *,
+    min_p: float | None = None,
+    repetition_penalty: float | None = None,
+    stop: Stop = None,
     reads: Reads | None = None,
 ) -> Tensor:
     """The `length` tokens (B, length) that follow a prompt (B, L), drawn from the model's predictions.
@@ -32,13 +36,18 @@ def generate(
     temperature   divides the logits: below 1 favours likely tokens, above 1 rare ones; 0 always takes the most likely
     top_k         draw from the k most likely tokens only
     top_p         draw from the fewest tokens that have this probability together (after top_k)
+    min_p         draw from tokens that have at least this share of the most likely one's probability
+    repetition_penalty   above 1 for less repetition: divides positive logits, and multiplies negative ones, of tokens
+                  that a row has already, its prompt included (before the temperature)
+    stop          a token, or several, that end a row: it then repeats that token, until all rows have ended
     seed          the same seed gives the same tokens; None draws from torch's own generator
     reads         for a model whose input has more tokens than its output: reads(tokens (B, 1), first) is what it reads
                   for tokens with `first` of them before; the prompt is in terms of the input, with its start token
 
     A prompt without tokens, (B, 0), is read as the one token 0. The model is used as after `eval()`, whatever its mode.
     """
-    steps = stream(model, prompt, length, temperature, top_k, top_p, seed, reads=reads)
+    more: dict[str, Any] = {"min_p": min_p, "repetition_penalty": repetition_penalty, "stop": stop, "reads": reads}
+    steps = stream(model, prompt, length, temperature, top_k, top_p, seed, **more)
     return torch.stack([tokens for tokens, _ in steps], dim=1)
 
 
@@ -51,6 +60,9 @@ def stream(
     top_p: float | None = None,
     seed: int | None = None,
     *,
+    min_p: float | None = None,
+    repetition_penalty: float | None = None,
+    stop: Stop = None,
     reads: Reads | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """As `generate`, step by step: the tokens (B,), and the probabilities (B, vocabulary) that they were drawn from.
@@ -60,13 +72,22 @@ def stream(
     """
     _check_model(model, reads is not None)
     _check_choice(length, temperature, top_k, top_p)
+    config: Any = model.config
+    stops = check_limits(config.output_size, min_p, repetition_penalty, stop)
+    if repetition_penalty is not None and reads is not None:
+        raise ValueError("repetition_penalty: expected None, since this model reads other tokens than it predicts")
     prompt = _check_prompt(prompt, model)
     draws = None if seed is None else torch.Generator(prompt.device).manual_seed(seed)
-    return _steps(model, prompt, length, (temperature, top_k, top_p), draws, reads)
+    rows = Rows(prompt, config.output_size, repetition_penalty, stops)
+    return _steps(model, prompt, length, (temperature, top_k, top_p, min_p), draws, reads, rows)
 
 
 def probabilities(
-    logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+    logits: Tensor,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
 ) -> Tensor:
     """Probabilities of the next token: softmax(logits / temperature) over the tokens that are left, 0 for others."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
@@ -79,12 +100,14 @@ def probabilities(
         # In this order and in float64: a small temperature should give no infinities, nor be rounded to 0.
         logits = ((logits - largest).double() / temperature).to(logits.dtype)
     chances = logits.softmax(-1)
-    if top_k is None and top_p is None:
+    if top_k is None and top_p is None and min_p is None:
         return chances
     ordered, order = chances.topk(min(top_k or chances.shape[-1], chances.shape[-1]), dim=-1)
     if top_p is not None and top_p < 1:
         likelier = ordered.cumsum(-1) - ordered
         ordered = torch.where(likelier < top_p * ordered.sum(-1, keepdim=True), ordered, 0)
+    if min_p is not None:
+        ordered = torch.where(ordered < min_p * ordered[..., :1], 0, ordered)
     return torch.zeros_like(chances).scatter(-1, order, ordered / ordered.sum(-1, keepdim=True))
 
 
@@ -103,9 +126,10 @@ def _steps(
     model: Any,
     prompt: Tensor,
     length: int,
-    choice: tuple[float, int | None, float | None],
+    choice: tuple[float, int | None, float | None, float | None],
     draws: Any,
     reads: Reads | None,
+    rows: Rows,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     modules = list(model.modules())
     with _inference(modules):
@@ -114,9 +138,11 @@ def _steps(
     del state  # what attention has read so far is large
     known = prompt.shape[1] - 1  # tokens after the first, which starts
     for left in reversed(range(length)):
-        chances = probabilities(logits, *choice)
+        chances = rows.limited(probabilities(rows.penalised(logits), *choice))
         tokens = draw(chances, draws)
         yield tokens, chances
+        if rows.add(tokens):
+            return
         if left:
             # Entered at each step: between two of them the model has the mode that its owner gave it.
             with _inference(modules):

@@ -9,10 +9,12 @@ from torch import Tensor, nn
 from longwave.layers.checks import describe
 from longwave.models.base import MODELS, Spec
 from longwave.models.heads import Decoder
+from longwave.models.hf_trainer import takes_use_cache
 from longwave.models.sequence import SequenceConfig, SequenceModel
 
 
 @MODELS.register("PairModel")
+@takes_use_cache
 @dataclass(frozen=True)
 class PairConfig(SequenceConfig):
     """A sequence model that encodes both sequences of a pair with the same weights, and compares them."""
@@ -44,8 +46,10 @@ class PairModel(SequenceModel):
         *,
         time: Tensor | None = None,
         lengths: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
         rate: float = 1.0,
         need_state: bool = False,
+        labels: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
         """The output for both sequences, which are encoded as 2 B rows: the first ones, then the second ones."""
         if state is not None or need_state:
@@ -56,7 +60,7 @@ class PairModel(SequenceModel):
                 f"x: expected pairs, (batch, 2, length{', channels' * (dimensions == 4)}), got {describe(x)}"
             )
         time, lengths = (None if given is None else _rows(given) for given in (time, lengths))
-        return super().forward(_rows(x), time=time, lengths=lengths, rate=rate)
+        return super().forward(_rows(x), time=time, lengths=lengths, cu_seqlens=cu_seqlens, rate=rate, labels=labels)
 
     def step(self, x: Tensor, state: Any = None, **_: Any) -> tuple[Tensor, Any]:
         """There are no single steps."""

@@ -10,10 +10,9 @@ from torch import Tensor
 from longwave.core import files
 from longwave.layers.state_space import StateSpaces
 from longwave.models import format_1, hub, weights
-from longwave.models.base import ModelConfig
+from longwave.models.base import FORMAT, ModelConfig
 
 BEST = "best"  # the folder of a run's best weights
-FORMAT = 2  # of config.json and model.safetensors
 
 
 class Pretrained:
@@ -91,8 +90,7 @@ def write_model(config: ModelConfig, tensors: Mapping[str, Tensor], folder: str 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     weights.write(folder / "model.safetensors", tensors)
-    settings = config.to_dict()
-    files.write_json(folder / "config.json", {"format": FORMAT, "model": settings.pop("kind"), "config": settings})
+    config.save_pretrained(folder)
 
 
 def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> Any:

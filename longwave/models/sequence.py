@@ -14,13 +14,16 @@ from longwave.layers.checks import advice, check_count, check_device, check_know
 from longwave.models.adaptive import AdaptiveSoftmax
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
+from longwave.models.hf_trainer import label_loss, takes_use_cache
 from longwave.models.pretrained import Pretrained
+from longwave.models.recompute import recomputed
 
 # A damaged config.json would else build for minutes.
 MOST_LAYERS, MOST_FEATURES = 10_000, 1 << 17
 
 
 @MODELS.register("SequenceModel")
+@takes_use_cache
 @dataclass(frozen=True)
 class SequenceConfig(ModelConfig):
     """A model from input to output; the defaults are the paper's common settings (S4, LegS, 64 states, GELU, GLU)."""
@@ -47,6 +50,8 @@ class SequenceConfig(ModelConfig):
     """Gated linear unit after the position-wise linear layer."""
     feed_forward: int = 0
     """Width of a feed-forward sublayer in each block, 0 for none."""
+    gradient_checkpointing: bool = False
+    """Compute each block again in the backward pass, which takes less memory and more time."""
     cutoffs: tuple[int, ...] = ()
     """Tokens (most common first) at which bins begin, each with shorter vectors and its own softmax."""
     decoder: Literal["mean", "last", "sequence", "forecast"] = "mean"
@@ -142,10 +147,17 @@ class SequenceModel(Pretrained, nn.Module):
         *,
         time: Tensor | None = None,
         lengths: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
         rate: float = 1.0,
         need_state: bool = False,
+        labels: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
-        """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted."""
+        """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted.
+
+        cu_seqlens  bounds of the sequences that x (1, total, ...) holds end to end, as S4 and S4D take them
+        labels      then (loss, output) is returned: the mean cross-entropy of whole numbers, one per output and not
+                    shifted, where -100 is no label, or the mean squared error of floating-point numbers
+        """
         if not isinstance(x, Tensor):
             said = f"{describe(x)}{advice('x', x, as_float=not self.config.vocabulary)}"
             raise ValueError(f"x: expected a tensor (batch, length, channels), or tokens (batch, length), got {said}")
@@ -153,6 +165,8 @@ class SequenceModel(Pretrained, nn.Module):
             raise ValueError(
                 "state: a forecast model takes a whole window at once; use forecast_by_steps to go step by step"
             )
+        if cu_seqlens is not None:
+            self._check_packed()
         valid = None
         if lengths is not None:
             lengths = torch.as_tensor(lengths)
@@ -167,9 +181,11 @@ class SequenceModel(Pretrained, nn.Module):
         measured = self.window.measure(x, lengths)
         z = self.encoder(self.window.normalise(x, measured, lengths), time, self.window.unknown(x, lengths))
         states, decoder_state = (None, None) if state is None else state
-        z, after = self._through_blocks(z, states, lengths=lengths, valid=valid, rate=rate, need_state=need_state)
+        given: dict[str, Any] = {"lengths": lengths, "cu_seqlens": cu_seqlens, "rate": rate, "need_state": need_state}
+        z, after = self._through_blocks(z, states, valid=valid, **given)
         y, decoder_state = self.decoder(z, decoder_state, lengths=lengths, valid=valid)
-        return self.window.restore(y, measured), (after, decoder_state) if need_state else None
+        y = self.window.restore(y, measured)
+        return (y, (after, decoder_state) if need_state else None) if labels is None else (label_loss(y, labels), y)
 
     def features(
         self, x: Tensor, states: Sequence[Any] | None = None, *, need_state: bool = True
@@ -196,10 +212,20 @@ class SequenceModel(Pretrained, nn.Module):
     ) -> tuple[Tensor, list[Any]]:
         """Blocks and the norm after them; `settings` are those of a block."""
         after, none = [], [None] * len(self.blocks)
-        for block, before, kept in zip(self.blocks, states or none, constants or none, strict=True):
+        recompute = self.config.gradient_checkpointing and torch.is_grad_enabled()
+        blocks = map(recomputed, self.blocks) if recompute else self.blocks
+        for block, before, kept in zip(blocks, states or none, constants or none, strict=True):
             z, s = block(z, before, valid=valid, constants=kept, **settings)
             after.append(s)
         return z if self.norm is None else self.norm(z, valid), after
+
+    def _check_packed(self) -> None:
+        """Refuse packed sequences where the rest of the model would mix them."""
+        what = "pad the sequences and give their lengths"
+        if self.config.decoder != "sequence":
+            raise ValueError(f'cu_seqlens: expected decoder "sequence", got "{self.config.decoder}"; {what}')
+        if self.training and self.config.tie_dropout and self.config.dropout:
+            raise ValueError(f"cu_seqlens: with tie_dropout all packed sequences would share one mask; {what}")
 
     def initial_state(self, batch: int) -> Any:
         """The state before the first step."""

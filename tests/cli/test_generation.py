@@ -52,6 +52,18 @@ def test_text_goes_on_from_the_prompt_and_the_same_seed_writes_the_same(text_run
     assert capsys.readouterr().out != first.out
 
 
+def test_a_text_ends_at_the_stop_byte_and_draws_are_limited(text_run, capsys):
+    arguments = ["generate", "run", "--length", "200", "--seed", "3"]
+    assert call(*arguments) == 0
+    whole = capsys.readouterr().out
+    byte = next(c for c in whole[5:] if c.isascii() and c.isprintable())
+    assert call(*arguments, "--stop", byte) == 0
+    assert capsys.readouterr().out == whole[: whole.index(byte) + 1] + "\n"
+    for limit in (["--min-p", "0.5"], ["--repetition-penalty", "1.5"]):
+        assert call(*arguments, *limit) == 0
+        assert capsys.readouterr().out != whole
+
+
 def test_without_a_seed_one_is_drawn_and_printed(text_run, capsys):
     assert call("generate", "run", "--length", "30") == 0
     drawn = capsys.readouterr()
@@ -138,6 +150,9 @@ def test_a_mistake_is_refused(text_run, capsys):
         (["--temperature", "-1"], "temperature: expected a finite number of at least 0"),
         (["--top-k", "0"], "top_k: expected a whole number, at least 1"),
         (["--top-p", "2"], "top_p: expected a probability above 0 and up to 1"),
+        (["--min-p", "2"], "min_p: expected a share from 0 to 1"),
+        (["--repetition-penalty", "0"], "repetition_penalty: expected a finite number above 0"),
+        (["--stop", "ab"], "stop: expected one byte or one word of the vocabulary, got 'ab'"),
         (["--length", "0"], "length: expected a whole number, at least 1, got 0"),
         (["--count", "0"], "count: expected at least 1, got 0"),
         (["--device", "cuda:99"], "device: there is no 'cuda:99' here; expected one of auto, cpu"),

@@ -73,7 +73,7 @@ def test_paths_come_back_as_paths(tmp_path):
     ("part", "change", "message"),
     [
         ("task", {"kind": "speech"}, "settings: task: kind: there is no 'speech'; expected one of .*classify"),
-        ("model", {"wings": 2}, "settings: model: there is no setting 'wings'; expected one of d_model"),
+        ("model", {"wings": 2}, "settings: model: there is no setting 'wings'; .*did you mean 'window'"),
         ("model", {"mixer": {"kind": "s4", "heads": 2}}, "settings: model: mixer: there is no setting 'heads'"),
         ("task", {"horizon": 3}, "settings: task: there is no setting 'horizon'; expected one of data, augment"),
     ],

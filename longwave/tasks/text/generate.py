@@ -27,13 +27,18 @@ class Sampling(OnDevice):
     """Sample from this many of the most likely tokens only."""
     top_p: float | None = None
     """Sample from the fewest tokens whose total probability is at least this."""
+    min_p: float | None = None
+    """Sample from tokens that have at least this share of the most likely one's probability."""
+    repetition_penalty: float | None = None
+    """Above 1 for less repetition: tokens that came before get lower logits."""
     seed: int | None = None
     """Random seed; by default a random one, which is printed."""
 
     def choice(self) -> dict[str, Any]:
         """Keywords of `longwave.generate`, with a seed: torch would start every process with the same one."""
         seed = secrets.randbelow(2**32) if self.seed is None else self.seed
-        return {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p, "seed": seed}
+        limits = {"min_p": self.min_p, "repetition_penalty": self.repetition_penalty}
+        return {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p, **limits, "seed": seed}
 
     def print_seed(self, choice: dict[str, Any]) -> None:
         """Print the seed if it was drawn: once there is something to reproduce, not before an error."""
@@ -46,8 +51,8 @@ def continue_text(
 ) -> Iterator[str]:
     """The prompt and `length` tokens after it, as text, piece by piece as they are sampled.
 
-    Words are joined as in written text, unless `tokenised`. `choice` has temperature, top_k, top_p and seed of
-    `longwave.generate`.
+    Words are joined as in written text, unless `tokenised`. `choice` has temperature, top_k, top_p, min_p,
+    repetition_penalty, stop and seed of `longwave.generate`.
     """
     given = codec.encode(prompt)
     steps = stream(model, torch.tensor([[START, *given]]), length, **choice)
@@ -88,6 +93,8 @@ class Options(Sampling):
     """Bytes or words to generate."""
     count: int = 1
     """How many texts."""
+    stop: str | None = None
+    """A byte or a word at which a text ends, before its length is reached."""
     tokenised: bool = False
     """Print words as in the data, with a space before each, instead of joining punctuation to them."""
 
@@ -96,6 +103,8 @@ def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
     if options.count < 1:
         raise ValueError(f"count: expected at least 1, got {options.count}")
     codec, choice = _codec(run), options.choice()
+    if options.stop is not None:
+        choice["stop"] = _stop(codec, options.stop)
     model = run.load_best(options.device)
     for k in range(options.count):
         seeded = choice | {"seed": choice["seed"] + k}
@@ -108,6 +117,14 @@ def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
             yield f"--- {k + 1} of {options.count} ---\n"
         yield from map(_printable, text)
         yield "\n"
+
+
+def _stop(codec: Codec, text: str) -> int:
+    """The one token that a text is."""
+    tokens = codec.encode(text)
+    if len(tokens) != 1 or codec.unknown(text):
+        raise ValueError(f"stop: expected one byte or one word of the vocabulary, got {text!r}")
+    return tokens[0]
 
 
 def _printable(text: str) -> str:
