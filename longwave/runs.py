@@ -268,7 +268,7 @@ def _finish(run: Run, resume: bool) -> FinishedRun:
 
 def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs") -> list[str]:
     """What a reader of the scores should know: that the run was short, which `limit` ended, or a better baseline."""
-    notes = []
+    notes = [result["summary"]] if result.get("summary") else []
     if result["steps"] < FEW_STEPS and not result["stopped_early"]:  # one that stopped early had patience enough
         notes.append(f"the run took {result['steps']} steps, too few to judge the model by: give it more {limit}")
     split, where = scored_split(result)

@@ -1,8 +1,8 @@
 """Models: modules with settings, found by their kind, that fit the needs of a task."""
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
 
@@ -14,7 +14,8 @@ from longwave.core.settings import Settings, dumps
 
 FORMAT = 2  # of config.json and model.safetensors
 Shift = Literal["none", "last", "mean"]  # what is subtracted from a window: nothing, its last known value, its mean
-StartShift = Shift | Literal["auto"]  # for a linear start; auto: the mean of several solutions
+# For a linear start. auto: the mean of several solutions; combined: one of simple forecasts, weighted on held-out rows.
+StartShift = Shift | Literal["auto", "combined"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,7 @@ class LinearSolution:
     weight: Tensor  # (horizon, context), float64
     bias: Tensor  # (horizon,), float64
     reversion: float = 0.0  # the share of the solution without a shift
+    members: Mapping[str, float] = field(default_factory=dict)  # what it combines, with weights
 
 
 @dataclass(frozen=True)

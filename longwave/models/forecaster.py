@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from longwave.core.settings import check_least
+from longwave.core.settings import check_least, set_by_task
 from longwave.layers import MixerConfig, S4Config
 from longwave.layers.checks import check_choice, without_autocast
 from longwave.models.base import MODELS, ModelConfig, Spec, StartShift
@@ -25,12 +25,14 @@ from longwave.models.sequence import SequenceModel
 class ForecasterConfig(ModelConfig):
     """A linear map from the window to the horizon, started from its closed form, and a deep model beside it."""
 
-    shift: Literal["auto", "none", "last", "mean"] = "auto"
-    """Subtract nothing, the last value or the mean from each window; auto: start from a mean of several solutions."""
+    shift: Literal["auto", "combined", "none", "last", "mean"] = "auto"
+    """Subtract nothing, the last value or the mean from each window; auto: start from a mean of several solutions;
+    combined: from a combination of simple forecasts, weighted on held-out rows."""
     reversion: float | None = None
     """Share of the linear start that is solved without a shift; None: with shift auto by the validation set, else 0."""
-    trust: float = 1.0
-    """Share of the trained model in a forecast, once trained; the rest is the linear start."""
+    trust: float | None = 1.0
+    """Share of the trained model in a forecast, the rest being the linear start; None: decided on the validation set,
+    and 0 where the deep model does not pay."""
     d_model: int = 32
     """Features of every layer of the deep model."""
     n_layers: int = 2
@@ -49,6 +51,8 @@ class ForecasterConfig(ModelConfig):
     """Known steps before the forecast (set by the task)."""
     horizon: int = 1
     """Steps to forecast (set by the task)."""
+    members: tuple[tuple[str, float], ...] = set_by_task(())
+    """What a combined start consists of, with weights (set by the task)."""
 
     def build(self) -> "Forecaster":
         """A new model with these settings; its linear map forecasts the shift until `prepare` starts it."""
@@ -58,13 +62,16 @@ class ForecasterConfig(ModelConfig):
         """The settings with the sizes that a task decides, and the reversion that its validation set suggests."""
         if not spec.horizon or spec.length is None or spec.input_size != spec.output_size:
             raise ValueError("model: a Forecaster needs a task that forecasts its input columns, in windows")
-        reversion = self.reversion
+        reversion, members = self.reversion, self.members
+        if spec.linear is not None and self.shift == "combined":
+            members = tuple(spec.linear("combined", None).members.items())
         if reversion is None:
             ask = spec.linear if self.shift == "auto" else None
             reversion = 0.0 if ask is None else ask("auto", None).reversion
         return replace(
             self.with_sizes(spec),
             reversion=reversion,
+            members=members,
             mixer=self.mixer.for_length(spec.length),
             context=spec.length - spec.horizon,
         )
@@ -72,14 +79,15 @@ class ForecasterConfig(ModelConfig):
     def prepare(self, model: Any, spec: Spec) -> bool:
         """Start the linear map of a new model from the task's solution for the shift and the reversion."""
         if spec.linear is not None:
-            solution = spec.linear(self.shift, self.reversion)
+            solution = spec.linear(self.shift, None if self.shift == "combined" else self.reversion)
             model.linear.start(solution.weight, solution.bias)
         return True
 
     @property
     def label(self) -> str:
         """What tables call such a model."""
-        return f"linear + {self.mixer.label}" if self.n_layers else "linear"
+        start = "combination" if self.shift == "combined" else "linear"
+        return f"{start} + {self.mixer.label}" if self.n_layers else start
 
 
 class Forecaster(Pretrained, nn.Module):
@@ -93,7 +101,7 @@ class Forecaster(Pretrained, nn.Module):
 
     def __init__(self, config: ForecasterConfig) -> None:
         super().__init__()
-        check_choice("shift", config.shift, ("auto", "none", "last", "mean"))
+        check_choice("shift", config.shift, ("auto", "combined", "none", "last", "mean"))
         for name in ("reversion", "trust"):
             if not 0 <= (getattr(config, name) or 0) <= 1:
                 raise ValueError(f"{name}: expected a share from 0 to 1, got {getattr(config, name)}")
@@ -106,11 +114,21 @@ class Forecaster(Pretrained, nn.Module):
             self.correction = SequenceModel(deep)
             nn.init.zeros_(self.correction.decoder.linear.weight)
             nn.init.zeros_(self.correction.decoder.linear.bias)
+        if config.trust is None:
+            self.register_buffer("share", torch.zeros(()))
 
     def forward(
         self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, None]:
         """The forecast (B, horizon, columns)."""
+        start, learnt = self.start_and_learnt(x, state, time, lengths)
+        trust = self.share if self.config.trust is None else self.config.trust
+        return start + (learnt if self.training else trust * learnt), None
+
+    def start_and_learnt(
+        self, x: Tensor, state: Any, time: Tensor | None, lengths: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The linear start's forecast (B, horizon, columns), and what training adds to it."""
         for name, value in (("state", state), ("lengths", lengths)):
             if value is not None:
                 raise ValueError(f"{name}: a Forecaster takes whole windows of one length")
@@ -124,7 +142,44 @@ class Forecaster(Pretrained, nn.Module):
         if self.correction is not None:
             seen = torch.cat((known, (start + learnt).to(known.dtype)), dim=1) - shift
             learnt = learnt + self.correction(seen, time=time)[0]
-        return start + (learnt if self.training else config.trust * learnt), None
+        return start, learnt
+
+    def corrected(
+        self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """The forecast with all that training adds to the start."""
+        start, learnt = self.start_and_learnt(x, state, time, lengths)
+        return start + learnt, None
+
+    def uncorrected(
+        self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """The forecast of the start alone."""
+        return self.linear(x[:, : self.config.context], window_shift(x[:, : self.config.context], self.config.shift))[
+            0
+        ], None
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What is scored beside the whole, where its share was decided: the start alone, and all of the correction."""
+        if self.config.trust is not None or self.correction is None:
+            return {}
+        return {"without S4": self.uncorrected, "S4's correction in full": self.corrected}
+
+    @property
+    def summary(self) -> str | None:
+        """What the forecast consists of, in a sentence."""
+        if not self.config.members:
+            return None
+        shares = sorted(self.config.members, key=lambda member: -member[1])
+        text = ", ".join(f"{share:.0%} {name}" for name, share in shares if share >= 0.005)
+        share = float(self.share) if self.config.trust is None else self.config.trust
+        correction = (
+            f"{share:.0%} of the correction by {self.config.mixer.label}" if self.correction else "no correction"
+        )
+        return f"the forecast is {text}, by held-out windows, plus {correction}"
+
+    share: Tensor
 
 
 class LinearMap(nn.Module):

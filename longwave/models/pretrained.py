@@ -32,6 +32,11 @@ class Pretrained:
         return {}
 
     @property
+    def summary(self) -> str | None:
+        """What a reader of the scores should know of the model, in a sentence; None: nothing."""
+        return None
+
+    @property
     def explained(self) -> Any:
         """The part of the model whose gradients a report shows; usually all of it."""
         return self

@@ -384,6 +384,7 @@ class Run:
         return {
             "model": self.experiment.model.label,
             "goal": self.task.goal,
+            "summary": self.model.summary,
             # A checkpoint of an earlier version does not have them.
             "valid": self.position.best_scores or self.evaluate(self.task.valid),
             "test": test,

@@ -246,7 +246,7 @@ def test_unfit_tasks_settings_and_inputs_are_refused():
     for spec in (Spec(1, 1), Spec(2, 1, horizon=3, length=9), Spec(1, 1, horizon=3)):
         with pytest.raises(ValueError, match="model: a Forecaster needs a task that forecasts its input columns"):
             TINY.resolve(spec)
-    with pytest.raises(ValueError, match="shift: expected one of auto, none, last, mean, got 'first'"):
+    with pytest.raises(ValueError, match="shift: expected one of auto, combined, none, last, mean, got 'first'"):
         replace(TINY, shift="first").build()
     for name in ("reversion", "trust"):
         with pytest.raises(ValueError, match=f"{name}: expected a share from 0 to 1, got 1.5"):

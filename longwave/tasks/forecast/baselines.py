@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.core.registry import nearest
-from longwave.io.times import season
 from longwave.models import Shift
 from longwave.tasks.base import Baselines, Scores, score
 from longwave.tasks.forecast.task import ForecastTask
@@ -53,15 +52,18 @@ def repeat_last(task: ForecastTask) -> Forecast:
 
 def seasonal_naive(task: ForecastTask) -> Forecast:
     """The last season, again and again."""
-    period = season(task.data.series.step)
-    if period > task.context:
+    if task.period > task.context:
         raise ValueError(
-            f"seasonal-naive: a season has {period} rows, and the context {task.context}; lengthen the context"
+            f"seasonal-naive: a season has {task.period} rows, and the context {task.context}; lengthen the context"
         )
-    weight = np.zeros((task.horizon, task.context))
-    ahead = np.arange(task.horizon)
-    weight[ahead, task.context - period + ahead % period] = 1
-    return Forecast(weight, np.zeros(task.horizon))
+    return Forecast(seasonal_map(task.context, task.horizon, task.period), np.zeros(task.horizon))
+
+
+def seasonal_map(context: int, horizon: int, period: int) -> Matrix:
+    """The map (horizon, context) that repeats the last season."""
+    weight, ahead = np.zeros((horizon, context)), np.arange(horizon)
+    weight[ahead, context - period + ahead % period] = 1
+    return weight
 
 
 def nlinear(task: ForecastTask) -> Forecast:
@@ -117,7 +119,9 @@ def table(task: ForecastTask) -> Baselines:
 def left_out(task: ForecastTask) -> dict[str, str]:
     """The baselines that a task does without, with the reason."""
     absent = {}
-    if task.context < season(task.data.series.step):
+    if task.period == 1:
+        absent["seasonal-naive"] = "no season was found"
+    elif task.context < task.period:
         absent["seasonal-naive"] = "the context is shorter than a season"
     if not solvable(task):
         # Their time grows as the third power of the length of a window.
@@ -164,7 +168,13 @@ class Problem:
     context: int
     horizon: int
     train: tuple[Matrix, Matrix]
-    valid: tuple[Matrix, Matrix]
+    valid: tuple[Matrix, Matrix]  # on which penalties are chosen
+    whole: tuple[Matrix, Matrix] | None = None  # of both, to fit to once penalties are chosen; None: train it is
+
+    @property
+    def known(self) -> tuple[Matrix, Matrix]:
+        """What is fitted to in the end."""
+        return self.train if self.whole is None else self.whole
 
     @classmethod
     def of(cls, task: ForecastTask) -> "Problem":
@@ -196,6 +206,10 @@ def ridge(problem: Problem, shift: Shift, features: Matrix) -> Forecast:
         error = d @ quadratic @ d - 2 * d @ linear + np.square(moved_z - (d * moved_x) @ G).sum()
         if error < best:
             best, W, penalty = error, Q @ (d[:, None] * G), candidate
+    if problem.whole is not None:
+        mean_x, mean_z, A, B, _ = _regression(problem.whole, unshifted, shifts)
+        unit = np.trace(A) / len(A) or 1.0
+        W = np.asarray(np.linalg.solve(A + penalty * unit * np.eye(len(A)), B), np.float64)
     return Forecast(
         W.T @ unshifted + shifts,
         mean_z - W.T @ mean_x,

@@ -30,6 +30,12 @@ def linear_solution(task: ForecastTask, shift: StartShift, reversion: float | No
     subtracts the usual course of the year, all of this is about what is left.
     """
     task = task.anomalies
+    if shift == "combined":
+        from longwave.tasks.forecast.combine import combine
+
+        found = combine(task)
+        weight, bias = torch.from_numpy(found.forecast.weight), torch.from_numpy(found.forecast.bias)
+        return LinearSolution(weight, bias, members=found.weights)
     problem = Problem.of(task)
     if shift == "auto":
         one = mean([ridge(problem, s, fading(task.context, power)) for s in ("last", "mean") for power in FADINGS])
@@ -37,11 +43,21 @@ def linear_solution(task: ForecastTask, shift: StartShift, reversion: float | No
         one = unshifted(problem) if shift == "none" else ridge(problem, shift, np.eye(task.context))
     if reversion != 0 and shift != "none":
         free = unshifted(problem)
-        if reversion is None:
-            usual = USUAL_YEARLY_REVERSION if task.inputs.yearly else USUAL_REVERSION
-            reversion = suggested_reversion(task, one, free, usual)
+        reversion = _usual_reversion(task, one, free) if reversion is None else reversion
         one = mean([one, free], [1 - reversion, reversion])
     return LinearSolution(torch.from_numpy(one.weight), torch.from_numpy(one.bias), reversion or 0.0)
+
+
+def reverting(task: ForecastTask, problem: Problem, one: Forecast) -> Forecast:
+    """A forecast mixed with the one of windows as they are, in the share that the validation set suggests."""
+    free = unshifted(problem)
+    share = _usual_reversion(task, one, free)
+    return mean([one, free], [1 - share, share])
+
+
+def _usual_reversion(task: ForecastTask, one: Forecast, free: Forecast) -> float:
+    usual = USUAL_YEARLY_REVERSION if task.inputs.yearly else USUAL_REVERSION
+    return suggested_reversion(task, one, free, usual)
 
 
 def fading(context: int, power: float) -> Matrix:
@@ -87,13 +103,21 @@ def suggested_reversion(task: ForecastTask, shifted: Forecast, free: Forecast, u
         change = (free(batch["x"]) - first) * batch.get("known", torch.ones(()))  # nothing where nothing is known
         products.append(((batch["y"] - first) * change).sum((1, 2)))
         squares.append(change.square().sum((1, 2)))
-    xy, xx = (
-        np.array([block.sum() for block in np.array_split(torch.cat(parts).numpy(), blocks)])
-        for parts in (products, squares)
-    )
-    if not xx.sum() > 0:
-        return usual  # the two are the same
+    return certain_share(torch.cat(products).numpy(), torch.cat(squares).numpy(), blocks, DOUBT, usual)
+
+
+def certain_share(products: Matrix, squares: Matrix, blocks: int, doubt: float, usual: float = 0.0) -> float:
+    """The share of a change that has the least squared error, as far as some windows can tell.
+
+    `products` of error and change and `squares` of the change are those of each window. The best share is a slope; its
+    standard error is over blocks as long as the horizon. It is averaged with the usual share, of which `doubt` is the
+    standard deviation, each weighted by its certainty.
+    """
+    if blocks < 2 or not squares.sum() > 0:  # or the two are the same
+        return usual
+    parts = min(blocks, len(products))
+    xy, xx = (np.array([block.sum() for block in np.array_split(values, parts)]) for values in (products, squares))
     best = xy.sum() / xx.sum()
-    variance = np.square(xy - best * xx).sum() * blocks / (blocks - 1) / xx.sum() ** 2
-    trust = DOUBT**2 / (DOUBT**2 + variance)
+    variance = np.square(xy - best * xx).sum() * parts / (parts - 1) / xx.sum() ** 2
+    trust = doubt**2 / (doubt**2 + variance)
     return float(np.clip(usual + trust * (best - usual), 0, 1))

@@ -7,8 +7,9 @@ A split (train, valid, test) owns the rows that its windows forecast; a window o
 the rows before, even if they belong to the split before.
 """
 
+import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -19,10 +20,9 @@ from torch import Tensor
 
 from longwave.core.registry import nearest
 from longwave.io.download import catalogue
-from longwave.io.times import season
-from longwave.models import LinearSolution, Spec
+from longwave.models import ForecasterConfig, LinearSolution, ModelConfig, Spec
 from longwave.models.base import StartShift
-from longwave.tasks.base import TASKS, Baselines, Batch, OnData, Outcome, Task, TaskConfig, call
+from longwave.tasks.base import TASKS, Adapted, Baselines, Batch, OnData, Outcome, Task, TaskConfig, call
 from longwave.tasks.forecast import yearly
 from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features, share_borders
 from longwave.tasks.forecast.series import Duplicates, Fill, Series, read_series, to_csv
@@ -32,6 +32,8 @@ from longwave.tasks.statistics import digest
 CONTEXT = 384  # the authors' default
 SHORT_CONTEXT, LONG_CONTEXT = 336, 720  # where a context that is chosen from the data lies, if there are enough rows
 ROWS_AT_ONCE = 2048  # that a model is given in one call, where each column is a row of its own
+MOST_CALIBRATING = 2000  # validation windows that decide the share of a deep model's correction
+CALIBRATING_DOUBT = 0.5  # the standard deviation of what is believed of the share, which is 0
 FEWEST_YEARS = 2.0  # of a training set that are believed to show what is usual in a year
 
 
@@ -66,7 +68,7 @@ def custom(
     is_chosen = context is None
     if context is None:
         check_sizes(1, horizon)
-        context = choose_context(data.borders[0], horizon, season(series.step))
+        context = choose_context(data.borders[0], horizon, data.season.rows)
     check_sizes(context, horizon)
     rows, needed = len(series), needed_rows(context, horizon, test)
     if rows < needed:
@@ -122,6 +124,7 @@ class ForecastTask(Task):
     inputs: ForecastInput
     time_features: bool = True  # whether models see them
     independent: bool = False  # whether each column is a series of its own to the model, which sees no other
+    period: int = 1  # rows of a season
     goal: str = "mse"
 
     @property
@@ -137,7 +140,7 @@ class ForecastTask(Task):
             horizon=self.horizon,
             length=self.context + self.horizon,
             decoders=("forecast", "sequence"),
-            linear=self.linear if solvable(self) else None,
+            linear=functools.cache(self.linear) if solvable(self) else None,
         )
 
     def linear(self, shift: StartShift, reversion: float | None = 0.0) -> LinearSolution:
@@ -148,6 +151,31 @@ class ForecastTask(Task):
         from longwave.tasks.forecast.linear_start import linear_solution
 
         return linear_solution(self, shift, reversion)
+
+    def for_model(self, model: ModelConfig) -> Adapted:
+        """The share of a deep model's correction is decided on the validation set, if the model leaves it open."""
+        adapted = super().for_model(model)
+        if not isinstance(model, ForecasterConfig) or model.trust is not None or not model.n_layers:
+            return adapted
+        return adapted._replace(calibrate=self._choose_share)
+
+    def _choose_share(self, model: Any, batches: Callable[[int], Iterator[Batch]]) -> None:
+        """Give the correction the share that has the least error on the validation set, as far as that can tell."""
+        from longwave.tasks.forecast.linear_start import certain_share
+
+        products, squares = [], []
+        with torch.no_grad():
+            for batch in batches(MOST_CALIBRATING):
+                one, all_of_it = (
+                    forecast(part, batch, self.independent, self.horizon)
+                    for part in (model.uncorrected, model.corrected)
+                )
+                change = all_of_it - one
+                products.append((self._error(one, batch) * -change).double().sum((1, 2)).cpu())
+                squares.append((self._error(change + batch["y"], batch) * change).double().sum((1, 2)).cpu())
+        blocks = len(self.valid) // self.horizon
+        share = certain_share(torch.cat(products).numpy(), torch.cat(squares).numpy(), blocks, CALIBRATING_DOUBT)
+        model.share.fill_(share)
 
     @property
     def plain(self) -> Self:
@@ -270,7 +298,7 @@ def make_task(
     series = data.series
     train, valid, test = data.borders
     if context is None:
-        context = choose_context(train, horizon, season(series.step))
+        context = choose_context(train, horizon, data.season.rows)
     check_sizes(context, horizon)
     if len(series) < test:
         raise ValueError(f"{series.source}: expected at least {test} rows, got {len(series)}; the file may be cut off")
@@ -304,6 +332,7 @@ def make_task(
         horizon=horizon,
         data=data,
         inputs=inputs,
+        period=data.season.rows,
         **splits,
     )
     absent = [f"no {name} among the baselines: {reason}" for name, reason in left_out(task).items()]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from longwave.core.settings import typed
 from longwave.io.times import Times, in_months, step_name
 from longwave.tasks.base import Batch, TaskInput
 from longwave.tasks.forecast import yearly
+from longwave.tasks.forecast.seasons import Season, find_season
 from longwave.tasks.forecast.series import Series
 from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
 
@@ -47,6 +49,11 @@ class ForecastData:
     series: Series
     borders: tuple[int, int, int]
     origin: str  # where the series was read from, for the report
+
+    @cached_property
+    def season(self) -> Season:
+        """That of the training set."""
+        return find_season(self.series.values[: self.borders[0]], self.series.step)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from longwave.io.times import season
 from longwave.tasks.forecast import baselines
-from longwave.tasks.forecast.baselines import BASELINES, evaluate, fit, moments, scores, season, table
+from longwave.tasks.forecast.baselines import BASELINES, evaluate, fit, moments, scores, table
 from longwave.tasks.forecast.series import Series
 from longwave.tasks.forecast.task import custom, load, make_task
 from longwave.tasks.forecast.windows import ForecastData

@@ -1,0 +1,54 @@
+"""The season of a series: from the times of its rows, or else from its values, if they repeat themselves."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longwave.io.times import season, step_name
+
+LONGEST = 400  # rows
+CERTAIN = 3.0  # standard errors of the autocorrelation of noise
+CLEAR = 0.3  # an autocorrelation that is worth calling a season
+DIP = 0.1  # by which it must fall before a peak
+
+
+class Season(NamedTuple):
+    """Rows of a season, 1 if there is none, and where it was found."""
+
+    rows: int
+    source: str
+
+
+def find_season(values: NDArray[np.float64], step: np.timedelta64 | None) -> Season:
+    """The season of values (rows, columns) that are `step` apart: the calendar's, or else one that they show."""
+    rows = season(step)
+    if rows > 1:
+        return Season(rows, f"from times {step_name(step)} apart")
+    found = [_repeats(column) for column in values.T]
+    lag = max(set(found), key=found.count)
+    return Season(lag, "from the values, which repeat themselves") if lag > 1 else Season(1, "")
+
+
+def _repeats(values: NDArray[np.float64]) -> int:
+    """The lag of the highest peak of the autocorrelation, if it stands out from noise; else 1.
+
+    Bartlett's formula has the standard error: that of noise with the autocorrelation of the lags before.
+    """
+    n = len(values)
+    steps = np.arange(n) - (n - 1) / 2
+    rest = values - values.mean() - steps * (steps @ values) / max(1.0, float(steps @ steps))
+    most = min(LONGEST, n // 3)
+    if most < 3 or not rest.std() > 1e-9 * (np.abs(values).max() or 1.0):
+        return 1
+    power = np.abs(np.fft.rfft(rest, 2 * n)) ** 2
+    r: Any = np.fft.irfft(power)[: most + 2] / rest.var() / n
+    error = CERTAIN * np.sqrt((1 + 2 * np.concatenate([[0.0], np.cumsum(r[1:] ** 2)])) / n)
+    peaks = [
+        lag
+        for lag in range(2, most + 1)
+        if r[lag] > max(CLEAR, error[lag - 1])
+        and r[lag] == r[lag - 1 : lag + 2].max()
+        and r[1:lag].min() < r[lag] - DIP
+    ]
+    return max(peaks, key=lambda lag: float(r[lag])) if peaks else 1

@@ -1,0 +1,165 @@
+"""The combination of simple forecasts: each member against its definition, and the weights against a solver."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from longwave.models import ForecasterConfig
+from longwave.tasks.forecast import combine
+from longwave.tasks.forecast.baselines import Problem, moments
+from longwave.tasks.forecast.linear_start import certain_share
+from longwave.tasks.forecast.seasons import find_season
+from longwave.tasks.forecast.series import Series
+from longwave.tasks.forecast.task import custom
+
+HOUR = np.timedelta64(3600, "s")
+
+
+def make_task(values, step=None, horizon=6, context=24):
+    times = None if step is None else np.datetime64("2020-01-01T00:00:00") + np.arange(len(values)) * step
+    return custom(Series(values.reshape(len(values), -1), ("a",), 0, times, step), horizon, context)
+
+
+def wave(rows=300, period=24, noise=0.1):
+    noisy = noise * np.random.default_rng(0).standard_normal(rows)
+    return np.sin(2 * np.pi * np.arange(rows) / period) + noisy
+
+
+@pytest.mark.parametrize("period", [1, 4])
+@pytest.mark.parametrize("trend", [0.0, 0.3])
+def test_the_map_of_exponential_smoothing_is_its_recurrence(period, trend):
+    rng, context, horizon, level, damping, seasonal = np.random.default_rng(1), 20, 7, 0.4, 0.9, 0.2
+    y = rng.standard_normal(context)
+    smoothed, slope = y[:period].mean(), 0.0
+    s = [float(value) for value in y[:period] - smoothed] if period > 1 else [0.0]
+    span = period if period > 1 else 4
+    if trend:
+        slope = (y[span : 2 * span].mean() - y[:span].mean()) / span
+    for t in range(period, context):
+        before, season = smoothed + damping * slope, s[t % period]
+        error = y[t] - before - season
+        smoothed, slope = before + level * error, damping * slope + level * trend * error
+        s[t % period] = season + seasonal * (1 - level) * error
+    ahead, expected = 0.0, []
+    for k in range(horizon):
+        ahead += damping ** (k + 1)
+        expected.append(smoothed + (ahead * slope if trend else 0.0) + s[(context + k) % period])
+    found = combine.smoothing_map(context, horizon, level, trend, damping, seasonal, period) @ y
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_an_autoregression_is_found_again():
+    rng, y = np.random.default_rng(0), [0.0, 0.0]
+    for _ in range(3000):
+        y.append(0.5 + 1.2 * y[-1] - 0.5 * y[-2] + 0.1 * rng.standard_normal())
+    task = make_task(np.array(y), horizon=3, context=10)
+    found = combine.autoregression(Problem.of(task), task.train.end, 1)
+    np.testing.assert_allclose(found.weight[0, -2:], [-0.5, 1.2], atol=0.05)
+    step = found.weight[0] @ np.arange(10.0) + found.bias[0]
+    second = found.weight[0, -1] * step + found.weight[0, -2] * 9 + found.bias[0]
+    orders = np.count_nonzero(np.abs(found.weight[0]) > 1e-12)
+    if orders == 2:
+        assert found.weight[1] @ np.arange(10.0) + found.bias[1] == pytest.approx(second)
+
+
+def test_weights_are_those_of_a_solver_on_the_simplex():
+    rng = np.random.default_rng(0)
+    errors = rng.standard_normal((4, 50))
+    gram, usual = errors @ errors.T / 50, np.full(4, 0.25)
+    w = combine.simplex(gram, usual, 0.1)
+    assert w.min() >= 0
+    assert w.sum() == pytest.approx(1)
+    gradient = gram @ w + 0.1 * (w - usual)
+    assert np.ptp(gradient[w > 1e-9]) < 1e-6
+    assert gradient.min() >= gradient[w > 1e-9].max() - 1e-6
+    np.testing.assert_allclose(combine.simplex(gram, usual, 1e6), usual, atol=1e-4)
+
+
+def test_the_combination_is_the_weighted_mean_of_its_members():
+    task = make_task(wave(), HOUR)
+    found = combine.combine(task)
+    assert sum(found.weights.values()) == pytest.approx(1)
+    x = task.valid.batch(range(3))["x"]
+    mean = sum(weight * found.members[name](x) for name, weight in found.weights.items())
+    torch.testing.assert_close(found.forecast(x), mean)
+    assert set(found.members) == {
+        "repeat-last",
+        "seasonal-naive",
+        "nlinear",
+        "dlinear",
+        "linear",
+        "exponential smoothing",
+        "autoregression",
+    }
+
+
+def test_what_repeats_itself_gets_the_weight_and_what_does_not_gets_none():
+    noisy = combine.combine(make_task(wave(noise=0.0), HOUR)).weights
+    assert noisy["repeat-last"] < 0.02
+    drift = np.random.default_rng(0).standard_normal(400).cumsum()
+    assert combine.combine(make_task(drift)).weights["repeat-last"] > 0.3
+
+
+def test_rows_after_an_origin_do_not_change_the_members_before_it():
+    task = make_task(wave(), HOUR)
+    other = make_task(np.concatenate([wave()[: task.train.end], 5 + wave()[task.train.end :]]), HOUR)
+    for (one, first, _), (two, second, _) in zip(combine._earlier(task), combine._earlier(other), strict=True):
+        assert (one.first, one.end) == (two.first, two.end)
+        for name in first:
+            np.testing.assert_array_equal(first[name].weight, second[name].weight)
+
+
+def test_a_short_series_has_no_earlier_stretches_and_is_combined_all_the_same():
+    task = make_task(wave(60, 12), horizon=6, context=8)
+    assert list(combine._earlier(task)) == []
+    assert sum(combine.combine(task).weights.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("doubt", "share"), [(1e6, 0.5), (1e-6, 0.0)])
+def test_the_share_of_a_correction_is_as_certain_as_the_windows(doubt, share):
+    rng = np.random.default_rng(0)
+    change = rng.standard_normal((60, 5))
+    error = 0.5 * change + 0.1 * rng.standard_normal((60, 5))
+    found = certain_share((error * change).sum(1), np.square(change).sum(1), 20, doubt)
+    assert found == pytest.approx(share, abs=0.05)
+    assert certain_share((error * change).sum(1), np.square(change).sum(1), 1, doubt) == 0.0
+
+
+def test_a_correction_that_does_not_pay_gets_no_share():
+    task = make_task(wave(400), HOUR)
+    model = ForecasterConfig(shift="combined", trust=None, d_model=4, n_layers=1).resolve(task.spec).build()
+    for part in model.correction.parameters():
+        torch.nn.init.normal_(part)
+    adapted = task.for_model(model.config)
+    adapted.calibrate(model.eval(), lambda most: iter([task.valid.batch(range(len(task.valid)))]))
+    assert float(model.share) == 0.0
+    assert task.for_model(replace(model.config, trust=0.5)).calibrate is None
+
+
+@pytest.mark.parametrize("period", [5, 12, 30])
+def test_a_season_is_found_in_values_without_times(period):
+    assert find_season(wave(300, period, 0.3)[:, None], None).rows == period
+    assert find_season(wave(300, period, 0.3)[:, None], HOUR).rows == 24  # the calendar's
+
+
+def test_noise_and_drift_have_no_season():
+    rng = np.random.default_rng(0)
+    for values in (rng.standard_normal(300), rng.standard_normal(300).cumsum(), np.arange(300.0), np.ones(300)):
+        assert find_season(values[:, None], None).rows == 1
+
+
+def test_without_a_season_there_is_no_seasonal_naive():
+    task = make_task(np.random.default_rng(0).standard_normal(300))
+    assert "no seasonal-naive among the baselines: no season was found" in task.notes
+    assert "seasonal-naive" not in task.baselines()
+
+
+def test_the_moments_of_the_whole_are_those_that_a_ridge_is_fitted_to():
+    task = make_task(wave(), HOUR)
+    windows = task.every_train_window
+    parts = moments(replace(windows, end=120)), moments(replace(windows, first=120, end=200)), moments(windows)
+    problem = Problem(task.context, task.horizon, *parts)
+    assert problem.known is parts[2]
+    assert replace(problem, whole=None).known is parts[0]
