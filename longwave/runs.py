@@ -256,7 +256,7 @@ def _finish(run: Run, resume: bool) -> FinishedRun:
     if run.main:
         is_cut = run.schedule.steps(run.position) < run.schedule.all_steps  # by its minutes
         limits = ("--loop.epochs", "--loop.minutes") if isinstance(place, RunFolder) else ("epochs", "minutes")
-        result["notes"] = notes_on(result, task, limits[is_cut])
+        result["notes"] = notes_on(result, task, limits[is_cut], _is_improving(place.metrics(), task))
         place.write_result(result)
     if run.main and isinstance(place, RunFolder):
         run.display.say("drawing the report")
@@ -266,13 +266,23 @@ def _finish(run: Run, resume: bool) -> FinishedRun:
     return FinishedRun(place, result, run.main)
 
 
-def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs") -> list[str]:
+def _is_improving(metrics: list[dict[str, Any]], task: Task) -> bool:
+    """Whether the last validation was better than all before it, or the only one: more steps might help."""
+    sign = -1 if task.higher_is_better else 1
+    *earlier, last = (sign * line[f"valid_{task.goal}"] for line in metrics)
+    return all(last < value - 1e-3 * abs(value) for value in earlier)
+
+
+def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs", is_improving: bool = True) -> list[str]:
     """What a reader of the scores should know: that the run was short, which `limit` ended, or a better baseline."""
     notes = [result["summary"]] if result.get("summary") else []
-    if result["steps"] < FEW_STEPS and not result["stopped_early"]:  # one that stopped early had patience enough
+    if result["steps"] < FEW_STEPS and not result["stopped_early"] and is_improving:
         notes.append(f"the run took {result['steps']} steps, too few to judge the model by: give it more {limit}")
     split, where = scored_split(result)
     own = result[split][task.goal]
+    trivial = result.get("baselines", {}).get(task.trivial, {})
+    if trivial and trivial[split][task.goal] == own:
+        notes.append(f"the run is exactly as good as the {task.trivial}: it has learnt nothing from the input")
     if baseline := task.best_baseline(result.get("baselines", {}), split):
         name, score = baseline
         if score > own if task.higher_is_better else score < own:

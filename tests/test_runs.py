@@ -200,7 +200,25 @@ def test_a_run_of_few_steps_is_said_to_be_too_short_to_be_judged():
     assert note == f"the run took {FEW_STEPS - 1} steps, too few to judge the model by: give it more --loop.epochs"
 
 
-def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them():
+def test_a_run_that_got_no_better_is_not_told_to_go_on():
+    assert notes_on(RESULT | {"steps": 3}, make_task(), is_improving=False) == []
+    task = make_task()
+    assert runs._is_improving([{"valid_mse": 2.0}, {"valid_mse": 1.0}], task)
+    assert runs._is_improving([{"valid_mse": 2.0}], task)
+    assert not runs._is_improving([{"valid_mse": 1.0}, {"valid_mse": 1.0}], task)
+
+
+def test_a_run_that_equals_the_baseline_without_input_is_said_to_have_learnt_nothing(monkeypatch):
+    task = make_task()
+    monkeypatch.setattr(type(task), "trivial", "mean", raising=False)
+    same = {"mean": {"test": {"mse": 0.5}}}
+    assert notes_on(RESULT | {"baselines": same}, task) == [
+        "the run is exactly as good as the mean: it has learnt nothing from the input"
+    ]
+
+
+def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them(monkeypatch):
+    monkeypatch.setattr(runs, "_is_improving", lambda metrics, task: True)
     experiment = small()
     loop = dataclasses.replace(experiment.loop, epochs=50, batch_size=16, minutes=1e-6)
     finished = longwave.train_forecaster(

@@ -7,6 +7,7 @@ A command is a module of this package without a leading underscore, imported onl
 import contextlib
 import importlib
 import os
+import re
 import signal
 import sys
 import warnings
@@ -91,7 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         _exit(f"{error}{_advice(error, name)}")
     except ValueError as error:
-        _exit(str(error))
+        _exit(as_options(str(error)))
     except MemoryError as error:
         _exit(f"out of memory ({str(error) or 'the allocation failed'})")
     except OverflowError as error:
@@ -99,6 +100,11 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt as error:
         say(f"longwave: {error if isinstance(error, signals.Ended) else 'interrupted'}")
         sys.exit(signals.exit_code(getattr(error, "number", signal.SIGINT)))
+
+
+def as_options(text: str) -> str:
+    """A message that speaks of arguments (fill='linear') as the command line has them (--fill linear)."""
+    return re.sub(r"\b([a-z_]+)='(\w+)'", lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)
 
 
 def _run(name: str, arguments: list[str]) -> Any:

@@ -1,5 +1,6 @@
 """Times of the rows of a series: reading them in common forms, the step between them, and rows that are missing."""
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -9,9 +10,12 @@ from numpy.typing import NDArray
 
 Times = NDArray[np.datetime64]
 
-DATE_FORMATS = ("%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d.%m.%Y", "%Y-%m", "%Y")  # tried in this order, after ISO 8601
+# Tried in this order, after ISO 8601; QUARTER stands for a form that strptime does not know.
+QUARTER = "quarter"
+DATE_FORMATS = ("%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d.%m.%Y", "%Y-%m", "%Y", "%Y %b", "%b %Y", "%b-%y", QUARTER)
 CLOCK_FORMATS = {0: "", 1: " %H:%M", 2: " %H:%M:%S"}  # by the number of colons
-TIME_EXAMPLES = "2016-07-01 13:00:00, 2016-07-01, 7/1/2016 13:00, 1.7.2016 or 2016-07"
+TIME_EXAMPLES = "2016-07-01 13:00:00, 2016-07-01, 7/1/2016 13:00, 1.7.2016, 2016-07, 2016 Jul, 2016 Q3 or 2016-W27"
+BUSINESS_DAY = np.timedelta64(1, "D")  # from Monday to Friday; all other steps are in seconds or months
 LARGER_UNITS = (("second", 60, "minute"), ("minute", 60, "hour"), ("hour", 24, "day"), ("month", 12, "year"))
 DAY = 86_400
 
@@ -20,6 +24,8 @@ def step_name(step: np.timedelta64 | None) -> str | None:
     """A step in words: "1 hour", "15 minutes", "3 months"."""
     if step is None:
         return None
+    if step.dtype == BUSINESS_DAY.dtype:
+        return "1 business day"
     count = int(step.astype(np.int64))
     unit = "month" if in_months(step) else "second"
     for smaller, factor, larger in LARGER_UNITS:
@@ -37,6 +43,8 @@ def season(step: np.timedelta64 | None) -> int:
     """Rows per season: a day if rows are less than a day apart, a week of days, a year of weeks or months; else 1."""
     if step is None:
         return 1
+    if step.dtype == BUSINESS_DAY.dtype:
+        return 5
     count = int(step.astype(np.int64))
     if in_months(step):
         return 12 // count if 12 % count == 0 else 1
@@ -102,6 +110,11 @@ def _parse(cells: Sequence[str], form: str | None) -> Times | None:
         if form is None:
             read = [datetime.fromisoformat(cell) for cell in cells]
             read = [time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time for time in read]
+        elif form.startswith(QUARTER):
+            found = [re.fullmatch(r"(\d{4})[- ]?Q([1-4])", cell.strip()) for cell in cells]
+            read = [datetime(int(match[1]), 3 * int(match[2]) - 2, 1) for match in found if match]
+            if len(read) < len(found):
+                return None
         else:
             read = [datetime.strptime(cell, form) for cell in cells]
     except (ValueError, OverflowError):  # before year 1 in UTC
@@ -121,11 +134,23 @@ def spacing(times: Times) -> tuple[np.timedelta64, NDArray[np.int64]]:
         numbers = months.astype(np.int64)
     lengths, counts = np.unique(np.diff(numbers), return_counts=True)
     step = int(lengths[np.argmax(counts)])
+    if not monthly and step == DAY and _skips_weekends(times):
+        return BUSINESS_DAY, np.busday_count(times[0].astype("datetime64[D]"), times.astype("datetime64[D]"))
     return np.timedelta64(step, "M" if monthly else "s"), (numbers - numbers[0]) // step
+
+
+def _skips_weekends(times: Times) -> bool:
+    """Whether times are those of Mondays to Fridays, and of both sides of a weekend: prices, for example."""
+    weekday = (times.astype("datetime64[D]").astype(np.int64) + 3) % 7  # 0 is a Monday
+    return bool((weekday < 5).all() and (np.diff(weekday) < 0).any())
 
 
 def times_at(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) -> Times:
     """The times `positions` steps after times[0]."""
+    if step.dtype == BUSINESS_DAY.dtype:
+        first = times[0].astype("datetime64[D]")
+        days: Times = np.busday_offset(first, positions).astype(times.dtype)
+        return days + (times[0] - first)
     if not in_months(step):
         return times[0] + positions * step
     months = times.astype("datetime64[M]")

@@ -189,6 +189,8 @@ class Task(ABC):
 
     report_module: ClassVar[str | None] = None  # imported when needed; its report(model, task) gives the sections
 
+    trivial: ClassVar[str | None] = None  # the baseline that does not look at the input
+
     name: str
     train: Split
     valid: Split

@@ -106,11 +106,11 @@ class Display:
         epoch = step / self.batches
         self.say(f"epoch {epoch:5.2f}  step {step:6d}  loss {loss:.4f}  validation {self.goal} {score:.4f}{mark}")
 
-    def testing(self) -> None:
-        """Before the final scores."""
+    def testing(self, keep: str) -> None:
+        """Before the final scores, of the best or the last weights."""
         if self.live is not None:
-            self.live.update(self.bar, description="scoring the best weights")
+            self.live.update(self.bar, description=f"scoring the {keep} weights")
         else:
-            self.say("scoring the best weights")
+            self.say(f"scoring the {keep} weights")
         with contextlib.suppress(OSError):
             sys.stderr.flush()

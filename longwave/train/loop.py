@@ -376,7 +376,7 @@ class Run:
         """Scores of the best weights, and the run's summary."""
         self.accelerator.wait_for_everyone()
         self.folder.load_best_into(self.model)
-        self.display.testing()
+        self.display.testing(self.config.keep)
         parts: dict[str, Any] = self.model.parts
         outputs: list[Tensor] = []
         test = self.evaluate(self.task.test, outputs=outputs) if len(self.task.test) else {}

@@ -66,6 +66,8 @@ class ClassifierInput(SequenceInput, LabelInput):
 class LabelTask(CountedTask):
     """Classify anything; an output has a logit for each class. A batch may have a weight for each row, (B,)."""
 
+    trivial: ClassVar[str | None] = "class prior"
+
     inputs: LabelInput
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
     smoothing: float = 0.0  # share of the target that the training loss spreads over all classes

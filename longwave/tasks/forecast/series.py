@@ -179,10 +179,10 @@ def _series(table: Table, how: Reading) -> Series:
         except ValueError as error:
             if not clock.found:
                 raise
-            notes.append(f"the times in column {clock.column!r} are not used, and rows count as evenly spaced: {error}")
+            notes.append(f"the times in {_called(clock.column)} are not used, and rows count as evenly spaced: {error}")
         else:
             if clock.found:
-                notes.append(f"column {clock.column!r} was found to hold the times, {step_name(grid.step)} apart")
+                notes.append(f"{_called(clock.column)} was found to hold the times, {step_name(grid.step)} apart")
     missing = np.argwhere(np.isnan(grid.values))
     if len(missing) and how.fill is None:
         row, column = missing[0]
@@ -205,6 +205,11 @@ def _series(table: Table, how: Reading) -> Series:
         None if clock is None or grid.times is None else clock.column,
         filled.known,
     )
+
+
+def _called(column: str | None) -> str:
+    """What messages call a column; pandas writes an index without a name."""
+    return f"column {column!r}" if column else "the column without a name"
 
 
 class _Clock(NamedTuple):
@@ -256,20 +261,27 @@ def _found_clock(table: Table, target: str | None, notes: list[str]) -> _Clock |
     """The one column of rising times, if there is one; two of them are refused."""
     rising: list[_Clock] = []
     for name, cells in zip(table.names, table.columns, strict=True):
-        if name == target or table.names.count(name) > 1 or not may_be_times(cells):
+        if name != target and name.strip().lower() == "year" and isinstance(cells, np.ndarray) and _are_years(cells):
+            cells = [str(int(cell)) for cell in cells]
+        elif name == target or table.names.count(name) > 1 or not may_be_times(cells):
             continue
         times = times_in(cells)
         ways = readings(times)
         if any(rises(way) for way in ways):
             rising.append(_Clock(name, times, found=True))
         elif ways and len(times) > 1:
-            notes.append(f"column {name!r} holds times that do not rise, and is not used as the time column")
+            notes.append(f"{_called(name)} holds times that do not rise, and is not used as the time column")
     if len(rising) > 1:
         raise ValueError(
             f"{table.source}: time: the columns {' and '.join(repr(clock.column) for clock in rising[:2])} both hold "
             f"rising times; name one of them as the time column, or {NO_TIME!r} for no times"
         )
     return rising[0] if rising else None
+
+
+def _are_years(cells: NDArray[Any]) -> bool:
+    """Whether numbers can be years, one after the other."""
+    return cells.dtype.kind in "iuf" and bool(((cells >= 1000) & (cells < 3000) & (cells == np.floor(cells))).all())
 
 
 def _is_value(cell: str) -> bool:

@@ -55,6 +55,7 @@ class RegressionTask(SequencesTask):
     """
 
     report_module: ClassVar[str | None] = "longwave.tasks.regress.report"
+    trivial: ClassVar[str | None] = "mean of training set"
 
     inputs: RegressionInput
     mean_weight: float = 1.0  # of training examples, if they have weights
