@@ -58,5 +58,5 @@ for multivariate in (False, True):
             if multivariate and data == "ecl":  # 321 columns one by one would take hours per validation
                 hybrid = replace(hybrid, independent=False)
             register(paper, _small(f"{paper.name}-small", task), _hybrid(f"{paper.name}-hybrid", hybrid))
-custom = _hybrid("forecast", replace(HYBRID, data="own", horizon=96))
+custom = _hybrid("forecast", replace(HYBRID, data="own", horizon=96, log="auto"))
 register(replace(custom, model=ForecasterConfig(shift="combined", trust=None)))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from longwave.tasks.base import Batch
 from longwave.tasks.forecast.baselines import (
     Forecast,
     Matrix,
@@ -25,6 +26,7 @@ from longwave.tasks.forecast.baselines import (
     repeat_last,
     ridge,
     seasonal_map,
+    solvable,
     trend_and_rest,
 )
 from longwave.tasks.forecast.linear_start import FADINGS, fading, mean, reverting
@@ -36,6 +38,7 @@ FIRST_ORIGIN = 0.6  # of the training rows, which the first stretch follows
 RECENT = 8.0  # how much more the validation set counts than an earlier stretch
 SHRINKAGE = 1.0  # towards weights in inverse proportion to the errors, divided by the horizons that were held out
 MOST_NUMBERS = 2**20  # of the errors on a stretch; of longer ones some windows are left out
+MARGIN = 0.05  # by which logarithms must be better
 LONGEST_SEASON = 60  # rows, of exponential smoothing: each is a state
 SMOOTHINGS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.999)  # of the level
 TRENDS = ((0.0, 0.0), (0.1, 0.9), (0.3, 0.9), (0.1, 0.98), (0.3, 0.98))  # smoothing of the trend, and its damping
@@ -48,6 +51,7 @@ class Combination:
 
     members: dict[str, Forecast]
     weights: dict[str, float]
+    trials: list[tuple[ForecastWindows, dict[str, Forecast], float]]  # held-out stretches, with what forecast them
 
     @property
     def forecast(self) -> Forecast:
@@ -58,15 +62,37 @@ class Combination:
 def combine(task: ForecastTask) -> Combination:
     """The combination for a task, whose members are fitted to its training set."""
     final = members(task, Problem.of(task), task.train.end)
+    trials = [*_earlier(task), (task.valid, final, RECENT)]
     gram, horizons = np.zeros((len(final), len(final))), 0.0
-    for stretch, found, recency in (*_earlier(task), (task.valid, final, RECENT)):
+    for stretch, found, recency in trials:
         own = _gram(stretch, [found[name] for name in final])
         gram += recency * own / (np.median(np.diag(own)) or 1.0)
         horizons += (stretch.end - stretch.first) / task.horizon
     errors = np.diag(gram)
     usual = 1 / errors.clip(1e-12 * errors.max() or 1.0)
     weights = simplex(gram / (errors.mean() or 1.0), usual / usual.sum(), SHRINKAGE / max(1.0, horizons))
-    return Combination(final, dict(zip(final, weights.tolist(), strict=True)))
+    return Combination(final, dict(zip(final, weights.tolist(), strict=True)), trials)
+
+
+def log_pays(plain: ForecastTask, logs: ForecastTask) -> bool:
+    """Whether the combination is better by MARGIN on held-out windows if logarithms are forecast."""
+    if not solvable(plain):
+        return False
+    ratio = total = 0.0
+    for one, two in zip(_errors(plain), _errors(logs), strict=True):
+        (error, recency), (other, _) = one, two
+        ratio, total = ratio + recency * np.log((other + 1e-30) / (error + 1e-30)), total + recency
+    return bool(ratio / total < np.log(1 - MARGIN))
+
+
+def _errors(task: ForecastTask) -> Iterator[tuple[float, float]]:
+    """The mean squared error of the combination on each held-out stretch, in the units of scores, and how it counts."""
+    found = combine(task)
+    for stretch, own, recency in found.trials:
+        forecast = mean(list(own.values()), [found.weights[name] for name in own])
+        batch = _some(stretch)
+        error = task.in_units(batch["y"]) - task.in_units(forecast(batch["x"]))
+        yield float(error.square().mean()), recency
 
 
 def _earlier(task: ForecastTask) -> Iterator[tuple[ForecastWindows, dict[str, Forecast], float]]:
@@ -186,12 +212,16 @@ def autoregression(problem: Problem, rows: int, period: int) -> Forecast:
 
 def _gram(windows: ForecastWindows, forecasts: list[Forecast]) -> Matrix:
     """The mean products (members, members) of the errors of members on windows."""
-    each = windows.horizon * windows.values.shape[1]
-    stride = -(-len(windows) * each // MOST_NUMBERS)
-    batch = windows.batch(range(0, len(windows), stride))
+    batch = _some(windows)
     known = batch.get("known", torch.ones(()))
     errors = torch.stack([((batch["y"] - forecast(batch["x"])) * known).flatten() for forecast in forecasts])
     return np.asarray((errors @ errors.T / max(1.0, float(known.expand_as(batch["y"]).sum()))).numpy())
+
+
+def _some(windows: ForecastWindows) -> Batch:
+    """All windows of a stretch, or of a long one some."""
+    each = windows.horizon * windows.values.shape[1]
+    return windows.batch(range(0, len(windows), -(-len(windows) * each // MOST_NUMBERS)))
 
 
 def simplex(gram: Matrix, usual: Matrix, shrinkage: float) -> Matrix:

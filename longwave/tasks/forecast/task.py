@@ -61,7 +61,12 @@ def load(
 
 
 def custom(
-    series: Series, horizon: int, context: int | None = CONTEXT, name: str = "forecast", test: int = 20
+    series: Series,
+    horizon: int,
+    context: int | None = CONTEXT,
+    name: str = "forecast",
+    test: int = 20,
+    log: bool = False,
 ) -> "ForecastTask":
     """A custom series as a task: the last rows, `test` per cent, to test, 10 % to validate, and the others to train."""
     data = ForecastData(name, series, share_borders(len(series), test), series.source)
@@ -79,7 +84,7 @@ def custom(
             f"{needed} rows"
             f"{_or_horizon(longest)}"
         )
-    return make_task(data, context, horizon)
+    return make_task(data, context, horizon, log=log)
 
 
 def choose_context(rows: int, horizon: int, period: int) -> int:
@@ -178,9 +183,19 @@ class ForecastTask(Task):
         model.share.fill_(share)
 
     @property
-    def plain(self) -> Self:
-        """The same without the course of the year: windows of the values themselves, for baselines."""
+    def plain(self) -> "ForecastTask":
+        """The same without logarithms and the course of the year: windows of the values themselves, for baselines."""
+        if self.inputs.log:
+            return make_task(self.data, self.context, self.horizon)
         return self._with(usual=None)
+
+    def in_units(self, y: Tensor) -> Tensor:
+        """Values as scores compare them: those of the series, standardised, also where the model sees logarithms."""
+        if not self.inputs.log:
+            return y
+        values = self.data.series.values[: self.data.borders[0]]
+        (mean,), (deviation,) = self.inputs.mean, self.inputs.deviation
+        return ((y.double() * deviation + mean).exp() - float(values.mean())) / (float(values.std()) or 1.0)
 
     @property
     def anomalies(self) -> Self:
@@ -216,9 +231,13 @@ class ForecastTask(Task):
 
     def outcome(self, model: Any, batch: Batch) -> Outcome:
         """Squared errors; MSE and MAE on the standardised values, over all horizons and columns, as far as known."""
-        error = self._error(forecast(model, batch, self.independent, self.horizon), batch)
-        squares, count = error.square().sum(), self.count(batch)
-        return Outcome(squares, {"mse": (squares.detach(), count), "mae": (error.detach().abs().sum(), count)})
+        output = forecast(model, batch, self.independent, self.horizon)
+        error, count = self._error(output, batch), self.count(batch)
+        squares = error.square().sum()
+        if self.inputs.log:
+            error = self._error(self.in_units(output.detach()), batch | {"y": self.in_units(batch["y"])})
+        scores = {"mse": (error.detach().square().sum(), count), "mae": (error.detach().abs().sum(), count)}
+        return Outcome(squares, scores)
 
     def count(self, batch: Batch) -> int:
         """Known values to forecast."""
@@ -291,6 +310,7 @@ def make_task(
     horizon: int,
     name: str | None = None,
     paper: dict[str, float] | None = None,
+    log: bool = False,
 ) -> ForecastTask:
     """The task of forecasting `horizon` rows of the data from `context` rows."""
     from longwave.tasks.forecast.baselines import left_out
@@ -302,7 +322,7 @@ def make_task(
     check_sizes(context, horizon)
     if len(series) < test:
         raise ValueError(f"{series.source}: expected at least {test} rows, got {len(series)}; the file may be cut off")
-    inputs = ForecastInput.of(data, context, horizon)
+    inputs = ForecastInput.of(data, context, horizon, log)
     values = torch.from_numpy(inputs.standardise(series.values[:test]).astype(np.float32))
     times = None if series.times is None else series.times[:test]
     time = torch.from_numpy(inputs.time(times, test))
@@ -389,12 +409,17 @@ class ForecastConfig(TaskConfig):
     duplicates: Duplicates = "error"
     """Of rows of a custom series with the same time, keep the first or last, or average them; else they are refused."""
 
+    log: Literal["auto", "on", "off"] = "off"
+    """Forecast logarithms, for series that grow in proportion; auto: of one positive column, if it pays on held-out
+    windows."""
     test: int = 20
     """Per cent of a custom series, its last rows, that are kept for the test set, up to 50; 0: there is none."""
 
     def __post_init__(self) -> None:
         if self.epoch_windows is not None and self.epoch_windows < 1:
             raise ValueError(f"epoch_windows: expected a number from 1 on, or None, got {self.epoch_windows}")
+        if self.log == "on" and self.multivariate:
+            raise ValueError("log: expected one column, got multivariate; leave log off")
         if not 0 <= self.test <= 50:
             raise ValueError(f"test: expected a percentage from 0 to 50, got {self.test}")
 
@@ -415,7 +440,15 @@ class ForecastConfig(TaskConfig):
 
     def on(self, series: Series) -> ForecastTask:
         """The task on a custom series."""
-        return self._adapted(custom(series, self.horizon, self.context, test=self.test))
+        task = custom(series, self.horizon, self.context, test=self.test, log=self.log == "on")
+        if self.log == "auto" and len(series.columns) == 1 and (series.values > 0).all():
+            from longwave.tasks.forecast.combine import log_pays
+
+            logs = custom(series, self.horizon, self.context, test=self.test, log=True)
+            if log_pays(task, logs):
+                note = "logarithms are forecast, whose errors on held-out windows were smaller"
+                task = replace(logs, notes=(*logs.notes, note))
+        return self._adapted(task)
 
     def _adapted(self, task: ForecastTask) -> ForecastTask:
         """A task with the windows and features of these settings."""
@@ -428,7 +461,17 @@ class ForecastConfig(TaskConfig):
         if self.context is None:
             notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality)")
         task = replace(task, train=train, notes=notes, time_features=self.time_features, independent=self.independent)
-        return task.with_year() if self._has_year(task) else task
+        if not self._has_year(task):
+            return task
+        year = task.with_year()
+        return year if self.yearly == "on" or self._pays(year, task) else task
+
+    @staticmethod
+    def _pays(year: ForecastTask, task: ForecastTask) -> bool:
+        """Whether a linear forecast without the course of the year is better on the validation set."""
+        from longwave.tasks.forecast.baselines import nlinear, solvable
+
+        return not solvable(task) or (nlinear(year.anomalies).error or 0.0) < (nlinear(task).error or 0.0)
 
     def _has_year(self, task: ForecastTask) -> bool:
         """Whether the usual course of the year is to be subtracted; refuses a series that cannot show one."""

@@ -69,6 +69,7 @@ class ForecastInput(TaskInput):
     time_size: int
     step: str | None  # in words; None without times
     yearly: tuple[float, ...] = ()  # the usual course of the year, as `yearly.fit` has it, row by row; none if empty
+    log: bool = False  # whether mean and deviation, and what a model sees, are of logarithms
 
     def __post_init__(self) -> None:
         if self.target not in self.columns or min(self.context, self.horizon) < 1 or self.time_size < 0:
@@ -86,12 +87,11 @@ class ForecastInput(TaskInput):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; as it once was, if there is no course of the year."""
-        values = super().to_dict()
-        return values if self.yearly else {name: value for name, value in values.items() if name != "yearly"}
+        """Plain values, ready for JSON; without those that are not used, as it once was."""
+        return {name: value for name, value in super().to_dict().items() if value or name not in ("yearly", "log")}
 
     @classmethod
-    def of(cls, data: ForecastData, context: int, horizon: int) -> Self:
+    def of(cls, data: ForecastData, context: int, horizon: int, log: bool = False) -> Self:
         """The mean and deviation of the training set, and what else there is to know."""
         series, rows = data.series, data.borders[0]
         known = None if series.known is None else series.known[:rows]
@@ -101,7 +101,8 @@ class ForecastInput(TaskInput):
                 f"the training set, the first {rows} rows, is known, so that it cannot be learnt; leave the column "
                 "out, or give rows where it is known"
             )
-        mean, deviation = mean_and_deviation(series.values[:rows], series.source, known)
+        values = np.log(series.values[:rows]) if log else series.values[:rows]
+        mean, deviation = mean_and_deviation(values, series.source, known)
         return cls(
             columns=series.columns,
             target=series.columns[series.target],
@@ -111,15 +112,17 @@ class ForecastInput(TaskInput):
             horizon=horizon,
             time_size=0 if series.step is None else 4 + under_an_hour(series.step),
             step=step_name(series.step),
+            log=log,
         )
 
     def standardise(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """(..., columns) as the model sees them."""
-        return standardised(values, self.mean, self.deviation)
+        return standardised(np.log(values) if self.log else values, self.mean, self.deviation)
 
     def restore(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """(..., columns) of a forecast, in the units of the series."""
-        return values * np.array(self.deviation) + np.array(self.mean)
+        restored = np.asarray(values * np.array(self.deviation) + np.array(self.mean), np.float64)
+        return np.exp(restored) if self.log else restored
 
     def time(self, times: Times | None, rows: int) -> NDArray[np.float32]:
         """The time features that go with the rows: (rows, time_size)."""
@@ -152,6 +155,11 @@ class ForecastInput(TaskInput):
                 f"{self.step} apart; sample the series as in training"
             )
         order = [series.columns.index(name) for name in self.columns]
+        if self.log and not (series.values[-self.context :, order] > 0).all():
+            raise ValueError(
+                f"{series.source}: expected values above 0 in the last {self.context} rows, since the model forecasts "
+                f"their logarithms, got {series.values[-self.context :, order].min():.6g}; train with --log off"
+            )
         x = np.zeros((self.context + self.horizon, len(order)), np.float32)
         x[: self.context] = self.standardise(series.values[-self.context :, order])
         batch = {"x": torch.from_numpy(x)[None]}

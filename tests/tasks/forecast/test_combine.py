@@ -8,11 +8,11 @@ import torch
 
 from longwave.models import ForecasterConfig
 from longwave.tasks.forecast import combine
-from longwave.tasks.forecast.baselines import Problem, moments
+from longwave.tasks.forecast.baselines import Problem, moments, nlinear
 from longwave.tasks.forecast.linear_start import certain_share
 from longwave.tasks.forecast.seasons import find_season
 from longwave.tasks.forecast.series import Series
-from longwave.tasks.forecast.task import custom
+from longwave.tasks.forecast.task import ForecastConfig, custom
 
 HOUR = np.timedelta64(3600, "s")
 
@@ -163,3 +163,68 @@ def test_the_moments_of_the_whole_are_those_that_a_ridge_is_fitted_to():
     problem = Problem(task.context, task.horizon, *parts)
     assert problem.known is parts[2]
     assert replace(problem, whole=None).known is parts[0]
+
+
+def growth(rows=240):
+    season = 1 + 0.4 * np.sin(2 * np.pi * np.arange(rows) / 12)
+    noise = np.exp(0.05 * np.random.default_rng(0).standard_normal(rows))
+    return 100 * 1.015 ** np.arange(rows) * season * noise
+
+
+def as_series(values):
+    times = (np.datetime64("2000-01") + np.arange(len(values))).astype("datetime64[s]")
+    return Series(values[:, None], ("a",), 0, times, np.timedelta64(1, "M"))
+
+
+@pytest.mark.parametrize(("ratio", "pays"), [(0.9, True), (0.97, False), (1.2, False)])
+def test_logarithms_are_forecast_where_their_errors_are_clearly_smaller(ratio, pays, monkeypatch):
+    monkeypatch.setattr(combine, "_errors", lambda task: [(ratio if task.inputs.log else 1.0, 1.0)] * 3)
+    config = ForecastConfig(data="own", horizon=12, context=None, log="auto")
+    task = config.on(as_series(growth()))
+    assert task.inputs.log == pays
+    assert ("logarithms are forecast, whose errors on held-out windows were smaller" in task.notes) == pays
+    assert not config.on(as_series(growth() - 200)).inputs.log  # not all of it is above 0
+
+
+def test_errors_of_trials_are_in_the_units_of_scores():
+    series = as_series(growth())
+    plain, logs = (ForecastConfig(data="own", horizon=12, context=24, log=log).on(series) for log in ("off", "on"))
+    errors = [[error for error, _ in combine._errors(task)] for task in (plain, logs)]
+    assert np.abs(np.log(np.divide(*errors))).max() < 1.5
+
+
+def test_scores_of_logarithms_are_those_of_the_values():
+    series = as_series(growth())
+    logs = ForecastConfig(data="own", horizon=12, context=24, log="on").on(series)
+    plain = ForecastConfig(data="own", horizon=12, context=24).on(series)
+    rows = logs.test.rows([0, 3])
+    zeros = torch.zeros(2, 12, 1)
+    found = logs.outcome(lambda x, **_: (zeros, None), logs.test.batch([0, 3])).scores["mse"]
+    constant = np.exp(logs.inputs.mean[0])
+    errors = (series.values[rows[:, 24:].numpy(), 0] - constant) / plain.inputs.deviation[0]
+    assert float(found[0]) == pytest.approx(np.square(errors).sum(), rel=1e-5)
+    assert logs.baselines() == plain.baselines()
+    np.testing.assert_allclose(logs.inputs.restore(logs.inputs.standardise(series.values)), series.values, rtol=1e-12)
+
+
+def test_values_below_zero_have_no_logarithm_to_go_on_from():
+    task = ForecastConfig(data="own", horizon=12, context=24, log="on").on(as_series(growth()))
+    with pytest.raises(ValueError, match="expected values above 0 in the last 24 rows, since the model forecasts"):
+        task.inputs.continuation(as_series(growth() - 5000))
+    with pytest.raises(ValueError, match="log: expected one column, got multivariate"):
+        ForecastConfig(data="own", multivariate=True, log="on")
+
+
+@pytest.mark.parametrize("size", [10.0, 0.0])
+def test_the_course_of_the_year_is_subtracted_only_where_it_pays(size):
+    days = np.timedelta64(86_400, "s")
+    times = np.datetime64("2010-01-01T00:00:00") + np.arange(1500) * days
+    values = size * np.cos(2 * np.pi * np.arange(1500) / 365.25) + np.random.default_rng(2).standard_normal(1500)
+    series = Series(values[:, None], ("a",), 0, times, days)
+    plain, year, auto = (
+        ForecastConfig(data="own", horizon=10, context=20, yearly=yearly).on(series) for yearly in ("off", "on", "auto")
+    )
+    pays = nlinear(year.anomalies).error < nlinear(plain).error
+    assert bool(auto.inputs.yearly) == pays
+    if size:
+        assert pays

