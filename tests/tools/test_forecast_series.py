@@ -1,11 +1,15 @@
 """The tool that scores the default forecaster on public series."""
 
-import forecast_series
 import numpy as np
 import pytest
 
 
-def test_a_series_is_scored_against_the_simple_forecast_that_validation_chooses():
+@pytest.fixture
+def forecast_series(load_tool):
+    return load_tool("forecast_series")
+
+
+def test_a_series_is_scored_against_the_simple_forecast_that_validation_chooses(forecast_series):
     values = 50 + np.sin(np.arange(150) * np.pi / 6) + 0.1 * np.random.default_rng(0).standard_normal(150)
     own, base, nlinear, chosen = forecast_series.score(values, 12, 6, seed=0)
     assert chosen in forecast_series.SIMPLE
@@ -13,6 +17,6 @@ def test_a_series_is_scored_against_the_simple_forecast_that_validation_chooses(
     assert own < 1.2 * min(base, nlinear)
 
 
-def test_series_without_a_calendar_come_without_times():
+def test_series_without_a_calendar_come_without_times(forecast_series):
     assert list(forecast_series.frame(np.arange(5.0), 1).columns) == ["y"]
     assert list(forecast_series.frame(np.arange(5.0), 12).columns) == ["time", "y"]
