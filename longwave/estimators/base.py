@@ -19,7 +19,7 @@ from longwave.train.trained import MemoryRun
 
 try:
     from sklearn.base import BaseEstimator
-    from sklearn.utils import check_random_state
+    from sklearn.utils import check_random_state, estimator_html_repr
     from sklearn.utils.validation import check_is_fitted
 except ImportError as error:
     raise ImportError(
@@ -97,5 +97,5 @@ class Estimator(BaseEstimator):
         return estimator
 
     def _repr_html_(self) -> str:
-        html = f"<pre>{self!r}</pre>"
+        html: str = estimator_html_repr(self)
         return html + scores_html(self.result_) if hasattr(self, "result_") else html
