@@ -71,7 +71,7 @@ def test_without_a_test_set_the_scores_are_those_of_the_validation_set(capsys):
     x, y = sequences()
     run = longwave.train_classifier(x, y, "run", ["train"] * 30, small(), quiet=True)
     assert run.result["test"] == {}
-    assert "no sequence was marked test: scores are those of the validation set" in run.notes
+    assert "no sequence is marked test: scores are those of the validation set" in run.notes
     report = (run.folder / "report.html").read_text()
     assert "Scores on the validation set" in report
     assert longwave.open("run").result == run.result

@@ -109,7 +109,7 @@ def test_arrays_that_cannot_be_trained_on_leave_no_folder():
     x, labels = slopes(30)
     with pytest.raises(ValueError, match="experiment: expected one of the kind classify, got smnist"):
         longwave.train_classifier(x, labels, Path("other"), experiment=EXPERIMENTS["smnist"])
-    with pytest.raises(ValueError, match="expected two classes or more"):
+    with pytest.raises(ValueError, match="expected two or more classes"):
         longwave.train_classifier(x, ["a"] * 30, Path("other"))
     assert not Path("other").exists()
 
@@ -196,7 +196,7 @@ def test_a_rare_class_is_noted_before_training(capsys):
     [
         ([], "classify: expected --npz FILE or --csv FILE, got neither"),
         (["--npz", "none.npz"], "none.npz: there is no such file"),
-        (["--npz", "one.npz"], "expected two classes or more, got 'a' alone"),
+        (["--npz", "one.npz"], "expected two or more classes, got only 'a'"),
         (["--npz", "nan.npz"], "nan.npz: sequence 0, step 1, channel 0: expected a finite number, got nan"),
         (["--csv", "bad.csv"], "label: there is no column 'label'"),
         (["--npz", "one.npz", "--ballance"], "--balance"),

@@ -122,7 +122,7 @@ def test_data_that_changed_since_the_training_is_refused(printed, capsys):
         ([], "tag: expected --npz FILE or --csv FILE, got neither"),
         (["--npz", "one.npz"], "one.npz: y: expected a label for each step of x, (n, length) = (9, 4), got shape (9,)"),
         (["--npz", "ragged.npz"], "y: expected a label for each step of x, (total,) = (8,), got shape (7,)"),
-        (["--npz", "none.npz"], "none.npz: y: expected two classes or more, got none"),
+        (["--npz", "none.npz"], "none.npz: y: expected two or more classes, got none"),
         (["--csv", "bad.csv"], "sequence: there is no column 'sequence'"),
         (["--npz", "good.npz", "--model.decoder", "mean"], "decoder: this task needs sequence, got mean"),
     ],

@@ -20,7 +20,7 @@ from token_files import write_reviews
 from longwave.experiments import EXPERIMENTS
 from longwave.experiments.prepared import prepare_on
 from longwave.pictures.html import table
-from longwave.report.page import _curves, _training, write_report
+from longwave.report.page import _training, training_curves, write_report
 from longwave.tasks.audio.task import AudioConfig
 from longwave.tasks.base import TASKS
 from longwave.tasks.classify import report as classification
@@ -167,12 +167,13 @@ def test_the_curves_of_a_score_have_the_best_baseline_beside_them(higher, best):
     lines = [{"epoch": k, "loss": 1.0 / k, "seconds": 90.0 * k, "valid_score": k / 3} for k in (1, 2)]
     task = make_task(goal="score", higher_is_better=higher)
     baselines = {name: {"valid": {"score": value}} for name, value in (("good", 0.7), ("bad", 0.2))}
-    loss, score = _curves(lines, task, {"baselines": {**baselines, "other": {"valid": {}}}}).axes
+    baseline = task.best_baseline({**baselines, "other": {"valid": {}}}, "valid")
+    loss, score = training_curves(lines, task.goal, baseline).axes
     assert loss.lines[0].get_ydata().tolist() == [1, 1 / 2]
     assert score.lines[0].get_xdata().tolist() == [1, 2]
     assert score.lines[0].get_ydata().tolist() == [1 / 3, 2 / 3]
     assert (score.lines[1].get_label(), score.lines[1].get_ydata()[0]) == best
-    assert len(_curves(lines, task, {}).axes[1].lines) == 1
+    assert len(training_curves(lines, task.goal).axes[1].lines) == 1
 
 
 def logged(count, score=0.5, seconds=90.0):
@@ -187,7 +188,7 @@ ACCURACY = make_task(goal="accuracy", higher_is_better=True)
     ("seconds", "unit", "labels"), [(90.0, "minutes", ["1.5", "3"]), (9.0, "seconds", ["9", "18"])]
 )
 def test_the_time_stands_above_the_epochs_that_took_it(seconds, unit, labels):
-    figure = _curves(logged(2, seconds=seconds), ACCURACY, {})
+    figure = training_curves(logged(2, seconds=seconds), ACCURACY.goal)
     figure.draw_without_rendering()
     axes = figure.axes[1]
     (top,) = axes.child_axes
@@ -202,7 +203,7 @@ def test_the_time_stands_above_the_epochs_that_took_it(seconds, unit, labels):
 def test_the_axis_of_an_accuracy_has_no_tick_above_one(score):
     lines = logged(3, score)
     lines[0]["valid_accuracy"] = 0.1
-    axes = _curves(lines, ACCURACY, {}).axes[1]
+    axes = training_curves(lines, ACCURACY.goal).axes[1]
     assert axes.get_yticks().max() <= 1 + 1e-9
     assert score < axes.get_ylim()[1] < 1.04
 

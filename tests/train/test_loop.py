@@ -19,7 +19,7 @@ from longwave.experiments import LoopConfig, OptimConfig
 from longwave.layers.lssl import LSSLConfig
 from longwave.models import SequenceModel, load_model
 from longwave.tasks.autoregressive import TokenRows
-from longwave.tasks.classify.task import custom
+from longwave.tasks.classify.task import ClassifyConfig
 from longwave.tasks.sequences.data import from_arrays
 from longwave.tasks.text.codecs import Bytes
 from longwave.tasks.text.task import TextTask
@@ -633,7 +633,7 @@ def easy_set():
     generator = torch.Generator().manual_seed(3)
     y = torch.arange(40) % 2
     x = torch.randn(40, LENGTH, 2, generator=generator) + 2 * y[:, None, None]
-    return custom(from_arrays(x, y))
+    return ClassifyConfig().on(from_arrays(x, y))
 
 
 def test_equal_scores_are_decided_by_the_validation_loss(easy_set, tmp_path):

@@ -107,8 +107,8 @@ class AudioConfig(ClipTaskConfig):
         """The given splits of the files that could be read, else 80/10/10 of each class."""
         if listed.splits is None:
             return draw_class_splits(labels, classes, self.split_seed, listed.source, "clip")
-        given = replace(listed, splits=tuple(listed.splits[k] for k in kept.tolist()))
-        rows = given_splits(given, labels, np.arange(len(labels)), self.split_seed, notes)
+        given = [listed.splits[k] for k in kept.tolist()]
+        rows = given_splits(given, listed.source, labels, np.arange(len(labels)), self.split_seed, notes)
         counts = {name: np.bincount(labels[own], minlength=len(classes)) for name, own in rows.items()}
         check_classes(counts, classes, listed.source, "", notes)
         return rows

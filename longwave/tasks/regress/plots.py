@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.pictures.style import BLUE, ORANGE, as_drawn, short
-from longwave.tasks.sequences.plots import show_lines
+from longwave.tasks.sequences.plots import make_panels
 
 Values = NDArray[np.float64]
-COLUMNS = 3
+COLUMNS, SIDE = 3, 3.3  # panels in a row, and their size in inches
 
 
 def draw_predictions(truth: Values, predicted: Values, names: Sequence[str]) -> Any:
-    """Predicted over true values (n, targets), one panel a target; on the line they agree. NaN is not drawn."""
-    figure, panels = _panels(len(names), 3.3)
-    for k, (axes, name) in enumerate(zip(panels, names, strict=False)):
+    """Predicted over true values (n, targets), one panel per target; on the line they agree. NaN is not drawn."""
+    figure, panels = make_panels(len(names), min(COLUMNS, len(names)), SIDE, SIDE)
+    for k, (axes, name) in enumerate(zip(panels, names, strict=True)):
         known = ~np.isnan(truth[:, k])
         true, found = truth[known, k], predicted[known, k]
         both = np.concatenate((true, found))
@@ -58,33 +58,6 @@ def draw_residuals(truth: Values, predicted: Values, names: Sequence[str]) -> An
     rows[-1, 1].set_xlabel("sequences")
     figure.align_ylabels(rows[:, 0])
     return figure
-
-
-def draw_sequences(sequences: Sequence[Values], captions: Sequence[str]) -> Any:
-    """Sequences (length, channels) as lines, with captions."""
-    from matplotlib.figure import Figure
-
-    rows = math.ceil(len(sequences) / 2)
-    figure = Figure(figsize=(10, 1.8 * rows), layout="constrained")
-    panels = figure.subplots(rows, 2, squeeze=False).ravel()
-    for axes in panels[len(sequences) :]:
-        axes.axis("off")
-    for axes, values, caption in zip(panels, sequences, captions, strict=False):
-        show_lines(axes, values)
-        axes.set_title(as_drawn(caption), fontsize=9)
-    return figure
-
-
-def _panels(count: int, side: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    columns = min(COLUMNS, count)
-    rows = math.ceil(count / columns)
-    figure = Figure(figsize=(side * columns, side * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes in panels[count:]:
-        axes.axis("off")
-    return figure, panels
 
 
 def _alpha(count: int) -> float:

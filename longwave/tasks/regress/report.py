@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.pictures.html import Section, image, table
-from longwave.pictures.style import short
-from longwave.tasks.regress.plots import draw_predictions, draw_residuals, draw_sequences
-from longwave.tasks.regress.predict import outputs
+from longwave.pictures.style import as_drawn, short
+from longwave.tasks.actions import predict_all
+from longwave.tasks.regress.plots import draw_predictions, draw_residuals
 from longwave.tasks.regress.task import SHOWN_TARGETS, RegressionTask
-from longwave.tasks.sequences.plots import in_units, unpadded
+from longwave.tasks.sequences.plots import draw_sequences, in_units, unpadded
 
 WORST = 6  # examples
 
@@ -35,7 +35,8 @@ class Predictions:
     def caption(self, index: int, target: int) -> str:
         """Prediction and truth of one target."""
         name = f"{short(self.targets[target])}: " if len(self.targets) > 1 else ""
-        return f"{name}predicted {self.predicted[index, target]:.4g}, true {self.truth[index, target]:.4g}"
+        text = f"{name}predicted {self.predicted[index, target]:.4g}, true {self.truth[index, target]:.4g}"
+        return as_drawn(text)
 
     def table(self) -> str:
         """The scores of each target, in its units."""
@@ -57,7 +58,7 @@ def predict(model: Any, task: RegressionTask, size: int = 100) -> Predictions:
     """The model's predictions for every example of the test set."""
     rows, inputs = task.test.rows, task.inputs
     truth = np.where(rows["known"], inputs.restore(rows["y"]), np.nan)
-    predicted = inputs.restore(outputs(model, task.test, size))
+    predicted = inputs.restore(predict_all(model, task.test, size).numpy())
     return Predictions(truth, predicted, np.array(inputs.target_deviation), inputs.targets)
 
 

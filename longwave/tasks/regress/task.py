@@ -57,7 +57,6 @@ class RegressionTask(SequencesTask):
     report_module: ClassVar[str | None] = "longwave.tasks.regress.report"
 
     inputs: RegressionInput
-    mean_weight: float = 1.0  # of training examples, if they have weights
     goal: str = "mse"
 
     @property
@@ -85,9 +84,7 @@ class RegressionTask(SequencesTask):
         for name, values in parts.items():
             for k, total in enumerate(values.sum(0)):
                 sums[f"{name}_{k}"] = (total, int(counts[k]))
-        if "sample_weight" in batch:
-            squares = squares * (batch["sample_weight"] / self.mean_weight).to(squares).unsqueeze(1)
-        return Outcome(squares.sum(), sums)
+        return Outcome(self.weighted(squares, batch).sum(), sums)
 
     def count(self, batch: Batch) -> int:
         """Known targets."""
@@ -168,55 +165,6 @@ def _all_rows(
     return x, split.rows["y"].astype(np.float64), split.rows["known"]
 
 
-# Custom sequences
-
-
-def custom(sequences: Sequences, split_seed: int = 0, name: str = "regress") -> RegressionTask:
-    """Custom sequences with targets as a task.
-
-    Splits that come with the sequences are kept; else 80 % are drawn to train, 10 % to validate and 10 % to test.
-    Channels and targets are standardised by the training set. A sequence none of whose targets is known is left out.
-    """
-    if sequences.targets is None:
-        raise ValueError(f"{sequences.source}: y: expected a number for each sequence, got none")
-    targets, names = sequences.targets, sequences.target_names
-    known = ~np.isnan(targets)
-    members = np.flatnonzero(known.any(axis=1))
-    notes: list[str] = []
-    if left_out := len(sequences) - len(members):
-        notes.append(f"{left_out:,} of {len(sequences):,} sequences have no known target and are left out")
-    splits = plain_splits(sequences, members, split_seed, notes)
-    counts = {split: known[index].sum(axis=0) for split, index in splits.items()}
-    target_mean, target_deviation = _target_statistics(sequences, splits["train"])
-    for k, target in enumerate(names):
-        if target_deviation[k] == 0:
-            notes.append(f"target {target!r} does not change in the training set")
-        if missing := [split for split in ("valid", "test") if len(splits[split]) and not counts[split][k]]:
-            notes.append(f"target {target!r} is not known in {' and '.join(missing)}")
-    mean, deviation = channel_statistics(sequences, splits["train"], notes)
-    inputs = RegressionInput(
-        mean=mean,
-        deviation=deviation,
-        length=sequences.length,
-        targets=names,
-        target_mean=tuple(target_mean.tolist()),
-        target_deviation=deviation_or_one(target_deviation),
-    )
-    filled = np.where(known, targets, target_mean)
-    standard = standardised(filled, inputs.target_mean, inputs.target_deviation).astype(np.float32)
-    standard[~known] = 0
-
-    def rows(index: Index) -> dict[str, NDArray[Any]]:
-        return {"y": standard[index], "known": known[index]}
-
-    return RegressionTask(
-        name=name,
-        **sequence_fields(sequences, splits, inputs, counts, notes, rows),
-        mean_weight=1.0 if sequences.weights is None else float(sequences.weights[splits["train"]].mean()),
-        digest=digest(sequences.values, sequences.lengths, filled, known, *splits.values()),
-    )
-
-
 def _target_statistics(sequences: Sequences, index: Index) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and deviation of each target over the sequences at `index` where it is known."""
     assert sequences.targets is not None
@@ -254,5 +202,44 @@ class RegressConfig(SequenceTaskConfig):
         return read_rows(path, split=self.split, labelled=labelled, targets=self.target or ("target",))
 
     def on(self, sequences: Sequences) -> RegressionTask:
-        """The task on these sequences."""
-        return custom(sequences, self.split_seed)
+        """Sequences with targets as a task, channels and targets standardised by the training set.
+
+        Splits that come with the sequences are kept; else 80 % are drawn for training, 10 % for validation and 10 % for
+        the test. A sequence none of whose targets is known is left out.
+        """
+        if sequences.targets is None:
+            raise ValueError(f"{sequences.source}: y: expected a number for each sequence, got none")
+        targets, names, notes = sequences.targets, sequences.target_names, list[str]()
+        known = ~np.isnan(targets)
+        splits = plain_splits(sequences, np.flatnonzero(known.any(axis=1)), "known target", self.split_seed, notes)
+        counts = {split: known[index].sum(axis=0) for split, index in splits.items()}
+        target_mean, target_deviation = _target_statistics(sequences, splits["train"])
+        for k, target in enumerate(names):
+            if target_deviation[k] == 0:
+                notes.append(f"target {target!r} is constant in the training set")
+            if missing := [split for split in ("valid", "test") if len(splits[split]) and not counts[split][k]]:
+                notes.append(f"target {target!r} is not known in {' and '.join(missing)}")
+        mean, deviation = channel_statistics(sequences, splits["train"], notes)
+        inputs = RegressionInput(
+            mean=mean,
+            deviation=deviation,
+            length=sequences.length,
+            targets=names,
+            target_mean=tuple(target_mean.tolist()),
+            target_deviation=deviation_or_one(target_deviation),
+        )
+        filled = np.where(known, targets, target_mean)
+        standard = standardised(filled, inputs.target_mean, inputs.target_deviation).astype(np.float32)
+        standard[~known] = 0
+        return RegressionTask(
+            name="regress",
+            digest=digest(sequences.values, sequences.lengths, filled, known, *splits.values()),
+            **sequence_fields(
+                sequences,
+                splits,
+                inputs,
+                counts,
+                notes,
+                lambda index: {"y": standard[index], "known": known[index]},
+            ),
+        )

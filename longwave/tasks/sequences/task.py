@@ -4,11 +4,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from longwave.core.random import shuffled
 from longwave.core.settings import check_least
@@ -99,6 +100,14 @@ class CountedTask(Task):
     inputs: TaskInput  # what a trained model must know of its data
     counts: dict[str, tuple[int, ...]]  # known targets, of each class or column, by split
     digest: str = ""  # of the data, as it was read
+    mean_weight: float = 1.0  # of training examples, if they have weights
+
+    def weighted(self, losses: Tensor, batch: Batch) -> Tensor:
+        """Losses (B, ...) times the weights of their rows, relative to the mean weight, if a batch has weights."""
+        if "sample_weight" not in batch:
+            return losses
+        weights = (batch["sample_weight"] / self.mean_weight).to(losses)
+        return losses * weights.view(-1, *[1] * (losses.ndim - 1))
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -145,9 +154,14 @@ def sequence_fields(
         split: SequenceSplit(values, starts[index], lengths[index], same_length, weighted(index), tags)
         for split, index in splits.items()
     }
-    shown = {split: tuple(count.tolist()) for split, count in counts.items()}
-    said = (*sequences.notes, *notes)
-    return {**own, "inputs": inputs, "counts": shown, "origin": sequences.source, "notes": said}
+    return {
+        **own,
+        "inputs": inputs,
+        "counts": {split: tuple(count.tolist()) for split, count in counts.items()},
+        "mean_weight": 1.0 if sequences.weights is None else float(sequences.weights[splits["train"]].mean()),
+        "origin": sequences.source,
+        "notes": (*sequences.notes, *notes),
+    }
 
 
 def row_weights(labels: Index) -> NDArray[np.float64]:
@@ -191,24 +205,15 @@ def draw_class_splits(
     return draw_splits(labels, np.arange(len(labels)), seed)
 
 
-class Divided(Protocol):
-    """Examples that may have come with their splits."""
+def given_splits(
+    given: Sequence[str], source: str, groups: Index, members: Index, seed: int, notes: list[str]
+) -> dict[str, Index]:
+    """The sequences `members` of each split, where `given` (n,) names that of each of all sequences.
 
-    @property
-    def splits(self) -> tuple[str, ...] | None:
-        """(n,) of train, valid and test."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """What messages call them."""
-        ...
-
-
-def given_splits(sequences: Divided, groups: Index, members: Index, seed: int, notes: list[str]) -> dict[str, Index]:
-    """The splits that came with the sequences `members`; without a validation set, a tenth of each group of train."""
-    given, source = np.array(sequences.splits), sequences.source
-    splits = {split: members[given[members] == split] for split in ("train", "valid", "test")}
+    Without a validation set, a tenth of each group of the training set is taken.
+    """
+    named = np.array(given)
+    splits = {split: members[named[members] == split] for split in ("train", "valid", "test")}
     if not len(splits["train"]):
         raise ValueError(f"{source}: split: expected sequences in train, got none")
     if not len(splits["valid"]):
@@ -219,18 +224,20 @@ def given_splits(sequences: Divided, groups: Index, members: Index, seed: int, n
         splits["valid"] = np.sort(np.concatenate(held))
         splits["train"] = np.setdiff1d(splits["train"], splits["valid"])
         if not len(splits["valid"]):
-            raise ValueError(f"{source}: split: no sequence is for validation, and train is too small to take some")
-        notes.append(f"no sequence was marked valid: {len(splits['valid'])} of the training set were taken for it")
+            raise ValueError(f"{source}: split: there is no validation set, and train is too small to take one from")
+        notes.append(f"no sequence is marked valid: {len(splits['valid'])} of the training set are held out for it")
     if not len(splits["test"]):
-        notes.append("no sequence was marked test: scores are those of the validation set")
+        notes.append("no sequence is marked test: scores are those of the validation set")
     return splits
 
 
-def plain_splits(sequences: Sequences, members: Index, seed: int, notes: list[str]) -> dict[str, Index]:
-    """The splits that came with the sequences `members`, else 80/10/10 of them."""
+def plain_splits(sequences: Sequences, members: Index, target: str, seed: int, notes: list[str]) -> dict[str, Index]:
+    """The splits that came with the sequences `members`, which have a target, else 80/10/10 of them."""
+    if left_out := len(sequences) - len(members):
+        notes.append(f"{left_out:,} of {len(sequences):,} sequences have no {target} and are left out")
     alike = np.zeros(len(sequences), np.int64)
     if sequences.splits is not None:
-        return given_splits(sequences, alike, members, seed, notes)
+        return given_splits(sequences.splits, sequences.source, alike, members, seed, notes)
     if len(members) < 3:
         raise ValueError(
             f"{sequences.source}: expected 3 sequences or more whose y is known, for train, valid and test, "
@@ -239,18 +246,25 @@ def plain_splits(sequences: Sequences, members: Index, seed: int, notes: list[st
     return draw_splits(alike, members, seed)
 
 
+def check_several(classes: Sequence[str], source: str) -> None:
+    """Refuse labels that are all the same."""
+    if len(classes) < 2:
+        got = f"only {classes[0]!r}" if classes else "none"
+        raise ValueError(f"{source}: y: expected two or more classes, got {got}")
+
+
 def check_classes(
-    counts: Mapping[str, Index], classes: Sequence[str], source: str, cure: str, notes: list[str]
+    counts: Mapping[str, Sequence[int] | Index], classes: Sequence[str], source: str, cure: str, notes: list[str]
 ) -> None:
-    """Refuse a class that the training set has none of; note one that the validation or the test set has none of."""
+    """Refuse a class that is missing from the training set; note one missing from the validation or test set."""
     for k, name in enumerate(classes):
         here = [split for split, count in counts.items() if count[k]]
         if "train" not in here:
             raise ValueError(
-                f"{source}: split: class {name!r} is in {' and '.join(here)}, and not in train; it cannot be learnt: "
+                f"{source}: split: class {name!r} is in {' and '.join(here)} but not in train, so it cannot be learnt: "
                 f"move some of it to train, or leave it out{cure}"
             )
-        if missing := [split for split in ("valid", "test") if split not in here and counts[split].any()]:
+        if missing := [split for split in ("valid", "test") if split not in here and any(counts[split])]:
             notes.append(f"class {name!r} is not in {' and '.join(missing)}")
 
 
@@ -274,7 +288,7 @@ def channel_statistics(
     chosen[index] = True
     values = sequences.values[np.repeat(chosen, sequences.lengths)]
     mean, deviation = mean_and_deviation(values, f"{sequences.source}: x")
-    notes += [f"channel {k} does not change in the training set" for k in np.flatnonzero(deviation == 0)]
+    notes += [f"channel {k} is constant in the training set" for k in np.flatnonzero(deviation == 0)]
     return tuple(mean.tolist()), deviation_or_one(deviation)
 
 

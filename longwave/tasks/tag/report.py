@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.pictures.html import Section, image, table
-from longwave.tasks.classify.confusion import SHOWN_CLASSES, confusion
+from longwave.tasks.classify.confusion import SHOWN_CLASSES, confusion, confusion_matrix
 from longwave.tasks.sequences.plots import in_units, unpadded
 from longwave.tasks.sequences.task import NO_TAG
 from longwave.tasks.tag.plots import draw_tags
@@ -26,11 +26,9 @@ class Predictions:
     @property
     def confusion(self) -> NDArray[np.int64]:
         """(classes, classes): how many labelled steps of the row's class were predicted as the column's."""
-        count = len(self.classes)
         truth, predicted = np.concatenate(self.truth), np.concatenate(self.predicted)
         known = truth != NO_TAG
-        pairs = truth[known] * count + predicted[known]
-        return np.bincount(pairs, minlength=count**2).reshape(count, count)
+        return confusion_matrix(truth[known], predicted[known], len(self.classes))
 
     def accuracy(self, index: int) -> float:
         """Of the labelled steps of a sequence."""
@@ -75,7 +73,7 @@ def report(model: Any, task: TaggingTask) -> list[Section]:
     truth, predicted = ([tags[k] for k in chosen] for tags in (found.truth, found.predicted))
     worst = f"<p>The {SHOWN_CLASSES} classes with the lowest F1.</p>" * (len(found.classes) > SHOWN_CLASSES)
     return [
-        Section("Confusion matrix", confusion(found, task.counts["train"], ", steps")),
+        Section("Confusion matrix", confusion(found.confusion, found.classes, task.counts["train"], ", steps")),
         Section("Precision and recall", worst + found.f1_table()),
         Section(
             "Tagged sequences",

@@ -25,6 +25,7 @@ from longwave.tasks.sequences.task import (
     SequenceTaskConfig,
     channel_statistics,
     check_classes,
+    check_several,
     class_weights,
     note_rare_class,
     plain_splits,
@@ -157,50 +158,6 @@ def _labelled_steps(split: SequenceSplit, reach: int, most: int) -> tuple[linear
     return np.concatenate(x), np.concatenate(y)
 
 
-# Custom sequences
-
-
-def custom(sequences: Sequences, balance: bool = False, split_seed: int = 0, name: str = "tag") -> TaggingTask:
-    """Custom sequences with a label at each step as a task.
-
-    Splits that come with the sequences are kept; else 80 % are drawn to train, 10 % to validate and 10 % to test.
-    Channels are standardised by the training set. A sequence without a labelled step is left out. `balance` weighs each
-    class in the training loss by the inverse of its share, and has the mean F1 of the classes choose the weights.
-    """
-    if sequences.tags is None:
-        raise ValueError(f"{sequences.source}: y: expected a label for each step, got none")
-    source, starts, lengths = sequences.source, sequences.starts, sequences.lengths
-    different, places = np.unique(sequences.tags, return_inverse=True)
-    classes = class_names(str(tag) for tag in different if tag)
-    if len(classes) < 2:
-        got = f"{classes[0]!r} alone" if classes else "none"
-        raise ValueError(f"{source}: y: expected two classes or more, got {got}")
-    codes = np.array([classes.index(str(tag)) if tag else NO_TAG for tag in different], np.int64)[places]
-    labelled = np.add.reduceat(codes != NO_TAG, starts)
-    members = np.flatnonzero(labelled)
-    notes: list[str] = []
-    if left_out := len(sequences) - len(members):
-        notes.append(f"{left_out:,} of {len(sequences):,} sequences have no labelled step and are left out")
-    splits = plain_splits(sequences, members, split_seed, notes)
-    counts = {
-        split: _class_counts(codes, starts[index], lengths[index], len(classes)) for split, index in splits.items()
-    }
-    cure = "" if sequences.splits is not None else "; another --split-seed draws other splits"
-    check_classes(counts, classes, source, cure, notes)
-    note_rare_class(counts["train"], classes, "steps", balance, notes)
-    mean, deviation = channel_statistics(sequences, splits["train"], notes)
-    inputs = TaggingInput(
-        mean=mean, deviation=deviation, length=sequences.length, classes=classes, columns=sequences.columns
-    )
-    return TaggingTask(
-        name=name,
-        **sequence_fields(sequences, splits, inputs, counts, notes, tags=codes),
-        weights=class_weights(counts["train"]) if balance else None,
-        digest=digest(sequences.values, lengths, codes, *splits.values()),
-        goal="macro_f1" if balance else "accuracy",
-    )
-
-
 def _class_counts(codes: Index, starts: Index, lengths: Index, classes: int) -> NDArray[np.int64]:
     """How many steps of some sequences have each class."""
     total = np.zeros(classes, np.int64)
@@ -237,5 +194,34 @@ class TagConfig(SequenceTaskConfig):
         return read_steps(path, self.sequence, self.label, self.split, labelled, columns)
 
     def on(self, sequences: Sequences) -> TaggingTask:
-        """The task on these sequences."""
-        return custom(sequences, self.balance, self.split_seed)
+        """Sequences with a label at each step as a task, with channels standardised by the training set.
+
+        Splits that come with the sequences are kept; else 80 % are drawn for training, 10 % for validation and 10 % for
+        the test. A sequence without a labelled step is left out.
+        """
+        if sequences.tags is None:
+            raise ValueError(f"{sequences.source}: y: expected a label for each step, got none")
+        source, starts, lengths, notes = sequences.source, sequences.starts, sequences.lengths, list[str]()
+        different, places = np.unique(sequences.tags, return_inverse=True)
+        classes = class_names(str(tag) for tag in different if tag)
+        check_several(classes, source)
+        codes = np.array([classes.index(str(tag)) if tag else NO_TAG for tag in different], np.int64)[places]
+        members = np.flatnonzero(np.add.reduceat(codes != NO_TAG, starts))
+        splits = plain_splits(sequences, members, "labelled step", self.split_seed, notes)
+        counts = {
+            split: _class_counts(codes, starts[index], lengths[index], len(classes)) for split, index in splits.items()
+        }
+        cure = "" if sequences.splits is not None else "; another --split-seed draws other splits"
+        check_classes(counts, classes, source, cure, notes)
+        note_rare_class(counts["train"], classes, "steps", self.balance, notes)
+        mean, deviation = channel_statistics(sequences, splits["train"], notes)
+        inputs = TaggingInput(
+            mean=mean, deviation=deviation, length=sequences.length, classes=classes, columns=sequences.columns
+        )
+        return TaggingTask(
+            name="tag",
+            weights=class_weights(counts["train"]) if self.balance else None,
+            digest=digest(sequences.values, lengths, codes, *splits.values()),
+            goal="macro_f1" if self.balance else "accuracy",
+            **sequence_fields(sequences, splits, inputs, counts, notes, tags=codes),
+        )

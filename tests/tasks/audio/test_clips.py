@@ -144,7 +144,7 @@ def test_splits_come_from_a_column_and_classes_can_count_alike(clips, tmp_path):
     (clips / "list.csv").write_text("\n".join(["file,label,part", *rows[:-2]]) + "\n")
     task = AudioConfig(csv=clips / "list.csv", split="part", balance=True).build(tmp_path)
     assert task.counts["test"] == (2, 2, 2)
-    assert "no sequence was marked valid: 3 of the training set were taken for it" in task.notes
+    assert "no sequence is marked valid: 3 of the training set are held out for it" in task.notes
     assert task.goal == "balanced_accuracy"
     assert float(task.train.batch(range(len(task.train)))["weight"].mean()) == pytest.approx(1)
     assert "balanced_accuracy" in task.baselines()["ridge on MFCC"]["test"]

@@ -16,7 +16,7 @@ from longwave.tasks.classify.baselines import (
     dtw,
     fitted,
 )
-from longwave.tasks.classify.task import custom
+from longwave.tasks.classify.task import ClassifyConfig
 from longwave.tasks.sequences.data import from_arrays
 
 
@@ -72,7 +72,7 @@ def test_frequencies_are_told_apart_by_convolutions_and_not_by_the_prior():
     time = np.arange(60)
     generator = np.random.default_rng(0)
     x = [np.sin(time * (0.3 + 0.4 * (k % 2)) + generator.uniform(0, 6)) for k in range(60)]
-    task = custom(from_arrays(np.array(x), [str(k % 2) for k in range(60)]))
+    task = ClassifyConfig().on(from_arrays(np.array(x), [str(k % 2) for k in range(60)]))
     found = task.baselines()
     assert list(found) == ["class prior", "1-NN (DTW)", "random convolutions"]
     assert found["class prior"]["test"]["accuracy"] == 0.5
@@ -80,13 +80,15 @@ def test_frequencies_are_told_apart_by_convolutions_and_not_by_the_prior():
 
 
 def test_balanced_accuracy_is_the_mean_recall():
-    task = custom(from_arrays(np.zeros((40, 5)) + np.arange(5), ["a"] * 30 + ["b"] * 10), balance=True)
+    task = ClassifyConfig(balance=True).on(from_arrays(np.zeros((40, 5)) + np.arange(5), ["a"] * 30 + ["b"] * 10))
     right = np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1])
     assert task.accuracies(*right) == {"accuracy": 0.75, "balanced_accuracy": pytest.approx((2 / 3 + 1) / 2)}
 
 
 def test_of_many_examples_some_are_drawn_and_what_would_take_too_long_is_left_out(monkeypatch):
-    task = custom(from_arrays(np.random.default_rng(0).normal(size=(40, 10)), [str(k % 2) for k in range(40)]))
+    task = ClassifyConfig().on(
+        from_arrays(np.random.default_rng(0).normal(size=(40, 10)), [str(k % 2) for k in range(40)])
+    )
     monkeypatch.setattr(sequence_baselines, "MOST_EXAMPLES", 8)
     nearest, convolutions = fitted(task.train, 5, 2)
     assert len(nearest.labels) == len(convolutions.labels) == 8
