@@ -82,7 +82,7 @@ class FinishedRun:
     def _call(self, command: str, *data: Any, **options: Any) -> Any:
         action = self.run.settings.action(command)
         if action is None:
-            raise ValueError(f"{command}: a run of the kind {self.run.settings.kind} cannot {command}")
+            raise ValueError(f"{command}: a run of kind {self.run.settings.kind} cannot {command}")
         return action.call(self.run, *data, **options)
 
     def __repr__(self) -> str:

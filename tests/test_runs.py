@@ -52,7 +52,7 @@ def test_a_data_frame_is_kept_with_the_run_so_that_it_can_be_used_after_it_was_m
     assert found.times[0] == HOURS[-1] + np.timedelta64(3600, "s")
     np.testing.assert_array_equal(found.known, PRICES[-10:, None])
     np.testing.assert_array_equal(forecast(load_run("run"), "run/data.csv").values, found.values)
-    with pytest.raises(ValueError, match=r"^folder: run already has a run; .* longwave\.runs\.resume\('run'\)$"):
+    with pytest.raises(ValueError, match=r"^folder: run: run already exists; .* longwave\.runs\.resume\('run'\)$"):
         longwave.train_forecaster(frame, "run", **SIZES)
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
@@ -163,7 +163,7 @@ def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
         ({"device": "cuda:99"}, "device: there is no 'cuda:99' here"),
         (
             {"experiment": EXPERIMENTS["smnist"]},
-            "experiment: expected one of the kind forecast, got smnist",
+            "experiment: expected an experiment of kind forecast, got smnist",
         ),
     ):
         with pytest.raises(ValueError, match=message):

@@ -16,7 +16,7 @@ from longwave.tasks.base import Action, Batch, Split, TrainedRun, batches, call
 def check_kind(run: TrainedRun, command: str, action: Action, does: str) -> None:
     """Refuse a run of another kind of task, for which a command does something else."""
     if run.settings.action(command) is not action:
-        raise ValueError(f"{run.path}: expected a run that {does}, got one of the kind {run.settings.kind}")
+        raise ValueError(f"{run.path}: expected a run that {does}, got one of kind {run.settings.kind}")
 
 
 @dataclass(frozen=True, kw_only=True)

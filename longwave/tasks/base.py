@@ -75,27 +75,12 @@ class Outcome(NamedTuple):
 
 
 class TrainedRun(Protocol):
-    """A run with weights, as those who use it see it."""
+    """A run with weights, as a kind of task sees it."""
 
-    @property
-    def path(self) -> Path:
-        """Its folder."""
-        ...
-
-    @property
-    def settings(self) -> "TaskConfig":
-        """The settings of its task."""
-        ...
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What training found out about its data, as plain values."""
-        ...
-
-    @property
-    def batch_size(self) -> int:
-        """Examples that are evaluated at a time."""
-        ...
+    path: Path  # its folder
+    settings: "TaskConfig"
+    facts: Mapping[str, Any]  # what training found out about its data, as plain values
+    batch_size: int  # of evaluation
 
     def fact(self, name: str, read: Callable[[Any], T]) -> T:
         """One of the facts, as `read` makes it of plain values; one that is missing or damaged is refused."""

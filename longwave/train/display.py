@@ -4,7 +4,6 @@ import contextlib
 import logging
 import sys
 import time
-from types import TracebackType
 from typing import Any
 
 from longwave.core.terminal import say, wrapped
@@ -54,9 +53,7 @@ class Display:
             self.live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with contextlib.suppress(OSError):
             if self.live is not None:
                 self.live.stop()

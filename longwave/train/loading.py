@@ -1,13 +1,14 @@
-"""The batches of a run: which examples, in which order, and what of them each process gets."""
+"""The batches of a run: which examples, in which order, and which of them each process gets."""
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from longwave.core.random import shuffled
 from longwave.experiments.base import LoopConfig
@@ -21,7 +22,7 @@ class Loading:
 
     def __init__(self, task: Task, config: LoopConfig, accelerator: Any) -> None:
         self.task, self.config, self.accelerator = task, config, accelerator
-        self.workers = min(config.workers, _cores())  # more would only get in each other's way
+        self.workers = min(config.workers, _cores())  # more would compete for the cores
         for split in (task.train, task.valid, task.test):
             self._lengths(split)  # which refuses a bucket where there are none
         rows, processes = task.carried_rows, accelerator.num_processes
@@ -67,9 +68,9 @@ class Loading:
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
         mine = [(own[rank::world] or own[:1], own, k / len(batches)) for k, own in enumerate(batches)][first:]
         loader: DataLoader[Batch] = DataLoader(
-            _Indexed(split),
-            sampler=mine,
+            mine,  # type: ignore[arg-type]
             batch_size=None,
+            collate_fn=partial(_fetch, split),  # in the workers
             num_workers=self.workers,
             generator=torch.Generator().manual_seed(self.config.seed),  # else it would draw from the global one
             worker_init_fn=signals.leave_to_the_main_process,
@@ -108,14 +109,5 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Indexed(Dataset[Batch]):
-    """A split as torch's DataLoader wants it: asked for what `part_of_batch` takes, it gives these examples."""
-
-    def __init__(self, split: Split) -> None:
-        self.split = split
-
-    def __getitem__(self, part: tuple[list[int], list[int], float]) -> Batch:
-        return part_of_batch(self.split, *part)
-
-    def __len__(self) -> int:
-        return len(self.split)
+def _fetch(split: Split, part: tuple[list[int], list[int], float]) -> Batch:
+    return part_of_batch(split, *part)

@@ -2,8 +2,8 @@
 
 import contextlib
 import platform
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,30 +21,38 @@ from longwave.train.config_file import FORMAT
 from longwave.train.device import find_device
 
 T = TypeVar("T")
+TYPES = {  # of what config.json holds beside the experiment
+    "data_dir": Path | None,
+    "task": dict,
+    "command": str,
+    "versions": dict,
+    "artifacts": tuple[str, ...] | None,
+    "imported": str | None,
+}
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What config.json says of a run."""
+    """The content of config.json."""
 
     experiment: Experiment
-    data_dir: Path | None
-    task: dict[str, Any]  # as `Task.describe` gave it
-    command: str
-    versions: dict[str, str]
+    data_dir: Path | None = None
+    task: dict[str, Any] = field(default_factory=dict)  # as `Task.describe` gave it
+    command: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
     artifacts: tuple[str, ...] | None = None  # files of the task beside the run; None: an older run does not say
     imported: str | None = None  # the file that the weights are from, if another program trained them
 
     @classmethod
     def of(cls, prepared: Prepared, data_dir: Path | None) -> "RunConfig":
-        """What is said of a run that is about to start."""
+        """That of a run that is about to start."""
         versions = {"longwave": longwave.__version__, "torch": torch.__version__, "python": platform.python_version()}
         artifacts = tuple(sorted(prepared.artifacts))
         return cls(prepared.experiment, data_dir, prepared.task.describe(), command_line(), versions, artifacts)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What training had to say of its data."""
+        """Notes of training on its data."""
         return tuple(self.task.get("notes", ()))
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,55 +77,26 @@ class RunConfig:
             experiment = Experiment.from_dict(settings, str(path))
         except ValueError as error:
             raise ValueError(f"{error}; written by a newer longwave?") from error
-        for name, kind in {
-            "data_dir": str | None,
-            "task": dict,
-            "command": str,
-            "versions": dict,
-            "imported": str,
-        }.items():
-            if name in content and not isinstance(content[name], kind):
-                raise ValueError(f"{path}: {name}: expected what longwave wrote there, got {content[name]!r:.80}")
-        data_dir = content.get("data_dir")
-        typed(content.get("task", {}).get("notes", []), tuple[str, ...], f"{path}: task: notes")
-        return cls(
-            experiment=experiment,
-            data_dir=None if data_dir is None else Path(data_dir),
-            task=content.get("task", {}),
-            command=content.get("command", ""),
-            versions={str(name): str(version) for name, version in content.get("versions", {}).items()},
-            artifacts=typed(content.get("artifacts"), tuple[str, ...] | None, f"{path}: artifacts"),
-            imported=content.get("imported"),
-        )
+        given = {name: typed(content[name], kind, f"{path}: {name}") for name, kind in TYPES.items() if name in content}
+        typed(given.get("task", {}).get("notes", []), tuple[str, ...], f"{path}: task: notes")
+        return cls(experiment, **given)
 
 
 class Trained:
-    """What the folder of a run and a run in memory have in common."""
+    """What a run in a folder and a run in memory have in common."""
 
     is_replacing = False  # another run, which stays in `path` until this one has a checkpoint
 
     def __init__(self, path: Path, config: RunConfig) -> None:
         self.path, self.config = path, config
-
-    @property
-    def settings(self) -> TaskConfig:
-        """The settings of the task."""
-        return self.config.experiment.task
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What training found out about its data, as plain values."""
-        return self.config.task
+        self.settings: TaskConfig = config.experiment.task
+        self.facts: Mapping[str, Any] = config.task  # what training found out about its data, as plain values
+        self.batch_size: int = config.experiment.loop.eval_batch_size
 
     @property
     def config_path(self) -> Path:
         """What messages call the settings."""
         return self.path
-
-    @property
-    def batch_size(self) -> int:
-        """Examples that are evaluated at a time."""
-        return self.config.experiment.loop.eval_batch_size
 
     def check_supports_rate(self, option: str) -> None:
         """Refuse a model that cannot follow another sampling rate."""
@@ -159,7 +138,7 @@ class MemoryRun(Trained):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """There is nobody to keep out."""
+        """No other process can write to it."""
         yield
 
     def write_config(self, artifacts: dict[str, bytes], *, overwrite: bool = False) -> None:
@@ -186,7 +165,7 @@ class MemoryRun(Trained):
         return self.model.to(find_device(device)).eval()
 
     def kept(self) -> str:
-        """What is left of a run that cannot go on."""
+        """What remains of a run that failed."""
         return "Nothing is kept of a run without a folder"
 
     def resumed_by(self, text: str, how: str = "") -> str:

@@ -148,7 +148,7 @@ def test_a_mistake_is_refused(text_run, capsys):
         assert "seed" not in captured.err.replace("--seed", "")  # the error alone
         assert captured.out == ""
     assert call("predict", "run", "--csv", "my.txt") == 2
-    assert "run: a run of the kind text cannot predict; use longwave generate run" in capsys.readouterr().err
+    assert "run: a run of kind text cannot predict; use longwave generate run" in capsys.readouterr().err
 
 
 def test_a_mistake_with_images_is_refused(image_run, capsys):

@@ -133,7 +133,7 @@ def test_runs_that_cannot_stream_are_refused_with_the_reason(trained_runs, capsy
     assert "frames of mfcc" in capsys.readouterr().err
     trained_runs.fetch("text")
     assert call("stream", "run") == 2
-    assert "a run of the kind text cannot stream; use longwave generate run" in capsys.readouterr().err
+    assert "a run of kind text cannot stream; use longwave generate run" in capsys.readouterr().err
 
 
 # Rows

@@ -102,7 +102,7 @@ def test_the_model_is_told_of_the_rate():
 
 
 def test_what_has_no_sampling_rate_is_refused_with_the_reason(own_folder):
-    tags = tagging.custom(from_arrays([np.arange(9.0)] * 6, [["a", "b", "a"] * 3] * 6, answer="tags"))
+    tags = tagging.TagConfig().on(from_arrays([np.arange(9.0)] * 6, [["a", "b", "a"] * 3] * 6, answer="tags"))
     with pytest.raises(ValueError, match=r"^rate: the sampling rate of tag cannot be changed"):
         tags.at_rate(tags.test, 2)
     write_mnist(own_folder / "data", train=30, test=10)
@@ -181,11 +181,11 @@ def test_a_run_at_several_rates_resumes_to_the_bit(monkeypatch):
 
 @pytest.mark.usefixtures("own_folder")
 def test_a_model_without_a_time_between_steps_is_not_trained_at_several_rates():
-    with pytest.raises(ValueError, match=r"^rates: the model of classify \(S4 \+ random convolutions\) knows no time"):
+    with pytest.raises(ValueError, match=r"^rates: the model of classify \(S4 \+ random convolutions\) has no notion"):
         longwave.train_classifier(
             *tones(), "run", experiment=dataclasses.replace(experiment(), model=EXPERIMENTS["classify"].model)
         )
-    with pytest.raises(ValueError, match=r"^rates: the model of classify \(LSTM\) knows no time"):
+    with pytest.raises(ValueError, match=r"^rates: the model of classify \(LSTM\) has no notion of the time"):
         longwave.train_classifier(
             *tones(), "run", experiment=dataclasses.replace(experiment(), model=SequenceConfig.of(mixer="lstm"))
         )

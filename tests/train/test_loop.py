@@ -556,7 +556,7 @@ def test_a_cosine_over_other_steps_than_the_run_s_does_not_reach_zero_or_stays_t
     half = factors(decay_steps=steps // 2)
     assert half[: steps // 2 + 1] != own[: steps // 2 + 1]
     assert half[steps // 2 :] == [0.0] * (steps + 1 - steps // 2)
-    with pytest.raises(ValueError, match=r"^decay_steps: expected a number from 1 on, got 0$"):
+    with pytest.raises(ValueError, match=r"^decay_steps: expected at least 1, got 0$"):
         make_experiment(optim={"decay_steps": 0})
 
 
@@ -823,7 +823,7 @@ def test_an_empty_part_is_refused_before_training(part, name, tmp_path):
 )
 def test_settings_below_their_least_value_are_refused(kind, setting, least):
     kind(**{setting: least})
-    with pytest.raises(ValueError, match=f"{setting}: expected a number from {least} on, got {least - 1}"):
+    with pytest.raises(ValueError, match=f"{setting}: expected at least {least}, got {least - 1}"):
         kind(**{setting: least - 1})
 
 

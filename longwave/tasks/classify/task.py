@@ -300,3 +300,8 @@ class ClassifyConfig(SequenceTaskConfig):
             valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
             **sequence_fields(sequences, splits, inputs, counts, notes, rows),
         )
+
+
+def custom(sequences: Sequences, **settings: Any) -> SequenceTask:
+    """The task on labelled sequences; `settings` are those of `ClassifyConfig`."""
+    return ClassifyConfig(**settings).on(sequences)

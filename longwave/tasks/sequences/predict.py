@@ -41,7 +41,7 @@ def predict_action(options: type[Options], does: str, predict: Predict) -> Actio
 
     def run_action(run: TrainedRun, options: Options) -> Iterator[str]:
         if (options.csv is None) == (options.npz is None):
-            raise ValueError(f"{run.path} is a run that {does}: expected --npz FILE or --csv FILE")
+            raise ValueError(f"{run.path} {does}: expected --npz FILE or --csv FILE")
         check_distinct(csv=options.csv, npz=options.npz, out=options.out)
         settings: Any = run.settings
         new = settings.read_new(options.npz, options.csv, run.facts.get("inputs", {}).get("columns"))

@@ -95,7 +95,7 @@ def test_a_text_in_rows_is_read_with_its_true_tokens(tmp_path):
         ValueError, match="rows: expected rows of at least 9 tokens, got 30 rows of 5 in the train set; use"
     ):
         TextConfig("wikitext2", level="words", length=8, rows=30).build(tmp_path)
-    with pytest.raises(ValueError, match="rows: expected a number from 0 on, got -1"):
+    with pytest.raises(ValueError, match="rows: expected at least 0, got -1"):
         TextConfig(rows=-1)
 
 
