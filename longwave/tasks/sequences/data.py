@@ -115,6 +115,12 @@ class Sequences:
         """Where each sequence begins in `values`."""
         return np.cumsum(self.lengths) - self.lengths
 
+    def is_step_of(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """(total,): whether each step belongs to one of the sequences at `index`."""
+        chosen = np.zeros(len(self), bool)
+        chosen[index] = True
+        return np.repeat(chosen, self.lengths)
+
 
 def read_npz(
     path: str | os.PathLike[str], labelled: bool = True, answer: Answer = "labels", channels: Channels = "last"

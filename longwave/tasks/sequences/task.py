@@ -76,18 +76,25 @@ class SequenceSplit:
         is of each sequence under its name, and tags as y (B, longest of the batch).
         """
         index = np.asarray(indices, dtype=np.int64)
-        lengths = self.lengths[index]
-        x = np.zeros((len(index), int(lengths.max(initial=0)), self.values.shape[1]), np.float32)
-        for row, start, length in zip(x, self.starts[index], lengths, strict=True):
-            row[:length] = self.values[start : start + length]
-        batch = {"x": torch.from_numpy(x)}
+        batch = {"x": self._padded(self.values, index, 0)}
         batch |= {name: torch.from_numpy(values[index]) for name, values in self.rows.items()}
         if self.tags is not None:
-            y = np.full(x.shape[:2], NO_TAG, np.int64)
-            for row, start, length in zip(y, self.starts[index], lengths, strict=True):
-                row[:length] = self.tags[start : start + length]
-            batch["y"] = torch.from_numpy(y)
-        return batch if self.same_length else batch | {"lengths": torch.from_numpy(lengths)}
+            batch["y"] = self._padded(self.tags, index, NO_TAG)
+        return batch if self.same_length else batch | {"lengths": torch.from_numpy(self.lengths[index])}
+
+    def _padded(self, values: NDArray[Any], index: Index, fill: int) -> Tensor:
+        """The steps (total, ...) of the sequences at an index as (B, longest, ...)."""
+        lengths = self.lengths[index]
+        padded = np.full((len(index), int(lengths.max(initial=0)), *values.shape[1:]), fill, values.dtype)
+        for row, start, length in zip(padded, self.starts[index], lengths, strict=True):
+            row[:length] = values[start : start + length]
+        return torch.from_numpy(padded)
+
+    @property
+    def own_tags(self) -> list[Index]:
+        """The tags of each sequence, (length,)."""
+        assert self.tags is not None
+        return [self.tags[start : start + length] for start, length in zip(self.starts, self.lengths, strict=True)]
 
 
 # Tasks
@@ -284,9 +291,7 @@ def channel_statistics(
     sequences: Sequences, index: Index, notes: list[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation of each channel over all steps of the sequences at `index`; a constant channel is noted."""
-    chosen = np.zeros(len(sequences), bool)
-    chosen[index] = True
-    values = sequences.values[np.repeat(chosen, sequences.lengths)]
+    values = sequences.values[sequences.is_step_of(index)]
     mean, deviation = mean_and_deviation(values, f"{sequences.source}: x")
     notes += [f"channel {k} is constant in the training set" for k in np.flatnonzero(deviation == 0)]
     return tuple(mean.tolist()), deviation_or_one(deviation)

@@ -56,11 +56,8 @@ class Predictions:
 
 def predict(model: Any, task: TaggingTask, size: int = 32) -> Predictions:
     """The model's predictions for every step of the test set."""
-    split = task.test
-    assert split.tags is not None
-    truth = [split.tags[start : start + length] for start, length in zip(split.starts, split.lengths, strict=True)]
-    predicted = [chances.argmax(axis=1) for chances in probabilities(model, split, size)]
-    return Predictions(truth, predicted, task.inputs.classes)
+    predicted = [chances.argmax(axis=1) for chances in probabilities(model, task.test, size)]
+    return Predictions(task.test.own_tags, predicted, task.inputs.classes)
 
 
 def report(model: Any, task: TaggingTask) -> list[Section]:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from longwave.core.random import shuffled
@@ -142,8 +141,7 @@ class TaggingTask(SequencesTask):
 
 def _labelled_steps(split: SequenceSplit, reach: int, most: int) -> tuple[linear.Matrix, Index]:
     """Features (steps, features) and classes (steps,) of the labelled steps, of `most` of them at most."""
-    assert split.tags is not None
-    tags = [split.tags[start : start + length] for start, length in zip(split.starts, split.lengths, strict=True)]
+    tags = split.own_tags
     total = sum(int((own != NO_TAG).sum()) for own in tags)
     chosen = np.zeros(total, bool)
     chosen[shuffled(total, seed=0)[:most]] = True
@@ -156,15 +154,6 @@ def _labelled_steps(split: SequenceSplit, reach: int, most: int) -> tuple[linear
             x.append(linear.windows(values, reach)[steps])
             y.append(own[steps])
     return np.concatenate(x), np.concatenate(y)
-
-
-def _class_counts(codes: Index, starts: Index, lengths: Index, classes: int) -> NDArray[np.int64]:
-    """How many steps of some sequences have each class."""
-    total = np.zeros(classes, np.int64)
-    for start, length in zip(starts, lengths, strict=True):
-        own = codes[start : start + length]
-        total += np.bincount(own[own != NO_TAG], minlength=classes)
-    return total
 
 
 @TASKS.register("tag")
@@ -201,16 +190,17 @@ class TagConfig(SequenceTaskConfig):
         """
         if sequences.tags is None:
             raise ValueError(f"{sequences.source}: y: expected a label for each step, got none")
-        source, starts, lengths, notes = sequences.source, sequences.starts, sequences.lengths, list[str]()
+        source, notes = sequences.source, list[str]()
         different, places = np.unique(sequences.tags, return_inverse=True)
         classes = class_names(str(tag) for tag in different if tag)
         check_several(classes, source)
         codes = np.array([classes.index(str(tag)) if tag else NO_TAG for tag in different], np.int64)[places]
-        members = np.flatnonzero(np.add.reduceat(codes != NO_TAG, starts))
+        members = np.flatnonzero(np.add.reduceat(codes != NO_TAG, sequences.starts))
         splits = plain_splits(sequences, members, "labelled step", self.split_seed, notes)
-        counts = {
-            split: _class_counts(codes, starts[index], lengths[index], len(classes)) for split, index in splits.items()
-        }
+        counts = {}
+        for split, index in splits.items():
+            labels = codes[sequences.is_step_of(index) & (codes != NO_TAG)]
+            counts[split] = np.bincount(labels, minlength=len(classes))
         cure = "" if sequences.splits is not None else "; another --split-seed draws other splits"
         check_classes(counts, classes, source, cure, notes)
         note_rare_class(counts["train"], classes, "steps", self.balance, notes)
@@ -221,7 +211,7 @@ class TagConfig(SequenceTaskConfig):
         return TaggingTask(
             name="tag",
             weights=class_weights(counts["train"]) if self.balance else None,
-            digest=digest(sequences.values, lengths, codes, *splits.values()),
+            digest=digest(sequences.values, sequences.lengths, codes, *splits.values()),
             goal="macro_f1" if self.balance else "accuracy",
             **sequence_fields(sequences, splits, inputs, counts, notes, tags=codes),
         )

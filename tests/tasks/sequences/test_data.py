@@ -83,7 +83,7 @@ def test_new_sequences_need_no_labels(tmp_path):
             {"x": np.zeros((4, 3)), "y": LABELS, "split": ["train"] * 3},
             "split: expected one for each of 4 sequences, got 3",
         ),
-        ({"x": np.zeros((4, 3)), "y": LABELS, "split": "abcd"}, "split: expected one per sequence"),
+        ({"x": np.zeros((4, 3)), "y": LABELS, "split": "abcd"}, "split: expected one split per sequence"),
         (
             {"x": np.zeros((4, 3)), "y": LABELS, "split": [*"abcd"]},
             r"split\[0\]: expected train, valid or test, got 'a'",
