@@ -160,7 +160,7 @@ def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
         ({"target": "prize"}, "data frame: target: there is no column 'prize'"),
         ({"horizon": 50}, "data frame: 100 rows are too few"),
         ({"time": "date"}, "data frame: time: there is no column 'date'"),
-        ({"device": "cuda:99"}, "device: there is no 'cuda:99' here"),
+        ({"device": "cuda:99"}, "device: 'cuda:99' is not available"),
         (
             {"experiment": EXPERIMENTS["smnist"]},
             "experiment: expected an experiment of kind forecast, got smnist",
@@ -197,7 +197,7 @@ def test_a_run_of_few_steps_is_said_to_be_too_short_to_be_judged():
     assert notes_on(RESULT, make_task()) == []
     (note,) = notes_on(RESULT | {"steps": FEW_STEPS - 1}, make_task())
     assert notes_on(RESULT | {"steps": FEW_STEPS - 1, "stopped_early": True}, make_task()) == []
-    assert note == f"the run took {FEW_STEPS - 1} steps, too few to judge the model by: give it more --loop.epochs"
+    assert note == f"the run took {FEW_STEPS - 1} steps, too few to judge the model: increase --loop.epochs"
 
 
 def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them():
@@ -209,5 +209,5 @@ def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them():
         **SIZES,
         experiment=dataclasses.replace(experiment, loop=loop),
     )
-    expected = "the run took 10 steps, too few to judge the model by: give it more --loop.minutes"
+    expected = "the run took 10 steps, too few to judge the model: increase --loop.minutes"
     assert expected in finished.result["notes"]

@@ -69,7 +69,7 @@ class Estimator(BaseEstimator):
         self._keep(run)
 
     def _keep(self, finished: FinishedRun) -> None:
-        """Become what was fitted."""
+        """Take over what was fitted."""
         run = finished.run
         self.run_ = run if isinstance(run, MemoryRun) else MemoryRun.copy_of(run)
         self.result_ = finished.result

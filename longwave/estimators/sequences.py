@@ -56,7 +56,6 @@ class SequenceEstimator(Estimator):
         return validate_data(self, X, reset=reset, allow_nd=True, ensure_min_samples=2 if reset else 1)
 
     def _sequences(self, X: Any) -> Sequences:
-        """New sequences."""
         self._trained()
         sequences = from_arrays(self._checked(X), channels="first")
         _warn(sequences)
@@ -113,7 +112,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
     class_weight: Any = None  # None, "balanced", or a weight by class
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "S4Classifier":
-        """Train on sequences X of the classes y (n,); `class_weight` "balanced" has all classes count alike."""
+        """Train on sequences X of the classes y (n,); `class_weight` "balanced" weights all classes equally."""
         X = self._checked(X, reset=True)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -136,7 +135,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
         return np.asarray(self.classes_[chances.argmax(axis=1)])
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """(n, d_model): what the S4 makes of each sequence, pooled over its steps."""
+        """(n, d_model): the features of each sequence after the last layer of the S4, pooled over its steps."""
         split, _ = self._split(X)
         model, found = self.run_.load_best(), list[NDArray[np.float32]]()
         deep = getattr(model, "model", model)

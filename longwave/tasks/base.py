@@ -83,7 +83,7 @@ class TrainedRun(Protocol):
     batch_size: int  # of evaluation
 
     def fact(self, name: str, read: Callable[[Any], T]) -> T:
-        """One of the facts, as `read` makes it of plain values; one that is missing or damaged is refused."""
+        """One of the facts, converted by `read` from plain values; a missing or damaged one is refused."""
         ...
 
     def artifact(self, name: str) -> bytes:
@@ -160,7 +160,7 @@ class TaskInput:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of to_dict, also after a way through JSON."""
+        """The inverse of to_dict, also by way of JSON."""
         types = get_type_hints(cls)
         try:
             return cls(**{name: typed(value, types.get(name, Any), name) for name, value in values.items()})
@@ -237,11 +237,11 @@ class Task(ABC):
         )
 
     def restarted(self) -> "Task":
-        """The task with every example read from a state of 0; others than texts whose state is carried on are so."""
+        """The task with every example read from a state of 0, as is the default."""
         return self
 
     def with_outputs(self, outputs: Tensor) -> "Task":
-        """The task with the outputs (n, ...) for its test set, so that its report need not work them out again."""
+        """The task with the outputs (n, ...) for its test set, so that its report need not compute them again."""
         return self
 
     def report(self, model: Any) -> list[Section]:
@@ -272,7 +272,7 @@ class Task(ABC):
         return {}
 
     def describe(self) -> dict[str, Any]:
-        """Facts for a run's config and report; `fingerprint` is what the run knows its data by."""
+        """Facts for a run's config and report; `fingerprint` is how a run recognises its data."""
         splits = {"train": len(self.train), "valid": len(self.valid), "test": len(self.test)}
         return {
             "name": self.name,
@@ -284,7 +284,7 @@ class Task(ABC):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Facts by which a run knows its data again: a digest, counts, scales."""
+        """Facts by which a run recognises its data: a digest, counts, scales."""
         return {}
 
 

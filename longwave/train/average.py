@@ -46,7 +46,7 @@ class Average:
             weight.copy_(values[name])
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The average by the names of the weights."""
+        """The average by name."""
         return self.values
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

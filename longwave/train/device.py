@@ -28,7 +28,7 @@ def find_device(name: str, option: str = "device") -> torch.device:
         count = 0
     if count == 0 or (device.index or 0) >= count:
         why = _why_no_cuda() if count == 0 and name.startswith("cuda") else ""
-        raise ValueError(f"{option}: there is no {name!r} here; expected one of auto, {', '.join(_present())}{why}")
+        raise ValueError(f"{option}: {name!r} is not available; expected one of auto, {', '.join(_present())}{why}")
     return device
 
 

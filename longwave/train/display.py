@@ -59,7 +59,7 @@ class Display:
                 self.live.stop()
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         if self.quiet:
             LOG.info(text)
         else:
@@ -71,7 +71,7 @@ class Display:
                     self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def expect(self, steps: int) -> None:
-        """How many steps there will be, if not all epochs are run."""
+        """Set how many steps there will be, if not all epochs are run."""
         self.steps = steps
         if self.live is not None:
             self.live.update(self.bar, total=steps)
@@ -92,12 +92,10 @@ class Display:
             self.say(f"epoch {done / self.batches:5.2f}  step {done:6d}  loss {loss:.4f}  {left}")
 
     def validating(self) -> None:
-        """Before a validation."""
         if self.live is not None:
             self.live.update(self.bar, description="validating")
 
     def validated(self, step: int, loss: float, score: float, better: bool) -> None:
-        """After a validation."""
         self.score = f"  {self.goal} {score:.4f}"
         mark = "  best" if better else ""
         epoch = step / self.batches

@@ -89,8 +89,8 @@ class Run:
         kind = self.accelerator.distributed_type
         if kind in (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
             raise TrainingError(
-                f"this loop needs the whole model in every process, and was launched with {kind.value}; launch it "
-                "without, or wrap the model in a loop of your own (docs: training)"
+                f"training needs the whole model in every process, and was launched with {kind.value}; launch it "
+                "without, or train the model in a loop of your own (docs: training)"
             )
         ops.keep_memory()
         torch.manual_seed(self.config.seed)  # the same weights in every process
@@ -121,9 +121,7 @@ class Run:
         self.carried: dict[int, Any] = {}  # states to go on from, by the first row of the part of the batch
         self.display = Display(quiet or not self.main, self.batches, self.epochs, task.goal)
         if self.loading.workers < self.config.workers:
-            self.display.say(
-                f"note: {self.config.workers} workers were asked for, and {self.loading.workers} are used: one per core"
-            )
+            self.display.say(f"note: using {self.loading.workers} of {self.config.workers} workers: one per core")
         self._interrupted = 0  # the signal that came
         self._saved = time.perf_counter()  # when the last checkpoint was
 
@@ -142,7 +140,7 @@ class Run:
                 except lock.Busy as error:
                     refused = error
             if any(self._any_process(refused is not None)):
-                raise refused or lock.Busy(f"{self.folder.path}: the main process found another one there")
+                raise refused or lock.Busy(f"{self.folder.path}: the main process found it in use by another run")
             yield
 
     def fit(self, resume: bool) -> dict[str, Any]:
@@ -205,7 +203,7 @@ class Run:
         at.finished = True
 
     def _interruption(self) -> Interrupted:
-        """The end of a run that a signal stopped, and that was saved."""
+        """The exception of a run that a signal stopped, and that was saved."""
         message = self.folder.resumed_by(f"stopped at step {self.position.step}; ", "resume with")
         return Interrupted(message, self._interrupted or signal.SIGINT)
 
@@ -285,7 +283,7 @@ class Run:
         return time.perf_counter() - self._saved >= 60 * self.config.checkpoint_minutes
 
     def _fit_to_minutes(self) -> None:
-        """Decide how many steps fit the minutes, from the time that steps have taken; a checkpoint keeps it.
+        """Decide how many steps fit the minutes, from the time that steps have taken; a checkpoint stores it.
 
         So a resumed run follows the same schedule, but two runs need not: it depends on the machine.
         """
@@ -405,7 +403,7 @@ class Run:
 
     @contextlib.contextmanager
     def _failing_if_singular(self, batch: Batch) -> Iterator[None]:
-        """A matrix that cannot be inverted, as LSSL may train one, is an infinite loss under another name."""
+        """Treat a singular matrix, which training an LSSL may lead to, as an infinite loss."""
         try:
             yield
         except torch.linalg.LinAlgError as error:

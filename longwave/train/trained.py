@@ -56,7 +56,6 @@ class RunConfig:
         return tuple(self.task.get("notes", ()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
         return {
             "format": FORMAT,
             "experiment": self.experiment.to_dict(),
@@ -95,15 +94,14 @@ class Trained:
 
     @property
     def config_path(self) -> Path:
-        """What messages call the settings."""
+        """The settings, as messages name them."""
         return self.path
 
     def check_supports_rate(self, option: str) -> None:
-        """Refuse a model that cannot follow another sampling rate."""
         self.config.experiment.check_supports_rate(option)
 
     def fact(self, name: str, read: Callable[[Any], T]) -> T:
-        """What training found out about its data under a name, as `read` makes it of plain values."""
+        """A fact that training found out about its data, converted by `read` from plain values."""
         try:
             return read(self.facts[name])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -125,7 +123,6 @@ class MemoryRun(Trained):
 
     @classmethod
     def create(cls, prepared: Prepared) -> "MemoryRun":
-        """A place for a new run."""
         return cls(RunConfig.of(prepared, None), prepared.artifacts)
 
     @classmethod
@@ -145,14 +142,12 @@ class MemoryRun(Trained):
         """The settings are here already."""
 
     def clear(self) -> None:
-        """Forget an earlier run."""
         self._metrics = []
 
     def save_checkpoint(self, content: dict[str, Any]) -> None:
         """A run in memory is not resumed."""
 
     def save_best(self, model: Any) -> None:
-        """Keep the weights of a model as the best so far."""
         self._best = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
 
     def load_best_into(self, model: Any) -> None:
@@ -161,11 +156,9 @@ class MemoryRun(Trained):
         self.model, self._best = model, {}
 
     def load_best(self, device: str = "cpu") -> Any:
-        """The model, ready to use on a device."""
         return self.model.to(find_device(device)).eval()
 
     def kept(self) -> str:
-        """What remains of a run that failed."""
         return "Nothing is kept of a run without a folder"
 
     def resumed_by(self, text: str, how: str = "") -> str:
@@ -173,23 +166,18 @@ class MemoryRun(Trained):
         return f"{text}a run without a folder cannot be resumed"
 
     def log(self, line: dict[str, Any]) -> None:
-        """Keep the scores of a validation."""
         self._metrics.append(line)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The scores of all validations."""
         return self._metrics
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Keep the scores."""
         self._result = result
 
     def result(self) -> dict[str, Any] | None:
-        """The scores; None while the run has not come to its end."""
         return self._result
 
     def artifact(self, name: str) -> bytes:
-        """A file that the task left."""
         return self._artifacts[name]
 
     def build_task(self, data_dir: str | Path | None = None) -> Task:

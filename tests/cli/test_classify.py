@@ -53,7 +53,7 @@ def test_custom_sequences_are_trained_scored_and_reported(printed, capsys):
     assert capsys.readouterr().out == "".join(f"test {k} {v:.6f}\n" for k, v in result["test"].items())
     config = json.loads(Path("run/config.json").read_text())
     assert config["task"]["inputs"]["classes"] == list(KINDS)
-    assert "trained on all 36, and what is validated is a second one, trained without 12" in config["task"]["notes"][-1]
+    assert "trained on all 36, and a second model, trained without 12" in config["task"]["notes"][-1]
     page = Path("run/report.html").read_text()
     for title in ("Confusion matrix", "Misclassified examples", "Attribution", "Learned kernels"):
         assert f"<h2>{title}</h2>" in page
@@ -149,7 +149,7 @@ def test_a_run_that_classifies_needs_one_file_of_sequences(printed, capsys):
     assert call("predict", "run", "--npz", "my.npz", "--out", "my.npz") == 2
     assert "--out: my.npz is also --npz; name another file" in capsys.readouterr().err
     assert call("predict", "run", "--npz", "my.npz", "--device", "cuda:99") == 2
-    assert "device: there is no 'cuda:99' here" in capsys.readouterr().err
+    assert "device: 'cuda:99' is not available" in capsys.readouterr().err
     assert call("generate", "run") == 2
     error = "run: a run of kind classify cannot generate; use longwave predict run"
     assert capsys.readouterr().err == f"longwave: error: {error}\n"
@@ -187,8 +187,8 @@ def test_a_rare_class_is_noted_before_training(capsys):
     sequences.save_npz("my.npz", sequences.from_arrays(x, ["common"] * 63 + ["rare"] * 3))
     without_quiet = [argument for argument in TINY if argument != "--quiet"]
     assert call("train", "classify", "--npz", "my.npz", *without_quiet, "--out", "run") == 0
-    assert "note: class 'rare' has 1 examples to train on and 'common' has 51" in capsys.readouterr().err
-    assert "Note: class &#x27;rare&#x27; has 1 examples" in Path("run/report.html").read_text()
+    assert "note: class 'rare' has 1 training examples and 'common' has 51" in capsys.readouterr().err
+    assert "Note: class &#x27;rare&#x27; has 1 training examples" in Path("run/report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_rare_class_is_noted_before_training(capsys):
         ([*PLAIN, "--model.feed-forward", "-1"], "feed_forward: expected at least 0, got -1"),
         ([*PLAIN, "--model.decoder", "sequence"], "decoder: this task needs mean or last, got sequence"),
         (["--npz", "good.npz", "--model.convolutions", "-1"], "convolutions: expected at least 0, got -1"),
-        (["--npz", "good.npz", "--smoothing", "1"], "smoothing: expected a share from 0 on and below 1, got 1.0"),
+        (["--npz", "good.npz", "--smoothing", "1"], "smoothing: expected a share of at least 0 and below 1, got 1.0"),
         (["--npz", "good.npz", "--split-seed", "-1"], "split_seed: expected at least 0, got -1"),
         (["--npz", "good.npz", "--loop.seed", "99999999999"], "seed: expected a number below 2^32"),
         (["--npz", "good.npz", "--optim.plateau-factor", "nan"], "plateau_factor: expected a number above 0"),

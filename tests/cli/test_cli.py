@@ -215,8 +215,8 @@ def test_nothing_is_a_mistake(capsys):
             "decoder: this task needs forecast or sequence, got last",
         ),
         (["train", *FORECAST, "--seeds", "0", "4294967296"], "seed: expected a number below 2^32"),
-        (["train", *FORECAST, "--device", "cuda:99"], "device: there is no 'cuda:99' here; expected one of auto, cpu"),
-        (["train", *FORECAST, "--device", "gpu"], "device: there is no 'gpu' here; expected one of auto, cpu"),
+        (["train", *FORECAST, "--device", "cuda:99"], "device: 'cuda:99' is not available; expected one of auto, cpu"),
+        (["train", *FORECAST, "--device", "gpu"], "device: 'gpu' is not available; expected one of auto, cpu"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )

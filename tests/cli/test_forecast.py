@@ -72,7 +72,7 @@ def test_a_run_of_a_forecast_shows_its_own_options(printed, capsys):
     assert call("predict", "run") == 2
     assert "--csv" in capsys.readouterr().err
     assert call("predict", "run", "--csv", "series.csv", "--device", "cuda:99") == 2
-    assert "device: there is no 'cuda:99' here" in capsys.readouterr().err
+    assert "device: 'cuda:99' is not available" in capsys.readouterr().err
     assert call("generate", "run") == 2
     assert "run: a run of kind forecast cannot generate; use longwave predict run" in capsys.readouterr().err
 

@@ -140,7 +140,7 @@ def test_a_mistake_is_refused(text_run, capsys):
         (["--top-p", "2"], "top_p: expected a probability above 0 and up to 1"),
         (["--length", "0"], "length: expected a whole number, at least 1, got 0"),
         (["--count", "0"], "count: expected at least 1, got 0"),
-        (["--device", "cuda:99"], "device: there is no 'cuda:99' here; expected one of auto, cpu"),
+        (["--device", "cuda:99"], "device: 'cuda:99' is not available; expected one of auto, cpu"),
     ):
         assert call("generate", "run", *arguments) == 2
         captured = capsys.readouterr()

@@ -114,13 +114,13 @@ def test_data_that_changed_since_the_training_is_refused(printed, capsys):
         (["--npz", "inf.npz"], "inf.npz: y: sequence 2, target 1: expected a number, or NaN where it is not known"),
         (["--npz", "deep.npz"], "y: expected one number per sequence, (n,), or several, (n, targets), got shape"),
         (["--npz", "few.npz"], "y: expected one for each of 9 sequences, got 8"),
-        (["--npz", "names.npz"], "names: expected each target once, got a, a"),
+        (["--npz", "names.npz"], "names: expected distinct names, got a, a"),
         (["--csv", "bad.csv"], "target: there is no column 'target'"),
         (
             ["--csv", "bad.csv", "--target", "mass"],
             "line 2, column 'mass': expected a number such as 1234.5",
         ),
-        (["--csv", "bad.csv", "--target", "mass", "--target", "mass"], "names: expected each target once"),
+        (["--csv", "bad.csv", "--target", "mass", "--target", "mass"], "names: expected distinct names"),
         (["--npz", "good.npz", "--model.decoder", "sequence"], "decoder: this task needs mean or last, got sequence"),
     ],
 )

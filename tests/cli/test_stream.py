@@ -96,7 +96,7 @@ def test_another_sampling_rate_than_that_of_training_changes_dt(run, capsys):
         (["--stdin", "--sampling-rate", "0"], "--sampling-rate: expected samples per second, above 0"),
         (["--wav", "tone.wav", "--sampling-rate", "8"], "tone.wav has its own"),
         (["--wav", "tone.wav", "--hop", "0"], "--hop: expected a positive number of seconds"),
-        (["--wav", "tone.wav", "--follow"], "--follow: only a CSV file is followed"),
+        (["--wav", "tone.wav", "--follow"], "--follow: is for --csv FILE"),
         (["--wav", "tone.wav", "--out", "tone.wav"], "--out: tone.wav is also --wav"),
         (["--csv", "bad.csv"], "bad.csv, line 3, cell 1: expected a number such as 1234.5, got 'x'"),
         (["--csv", "wide.csv"], "wide.csv, line 1: expected 1 columns, one per channel of training, got 2"),

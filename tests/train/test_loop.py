@@ -194,7 +194,7 @@ def test_resuming_without_a_whole_checkpoint_is_a_clear_error(tmp_path):
     run(tmp_path)
     for name in (checkpoint.LAST, checkpoint.PREVIOUS):
         tiny.damage(tmp_path / "checkpoints" / name)
-    with pytest.raises(ValueError, match="no checkpoint is whole"):
+    with pytest.raises(ValueError, match="all checkpoints are damaged"):
         run(tmp_path, resume=True)
 
 
@@ -226,7 +226,7 @@ def test_no_more_workers_than_cores_are_started_and_a_note_says_so(tmp_path, mon
     monkeypatch.setattr("longwave.train.loading._cores", lambda: 1)
     settings = make_experiment(loop={"workers": 100})
     assert make_run(tmp_path, settings, make_task()).loading.workers == 1
-    assert "note: 100 workers were asked for, and 1 are used: one per core" in capsys.readouterr().err
+    assert "note: using 1 of 100 workers: one per core" in capsys.readouterr().err
     with pytest.raises(ValueError, match="workers: expected a number from 0 to 256, got 257"):
         make_experiment(loop={"workers": 257})
 

@@ -33,7 +33,6 @@ class Sequences:
 
     @classmethod
     def of_batch(cls, batch: Batch) -> "Sequences":
-        """Those of a batch."""
         full = torch.full((len(batch["x"]),), batch["x"].shape[1])
         return cls(batch["x"].float(), batch.get("lengths", full), batch["y"])
 
@@ -69,7 +68,6 @@ class NearestNeighbour:
         self.name = "1-NN (DTW)" if self.is_aligned else "1-NN (Euclidean)"
 
     def __call__(self, sequences: Sequences) -> Tensor:
-        """The labels of sequences."""
         return self.labels[self._distances(sequences.stretched(self.length)).argmin(1)]
 
     def left_out(self) -> Tensor:
@@ -125,7 +123,6 @@ class ConvolutionClassifier:
         self.ridge = fit_ridge(self.convolutions(train.x, train.lengths), targets)
 
     def __call__(self, sequences: Sequences) -> Tensor:
-        """The labels of sequences."""
         return self.ridge(self.convolutions(sequences.x, sequences.lengths)).argmax(1)
 
     def left_out(self) -> Tensor:

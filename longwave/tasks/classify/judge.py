@@ -56,8 +56,8 @@ def judged(task: SequenceTask) -> SequenceTask:
     classes, is_balanced = len(task.inputs.classes), task.weights is not None
     counts = {split: np.bincount(own, minlength=classes) for split, own in (("train", labels), ("valid", labels[held]))}
     note = (
-        f"{len(task.valid)} validation sequences are too few to judge by: the model is trained on all "
-        f"{len(both)}, and what is validated is a second one, trained without {held.sum()} of them"
+        f"{len(task.valid)} validation sequences are too few: the model is trained on all {len(both)}, and a second "
+        f"model, trained without {held.sum()} of them, is validated instead"
     )
     changes = {
         "train": _marked(both, held, is_balanced),
@@ -84,6 +84,6 @@ def held_out(groups: Index, most: int) -> NDArray[np.bool_]:
 
 
 def _marked(split: SequenceSplit, held: NDArray[np.bool_], is_balanced: bool) -> SequenceSplit:
-    """The split with rows that say whether they are held, and have new weights if classes count alike."""
+    """The split with rows that say whether they are held, and new weights if classes are balanced."""
     weights = {"weight": row_weights(split.rows["y"])} if is_balanced else {}
     return replace(split, rows={**split.rows, "held": held, **weights})

@@ -198,7 +198,7 @@ def report(model: Any, task: ClassificationTask) -> list[Section]:
     shown = wrong[:3] + predictions.right(6 - len(wrong[:3]))
     shares = attribution(model.explained, task.test.batch(shown), average_example(task))
     text = (
-        "<p>Blue steps support the predicted class against the second likeliest, orange ones the second: "
+        "<p>Blue steps support the predicted class, orange ones the second likeliest: "
         "integrated gradients of the difference of their logits, from the average training example"
         f"{'' if model.explained is model else ', by the deep model alone'}.</p>"
     )

@@ -90,7 +90,6 @@ class LabelTask(CountedTask):
         return Outcome(losses.sum(), scores, output=output.detach())
 
     def with_outputs(self, outputs: Tensor) -> "LabelTask":
-        """The task with the logits of its test set."""
         return replace(self, scored=outputs)
 
     def baselines(self) -> Baselines:
@@ -118,7 +117,7 @@ class LabelTask(CountedTask):
         return scores
 
     def _losses(self, output: Tensor, batch: Batch) -> Tensor:
-        """The cross-entropy of each row as training has it: smoothed and weighted, if it is to be."""
+        """The training loss of each row: cross-entropy, smoothed and weighted as the settings say."""
         y = batch["y"]
         expected = (len(y), len(self.inputs.classes))
         if output.shape != expected:
@@ -155,7 +154,6 @@ class ClassificationTask(LabelTask):
         return drawn(self.train, self.rates, epoch, seed)
 
     def at_rate(self, split: Split, rate: float, antialias: bool = False) -> Split:
-        """The split as if sampled at 1/rate of its frequency; see `rates.sampled`."""
         check_rates([rate])
         return AtRate(split, ratio(rate), antialias)
 
@@ -187,7 +185,7 @@ class SequenceTask(ClassificationTask):
         return replace(super().spec, longest=longest, examples=examples)
 
     def _examples(self) -> Batch:
-        """Those that the random convolutions of a model start from."""
+        """The examples that the random convolutions of a model start from."""
         return self.train.batch(sequence_baselines.some(self.train))
 
     def for_model(self, model: ModelConfig) -> Adapted:
@@ -202,7 +200,7 @@ class SequenceTask(ClassificationTask):
         return Adapted(task, model, 0 if has_judge else len(self.valid), Classifier.calibrate)
 
     def artifacts(self) -> dict[str, bytes]:
-        """The average example, from which what a model has seen in others is explained."""
+        """The average example, the baseline of attributions."""
         content = io.BytesIO()
         np.save(content, average_example(self).numpy())
         return {AVERAGE: content.getvalue()}
@@ -245,7 +243,7 @@ class ClassifyConfig(SequenceTaskConfig):
     split: str | None = None
     """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10 of each class."""
     balance: bool = False
-    """Have all classes count alike, however many examples they have: in the loss, and when weights are chosen."""
+    """Weight all classes equally, however many examples they have: in the loss, and to choose the best weights."""
     smoothing: float = 0.0
     """Share of the target that the training loss spreads over all classes, against overconfidence."""
     rates: tuple[float, ...] = ()
@@ -255,10 +253,9 @@ class ClassifyConfig(SequenceTaskConfig):
         super().__post_init__()
         check_rates(self.rates, "rates")
         if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing: expected a share from 0 on and below 1, got {self.smoothing}")
+            raise ValueError(f"smoothing: expected a share of at least 0 and below 1, got {self.smoothing}")
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
-        """The sequences in a CSV file."""
         return read_rows(path, self.label, self.split, labelled)
 
     def on(self, sequences: Sequences) -> SequenceTask:

@@ -36,14 +36,14 @@ BATCH = 256  # sequences of a batch when baselines are scored
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionInput(SequenceInput):
-    """What a trained model must know of its data."""
+    """What a trained model must know about its data."""
 
     targets: tuple[str, ...]
     target_mean: tuple[float, ...]  # of the training set
     target_deviation: tuple[float, ...]  # the same; 1 for a target that does not change
 
     def restore(self, standard: NDArray[Any]) -> NDArray[np.float64]:
-        """(..., targets) in units of the data, from those that the model puts out."""
+        """(..., targets) in units of the data, from those of the model's output."""
         return standard.astype(np.float64) * np.array(self.target_deviation) + np.array(self.target_mean)
 
 
@@ -198,7 +198,6 @@ class RegressConfig(SequenceTaskConfig):
     """A column of numbers to predict (with csv), by default the one named target; give it again for several."""
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
-        """The sequences in a CSV file."""
         return read_rows(path, split=self.split, labelled=labelled, targets=self.target or ("target",))
 
     def on(self, sequences: Sequences) -> RegressionTask:

@@ -95,14 +95,14 @@ class Sequences:
                 f"{len(self.target_names)}"
             )
         if len(set(self.target_names)) < len(self.target_names):
-            raise ValueError(f"{self.source}: names: expected each target once, got {', '.join(self.target_names)}")
+            raise ValueError(f"{self.source}: names: expected distinct names, got {', '.join(self.target_names)}")
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @property
     def channels(self) -> int:
-        """Numbers of a step."""
+        """Numbers per step."""
         return int(self.values.shape[1])
 
     @property
@@ -142,9 +142,7 @@ def read_npz(
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:  # or it is encrypted
         raise ValueError(f"{path}: the file is damaged ({error}); write it again with numpy.savez") from error
     except (MemoryError, OverflowError) as error:
-        raise ValueError(
-            f"{path}: an array in it claims to be larger than the memory ({error}); write smaller files"
-        ) from error
+        raise ValueError(f"{path}: an array in it is larger than the memory ({error}); write smaller files") from error
     except ValueError as error:
         if str(error).startswith(str(path)):
             raise
@@ -345,8 +343,8 @@ def _transposed(count: int, longest: int, channels: Channels) -> tuple[str, ...]
         return ()
     other = "last" if channels == "first" else "first"
     return (
-        f"x has {count} channels and only {longest} steps: if it is the other way round, say that channels come {other}"
-        f" (channels={other!r}, --channels {other})",
+        f"x has {count} channels and only {longest} steps: if it is the other way round, use "
+        f"channels={other!r} (--channels {other})",
     )
 
 
@@ -382,7 +380,7 @@ def _check_values(sequences: Sequences) -> None:
         count = int((~finite).sum())
         raise ValueError(
             f"{source}: sequence {example}, step {step}, channel {channel}: expected a finite number, got "
-            f"{values[row, channel]}{f', and {count - 1} more steps have such' if count > 1 else ''}; fill them in or "
+            f"{values[row, channel]}{f', as in {count - 1} more steps' if count > 1 else ''}; fill them in or "
             "leave the sequences out"
         )
 

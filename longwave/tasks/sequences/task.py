@@ -35,7 +35,7 @@ class SequenceInput(TaskInput):
 
     @property
     def channels(self) -> int:
-        """Numbers of a step."""
+        """Numbers per step."""
         return len(self.mean)
 
     def standardise(self, values: NDArray[Any]) -> NDArray[np.float32]:
@@ -206,8 +206,7 @@ def draw_class_splits(
         if count < 3:
             raise ValueError(
                 f"{source}: class {name!r} has {count} {what}{'s' * int(count > 1)}, too few for one in each split; "
-                "expected 3 or more of each class: leave it out, join it with another, or say yourself what is "
-                "train, valid and test (split)"
+                "expected at least 3 per class: leave it out, merge it with another, or assign splits yourself (split)"
             )
     return draw_splits(labels, np.arange(len(labels)), seed)
 
@@ -247,7 +246,7 @@ def plain_splits(sequences: Sequences, members: Index, target: str, seed: int, n
         return given_splits(sequences.splits, sequences.source, alike, members, seed, notes)
     if len(members) < 3:
         raise ValueError(
-            f"{sequences.source}: expected 3 sequences or more whose y is known, for train, valid and test, "
+            f"{sequences.source}: expected at least 3 sequences whose y is known, for train, valid and test, "
             f"got {len(members)}"
         )
     return draw_splits(alike, members, seed)
@@ -280,10 +279,10 @@ def note_rare_class(counts: Index, classes: Sequence[str], what: str, balance: b
     largest, smallest = int(counts.max()), int(counts.min())
     if largest >= RARE * smallest:
         rare, common = classes[int(counts.argmin())], classes[int(counts.argmax())]
-        treatment = "they count alike" if balance else "--balance makes them count alike"
+        treatment = "they are weighted equally" if balance else "--balance weights them equally"
         notes.append(
-            f"class {rare!r} has {smallest:,} {what} to train on and {common!r} has {largest:,}: look at the recall of "
-            f"each class, not at the accuracy alone; {treatment}"
+            f"class {rare!r} has {smallest:,} training {what} and {common!r} has {largest:,}: look at the recall of "
+            f"each class, not only at the accuracy; {treatment}"
         )
 
 
@@ -348,7 +347,6 @@ class SequenceTaskConfig(TaskConfig):
         return self.read_csv(Path(csv or ""), False, columns)
 
     def build(self, data_dir: Path | None = None) -> Task:
-        """The task with its sequences."""
         return self.on(self.read())
 
     def arrange(self, sequences: Sequences, inputs: SequenceInput) -> tuple[NDArray[np.float32], list[str]]:

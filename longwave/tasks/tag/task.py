@@ -39,7 +39,7 @@ WIDEST = 512  # features of the linear baseline; with many channels it sees fewe
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingInput(SequenceInput):
-    """What a trained model must know of its data."""
+    """What a trained model must know about its data."""
 
     classes: tuple[str, ...]
     columns: tuple[str, ...] | None  # the names of the channels, if the file had some
@@ -134,7 +134,7 @@ class TaggingTask(SequencesTask):
         return linear.fit(x, one_hot, lambda ridge: float((ridge(valid_x).argmax(axis=1) != valid_y).mean()))
 
     def _size(self, width: int) -> int:
-        """Sequences of a batch that has so many features a step, when baselines are scored."""
+        """Sequences per batch, with so many features per step, when baselines are scored."""
         longest = max(int(split.lengths.max()) for split in (self.valid, self.test))
         return max(1, linear.MEMORY // (longest * max(width, len(self.inputs.classes))))
 
@@ -176,10 +176,9 @@ class TagConfig(SequenceTaskConfig):
     label: str = "label"
     """The column with the labels, empty where one is not known (with csv)."""
     balance: bool = False
-    """Have all classes count alike, however many steps they have: in the loss, and when weights are chosen."""
+    """Weight all classes equally, however many steps they have: in the loss, and to choose the best weights."""
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
-        """The sequences in a CSV file."""
         return read_steps(path, self.sequence, self.label, self.split, labelled, columns)
 
     def on(self, sequences: Sequences) -> TaggingTask:

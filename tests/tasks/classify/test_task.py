@@ -62,7 +62,11 @@ def test_without_a_valid_part_some_of_train_are_taken_and_a_note_says_so():
     ("counts", "parts", "message"),
     [
         ({"a": 9}, None, "expected two or more classes, got only 'a'"),
-        ({"a": 9, "b": 2}, None, "class 'b' has 2 sequences, too few for one in each split; expected 3 or more"),
+        (
+            {"a": 9, "b": 2},
+            None,
+            "class 'b' has 2 sequences, too few for one in each split; expected at least 3 per class",
+        ),
         ({"a": 9, "b": 1}, None, "class 'b' has 1 sequence, too few"),
         ({"a": 2, "b": 2}, ["test"] * 4, "split: expected sequences in train, got none"),
         ({"a": 3, "b": 2}, ["train", "valid", "test", "test", "valid"], "'b' is in valid and test but not in train"),
@@ -205,7 +209,7 @@ def test_the_class_prior_is_what_a_model_has_to_beat():
 def test_a_rare_class_is_noted_with_what_can_be_done():
     assert make({"a": 40, "b": 10}).notes == ()
     (note,) = make({"a": 400, "b": 10}).notes
-    assert "class 'b' has 8 examples to train on and 'a' has 320" in note
+    assert "class 'b' has 8 training examples and 'a' has 320" in note
     assert "--balance" in note
     (note,) = make({"a": 400, "b": 10}, balance=True).notes
     assert "--balance" not in note
@@ -272,7 +276,7 @@ def test_a_small_set_is_trained_on_whole_and_a_third_validates_a_judge():
     assert torch.equal(rows["x"], valid["x"])
     assert valid["held"].all()
     assert "held" not in task.test.batch(range(2))
-    assert "trained on all 54, and what is validated is a second one, trained without 18 of them" in task.notes[-1]
+    assert "trained on all 54, and a second model, trained without 18 of them, is validated instead" in task.notes[-1]
 
 
 def test_a_validation_set_that_was_given_or_is_large_stays_as_it_is():
@@ -326,5 +330,5 @@ def test_smoothing_is_in_the_loss_and_not_in_the_scores():
     uniform = -logits.log_softmax(-1).mean(-1).sum()
     torch.testing.assert_close(other.loss, 0.8 * one.loss + 0.2 * uniform)
     assert one.scores["loss"][0] == other.scores["loss"][0]
-    with pytest.raises(ValueError, match="smoothing: expected a share from 0 on and below 1, got 1"):
+    with pytest.raises(ValueError, match="smoothing: expected a share of at least 0 and below 1, got 1"):
         ClassifyConfig(smoothing=1.0)

@@ -3,8 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from longwave.tasks.regress.plots import draw_predictions, draw_residuals
-from longwave.tasks.regress.report import Predictions
+from longwave.tasks.regress.report import Predictions, draw_predictions, draw_residuals
 from longwave.tasks.sequences.plots import draw_sequences
 
 NAN = np.nan

@@ -64,7 +64,7 @@ def test_given_splits_are_kept_and_a_missing_validation_set_is_taken_from_train(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"count": 2}, "expected 3 sequences or more whose y is known, for train, valid and test, got 2"),
+        ({"count": 2}, "expected at least 3 sequences whose y is known, for train, valid and test, got 2"),
         ({"count": 5, "missing": [0, 1, 2]}, "got 2"),
         ({"count": 3, "splits": ["test"] * 3}, "split: expected sequences in train, got none"),
         (

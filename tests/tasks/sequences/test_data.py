@@ -115,7 +115,7 @@ def test_a_value_that_is_not_finite_is_named_by_sequence_step_and_channel(tmp_pa
     with pytest.raises(ValueError, match=f"sequence 1, step 2, channel 1: expected a finite number, got {bad}; fill"):
         from_arrays(ragged, LABELS)
     ragged[3][0, 0] = bad
-    with pytest.raises(ValueError, match=r"sequence 1, step 2, channel 1: .* and 1 more steps have such"):
+    with pytest.raises(ValueError, match=r"sequence 1, step 2, channel 1: .* as in 1 more steps"):
         from_arrays(ragged, LABELS)
 
 

@@ -77,7 +77,7 @@ def test_a_sequence_without_a_labelled_step_is_left_out_with_a_note():
     [
         ({"classes": "a"}, "expected two or more classes, got only 'a'"),
         ({"unknown": 1.1}, "expected two or more classes, got none"),
-        ({"count": 2}, "expected 3 sequences or more whose y is known"),
+        ({"count": 2}, "expected at least 3 sequences whose y is known"),
         (
             {"count": 9, "splits": ["train", "valid", "test"] * 3, "rare": (1,)},
             "class 'z' is in valid but not in train, so it cannot be learnt: .* leave it out$",
@@ -93,7 +93,7 @@ def test_what_cannot_be_learnt_is_refused(options, message):
 def test_a_rare_class_is_noted_with_what_can_be_done():
     task = make(40, rare=(0,), splits=["train"] * 30 + ["valid"] * 5 + ["test"] * 5)
     assert task.notes[0] == "class 'z' is not in valid and test"
-    assert "class 'z' has 1 steps to train on" in task.notes[1]
+    assert "class 'z' has 1 training steps" in task.notes[1]
     assert "--balance" in task.notes[1]
 
 

@@ -174,7 +174,7 @@ def test_a_run_that_carried_its_state_is_scored_with_it_or_window_by_window(tmp_
         assert found["carried", split, "default"] == found["carried", split, "carry_state"]
         assert found["apart", split, "default"] == found["apart", split, "restart_state"]
         assert found["apart", split, "default"]["loss"] != found["apart", split, "carry_state"]["loss"]
-    with pytest.raises(ValueError, match="restart_state: expected one of it and carry_state, got both"):
+    with pytest.raises(ValueError, match="restart_state: expected restart_state or carry_state, got both"):
         runs.evaluate(tmp_path / "carried", carry_state=True, restart_state=True)
 
 
