@@ -64,7 +64,8 @@ def make_accelerator(name: str, precision: str, **options: Any) -> Accelerator:
         )
     if AcceleratorState._shared_state:
         state = AcceleratorState()
-        if not _is_same(state.device, device):
+        is_same_index = state.device.index == device.index or None in (state.device.index, device.index)
+        if state.device.type != device.type or not is_same_index:  # `cuda` may be any of its kind
             AcceleratorState._reset_state(reset_partial_state=True)
         elif state.mixed_precision != precision:
             AcceleratorState._reset_state()
@@ -100,8 +101,3 @@ def _telling_accelerate(name: str, device: torch.device) -> Iterator[None]:
         os.environ.pop(VARIABLE, None)
         if before is not None:
             os.environ[VARIABLE] = before
-
-
-def _is_same(one: torch.device, other: torch.device) -> bool:
-    """Whether two devices are one; `cuda` may be any of its kind."""
-    return one.type == other.type and (one.index == other.index or None in (one.index, other.index))

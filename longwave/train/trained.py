@@ -55,6 +55,12 @@ class RunConfig:
         """Notes of training on its data."""
         return tuple(self.task.get("notes", ()))
 
+    @property
+    def examples(self) -> str:
+        """How many examples each split has, in words."""
+        train, valid, test = (self.task["examples"][split] for split in ("train", "valid", "test"))
+        return f"{train:,} training, {valid:,} validation and {test:,} test examples"
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "format": FORMAT,

@@ -36,7 +36,7 @@ from longwave.tasks.sequences.task import (
     SequenceInput,
     SequenceSplit,
     SequenceTaskConfig,
-    channel_statistics,
+    channel_facts,
     check_classes,
     check_several,
     class_weights,
@@ -280,8 +280,7 @@ class ClassifyConfig(SequenceTaskConfig):
         if sequences.splits is not None:
             check_classes(counts, classes, source, "", notes)
         note_rare_class(counts["train"], classes, "examples", self.balance, notes)
-        mean, deviation = channel_statistics(sequences, splits["train"], notes)
-        inputs = ClassifierInput(classes=classes, mean=mean, deviation=deviation, length=sequences.length)
+        inputs = ClassifierInput(classes=classes, **channel_facts(sequences, splits["train"], notes))
 
         def rows(index: Index) -> dict[str, NDArray[Any]]:
             weights = {"weight": row_weights(labels[index])} if self.balance else {}

@@ -20,10 +20,9 @@ from longwave.tasks.sequences.targets import Answer
 from longwave.tasks.sequences.task import (
     Index,
     SequenceInput,
-    SequenceSplit,
     SequencesTask,
     SequenceTaskConfig,
-    channel_statistics,
+    channel_facts,
     plain_splits,
     sequence_fields,
 )
@@ -128,15 +127,16 @@ class RegressionTask(SequencesTask):
 
     def _ridge(self, features: Callable[[Batch], linear.Matrix]) -> Callable[..., tuple[Tensor, None]]:
         """Each target fitted to the sequences where it is known; the penalty is chosen on the validation set."""
-        (x, y, known), (valid_x, valid_y, valid_known) = (
-            _all_rows(split, features) for split in (self.train, self.valid)
+        x, valid_x = (
+            np.concatenate([features(batch) for batch in batches(split, BATCH)]) for split in (self.train, self.valid)
         )
+        y, valid_y = (split.rows["y"].astype(np.float64) for split in (self.train, self.valid))
         mean, deviation = mean_and_deviation(x, "features")
         scale = np.array(deviation_or_one(deviation))
         x, valid_x = (x - mean) / scale, (valid_x - mean) / scale
         fits = []
         for k in range(y.shape[1]):
-            rows, valid_rows = known[:, k], valid_known[:, k]
+            rows, valid_rows = (split.rows["known"][:, k] for split in (self.train, self.valid))
 
             def error(ridge: linear.Ridge, k: int = k, rows: NDArray[np.bool_] = valid_rows) -> float:
                 return float(np.square(ridge(valid_x[rows])[:, 0] - valid_y[rows, k]).sum())
@@ -156,13 +156,6 @@ def summaries(batch: Batch) -> linear.Matrix:
     x = batch["x"].double().numpy()
     lengths = batch["lengths"].tolist() if "lengths" in batch else [x.shape[1]] * len(x)
     return np.stack([linear.summary(row[:length]) for row, length in zip(x, lengths, strict=True)])
-
-
-def _all_rows(
-    split: SequenceSplit, features: Callable[[Batch], linear.Matrix]
-) -> tuple[linear.Matrix, linear.Matrix, NDArray[np.bool_]]:
-    x = np.concatenate([features(batch) for batch in batches(split, BATCH)])
-    return x, split.rows["y"].astype(np.float64), split.rows["known"]
 
 
 def _target_statistics(sequences: Sequences, index: Index) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -218,14 +211,11 @@ class RegressConfig(SequenceTaskConfig):
                 notes.append(f"target {target!r} is constant in the training set")
             if missing := [split for split in ("valid", "test") if len(splits[split]) and not counts[split][k]]:
                 notes.append(f"target {target!r} is not known in {' and '.join(missing)}")
-        mean, deviation = channel_statistics(sequences, splits["train"], notes)
         inputs = RegressionInput(
-            mean=mean,
-            deviation=deviation,
-            length=sequences.length,
             targets=names,
             target_mean=tuple(target_mean.tolist()),
             target_deviation=deviation_or_one(target_deviation),
+            **channel_facts(sequences, splits["train"], notes),
         )
         filled = np.where(known, targets, target_mean)
         standard = standardised(filled, inputs.target_mean, inputs.target_deviation).astype(np.float32)

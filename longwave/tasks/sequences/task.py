@@ -286,14 +286,12 @@ def note_rare_class(counts: Index, classes: Sequence[str], what: str, balance: b
         )
 
 
-def channel_statistics(
-    sequences: Sequences, index: Index, notes: list[str]
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel over all steps of the sequences at `index`; a constant channel is noted."""
+def channel_facts(sequences: Sequences, index: Index, notes: list[str]) -> dict[str, Any]:
+    """The fields of `SequenceInput`, over all steps of the sequences at `index`; a constant channel is noted."""
     values = sequences.values[sequences.is_step_of(index)]
     mean, deviation = mean_and_deviation(values, f"{sequences.source}: x")
     notes += [f"channel {k} is constant in the training set" for k in np.flatnonzero(deviation == 0)]
-    return tuple(mean.tolist()), deviation_or_one(deviation)
+    return {"mean": tuple(mean.tolist()), "deviation": deviation_or_one(deviation), "length": sequences.length}
 
 
 # Settings
@@ -321,7 +319,7 @@ class SequenceTaskConfig(TaskConfig):
 
     @abstractmethod
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
-        """The sequences in a CSV file; without `labelled`, what is known of them is ignored.
+        """The sequences in a CSV file; without `labelled`, targets and splits are ignored.
 
         `columns` are the channels of training, where they have names.
         """
@@ -341,7 +339,7 @@ class SequenceTaskConfig(TaskConfig):
         return self.read_csv(self.csv)
 
     def read_new(self, npz: Path | None, csv: Path | None, columns: Sequence[str] | None) -> Sequences:
-        """New sequences to predict for, in one of two files; what is known of them is ignored."""
+        """New sequences to predict for, in one of two files; their targets are ignored."""
         if npz is not None:
             return read_npz(npz, labelled=False, channels=self.channels)
         return self.read_csv(Path(csv or ""), False, columns)

@@ -22,7 +22,7 @@ from longwave.tasks.sequences.task import (
     SequenceSplit,
     SequencesTask,
     SequenceTaskConfig,
-    channel_statistics,
+    channel_facts,
     check_classes,
     check_several,
     class_weights,
@@ -203,10 +203,8 @@ class TagConfig(SequenceTaskConfig):
         cure = "" if sequences.splits is not None else "; another --split-seed draws other splits"
         check_classes(counts, classes, source, cure, notes)
         note_rare_class(counts["train"], classes, "steps", self.balance, notes)
-        mean, deviation = channel_statistics(sequences, splits["train"], notes)
-        inputs = TaggingInput(
-            mean=mean, deviation=deviation, length=sequences.length, classes=classes, columns=sequences.columns
-        )
+        channels = channel_facts(sequences, splits["train"], notes)
+        inputs = TaggingInput(classes=classes, columns=sequences.columns, **channels)
         return TaggingTask(
             name="tag",
             weights=class_weights(counts["train"]) if self.balance else None,

@@ -11,8 +11,8 @@ from longwave.tasks.classify import baselines as sequence_baselines
 from longwave.tasks.classify.baselines import (
     BAND,
     ConvolutionClassifier,
+    Examples,
     NearestNeighbour,
-    Sequences,
     dtw,
     fitted,
 )
@@ -24,7 +24,7 @@ def sequences(n=6, L=20, channels=1, lengths=None, seed=0):
     x = torch.randn(n, L, channels, generator=torch.Generator().manual_seed(seed))
     lengths = torch.full((n,), L) if lengths is None else torch.tensor(lengths)
     x[torch.arange(L) >= lengths.unsqueeze(1)] = 0
-    return Sequences(x, lengths, torch.arange(n) % 2)
+    return Examples(x, lengths, torch.arange(n) % 2)
 
 
 def slow_dtw(a, b, band):
@@ -50,8 +50,8 @@ def test_the_nearest_neighbour_forgives_a_shift_and_plain_distance_does_not(monk
     peak = torch.zeros(3, 40, 1)
     peak[0, 20], peak[1, 22] = 5.0, 5.0
     train, new = (
-        Sequences(peak[[0, 2]], torch.full((2,), 40), torch.tensor([0, 1])),
-        Sequences(peak[1:2], torch.tensor([40]), torch.tensor([0])),
+        Examples(peak[[0, 2]], torch.full((2,), 40), torch.tensor([0, 1])),
+        Examples(peak[1:2], torch.tensor([40]), torch.tensor([0])),
     )
     assert BAND * 40 > 2
     aligned = NearestNeighbour(train, 1)
@@ -63,7 +63,7 @@ def test_the_nearest_neighbour_forgives_a_shift_and_plain_distance_does_not(monk
 
 def test_sequences_of_other_lengths_are_stretched():
     line = torch.linspace(0, 1, 5).view(1, 5, 1)
-    short = Sequences(torch.cat((line[:, ::2], torch.zeros(1, 2, 1)), 1), torch.tensor([3]), torch.tensor([0]))
+    short = Examples(torch.cat((line[:, ::2], torch.zeros(1, 2, 1)), 1), torch.tensor([3]), torch.tensor([0]))
     torch.testing.assert_close(short.stretched(5), line)
     assert short.stretched(1).shape == (1, 1, 1)
 
@@ -97,5 +97,5 @@ def test_of_many_examples_some_are_drawn_and_what_would_take_too_long_is_left_ou
 
 
 def test_constant_sequences_break_nothing():
-    data = Sequences(torch.ones(6, 10, 1), torch.full((6,), 10), torch.arange(6) % 2)
+    data = Examples(torch.ones(6, 10, 1), torch.full((6,), 10), torch.arange(6) % 2)
     assert ConvolutionClassifier(data, 2)(data).shape == (6,)
