@@ -238,7 +238,7 @@ def _best(folder: RunPlace, data_dir: str | Path | None, device: str, *, restart
 
 @contextlib.contextmanager
 def _naming_the_cure(run: Run) -> Iterator[None]:
-    """Have the error of a full disk say how to resume the run, once there is one."""
+    """Add to the error of a full disk how to resume the run, if there is one."""
     try:
         yield
     except OSError as error:
@@ -266,7 +266,7 @@ def _finish(run: Run, resume: bool) -> FinishedRun:
 
 
 def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs") -> list[str]:
-    """What a reader of the scores should know: that the run was short, which `limit` ended, or a better baseline."""
+    """Notes on the scores: a run that was short, because of `limit`, or a baseline that is better."""
     notes = []
     if result["steps"] < FEW_STEPS and not result["stopped_early"]:  # one that stopped early had patience enough
         notes.append(f"the run took {result['steps']} steps, too few to judge the model: increase {limit}")

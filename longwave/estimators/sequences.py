@@ -204,7 +204,7 @@ class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class S4Tagger(SequenceEstimator):
-    """A class at each step of sequences."""
+    """A class for each step of sequences."""
 
     kind: ClassVar[str] = "tag"
 

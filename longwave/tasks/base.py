@@ -31,7 +31,7 @@ Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, int]]  # scores by name, each as a sum and a count, so that batches add up exactly
 Scores = dict[str, float]
 T = TypeVar("T")
-FEW_EXAMPLES = 100  # a score of so few moves by chance more than from one validation to the next
+FEW_EXAMPLES = 100  # scores of so few vary more by chance than from one validation to the next
 Baselines = dict[str, dict[str, Scores]]  # by name, then by split ("valid", "test")
 # Decides what a model decides by the validation set alone; takes the model, and gets batches of so many examples of it.
 Calibrate = Callable[[Any, Callable[[int], Iterator[Batch]]], None]

@@ -1,4 +1,4 @@
-"""What `longwave stream` writes: rows that come one by one, as CSV, as JSON lines or for people, each at once."""
+"""The output of `longwave stream`: rows written as they come, as CSV, JSON lines, or short lines for a terminal."""
 
 import contextlib
 import csv

@@ -91,7 +91,7 @@ def make_accelerator(name: str, precision: str, **options: Any) -> Accelerator:
 
 @contextlib.contextmanager
 def _telling_accelerate(name: str, device: torch.device) -> Iterator[None]:
-    """While accelerate starts: the device that a user named. `auto` leaves the choice to the variable, if it is set."""
+    """Name the device to accelerate while it starts. `auto` leaves the choice to the variable, if it is set."""
     before = os.environ.get(VARIABLE)
     if "LOCAL_RANK" not in os.environ and not (name == "auto" and before):
         os.environ[VARIABLE] = str(device)

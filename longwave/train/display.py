@@ -1,4 +1,4 @@
-"""What a person sees of a run: one live line on a terminal; elsewhere one plain line per minute and per validation."""
+"""The progress of a run: one live line on a terminal; elsewhere one plain line per minute and per validation."""
 
 import contextlib
 import logging

@@ -78,7 +78,7 @@ class RunFolder(Trained):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[str | None]:
-        """Keep other processes out, and remove what one that was killed has left half-written; gives a note or None.
+        """Lock the folder, and remove what a killed process left half-written; gives a note or None.
 
         A run that should have replaced another, and ends without a checkpoint, is removed.
         """

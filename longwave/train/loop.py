@@ -30,7 +30,7 @@ from longwave.train.display import Display
 from longwave.train.divergence import first_bad
 from longwave.train.folder import RunFolder
 from longwave.train.loading import Loading
-from longwave.train.optim import OPTIMIZERS, param_groups
+from longwave.train.optim import make_optimizer
 from longwave.train.schedule import Position, Schedule
 from longwave.train.trained import MemoryRun
 
@@ -96,16 +96,7 @@ class Run:
         torch.manual_seed(self.config.seed)  # the same weights in every process
         self.model: Any = build(experiment.model, f"{folder.config_path}: model")
         optim = experiment.optim
-        groups = param_groups(
-            self.model,
-            optim.lr,
-            optim.weight_decay,
-            optim.ssm_lr,
-            optim.dt_lr,
-            optim.c_lr,
-            decay_norms=optim.decay_norms,
-        )
-        optimizer = OPTIMIZERS[optim.method](groups)
+        optimizer = make_optimizer(self.model, optim)
         self.base_rates = [group["lr"] for group in optimizer.param_groups]
         self.module, self.optimizer = self.accelerator.prepare(ModelOnTask(self.model, task), optimizer)
         torch.manual_seed(self.config.seed * 1_000_003 + self.accelerator.process_index)  # dropout of its own in each
@@ -129,7 +120,7 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep processes of other runs out of the folder: the main process locks it for all of this one."""
+        """Lock the folder against other runs; the main process does so for all processes of this one."""
         with contextlib.ExitStack() as stack:
             refused = None
             if self.main:

@@ -29,7 +29,7 @@ SWEEP = ("sweep", "classify", "--npz", "my.npz", *CAUSAL, *TINY, "--set", "optim
 @pytest.mark.parametrize(
     ("run", "command", "file", "advice"),
     [
-        ("causal", CLASSIFY, "new/config.json", "--out"),
+        ("causal", CLASSIFY, "new/average.npy", "--out"),
         ("causal", LABEL, "out.csv", "--out"),
         ("waveform", PLAY, "out.wav", "--out"),
         ("causal", ROWS, "out.csv", "--out"),

@@ -10,7 +10,7 @@ from longwave.experiments.prepared import prepare, prepare_on
 from longwave.models import SequenceConfig
 from longwave.models.classifier import Classifier
 from longwave.tasks.classify.judge import JudgedTask
-from longwave.tasks.classify.task import ClassificationTask
+from longwave.tasks.classify.task import SequenceTask
 from longwave.train.folder import RunFolder
 
 
@@ -59,7 +59,7 @@ def test_notes_come_first_and_each_once(experiment):
 
 def test_the_files_of_a_task_are_made_once_for_a_run(experiment, tmp_path, monkeypatch):
     made = []
-    monkeypatch.setattr(ClassificationTask, "artifacts", lambda task: made.append(task) or {"a.txt": b"a"})
+    monkeypatch.setattr(SequenceTask, "artifacts", lambda task: made.append(task) or {"a.txt": b"a"})
     prepared = prepare(experiment)
     run = RunFolder.create(tmp_path / "run", prepared, None)
     run.write_config(prepared.artifacts)

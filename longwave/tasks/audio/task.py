@@ -41,7 +41,7 @@ class AudioConfig(ClipTaskConfig):
     label: str = "label"
     """The column with the labels (with csv)."""
     split: str | None = None
-    """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10 of each class."""
+    """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10 of each class."""
     split_seed: int = 0
     """Seed of the splits, if they are drawn."""
     sampling_rate: int | None = None

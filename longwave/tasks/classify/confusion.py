@@ -1,4 +1,4 @@
-"""Which classes were predicted as which: a matrix, recalls, the commonest mistakes."""
+"""The confusion matrix, the recall of each class, the commonest mistakes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from longwave.pictures.html import image, table
 from longwave.pictures.style import as_drawn, short
 
-SHOWN_CLASSES = 20  # a matrix of more is no picture
+SHOWN_CLASSES = 20  # a matrix of more is listed, not drawn
 
 
 def confusion_matrix(truth: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
@@ -66,7 +66,7 @@ def draw_confusion(matrix: NDArray[np.int64], classes: Sequence[str]) -> Any:
     side = 1.2 + 0.38 * max(count, 5)
     figure = Figure(figsize=(side + 0.3, side), layout="constrained")
     axes = figure.subplots()
-    # A root, so that the few mistakes of a good model are seen beside what is right.
+    # The square root, so that the few mistakes of a good model are visible.
     axes.imshow(np.sqrt(share), cmap="Blues", vmin=0, vmax=1)
     for i in range(count):
         for j in range(count):

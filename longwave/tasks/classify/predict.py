@@ -63,7 +63,7 @@ def classify(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> 
 
 @dataclass(frozen=True)
 class Options(sequences_predict.Options):
-    """Classify sequences, with or without labels: a label and the probability of each class for each of them.
+    """Classify sequences: a label and the probability of each class, one row per sequence.
 
     Example: longwave predict runs/classify-my-seed0 --npz new.npz --out labels.csv
     """

@@ -140,7 +140,7 @@ def draw_attribution(task: Any, split: Split, predictions: Predictions, indices:
             _show_image(panels[0, k], task, batch["x"][k])
             panels[0, k].set_title(predictions.caption(index, width=18), fontsize=8)
             plane = task.picture(shares[k]).sum(-1)
-            bound = np.quantile(np.abs(plane), 0.995) or 1.0  # one pixel should not pale all others
+            bound = np.quantile(np.abs(plane), 0.995) or 1.0  # one pixel should not outshine all others
             panels[1, k].imshow(plane, cmap=attribution_colours(), vmin=-bound, vmax=bound)
             panels[1, k].set_xticks([])
             panels[1, k].set_yticks([])

@@ -1,4 +1,4 @@
-"""Classes of a sequence as it comes: sound from a file or a pipe, or rows of numbers."""
+"""Classify a sequence as it comes: sound from a file or a pipe, or rows of numbers."""
 
 import contextlib
 import sys
@@ -37,7 +37,7 @@ class Options(Writing):
     """
 
     wav: Path | None = None
-    """An audio file of any length (WAV, FLAC, OGG); it is never in memory as a whole."""
+    """An audio file of any length (WAV, FLAC, OGG), which is never loaded as a whole."""
     stdin: bool = False
     """Or raw samples from a pipe: 16 bits, little-endian, channels interleaved."""
     csv: Path | None = None
@@ -49,8 +49,8 @@ class Options(Writing):
     every: int = 1
     """Rows of a CSV file from one output to the next."""
     window: float | None = None
-    """Only the last so many seconds, or rows, instead of the whole past: a model that sees both ways (the default of
-    classify) needs it and is run on these alone; a causal one takes its mean over them."""
+    """Only the last seconds, or rows, instead of the whole past: a bidirectional model (the default of classify)
+    needs a window and is run on it alone; a causal one takes its mean over it."""
     latency: float | None = None
     """Seconds of sound to wait for before computing: a hop by default, 1 for a file. Less costs more time."""
 

@@ -241,13 +241,13 @@ class ClassifyConfig(SequenceTaskConfig):
     label: str = "label"
     """The column with the labels (with csv)."""
     split: str | None = None
-    """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10 of each class."""
+    """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10 of each class."""
     balance: bool = False
     """Weight all classes equally, however many examples they have: in the loss, and to choose the best weights."""
     smoothing: float = 0.0
-    """Share of the target that the training loss spreads over all classes, against overconfidence."""
+    """Label smoothing: the share of the target that the training loss spreads over all classes."""
     rates: tuple[float, ...] = ()
-    """Sampling rates to train at, one for each batch: 2 has every second step, and twice the dt; none: as they are."""
+    """Sampling rates to train at, one per batch: 2 takes every second step and doubles dt; default: the data's."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -43,7 +43,7 @@ def regress(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> N
 
 @dataclass(frozen=True)
 class Options(sequences_predict.Options):
-    """Predict numbers for sequences: a column for each target, a row for each sequence.
+    """Predict numbers for sequences: one column per target, one row per sequence.
 
     Example: longwave predict runs/regress-my-seed0 --npz new.npz --out predictions.csv
     """

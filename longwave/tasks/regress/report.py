@@ -142,7 +142,7 @@ def report(model: Any, task: RegressionTask) -> list[Section]:
         ),
         Section(
             "Worst examples",
-            "<p>The largest errors of the test set, each in units of its target's deviation.</p>"
+            "<p>The largest errors of the test set, in standard deviations of the target.</p>"
             + image(lambda: draw_sequences(lines, captions), "the sequences with the largest errors"),
         ),
     ]

@@ -188,7 +188,7 @@ class RegressConfig(SequenceTaskConfig):
     csv: Path | None = None
     """Or a CSV file with a header, one row per sequence."""
     target: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """A column of numbers to predict (with csv), by default the one named target; give it again for several."""
+    """A column of numbers to predict (with csv), by default the one named target; repeat it for several."""
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         return read_rows(path, split=self.split, labelled=labelled, targets=self.target or ("target",))

@@ -85,10 +85,6 @@ class Sequences:
                 raise ValueError(
                     f"{self.source}: {name}: expected one for each of {len(self)} sequences, got {len(given)}"
                 )
-        if self.tags is not None and len(self.tags) != len(self.values):
-            raise ValueError(
-                f"{self.source}: y: expected one for each of {len(self.values):,} steps, got {len(self.tags):,}"
-            )
         if self.targets is not None and len(self.target_names) != self.targets.shape[1]:
             raise ValueError(
                 f"{self.source}: names: expected one for each of {self.targets.shape[1]} targets, got "

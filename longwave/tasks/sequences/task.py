@@ -308,7 +308,7 @@ class SequenceTaskConfig(TaskConfig):
     csv: Path | None = None
     """Or a CSV file with a header."""
     split: str | None = None
-    """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10."""
+    """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10."""
     split_seed: int = 0
     """Seed of the splits, if they are drawn."""
     channels: Channels = "last"
