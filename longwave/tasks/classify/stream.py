@@ -169,13 +169,9 @@ def _check_inputs(run: TrainedRun, inputs: dict[str, Any]) -> None:
         )
 
 
-def _run(run: TrainedRun, options: Options) -> Iterator[str]:
-    return written(labels(run, options), options)
-
-
 def stream_labels(run: TrainedRun, **options: Any) -> Iterator[Row]:
     """The rows of `longwave stream`, with its options by keyword."""
     return labels(run, Options(**options))
 
 
-ACTION = Action(Options, _run, stream_labels)
+ACTION = Action(Options, lambda run, options: written(labels(run, options), options), stream_labels)

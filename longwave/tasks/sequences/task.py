@@ -1,7 +1,7 @@
 """What the tasks on custom sequences have in common: settings, splits, batches, and what new sequences must be like."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -185,12 +185,22 @@ def class_weights(counts: Index) -> tuple[float, ...]:
 # Splits
 
 
-def draw_splits(groups: Index, members: Index, seed: int) -> dict[str, Index]:
-    """80/10/10 of each group of the sequences `members`, at least one of each in each; `groups` (n,) are of all."""
+def in_random_order(groups: Index, members: Index, seed: int) -> Iterator[Index]:
+    """The sequences `members` of each group, shuffled; `groups` (n,) are of all."""
     order = members[shuffled(len(members), seed)]
+    return (order[groups[order] == group] for group in np.unique(groups[members]))
+
+
+def draw_share(groups: Index, members: Index, share: float, seed: int) -> Index:
+    """A share of each group of the sequences `members`: at least one, but of a group of one none."""
+    grouped = in_random_order(groups, members, seed)
+    return np.sort(np.concatenate([own[: min(len(own) - 1, max(1, round(share * len(own))))] for own in grouped]))
+
+
+def draw_splits(groups: Index, members: Index, seed: int) -> dict[str, Index]:
+    """80/10/10 of each group of the sequences `members`, at least one of each in each."""
     splits: dict[str, list[Index]] = {"train": [], "valid": [], "test": []}
-    for group in np.unique(groups[members]):
-        own = order[groups[order] == group]
+    for own in in_random_order(groups, members, seed):
         held = max(1, round(len(own) / SHARE))
         splits["valid"].append(own[:held])
         splits["test"].append(own[held : 2 * held])
@@ -223,11 +233,7 @@ def given_splits(
     if not len(splits["train"]):
         raise ValueError(f"{source}: split: expected sequences in train, got none")
     if not len(splits["valid"]):
-        order = splits["train"][shuffled(len(splits["train"]), seed)]
-        own = [order[groups[order] == group] for group in np.unique(groups[order])]
-        # A group of one keeps its only example to train on.
-        held = [m[: min(len(m) - 1, max(1, round(len(m) / SHARE)))] for m in own]
-        splits["valid"] = np.sort(np.concatenate(held))
+        splits["valid"] = draw_share(groups, splits["train"], 1 / SHARE, seed)
         splits["train"] = np.setdiff1d(splits["train"], splits["valid"])
         if not len(splits["valid"]):
             raise ValueError(f"{source}: split: there is no validation set, and train is too small to take one from")
