@@ -145,10 +145,9 @@ class RunFolder(Trained):
         where = find_device(device)
         if not self.best_path.exists():
             raise ValueError(
-                with_command(
-                    f"{self.path}: there are no weights yet, as the run was stopped before its first validation; "
-                    "resume with",
-                    resume_command(self.path),
+                with_resume_command(
+                    f"{self.path}: no weights yet, as the run was stopped before its first validation; resume with",
+                    self.path,
                 )
             )
         return load_model(self.best_path, as_built=True).to(where).eval()
@@ -221,10 +220,10 @@ class RunFolder(Trained):
             return _checked_result(files.read_json(path))
         except ValueError as error:
             raise ValueError(
-                with_command(
-                    f"{path}: expected the scores of a finished run, and the file cannot be read ({error}); "
-                    "write it again with",
-                    resume_command(self.path),
+                with_resume_command(
+                    f"{path}: expected the scores of a finished run, and the file cannot be read ({error}); write it "
+                    "again with",
+                    self.path,
                 )
             ) from error
 
@@ -238,7 +237,7 @@ class RunFolder(Trained):
         """A message that ends with the command to resume the run; a run that replaces another may be gone."""
         if self.is_replacing:
             return f"{text}repeat the command; the earlier run in {self.path} is unchanged"
-        return with_command(f"{text}{how}", resume_command(self.path))
+        return with_resume_command(f"{text}{how}", self.path)
 
     def write_result(self, result: dict[str, Any]) -> None:
         files.write_json(self.path / "result.json", result)
@@ -247,9 +246,9 @@ class RunFolder(Trained):
 RunPlace = str | Path | StoredConfig | RunFolder  # where a run is, or what was read there
 
 
-def resume_command(path: str | Path) -> str:
-    """What to type to resume the run in a folder."""
-    return f"longwave train --resume {shlex.quote(str(path))}"
+def with_resume_command(text: str, path: str | Path) -> str:
+    """A message that ends with the command to resume the run in a folder."""
+    return with_command(text, f"longwave train --resume {shlex.quote(str(path))}")
 
 
 def _checked_result(content: Any) -> dict[str, Any]:
@@ -286,10 +285,10 @@ def check_new(path: str | Path, overwrite: bool = False) -> None:
         config_file.read(path)  # which refuses what is no run
         return
     raise ValueError(
-        with_command(
+        with_resume_command(
             f"{path}: run already exists; replace it with --overwrite, choose another folder with --out, or resume it "
             "with",
-            resume_command(path),
+            path,
         )
     )
 
