@@ -105,12 +105,15 @@ def train_forecaster(
         "fill": fill,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-
-    def on(task: Any, folder: Path | None) -> OnData:
-        found: OnData = dataclasses.replace(task, **changes).on_frame(folder, data)
-        return found
-
-    return train_on("forecast", on, folder, experiment, overwrite, quiet, device)
+    return train_on(
+        "forecast",
+        lambda task, folder: dataclasses.replace(task, **changes).on_frame(folder, data),
+        folder,
+        experiment,
+        overwrite,
+        quiet,
+        device,
+    )
 
 
 def train_audio(
@@ -155,13 +158,8 @@ def _arrays(
     channels: Channels | None, x: Any, y: Any, split: Any, **known: Any
 ) -> Callable[[Any, Path | None], OnData]:
     """How settings of a task on sequences are put on arrays."""
-
-    def on(task: Any, folder: Path | None) -> OnData:
-        task = task if channels is None else dataclasses.replace(task, channels=channels)
-        found: OnData = task.on_arrays(folder, x, y, split, **known)
-        return found
-
-    return on
+    given = {} if channels is None else {"channels": channels}
+    return lambda task, folder: dataclasses.replace(task, **given).on_arrays(folder, x, y, split, **known)
 
 
 def train_on(
@@ -180,7 +178,7 @@ def train_on(
     default = EXPERIMENTS.find(name)
     experiment = experiment or default
     if not isinstance(experiment.task, type(default.task)):
-        raise ValueError(f"experiment: expected one of the kind {default.task.kind}, got {experiment.name}")
+        raise ValueError(f"experiment: expected an experiment of kind {default.task.kind}, got {experiment.name}")
     find_device(device)
     folder = None if folder is None else Path(folder)
     settings, task, data = on(experiment.task, None if folder is None else folder.absolute())
@@ -189,7 +187,7 @@ def train_on(
         return fit(prepared, MemoryRun.create(prepared), quiet=quiet, device=device)
     if (folder / "config.json").exists() and not overwrite:
         raise ValueError(
-            f"folder: {folder} already has a run; name another folder, replace it with overwrite=True, or resume it "
+            f"folder: {folder}: run already exists; choose another, replace it with overwrite=True, or resume it "
             f"with longwave.runs.resume({str(folder)!r})"
         )
     place = RunFolder.create(folder, prepared, None, overwrite=overwrite)

@@ -79,6 +79,6 @@ def _write_run(folder: Path, converted: Converted, prepared: Prepared, data_dir:
     facts = prepared.task.describe()
     if run.settings.is_self_describing:  # the data is random: only what the settings say of all data
         facts = {k: v for k, v in facts.items() if k not in {"examples", "data", *prepared.task.fingerprint}}
-    run.config = dataclasses.replace(run.config, task=facts, imported=source)
+    run = RunFolder(folder, dataclasses.replace(run.config, task=facts, imported=source))
     run.write_config(prepared.artifacts)
     pretrained.write_model(converted.config, converted.weights, folder / pretrained.BEST)

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from longwave.core import files
-from longwave.core.terminal import with_command
 from longwave.models import hub
 from longwave.report.card import model_card
-from longwave.train.folder import RunFolder, RunPlace, resume_command
+from longwave.train.folder import RunFolder, RunPlace, with_resume_command
 from longwave.train.trained import MemoryRun
 
 
@@ -37,7 +36,7 @@ def assemble(run: RunFolder | MemoryRun, folder: Path, name: str, licence: str |
     """Write what the hub gets into a folder: the model, run.json, result.json, artifacts and README.md."""
     result = run.result()
     if result is None:
-        raise ValueError(with_command(f"{run.path}: expected a finished run; resume with", resume_command(run.path)))
+        raise ValueError(with_resume_command(f"{run.path}: expected a finished run; resume with", run.path))
     run.load_best().save_pretrained(folder)  # read and written again, so that damaged weights are not uploaded
     settings = run.config.to_dict() | {"data_dir": None}  # paths of this machine stay private
     files.write_json(folder / hub.RUN, settings)

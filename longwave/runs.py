@@ -25,7 +25,7 @@ FEW_STEPS = 100
 
 
 class FinishedRun:
-    """A run that came to its end: predict, evaluate, stream, generate and plot with it, as its kind of task can."""
+    """A finished run: predict, evaluate, stream, generate and plot with it, as its kind of task can."""
 
     def __init__(self, run: RunFolder | MemoryRun, result: dict[str, Any], main: bool = True) -> None:
         self.run, self.result, self.main = run, result, main  # main: whether this is the main process, which prints
@@ -37,7 +37,6 @@ class FinishedRun:
 
     @property
     def experiment(self) -> Experiment:
-        """Its settings."""
         return self.run.config.experiment
 
     @property
@@ -82,7 +81,7 @@ class FinishedRun:
     def _call(self, command: str, *data: Any, **options: Any) -> Any:
         action = self.run.settings.action(command)
         if action is None:
-            raise ValueError(f"{command}: a run of the kind {self.run.settings.kind} cannot {command}")
+            raise ValueError(f"{command}: a run of kind {self.run.settings.kind} cannot {command}")
         return action.call(self.run, *data, **options)
 
     def __repr__(self) -> str:
@@ -104,7 +103,7 @@ def open(folder: RunPlace) -> FinishedRun:
     run = RunFolder.open(folder)
     result = run.result()
     if result is None and not run.is_published:
-        raise ValueError(run.resumed_by(f"{run.path}: expected a run that came to its end; ", "resume with"))
+        raise ValueError(run.resumed_by(f"{run.path}: expected a finished run; ", "resume with"))
     return FinishedRun(run, result or {"valid": {}, "test": {}})
 
 
@@ -168,7 +167,7 @@ def fit(
 
 
 def resume(folder: RunPlace, *, quiet: bool = False, device: str = "auto") -> FinishedRun:
-    """Go on with the run in a folder, bit by bit as if it had never stopped."""
+    """Resume the run in a folder, bit by bit as if it had never stopped."""
     find_device(device)
     run_folder = RunFolder.open(folder, published=False)
     if run_folder.config.imported is not None:
@@ -196,7 +195,7 @@ def evaluate(
     with `restart_state` it does, even if it was trained with its state carried on. By default as in training.
     """
     if carry_state and restart_state:
-        raise ValueError("restart_state: expected one of it and carry_state, got both")
+        raise ValueError("restart_state: expected restart_state or carry_state, got both")
     run = _best(folder, data_dir, device, restart_state=restart_state)
     examples = getattr(run.task, split)
     return run.evaluate(run.task.carried(examples) if carry_state or run.task.carried_rows else examples)
@@ -239,7 +238,7 @@ def _best(folder: RunPlace, data_dir: str | Path | None, device: str, *, restart
 
 @contextlib.contextmanager
 def _naming_the_cure(run: Run) -> Iterator[None]:
-    """Have the error of a full disk say how to resume the run, once there is one."""
+    """Add to the error of a full disk how to resume the run, if there is one."""
     try:
         yield
     except OSError as error:
@@ -277,7 +276,7 @@ def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs", i
     """What a reader of the scores should know: that the run was short, which `limit` ended, or a better baseline."""
     notes = [result["summary"]] if result.get("summary") else []
     if result["steps"] < FEW_STEPS and not result["stopped_early"] and is_improving:
-        notes.append(f"the run took {result['steps']} steps, too few to judge the model by: give it more {limit}")
+        notes.append(f"the run took {result['steps']} steps, too few to judge the model: increase {limit}")
     split, where = scored_split(result)
     own = result[split][task.goal]
     trivial = result.get("baselines", {}).get(task.trivial, {})

@@ -56,7 +56,7 @@ class S4Forecaster(BaseForecaster):
         return pd.Series(values[steps - 1], index=fh.to_absolute_index(self.cutoff), name=self._y.name)
 
     def _update(self, y: Any, X: Any = None, update_params: bool = True) -> "S4Forecaster":
-        return self  # `predict` goes on from the rows that are known, and nothing is trained
+        return self  # `predict` starts from the last known row, and nothing is trained
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:

@@ -245,7 +245,7 @@ def test_a_toy_kind_trains_resumes_evaluates_reports_and_predicts(toy, capsys):
     assert call("predict", "run", "--values", *["1"] * LENGTH) == 0
     assert capsys.readouterr().out.startswith("sum ")
     assert call("generate", "run") == 2
-    assert "a run of the kind toy-sum cannot generate; use longwave predict run" in capsys.readouterr().err
+    assert "a run of kind toy-sum cannot generate; use longwave predict run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_run_in_memory_is_saved_as_one_that_the_commands_open():
 def test_a_run_is_replaced_when_asked_and_its_data_with_it():
     x, y = sequences()
     longwave.train_classifier(x, y, "run", experiment=small(), quiet=True)
-    with pytest.raises(ValueError, match=r"folder: run already has a run; .* overwrite=True"):
+    with pytest.raises(ValueError, match=r"folder: run: run already exists; .* overwrite=True"):
         longwave.train_classifier(x, y, "run", experiment=small(), quiet=True)
     new = longwave.train_classifier(x[:24], y[:24], "run", experiment=small(seed=1), overwrite=True, quiet=True)
     assert longwave.open("run").evaluate() == new.result["test"]
@@ -71,7 +71,7 @@ def test_without_a_test_set_the_scores_are_those_of_the_validation_set(capsys):
     x, y = sequences()
     run = longwave.train_classifier(x, y, "run", ["train"] * 30, small(), quiet=True)
     assert run.result["test"] == {}
-    assert "no sequence was marked test: scores are those of the validation set" in run.notes
+    assert "no sequence is marked test: scores are those of the validation set" in run.notes
     report = (run.folder / "report.html").read_text()
     assert "Scores on the validation set" in report
     assert longwave.open("run").result == run.result
@@ -104,7 +104,7 @@ def test_weights_of_examples_are_kept_in_a_file(tmp_path):
 def test_a_kind_says_what_it_cannot_do():
     x, y = sequences()
     run = longwave.train_classifier(x, y, experiment=small(), quiet=True)
-    with pytest.raises(ValueError, match="generate: a run of the kind classify cannot generate"):
+    with pytest.raises(ValueError, match="generate: a run of kind classify cannot generate"):
         run.generate()
     assert len(run.plot().axes) >= 2
     assert run.model is run.model

@@ -112,7 +112,7 @@ def test_mistakes_are_named_before_anything_is_sent(trained_runs, tmp_path):
         push_to_hub("run", "me/reviews", client=hub)
     result = Path("run/result.json").read_text()
     Path("run/result.json").write_text('{"test": {}}')
-    with pytest.raises(ValueError, match=r"result\.json: expected the scores of a run that came to its end"):
+    with pytest.raises(ValueError, match=r"result\.json: expected the scores of a finished run"):
         push_to_hub("run", "me/reviews", client=hub)
     Path("run/result.json").unlink()
     with pytest.raises(ValueError, match="run: expected a finished run"):

@@ -52,7 +52,7 @@ def test_a_data_frame_is_kept_with_the_run_so_that_it_can_be_used_after_it_was_m
     assert found.times[0] == HOURS[-1] + np.timedelta64(3600, "s")
     np.testing.assert_array_equal(found.known, PRICES[-10:, None])
     np.testing.assert_array_equal(forecast(load_run("run"), "run/data.csv").values, found.values)
-    with pytest.raises(ValueError, match=r"^folder: run already has a run; .* longwave\.runs\.resume\('run'\)$"):
+    with pytest.raises(ValueError, match=r"^folder: run: run already exists; .* longwave\.runs\.resume\('run'\)$"):
         longwave.train_forecaster(frame, "run", **SIZES)
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
@@ -160,10 +160,10 @@ def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
         ({"target": "prize"}, "data frame: target: there is no column 'prize'"),
         ({"horizon": 50}, "data frame: 100 rows are too few"),
         ({"time": "date"}, "data frame: time: there is no column 'date'"),
-        ({"device": "cuda:99"}, "device: there is no 'cuda:99' here"),
+        ({"device": "cuda:99"}, "device: 'cuda:99' is not available"),
         (
             {"experiment": EXPERIMENTS["smnist"]},
-            "experiment: expected one of the kind forecast, got smnist",
+            "experiment: expected an experiment of kind forecast, got smnist",
         ),
     ):
         with pytest.raises(ValueError, match=message):
@@ -197,7 +197,7 @@ def test_a_run_of_few_steps_is_said_to_be_too_short_to_be_judged():
     assert notes_on(RESULT, make_task()) == []
     (note,) = notes_on(RESULT | {"steps": FEW_STEPS - 1}, make_task())
     assert notes_on(RESULT | {"steps": FEW_STEPS - 1, "stopped_early": True}, make_task()) == []
-    assert note == f"the run took {FEW_STEPS - 1} steps, too few to judge the model by: give it more --loop.epochs"
+    assert note == f"the run took {FEW_STEPS - 1} steps, too few to judge the model: increase --loop.epochs"
 
 
 def test_a_run_that_got_no_better_is_not_told_to_go_on():
@@ -227,5 +227,5 @@ def test_a_run_that_its_minutes_ended_is_told_to_take_more_of_them(monkeypatch):
         **SIZES,
         experiment=dataclasses.replace(experiment, loop=loop),
     )
-    expected = "the run took 10 steps, too few to judge the model by: give it more --loop.minutes"
+    expected = "the run took 10 steps, too few to judge the model: increase --loop.minutes"
     assert expected in finished.result["notes"]

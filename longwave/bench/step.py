@@ -51,7 +51,7 @@ class StepBench(Bench):
 
     def check(self) -> None:
         if self.accumulate is not None and self.accumulate < 1:
-            raise ValueError(f"accumulate: expected a number from 1 on, got {self.accumulate}")
+            raise ValueError(f"accumulate: expected at least 1, got {self.accumulate}")
         for name in self.names:
             _task(EXPERIMENTS.find(name), 1, self.length)
 
@@ -91,7 +91,7 @@ def _task(experiment: Experiment, rows: int, length: int | None) -> Task:
     if length is None:
         return experiment.task.on_random_data(rows)
     if length < 2 or not hasattr(settings, "length"):
-        expected = "a number from 2 on" if hasattr(settings, "length") else "none, as its sequences have one length"
+        expected = "at least 2" if hasattr(settings, "length") else "none, as its sequences have one length"
         raise ValueError(f"length: expected {expected}, got {length} for {experiment.name}")
     changed: TaskConfig = replace(settings, length=length)
     return changed.on_random_data(rows)

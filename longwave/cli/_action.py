@@ -30,7 +30,7 @@ def run_action(command: str, arguments: list[str]) -> None:
     if action is None:
         kind, others = folder.settings.kind, filter(folder.settings.action, ("predict", "generate"))
         instead = f"use longwave {next(others, 'evaluate')} {folder.path}"
-        raise ValueError(f"{folder.path}: a run of the kind {kind} cannot {command}; {instead}")
+        raise ValueError(f"{folder.path}: a run of kind {kind} cannot {command}; {instead}")
     _check_inputs_of(action, folder.settings.kind, arguments)
     options: Any = tyro.cli(
         action.options,
@@ -53,7 +53,7 @@ def _check_inputs_of(action: "Action", kind: str, arguments: list[str]) -> None:
         if name in _early.INPUTS and name not in own:
             taken = " or ".join(f"--{other}" for other in _early.INPUTS if other in own)
             instead = f"expected {taken} instead" if taken else "it reads no file"
-            raise ValueError(f"{option}: {arguments[0]} is a run of the kind {kind}; {instead}")
+            raise ValueError(f"{option}: {arguments[0]} is a run of kind {kind}; {instead}")
 
 
 def _usage(command: str) -> str:

@@ -17,7 +17,7 @@ from longwave.core.registry import Registry, nearest
 T = TypeVar("T")
 LARGEST = 2**63  # whole numbers from here on do not fit an array or a tensor
 TYPES_IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
-TYPES_IN_WORDS[type(None)] = "null"
+TYPES_IN_WORDS |= {dict: "values by name", type(None): "null"}
 
 
 def set_by_task(default: T) -> T:
@@ -133,7 +133,7 @@ def check_least(settings: Any, **least: float) -> None:
     """Refuse settings below a bound, and NaN."""
     for name, number in least.items():
         if not getattr(settings, name) >= number:
-            raise ValueError(f"{name}: expected a number from {number} on, got {getattr(settings, name)}")
+            raise ValueError(f"{name}: expected at least {number}, got {getattr(settings, name)}")
 
 
 def check_numbers(settings: Any, prefix: str = "") -> None:
@@ -206,7 +206,7 @@ def _fits(value: Any, annotation: Any) -> bool:
         return isinstance(value, float) or _fits(value, int)
     if annotation is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
-    return annotation not in (bool, str, Path, type(None)) or isinstance(value, annotation)
+    return annotation not in (bool, str, Path, dict, type(None)) or isinstance(value, annotation)
 
 
 def _in_words(annotation: Any) -> str:

@@ -40,7 +40,7 @@ class Estimator(BaseEstimator):
     random_state: Any = None
     device: str = "auto"
     folder: str | Path | None = None  # where to keep the run with its report, too
-    verbose: int = 0  # from 1 on: progress on stderr; the logger "longwave" has it at any rate
+    verbose: int = 0  # from 1 on: progress on stderr; the logger "longwave" always gets it
 
     def _experiment(self, **task: Any) -> Experiment:
         """The experiment with the parameters of the estimator; `task` are settings of the task."""
@@ -69,7 +69,7 @@ class Estimator(BaseEstimator):
         self._keep(run)
 
     def _keep(self, finished: FinishedRun) -> None:
-        """Become what was fitted."""
+        """Take over what was fitted."""
         run = finished.run
         self.run_ = run if isinstance(run, MemoryRun) else MemoryRun.copy_of(run)
         self.result_ = finished.result
@@ -88,7 +88,7 @@ class Estimator(BaseEstimator):
         """What `save`, `longwave train` or `longwave publish` wrote; also the hub's "user/name"."""
         opened = runs.open(path)
         if opened.run.settings.kind != cls.kind:
-            raise ValueError(f"{path}: expected a run of the kind {cls.kind}, got one of {opened.run.settings.kind}")
+            raise ValueError(f"{path}: expected a run of kind {cls.kind}, got one of {opened.run.settings.kind}")
         loop, estimator = opened.experiment.loop, cls()
         given = {"epochs": loop.epochs, "max_minutes": loop.minutes, "random_state": loop.seed}
         for settings in (opened.experiment.task, opened.experiment.model):

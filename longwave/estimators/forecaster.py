@@ -9,7 +9,6 @@ import numpy as np
 
 from longwave.core.registry import nearest
 from longwave.estimators.base import Estimator
-from longwave.tasks.base import OnData
 from longwave.tasks.forecast.plots import draw_forecast
 from longwave.tasks.forecast.predict import Continuation, Forecasts
 from longwave.tasks.forecast.series import read_series
@@ -45,19 +44,15 @@ class S4Forecaster(Estimator):
         frame, names = _frame(df, id_col)
         target = _name(target_col, "y", names, "target_col")
         time = _name(time_col, "ds", names, "time_col")
-
-        def on(settings: Any, folder: Path | None) -> OnData:
-            found: OnData = settings.on_frame(folder, frame)
-            return found
-
-        settings = {"horizon": self.horizon, "context": self.context, "fill": self.fill, "test": 0}
-        self._train(self._experiment(target=target, time=time, multivariate=self.multivariate, **settings), on)
+        given = {"horizon": self.horizon, "context": self.context, "fill": self.fill, "test": 0}
+        experiment = self._experiment(target=target, time=time, multivariate=self.multivariate, **given)
+        self._train(experiment, lambda task, folder: task.on_frame(folder, frame))
         self.id_col_ = id_col
         self.rows_ = _last(frame, 2 * self.run_.facts["inputs"]["context"])
         return self
 
     def update(self, df: Any) -> "S4Forecaster":
-        """Go on from new rows, which follow those that are known; nothing is trained."""
+        """Forecast from new rows on, which follow the known ones; nothing is trained."""
         forecasts, (new, _) = self._forecasts(), _frame(df, self.id_col_)
         if isinstance(self.rows_, np.ndarray):
             rows: Any = np.concatenate((self.rows_, np.asarray(new, self.rows_.dtype)))
@@ -88,7 +83,7 @@ class S4Forecaster(Estimator):
             return _frame(df, getattr(self, "id_col_", None))[0]
         self._trained()
         if not hasattr(self, "rows_"):
-            raise ValueError("df: expected the rows to go on from; a loaded forecaster does not keep those of training")
+            raise ValueError("df: expected the rows to forecast from; a loaded forecaster has none of its training")
         return self.rows_
 
     def _forecasts(self) -> Forecasts:
@@ -120,11 +115,11 @@ def _frame(df: Any, id_col: str | None) -> tuple[Any, list[str] | None]:
 
 
 def _name(name: str, default: str, names: list[str] | None, argument: str) -> str | None:
-    """A column that a user named; the default may be absent, and then it is looked for."""
-    if names is None or name in names:
-        return None if names is None and name == default else name
-    if name == default:
+    """A column that a user named; the default may be absent, and then the column is detected."""
+    if name == default and name not in (names or ()):
         return None
+    if names is None or name in names:
+        return name
     raise ValueError(f"{argument}: there is no column {name!r}; {nearest(name, names)}")
 
 

@@ -3,7 +3,6 @@
 import io
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d, validate_data
 
 from longwave.estimators.base import Estimator, FinishedRun
-from longwave.tasks.base import OnData, batches, call
+from longwave.tasks.base import batches, call
 from longwave.tasks.classify.predict import classify
 from longwave.tasks.classify.report import attribution
 from longwave.tasks.classify.task import AVERAGE, ClassifierInput
@@ -57,7 +56,6 @@ class SequenceEstimator(Estimator):
         return validate_data(self, X, reset=reset, allow_nd=True, ensure_min_samples=2 if reset else 1)
 
     def _sequences(self, X: Any) -> Sequences:
-        """New sequences."""
         self._trained()
         sequences = from_arrays(self._checked(X), channels="first")
         _warn(sequences)
@@ -65,13 +63,13 @@ class SequenceEstimator(Estimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, **task: Any) -> None:
         """Train on all of X, whose targets are y."""
-
-        def on(settings: Any, folder: Path | None) -> OnData:
-            found: OnData = settings.on_arrays(folder, X, y, ["train"] * len(X), weight=sample_weight)
-            return found
-
+        check_consistent_length(X, y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         _warn(from_arrays(X, channels="first"))
-        self._train(self._experiment(channels="first", **task), on)
+        known = {"split": ["train"] * len(X), "weight": sample_weight}
+        experiment = self._experiment(channels="first", **task)
+        self._train(experiment, lambda settings, folder: settings.on_arrays(folder, X, y, **known))
 
     def _split(self, X: Any) -> tuple[SequenceSplit, SequenceInput]:
         """New sequences as the model sees them."""
@@ -114,17 +112,14 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
     class_weight: Any = None  # None, "balanced", or a weight by class
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "S4Classifier":
-        """Train on sequences X of the classes y (n,); `class_weight` "balanced" has all classes count alike."""
+        """Train on sequences X of the classes y (n,); `class_weight` "balanced" weights all classes equally."""
         X = self._checked(X, reset=True)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        check_consistent_length(X, y)
         self.classes_ = np.unique(y)
         if isinstance(self.class_weight, dict):
             base = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
             sample_weight = base * compute_sample_weight(self.class_weight, y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         self._fit(X, y, sample_weight, balance=self.class_weight == "balanced")
         return self
 
@@ -140,7 +135,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
         return np.asarray(self.classes_[chances.argmax(axis=1)])
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """(n, d_model): what the S4 makes of each sequence, pooled over its steps."""
+        """(n, d_model): the features of each sequence after the last layer of the S4, pooled over its steps."""
         split, _ = self._split(X)
         model, found = self.run_.load_best(), list[NDArray[np.float32]]()
         deep = getattr(model, "model", model)
@@ -164,7 +159,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
         if model.explained is not model and float(model.share) == 1:
             raise ValueError(
                 "explain: the S4 has no weight in this model, since its random convolutions alone did best on held-out "
-                "examples, and these have no gradients to explain it by"
+                "examples, and they have no gradients to attribute predictions with"
             )
         stored = self.run_.config.artifacts or ()
         average = torch.zeros(1, 1, inputs.channels)
@@ -196,9 +191,6 @@ class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):
             raise ValueError("S4Regressor requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
         y = np.asarray(y, np.float64)
-        check_consistent_length(X, y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         self._fit(X, y, sample_weight)
         self.n_outputs_ = 1 if y.ndim == 1 else y.shape[1]
         self._is_flat = y.ndim == 1
@@ -212,15 +204,13 @@ class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class S4Tagger(SequenceEstimator):
-    """A class at each step of sequences."""
+    """A class for each step of sequences."""
 
     kind: ClassVar[str] = "tag"
 
     def fit(self, X: Any, y: Any) -> "S4Tagger":
         """Train on sequences X and y (n, length), or a list of arrays (length,); -1, "" or NaN: not known."""
-        X = self._checked(X, reset=True)
-        check_consistent_length(X, y)
-        self._fit(X, y)
+        self._fit(self._checked(X, reset=True), y)
         return self
 
     def predict_proba(self, X: Any) -> list[NDArray[np.float64]]:

@@ -7,6 +7,8 @@ from longwave.pictures.html import score_text
 from longwave.tasks.base import scored_split
 from longwave.train.trained import Trained
 
+BAR = r"\|"  # within a cell of a table
+
 
 def model_card(run: Trained, result: dict[str, Any], name: str, licence: str | None) -> str:
     """The text of the card; `name` is what the hub calls the model."""
@@ -28,10 +30,8 @@ def model_card(run: Trained, result: dict[str, Any], name: str, licence: str | N
             ],
         }
     ]
-    examples = task["examples"]
     sections = {
-        "Data": f"{task['name']}: {examples['train']:,} training, {examples['valid']:,} validation and "
-        f"{examples['test']:,} test examples." + "".join(f"\n\nNote: {note}." for note in run.config.notes),
+        "Data": f"{task['name']}: {run.config.examples}." + "".join(f"\n\nNote: {note}." for note in run.config.notes),
         f"Scores on the {where} set": _scores(result, list(scores), split),
         "Training": f"`{run.config.command}`, seed {experiment.loop.seed}, {result['steps']:,} steps, "
         f"{result['seconds'] / 60:.1f} minutes, {result['parameters']:,} parameters; "
@@ -51,11 +51,7 @@ def _scores(result: dict[str, Any], names: list[str], split: str) -> str:
         rows.append(("S4, the paper", result["paper"]))
     head = f"| model | {' | '.join(name.replace('_', ' ') for name in names)} |\n|---|{'---|' * len(names)}\n"
     lines = (
-        f"| {_cell(model)} | {' | '.join(score_text(s[name]) if name in s else '' for name in names)} |"
+        f"| {model.replace('|', BAR)} | {' | '.join(score_text(s[name]) if name in s else '' for name in names)} |"
         for model, s in rows
     )
     return head + "\n".join(lines) + "".join(f"\n\nNote: {note}." for note in result.get("notes", ()))
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", r"\|")

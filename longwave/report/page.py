@@ -151,11 +151,9 @@ def _show_time(axes: Any, epochs: list[float], seconds: list[float]) -> None:
 
 def _settings(config: RunConfig, result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in config.versions.items())
-    examples = config.task["examples"]
-    parts = f"{examples['train']:,} training, {examples['valid']:,} validation and {examples['test']:,} test examples"
     notes = "".join(f"<p>Note: {html.escape(note)}.</p>" for note in config.notes)
     text = html.escape(json.dumps({"experiment": config.experiment.to_dict(), "result": result}, indent=2))
     return (
-        f"<p>{html.escape(parts)}.<br>{html.escape(versions)}.</p><pre>{html.escape(config.command)}</pre>"
+        f"<p>{html.escape(config.examples)}.<br>{html.escape(versions)}.</p><pre>{html.escape(config.command)}</pre>"
         f"{notes}<details><summary>every setting and score</summary><pre>{text}</pre></details>"
     )

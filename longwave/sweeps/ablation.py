@@ -19,8 +19,8 @@ from longwave.sweeps.picture import mixer_of, structure
 from longwave.sweeps.plan import Member, plan
 from longwave.tasks.base import Task
 from longwave.train.folder import RunFolder
+from longwave.train.loading import epoch_batches
 from longwave.train.loop import Diverged, Run
-from longwave.train.order import epoch_batches
 
 STEPS = 500  # that have to stay finite
 SMALLEST = 2.0**-12

@@ -132,7 +132,7 @@ def _grid(settings: Mapping[str, Values]) -> list[dict[str, Any]]:
 
 def _draws(settings: Mapping[str, Values], count: int, seed: int) -> list[dict[str, Any]]:
     if count < 1 or not settings:
-        raise ValueError(f"--draws: expected a number from 1 on, and settings to draw (--set), got {count}")
+        raise ValueError(f"--draws: expected at least 1, and settings to draw (--set), got {count}")
     found: dict[str, dict[str, Any]] = {}
     for k in range(MOST_TRIES * count):
         generator = np.random.default_rng([seed, k])

@@ -144,7 +144,7 @@ def check_jobs(jobs: int, device: str) -> None:
     """Refuse a device that is not there, and less than one job."""
     find_device(device)
     if jobs < 1:
-        raise ValueError(f"--jobs: expected a number from 1 on, got {jobs}")
+        raise ValueError(f"--jobs: expected at least 1, got {jobs}")
 
 
 def _check(members: Sequence[Member], data_dir: Path | None) -> tuple[str, bool]:

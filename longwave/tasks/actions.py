@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from longwave.core.terminal import say
-from longwave.tasks.base import Action, Batch, TrainedRun, call
+from longwave.tasks.base import Action, Batch, Split, TrainedRun, batches, call
 
 
 def check_kind(run: TrainedRun, command: str, action: Action, does: str) -> None:
     """Refuse a run of another kind of task, for which a command does something else."""
     if run.settings.action(command) is not action:
-        raise ValueError(f"{run.path}: expected a run that {does}, got one of the kind {run.settings.kind}")
+        raise ValueError(f"{run.path}: expected a run that {does}, got one of kind {run.settings.kind}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,11 @@ def predict(model: Any, batch: Batch, call: Callable[[Any, Batch], Tensor] = cal
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     with torch.no_grad():
         return call(model, {name: values.to(device) for name, values in batch.items()}).cpu()
+
+
+def predict_all(model: Any, split: Split, batch_size: int) -> Tensor:
+    """The outputs of a model for all examples of a split, (n, ...), in double precision."""
+    return torch.cat([predict(model, batch).double() for batch in batches(split, batch_size)])
 
 
 def check_distinct(**paths: Path | None) -> None:

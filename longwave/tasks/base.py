@@ -31,7 +31,7 @@ Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, int]]  # scores by name, each as a sum and a count, so that batches add up exactly
 Scores = dict[str, float]
 T = TypeVar("T")
-FEW_EXAMPLES = 100  # a score of so few moves by chance more than from one validation to the next
+FEW_EXAMPLES = 100  # scores of so few vary more by chance than from one validation to the next
 Baselines = dict[str, dict[str, Scores]]  # by name, then by split ("valid", "test")
 # Decides what a model decides by the validation set alone; takes the model, and gets batches of so many examples of it.
 Calibrate = Callable[[Any, Callable[[int], Iterator[Batch]]], None]
@@ -75,30 +75,15 @@ class Outcome(NamedTuple):
 
 
 class TrainedRun(Protocol):
-    """A run with weights, as those who use it see it."""
+    """A run with weights, as a kind of task sees it."""
 
-    @property
-    def path(self) -> Path:
-        """Its folder."""
-        ...
-
-    @property
-    def settings(self) -> "TaskConfig":
-        """The settings of its task."""
-        ...
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What training found out about its data, as plain values."""
-        ...
-
-    @property
-    def batch_size(self) -> int:
-        """Examples that are evaluated at a time."""
-        ...
+    path: Path  # its folder
+    settings: "TaskConfig"
+    facts: Mapping[str, Any]  # what training found out about its data, as plain values
+    batch_size: int  # of evaluation
 
     def fact(self, name: str, read: Callable[[Any], T]) -> T:
-        """One of the facts, as `read` makes it of plain values; one that is missing or damaged is refused."""
+        """One of the facts, converted by `read` from plain values; a missing or damaged one is refused."""
         ...
 
     def artifact(self, name: str) -> bytes:
@@ -175,7 +160,7 @@ class TaskInput:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of to_dict, also after a way through JSON."""
+        """The inverse of to_dict, also by way of JSON."""
         types = get_type_hints(cls)
         try:
             return cls(**{name: typed(value, types.get(name, Any), name) for name, value in values.items()})
@@ -254,11 +239,11 @@ class Task(ABC):
         )
 
     def restarted(self) -> "Task":
-        """The task with every example read from a state of 0; others than texts whose state is carried on are so."""
+        """The task with every example read from a state of 0, as is the default."""
         return self
 
     def with_outputs(self, outputs: Tensor) -> "Task":
-        """The task with the outputs (n, ...) for its test set, so that its report need not work them out again."""
+        """The task with the outputs (n, ...) for its test set, so that its report need not compute them again."""
         return self
 
     def report(self, model: Any) -> list[Section]:
@@ -289,7 +274,7 @@ class Task(ABC):
         return {}
 
     def describe(self) -> dict[str, Any]:
-        """Facts for a run's config and report; `fingerprint` is what the run knows its data by."""
+        """Facts for a run's config and report; `fingerprint` is how a run recognises its data."""
         splits = {"train": len(self.train), "valid": len(self.valid), "test": len(self.test)}
         return {
             "name": self.name,
@@ -301,7 +286,7 @@ class Task(ABC):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Facts by which a run knows its data again: a digest, counts, scales."""
+        """Facts by which a run recognises its data: a digest, counts, scales."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""What `longwave stream` writes: rows that come one by one, as CSV, as JSON lines or for people, each at once."""
+"""The output of `longwave stream`: rows written as they come, as CSV, JSON lines, or short lines for a terminal."""
 
 import contextlib
 import csv
@@ -28,7 +28,7 @@ class Writing(OnDevice):
     jsonl: bool = False
     """One JSON object per line, instead of CSV in a file or a pipe, and short lines on a terminal."""
     follow: bool = False
-    """Go on as the CSV file grows, until Ctrl-C, as tail -F does: outputs begin with the next new row."""
+    """Keep reading as the CSV file grows, like tail -F, until Ctrl-C; outputs start with the next new row."""
     from_start: bool = False
     """With --follow: outputs for the rows that the file already has, too."""
 
@@ -36,9 +36,9 @@ class Writing(OnDevice):
 def check_follow(options: Writing, csv: Path | None) -> None:
     """Refuse options that want a CSV file to follow, where there is none."""
     if options.follow and csv is None:
-        raise ValueError("--follow: only a CSV file is followed; a pipe goes on by itself")
+        raise ValueError("--follow: is for --csv FILE; a pipe is read until it ends anyway")
     if options.from_start and not options.follow:
-        raise ValueError("--from-start: expected --follow beside it; without, all rows have outputs")
+        raise ValueError("--from-start: is for --follow; without it, all rows have outputs")
 
 
 def written(rows: Iterator[Row], options: Writing) -> Iterator[str]:
@@ -126,5 +126,5 @@ def _cells(key: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def note(text: str) -> None:
-    """Say something that may be of importance for the rows."""
+    """Print a note on the rows."""
     say(f"note: {text}")

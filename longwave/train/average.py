@@ -1,4 +1,4 @@
-"""An exponential moving average of a model's weights, which is validated and kept in their place."""
+"""An exponential moving average of a model's weights, which is validated and saved in their place."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,21 +16,24 @@ class Average:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self._weights = [p for p in model.parameters() if p.requires_grad] if decay else []
-        self._names = [name for name, p in model.named_parameters() if p.requires_grad] if decay else []
-        self.values = [p.detach().clone() for p in self._weights]
+        self._weights = {name: p for name, p in model.named_parameters() if p.requires_grad and decay}
+        self.start()
+
+    def start(self) -> None:
+        """Begin with the weights as they are."""
+        self.values = {name: weight.detach().clone() for name, weight in self._weights.items()}
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Take in the weights after a step, counted from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))
-        for value, weight in zip(self.values, self._weights, strict=True):
-            value.lerp_(weight, 1 - decay)
+        for name, weight in self._weights.items():
+            self.values[name].lerp_(weight, 1 - decay)
 
     @contextlib.contextmanager
     def in_place_of_weights(self) -> Iterator[None]:
         """The model with the averaged weights; afterwards it has its own back, bit by bit."""
-        own = [weight.detach().clone() for weight in self._weights]
+        own = {name: weight.detach().clone() for name, weight in self._weights.items()}
         self._put(self.values)
         try:
             yield
@@ -38,21 +41,17 @@ class Average:
             self._put(own)
 
     @torch.no_grad()
-    def _put(self, values: list[Tensor]) -> None:
-        for weight, value in zip(self._weights, values, strict=True):
-            weight.copy_(value)
-
-    def start(self) -> None:
-        """Begin with the weights as they are, which were set after the model was built."""
-        self.values = [weight.detach().clone() for weight in self._weights]
+    def _put(self, values: dict[str, Tensor]) -> None:
+        for name, weight in self._weights.items():
+            weight.copy_(values[name])
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The average by the names of the weights."""
-        return dict(zip(self._names, self.values, strict=True))
+        """The average by name."""
+        return self.values
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of `state_dict`; a run that began without an average begins one with its weights."""
-        if state.keys() != set(self._names):
+        if state.keys() != self._weights.keys():
             self.start()
-            return
-        self.values = [state[name].to(weight) for name, weight in zip(self._names, self._weights, strict=True)]
+        else:
+            self.values = {name: state[name].to(weight) for name, weight in self._weights.items()}

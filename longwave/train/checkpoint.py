@@ -22,7 +22,7 @@ LAST, PREVIOUS, DAMAGED = "last.ckpt", "previous.ckpt", "damaged.ckpt"
 
 
 class Damaged(ValueError):
-    """A checkpoint that is not whole."""
+    """A damaged checkpoint."""
 
 
 def save(folder: Path, content: dict[str, Any]) -> None:
@@ -42,7 +42,7 @@ def save(folder: Path, content: dict[str, Any]) -> None:
 
 
 def load(folder: Path) -> tuple[dict[str, Any], str | None] | None:
-    """The last checkpoint that is whole, and a note if it is not the last one written; None if there is none."""
+    """The last undamaged checkpoint, and a note if it is not the last one written; None if there is none."""
     note = None
     for name in (LAST, PREVIOUS):
         path = folder / name
@@ -54,7 +54,7 @@ def load(folder: Path) -> tuple[dict[str, Any], str | None] | None:
         except Damaged as error:
             note = f"{error}; resuming from the checkpoint before it"
     if note is not None:
-        raise Damaged(f"{folder}: no checkpoint is whole; train again with --overwrite, or in another folder")
+        raise Damaged(f"{folder}: all checkpoints are damaged; train again with --overwrite, or in another folder")
     return None
 
 
@@ -80,7 +80,7 @@ def _read(path: Path) -> dict[str, Any]:
         with warnings.catch_warnings(action="ignore"):  # torch's, on what is no checkpoint
             content: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True, map_location="cpu")
     except DAMAGE as error:
-        raise Damaged(f"{path} holds something other than tensors and plain values, and was not loaded") from error
+        raise Damaged(f"{path} contains objects other than tensors and plain values, and was not loaded") from error
     if not isinstance(content, dict):
-        raise Damaged(f"{path} holds something other than the state of a run")
+        raise Damaged(f"{path} contains something other than the state of a run")
     return content

@@ -28,7 +28,7 @@ def find_device(name: str, option: str = "device") -> torch.device:
         count = 0
     if count == 0 or (device.index or 0) >= count:
         why = _why_no_cuda() if count == 0 and name.startswith("cuda") else ""
-        raise ValueError(f"{option}: there is no {name!r} here; expected one of auto, {', '.join(_present())}{why}")
+        raise ValueError(f"{option}: {name!r} is not available; expected one of auto, {', '.join(_present())}{why}")
     return device
 
 
@@ -64,7 +64,8 @@ def make_accelerator(name: str, precision: str, **options: Any) -> Accelerator:
         )
     if AcceleratorState._shared_state:
         state = AcceleratorState()
-        if not _is_same(state.device, device):
+        is_same_index = state.device.index == device.index or None in (state.device.index, device.index)
+        if state.device.type != device.type or not is_same_index:  # `cuda` may be any of its kind
             AcceleratorState._reset_state(reset_partial_state=True)
         elif state.mixed_precision != precision:
             AcceleratorState._reset_state()
@@ -90,7 +91,7 @@ def make_accelerator(name: str, precision: str, **options: Any) -> Accelerator:
 
 @contextlib.contextmanager
 def _telling_accelerate(name: str, device: torch.device) -> Iterator[None]:
-    """While accelerate starts: the device that a user named. `auto` leaves the choice to the variable, if it is set."""
+    """Name the device to accelerate while it starts. `auto` leaves the choice to the variable, if it is set."""
     before = os.environ.get(VARIABLE)
     if "LOCAL_RANK" not in os.environ and not (name == "auto" and before):
         os.environ[VARIABLE] = str(device)
@@ -100,8 +101,3 @@ def _telling_accelerate(name: str, device: torch.device) -> Iterator[None]:
         os.environ.pop(VARIABLE, None)
         if before is not None:
             os.environ[VARIABLE] = before
-
-
-def _is_same(one: torch.device, other: torch.device) -> bool:
-    """Whether two devices are one; `cuda` may be any of its kind."""
-    return one.type == other.type and (one.index == other.index or None in (one.index, other.index))

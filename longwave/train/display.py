@@ -1,10 +1,9 @@
-"""What a person sees of a run: one live line on a terminal; elsewhere one plain line per minute and per validation."""
+"""The progress of a run: one live line on a terminal; elsewhere one plain line per minute and per validation."""
 
 import contextlib
 import logging
 import sys
 import time
-from types import TracebackType
 from typing import Any
 
 from longwave.core.terminal import say, wrapped
@@ -54,15 +53,13 @@ class Display:
             self.live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with contextlib.suppress(OSError):
             if self.live is not None:
                 self.live.stop()
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         if self.quiet:
             LOG.info(text)
         else:
@@ -74,7 +71,7 @@ class Display:
                     self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def expect(self, steps: int) -> None:
-        """How many steps there will be, if not all epochs are run."""
+        """Set how many steps there will be, if not all epochs are run."""
         self.steps = steps
         if self.live is not None:
             self.live.update(self.bar, total=steps)
@@ -95,12 +92,10 @@ class Display:
             self.say(f"epoch {done / self.batches:5.2f}  step {done:6d}  loss {loss:.4f}  {left}")
 
     def validating(self) -> None:
-        """Before a validation."""
         if self.live is not None:
             self.live.update(self.bar, description="validating")
 
     def validated(self, step: int, loss: float, score: float, better: bool) -> None:
-        """After a validation."""
         self.score = f"  {self.goal} {score:.4f}"
         mark = "  best" if better else ""
         epoch = step / self.batches

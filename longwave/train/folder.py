@@ -41,17 +41,14 @@ class RunFolder(Trained):
 
     @property
     def config_path(self) -> Path:
-        """The file with the settings."""
         return config_file.place(self.path)
 
     @property
     def best_path(self) -> Path:
-        """The folder with the best weights."""
         return self.path if self.is_published else self.place / BEST
 
     @property
     def checkpoints_path(self) -> Path:
-        """The folder with the checkpoints."""
         return self.place / "checkpoints"
 
     @property
@@ -81,7 +78,7 @@ class RunFolder(Trained):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[str | None]:
-        """Keep other processes out, and remove what one that was killed has left half-written; gives a note or None.
+        """Lock the folder, and remove what a killed process left half-written; gives a note or None.
 
         A run that should have replaced another, and ends without a checkpoint, is removed.
         """
@@ -118,7 +115,6 @@ class RunFolder(Trained):
             replacement.settle(self.path)
 
     def build_task(self, data_dir: str | Path | None = None) -> Task:
-        """The task of the run, on the data of its training."""
         return self.prepare(data_dir).task
 
     def prepare(self, data_dir: str | Path | None = None) -> Prepared:
@@ -149,16 +145,14 @@ class RunFolder(Trained):
         where = find_device(device)
         if not self.best_path.exists():
             raise ValueError(
-                with_command(
-                    f"{self.path}: there are no weights yet, as the run was stopped before its first validation; "
-                    "resume with",
-                    resume_command(self.path),
+                with_resume_command(
+                    f"{self.path}: no weights yet, as the run was stopped before its first validation; resume with",
+                    self.path,
                 )
             )
         return load_model(self.best_path, as_built=True).to(where).eval()
 
     def save_best(self, model: Any) -> None:
-        """Write the weights of a model as the best so far."""
         model.save_pretrained(self.best_path)
 
     def load_best_into(self, model: Any) -> None:
@@ -171,14 +165,12 @@ class RunFolder(Trained):
             raise ValueError(f"{path}: expected the model of {self.config_path}, got another: {error}") from error
 
     def artifact(self, name: str) -> bytes:
-        """A file that the task left beside the run."""
         try:
             return (self.path / name).read_bytes()
         except OSError as error:
             raise ValueError(f"{self.path / name}: expected a file of the run, got {error}") from error
 
     def log(self, line: dict[str, Any]) -> None:
-        """Add a line to metrics.jsonl."""
         with files.naming(self.metrics_path), open(self.metrics_path, "a") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -220,7 +212,7 @@ class RunFolder(Trained):
         checkpoint.clear(self.checkpoints_path)
 
     def result(self) -> dict[str, Any] | None:
-        """What result.json says; None while the run has not come to its end."""
+        """What result.json says; None while the run is not finished."""
         path = self.path / "result.json"
         if not path.exists():
             return None
@@ -228,15 +220,15 @@ class RunFolder(Trained):
             return _checked_result(files.read_json(path))
         except ValueError as error:
             raise ValueError(
-                with_command(
-                    f"{path}: expected the scores of a run that came to its end, and it cannot be read ({error}); "
-                    "write it again with",
-                    resume_command(self.path),
+                with_resume_command(
+                    f"{path}: expected the scores of a finished run, and the file cannot be read ({error}); write it "
+                    "again with",
+                    self.path,
                 )
             ) from error
 
     def kept(self) -> str:
-        """What is left of a run that cannot go on."""
+        """What remains of a run that failed."""
         if not (self.checkpoints_path / checkpoint.LAST).exists():
             return "There was no checkpoint yet"
         return f"The last good checkpoint is kept in {self.checkpoints_path}"
@@ -245,19 +237,18 @@ class RunFolder(Trained):
         """A message that ends with the command to resume the run; a run that replaces another may be gone."""
         if self.is_replacing:
             return f"{text}repeat the command; the earlier run in {self.path} is unchanged"
-        return with_command(f"{text}{how}", resume_command(self.path))
+        return with_resume_command(f"{text}{how}", self.path)
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Write result.json."""
         files.write_json(self.path / "result.json", result)
 
 
 RunPlace = str | Path | StoredConfig | RunFolder  # where a run is, or what was read there
 
 
-def resume_command(path: str | Path) -> str:
-    """What to type to resume the run in a folder."""
-    return f"longwave train --resume {shlex.quote(str(path))}"
+def with_resume_command(text: str, path: str | Path) -> str:
+    """A message that ends with the command to resume the run in a folder."""
+    return with_command(text, f"longwave train --resume {shlex.quote(str(path))}")
 
 
 def _checked_result(content: Any) -> dict[str, Any]:
@@ -294,10 +285,10 @@ def check_new(path: str | Path, overwrite: bool = False) -> None:
         config_file.read(path)  # which refuses what is no run
         return
     raise ValueError(
-        with_command(
+        with_resume_command(
             f"{path}: run already exists; replace it with --overwrite, choose another folder with --out, or resume it "
             "with",
-            resume_command(path),
+            path,
         )
     )
 

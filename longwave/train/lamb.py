@@ -28,7 +28,6 @@ class Lamb(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step."""
         loss = None
         if closure is not None:
             with torch.enable_grad():

@@ -1,19 +1,20 @@
-"""The batches of a run: which examples, in which order, and what of them each process gets."""
+"""The batches of a run: which examples, in which order, and which of them each process gets."""
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from longwave.core.random import shuffled
 from longwave.experiments.base import LoopConfig
 from longwave.tasks.base import Batch, Split, Task, lengths_of, part_of_batch
 from longwave.train import signals
-from longwave.train.order import epoch_batches, evaluation_batches
 
 
 class Loading:
@@ -21,7 +22,7 @@ class Loading:
 
     def __init__(self, task: Task, config: LoopConfig, accelerator: Any) -> None:
         self.task, self.config, self.accelerator = task, config, accelerator
-        self.workers = min(config.workers, _cores())  # more would only get in each other's way
+        self.workers = min(config.workers, _cores())  # more would compete for the cores
         for split in (task.train, task.valid, task.test):
             self._lengths(split)  # which refuses a bucket where there are none
         rows, processes = task.carried_rows, accelerator.num_processes
@@ -67,9 +68,9 @@ class Loading:
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
         mine = [(own[rank::world] or own[:1], own, k / len(batches)) for k, own in enumerate(batches)][first:]
         loader: DataLoader[Batch] = DataLoader(
-            _Indexed(split),
-            sampler=mine,
+            mine,  # type: ignore[arg-type]
             batch_size=None,
+            collate_fn=partial(_fetch, split),  # in the workers
             num_workers=self.workers,
             generator=torch.Generator().manual_seed(self.config.seed),  # else it would draw from the global one
             worker_init_fn=signals.leave_to_the_main_process,
@@ -103,19 +104,39 @@ class Loading:
         return [int(length) for length in lengths]
 
 
+def epoch_batches(
+    count: int, size: int, seed: int, epoch: int, lengths: Sequence[int] | None = None, bucket: int = 0
+) -> list[list[int]]:
+    """Every example once, in batches of `size`; the last may be smaller. The order follows from seed and epoch alone.
+
+    With `bucket`, those of so many batches at a time are sorted by length before they are cut into batches, which then
+    come in a random order: the rows of a batch are of similar length, and little of it is padding.
+    """
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    order = torch.randperm(count, generator=generator).tolist()
+    if not bucket:
+        return _cut(order, size)
+    assert lengths is not None
+    batches = []
+    for chunk in _cut(order, bucket * size):
+        batches += _cut(sorted(chunk, key=lambda k: lengths[k]), size)
+    return [batches[k] for k in torch.randperm(math.ceil(count / size), generator=generator).tolist()]
+
+
+def evaluation_batches(count: int, size: int, lengths: Sequence[int] | None = None) -> list[list[int]]:
+    """Every example once, in batches of `size`: in order, or, with lengths, the shortest first."""
+    order = list(range(count))
+    return _cut(order if lengths is None else sorted(order, key=lambda k: lengths[k]), size)
+
+
+def _cut(order: list[int], size: int) -> list[list[int]]:
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
 def _cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Indexed(Dataset[Batch]):
-    """A split as torch's DataLoader wants it: asked for what `part_of_batch` takes, it gives these examples."""
-
-    def __init__(self, split: Split) -> None:
-        self.split = split
-
-    def __getitem__(self, part: tuple[list[int], list[int], float]) -> Batch:
-        return part_of_batch(self.split, *part)
-
-    def __len__(self) -> int:
-        return len(self.split)
+def _fetch(split: Split, part: tuple[list[int], list[int], float]) -> Batch:
+    return part_of_batch(split, *part)

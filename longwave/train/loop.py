@@ -3,7 +3,7 @@
 Everything that the next step depends on is either in the checkpoint (weights and their average, optimiser, random
 states, position, and the state that is carried on, if there is one) or follows from the seed and the epoch (the order
 of the examples, how they are augmented). A resumed run therefore repeats what it had done since its last checkpoint,
-bit by bit, and goes on.
+bit by bit, and goes on (`run_state`).
 """
 
 import contextlib
@@ -11,9 +11,8 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 from accelerate import DistributedType
@@ -21,24 +20,23 @@ from torch import Tensor, nn
 
 from longwave import ops
 from longwave.core import lock
-from longwave.core.settings import typed
 from longwave.experiments.prepared import Prepared
 from longwave.models.pretrained import build
-from longwave.models.recurrence import map_tensors
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task
-from longwave.train import checkpoint, signals, trackers
+from longwave.train import run_state, signals, trackers
 from longwave.train.average import Average
 from longwave.train.device import find_device, make_accelerator
 from longwave.train.display import Display
+from longwave.train.divergence import first_bad
 from longwave.train.folder import RunFolder
 from longwave.train.loading import Loading
-from longwave.train.optim import OPTIMIZERS, param_groups
+from longwave.train.optim import make_optimizer
 from longwave.train.schedule import Position, Schedule
 from longwave.train.trained import MemoryRun
 
 
 class TrainingError(RuntimeError):
-    """A run that cannot go on: the message says why and what to do."""
+    """A run that failed: the message says why and what to do."""
 
 
 class Diverged(TrainingError):
@@ -46,7 +44,7 @@ class Diverged(TrainingError):
 
 
 class Interrupted(Exception):
-    """Ctrl-C, SIGTERM or SIGHUP: the run was saved and can go on."""
+    """Ctrl-C, SIGTERM or SIGHUP: the run was saved and can be resumed."""
 
     def __init__(self, message: str, number: int = signal.SIGINT) -> None:
         super().__init__(message)
@@ -54,7 +52,7 @@ class Interrupted(Exception):
 
 
 class _StopsValidation(Exception):
-    """A signal that came during a validation: that will be done anew."""
+    """A signal that came during a validation, which is then repeated."""
 
 
 class ModelOnTask(nn.Module):
@@ -83,7 +81,7 @@ class Run:
         self.epochs = self.config.epochs
         precision = experiment.optim.precision
         if precision == "fp16" and find_device(device).type == "cpu":
-            raise ValueError("precision: fp16 needs a GPU, and this run has none; expected bf16 or no")
+            raise ValueError("precision: fp16 needs a GPU, and there is none; expected bf16 or no")
         trackers.check(self.config.tracker)
         self.accelerator = make_accelerator(
             device, precision, log_with=self.config.tracker, project_dir=str(folder.path)
@@ -91,23 +89,14 @@ class Run:
         kind = self.accelerator.distributed_type
         if kind in (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
             raise TrainingError(
-                f"this loop needs the whole model in every process, and was launched with {kind.value}; launch it "
-                "without, or wrap the model in a loop of your own (docs: training)"
+                f"training needs the whole model in every process, and was launched with {kind.value}; launch it "
+                "without, or train the model in a loop of your own (docs: training)"
             )
         ops.keep_memory()
         torch.manual_seed(self.config.seed)  # the same weights in every process
         self.model: Any = build(experiment.model, f"{folder.config_path}: model")
         optim = experiment.optim
-        groups = param_groups(
-            self.model,
-            optim.lr,
-            optim.weight_decay,
-            optim.ssm_lr,
-            optim.dt_lr,
-            optim.c_lr,
-            decay_norms=optim.decay_norms,
-        )
-        optimizer = OPTIMIZERS[optim.method](groups)
+        optimizer = make_optimizer(self.model, optim)
         self.base_rates = [group["lr"] for group in optimizer.param_groups]
         self.module, self.optimizer = self.accelerator.prepare(ModelOnTask(self.model, task), optimizer)
         torch.manual_seed(self.config.seed * 1_000_003 + self.accelerator.process_index)  # dropout of its own in each
@@ -123,9 +112,7 @@ class Run:
         self.carried: dict[int, Any] = {}  # states to go on from, by the first row of the part of the batch
         self.display = Display(quiet or not self.main, self.batches, self.epochs, task.goal)
         if self.loading.workers < self.config.workers:
-            self.display.say(
-                f"note: {self.config.workers} workers were asked for, and {self.loading.workers} are used: one per core"
-            )
+            self.display.say(f"note: using {self.loading.workers} of {self.config.workers} workers: one per core")
         self._interrupted = 0  # the signal that came
         self._saved = time.perf_counter()  # when the last checkpoint was
 
@@ -133,7 +120,7 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep processes of other runs out of the folder: the main process locks it for all of this one."""
+        """Lock the folder against other runs; the main process does so for all processes of this one."""
         with contextlib.ExitStack() as stack:
             refused = None
             if self.main:
@@ -144,13 +131,13 @@ class Run:
                 except lock.Busy as error:
                     refused = error
             if any(self._any_process(refused is not None)):
-                raise refused or lock.Busy(f"{self.folder.path}: the main process found another one there")
+                raise refused or lock.Busy(f"{self.folder.path}: the main process found it in use by another run")
             yield
 
     def fit(self, resume: bool) -> dict[str, Any]:
         """Train to the end, then score the best weights on the validation and test sets."""
         if resume:
-            self._resume()
+            run_state.resume(self)
         elif self.main:
             self.folder.clear()
         try:
@@ -207,7 +194,7 @@ class Run:
         at.finished = True
 
     def _interruption(self) -> Interrupted:
-        """The end of a run that a signal stopped, and that was saved."""
+        """The exception of a run that a signal stopped, and that was saved."""
         message = self.folder.resumed_by(f"stopped at step {self.position.step}; ", "resume with")
         return Interrupted(message, self._interrupted or signal.SIGINT)
 
@@ -263,7 +250,7 @@ class Run:
             sums[0] += float(total.detach()) * is_ours
             sums[1] += count * is_ours
 
-    def _trained_everywhere(self) -> Tensor:
+    def trained_everywhere(self) -> Tensor:
         """The sums and counts of training scores of every process: (processes, scores, 2)."""
         gathered: Tensor = self.accelerator.gather(self.position.trained_sums().to(self.accelerator.device))
         return gathered.cpu()
@@ -287,7 +274,7 @@ class Run:
         return time.perf_counter() - self._saved >= 60 * self.config.checkpoint_minutes
 
     def _fit_to_minutes(self) -> None:
-        """Decide how many steps fit the minutes, from the time that steps have taken; a checkpoint keeps it.
+        """Decide how many steps fit the minutes, from the time that steps have taken; a checkpoint stores it.
 
         So a resumed run follows the same schedule, but two runs need not: it depends on the machine.
         """
@@ -298,6 +285,10 @@ class Run:
         at.timed_step, at.timed_seconds = at.step, at.seconds
         self.display.expect(at.steps)
         self._save()
+
+    def _save(self) -> None:
+        run_state.save(self)
+        self._saved = time.perf_counter()
 
     # Scores
 
@@ -363,7 +354,7 @@ class Run:
             at.finished = True
         lr = self.base_rates[0] * self.schedule.factor(self.position)
         line = {"step": at.step, "epoch": at.step / self.batches, "loss": loss, "lr": lr, "seconds": at.seconds}
-        trained = zip(at.trained, self._trained_everywhere().sum(0).tolist(), strict=True)
+        trained = zip(at.trained, self.trained_everywhere().sum(0).tolist(), strict=True)
         line |= {f"train_{name}": total / count for name, (total, count) in trained if count}
         line |= {f"valid_{name}": v for name, v in scores.items()}
         at.trained = {}
@@ -400,136 +391,20 @@ class Run:
             "paper": self.task.paper,
         }
 
-    # Saving
-
-    def _save(self) -> None:
-        random, trained = self._random_states(), self._trained_everywhere()
-        if self.main:
-            self.folder.save_checkpoint(
-                {
-                    "position": asdict(self.position),
-                    "model": self.model.state_dict(),
-                    "optimizer": self.optimizer.state_dict(),
-                    "scaler": None if self.accelerator.scaler is None else self.accelerator.scaler.state_dict(),
-                    "random": random,
-                    "trained": trained,
-                    "average": self.average.state_dict(),
-                    "carried": self.carried,
-                }
-            )
-        self.accelerator.wait_for_everyone()
-        self._saved = time.perf_counter()
-
-    def _random_states(self) -> Tensor:
-        """The state of the generator that dropout draws from, in every process: (processes, bytes)."""
-        device = self.accelerator.device
-        state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-        states: Tensor = self.accelerator.gather(state.to(device).unsqueeze(0))
-        return states.cpu()
-
-    def _restore_random_states(self, states: Tensor) -> None:
-        device = self.accelerator.device
-        if states.shape != self._random_states().shape:
-            self.display.say("the run had other processes or devices: it goes on, but dropout differs from here on")
-            return
-        state = states[self.accelerator.process_index].clone()  # torch misreads a view into a larger tensor
-        if device.type == "cuda":
-            torch.cuda.set_rng_state(state, device)
-        else:
-            torch.set_rng_state(state)
-
-    def _resume(self) -> None:
-        folder = self.folder
-        assert isinstance(folder, RunFolder)
-        loaded = checkpoint.load(folder.checkpoints_path)
-        self.accelerator.wait_for_everyone()
-        if loaded is None:
-            if self.main:
-                folder.clear()
-            return
-        content, note = loaded
-        if note and self.main:
-            checkpoint.set_damaged_aside(folder.checkpoints_path)
-            self.display.say(note)
-        try:
-            self._restore(content)
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
-            raise ValueError(
-                f"{folder.checkpoints_path}: the checkpoint is not one of this run ({type(error).__name__}: "
-                f"{error}); train again with --overwrite, or in another folder"
-            ) from error
-        self._check_best(folder)
-        if self.position.steps is not None:
-            self.display.expect(self.position.steps)
-        if self.main:
-            damaged = folder.truncate_metrics(self.position.step)
-            if damaged:
-                self.display.say(f"note: {damaged} lines of metrics.jsonl were damaged, and are left out")
-            self.display.say(f"resuming at step {self.position.step}")
-
-    def _restore(self, content: dict[str, Any]) -> None:
-        """Put everything in the state that a checkpoint has."""
-        types = get_type_hints(Position)
-        self.position = Position(**{k: typed(v, types.get(k), k) for k, v in content["position"].items()})
-        if not 0 <= self.position.batch <= self.batches:
-            raise ValueError(f"batch {self.position.batch} of an epoch of {self.batches}")
-        # Each process goes on with the sums of its own: added up in another order they would differ in the last digit.
-        # An older checkpoint has the sums of all in its position.
-        trained, names = content.get("trained", self.position.trained_sums()), list(self.position.trained)
-        if len(trained) != self.accelerator.num_processes:
-            trained = torch.stack([trained.sum(0) * self.main])
-        mine = trained[self.accelerator.process_index % len(trained)]
-        self.position.trained = dict(zip(names, mine.tolist(), strict=True))
-        self.model.load_state_dict(content["model"])
-        self.optimizer.load_state_dict(content["optimizer"])
-        if self.accelerator.scaler is not None and content.get("scaler"):
-            self.accelerator.scaler.load_state_dict(content["scaler"])
-        self.average.load_state_dict(content.get("average", {}))
-        device = self.accelerator.device
-        self.carried = map_tensors(lambda t: t.to(device), content.get("carried", {}))
-        self._restore_random_states(content["random"])
-
-    def _check_best(self, folder: RunFolder) -> None:
-        """Refuse to go on to an end at which the best weights would be found lost, unless the checkpoint has them."""
-        at = self.position
-        if math.isinf(at.best):
-            return
-        try:
-            with torch.random.fork_rng(devices=[]):  # a new model draws its weights, and dropout must not notice
-                folder.load_best()
-        except ValueError as error:
-            lost = error if folder.best_path.exists() else f"{folder.best_path} is not there"
-            if at.best_step != at.step:
-                raise ValueError(
-                    f"{lost}. The best weights, of step {at.best_step}, are lost, and the checkpoint is of step "
-                    f"{at.step}: restore {folder.best_path} from a copy, or train again with --overwrite"
-                ) from error
-            if self.main:
-                with self.average.in_place_of_weights():
-                    folder.save_best(self.model)
-                self.display.say(f"note: {lost}; the checkpoint has the same weights, and they are written again")
-        self.accelerator.wait_for_everyone()
+    # Ending
 
     @contextlib.contextmanager
     def _failing_if_singular(self, batch: Batch) -> Iterator[None]:
-        """A matrix that cannot be inverted, as LSSL may train one, is an infinite loss under another name."""
+        """Treat a singular matrix, which training an LSSL may lead to, as an infinite loss."""
         try:
             yield
         except torch.linalg.LinAlgError as error:
             self._fail(f"a matrix cannot be inverted ({error})", batch)
 
     def _fail(self, what: str, batch: Batch | None = None) -> None:
-        lr = self.base_rates[0] * self.schedule.factor(self.position)
-        parameters = list(self.model.named_parameters())
-        bad = [n for n, p in parameters if not _finite(p)]
-        # Weights come first: once one of them is bad, so is every gradient. Then the data, which spoils them all too.
-        bad += [f"{n} of the batch{_where(v)}, so look at the data" for n, v in (batch or {}).items() if not _finite(v)]
-        if not bad:
-            gradients = [f"the gradient of {n}" for n, p in parameters if p.grad is not None and not _finite(p.grad)]
-            size, largest = max((float(p.detach().abs().max()), n) for n, p in parameters)
-            bad = [f"{(gradients or ['none'])[0]}, and the largest weight is {size:.2g} in {largest}"]
+        lr, bad = self.base_rates[0] * self.schedule.factor(self.position), first_bad(self.model, batch or {})
         raise Diverged(
-            f"{what} at step {self.position.step} (learning rate {lr:.2g}); first bad: {bad[0]}. {self.folder.kept()}. "
+            f"{what} at step {self.position.step} (learning rate {lr:.2g}); first bad: {bad}. {self.folder.kept()}. "
             "A smaller --optim.lr or --optim.clip 1 often helps"
         )
 
@@ -545,13 +420,3 @@ class Run:
     def main(self) -> bool:
         """Whether this is the main process, which writes."""
         return bool(self.accelerator.is_main_process)
-
-
-def _where(values: Tensor) -> str:
-    """Which row of a batch, and which step of it, has the first number that is not finite."""
-    row, *rest = (~torch.isfinite(values)).nonzero()[0].tolist()
-    return f", row {row}" + (f", step {rest[0]}" if rest else "")
-
-
-def _finite(values: Tensor) -> bool:
-    return bool(torch.isfinite(values).all())

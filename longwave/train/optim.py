@@ -1,7 +1,7 @@
 """Optimisers by name, and parameter groups: SSM parameters want a lower learning rate and no weight decay."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -10,9 +10,26 @@ from longwave.layers.block import Block, MaskedBatchNorm, ScalarNorm
 from longwave.layers.rates import ssm_parameters
 from longwave.train.lamb import Lamb
 
+if TYPE_CHECKING:
+    from longwave.experiments.base import OptimConfig
+
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "lamb": Lamb}
 
 NORMS = (nn.LayerNorm, MaskedBatchNorm, ScalarNorm)
+
+
+def make_optimizer(model: nn.Module, settings: "OptimConfig") -> torch.optim.Optimizer:
+    """The optimiser of a run."""
+    groups = param_groups(
+        model,
+        settings.lr,
+        settings.weight_decay,
+        settings.ssm_lr,
+        settings.dt_lr,
+        settings.c_lr,
+        decay_norms=settings.decay_norms,
+    )
+    return OPTIMIZERS[settings.method](groups)
 
 
 def param_groups(

@@ -44,7 +44,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The steps of a run of so many epochs and batches an epoch, and what happens at each."""
+    """The steps of a run, and what happens at each."""
 
     optim: OptimConfig
     loop: LoopConfig
@@ -74,7 +74,7 @@ class Schedule:
         return warm * (at.rate if optim.schedule == "plateau" else 1.0)
 
     def validation_is_due(self, at: Position) -> bool:
-        """Whether a validation follows this batch: `validations` times an epoch, the last at the end of an epoch."""
+        """Whether a validation follows this batch: `validations` per epoch, the last at its end."""
         n, often = self.batches, self._validations
         if at.step >= self.steps(at):
             return True
@@ -99,7 +99,7 @@ class Schedule:
         return at.refit_step is None and at.step == at.steps // 10 >= 2 * PROBE
 
     def fitting_steps(self, at: Position, valid_rows: int) -> int:
-        """How many steps the minutes have room for, those that were done included."""
+        """How many steps fit the minutes, those already done included."""
         assert self.loop.minutes is not None
         step = (at.seconds - at.timed_seconds) / (at.step - at.timed_step)
         validation = step / 3 * valid_rows / self.loop.batch_size  # a guess, if there was none yet
@@ -112,5 +112,5 @@ class Schedule:
 
     @property
     def _validations(self) -> float:
-        """Validations per epoch: at most one a batch."""
+        """Validations per epoch: at most one per batch."""
         return min(self.loop.validations, self.batches)

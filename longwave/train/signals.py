@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -25,22 +25,14 @@ def exit_code(number: int) -> int:
     return 128 + number
 
 
-@contextlib.contextmanager
-def raised() -> Iterator[None]:
+def raised() -> contextlib.AbstractContextManager[None]:
     """Within the block SIGTERM and SIGHUP raise `Ended`, so that nothing is left half-done."""
-    with _handled(_raise, ENDING):
-        yield
+    return handled(_raise, ENDING)
 
 
 @contextlib.contextmanager
-def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Within the block a handler gets Ctrl-C, SIGTERM and SIGHUP, except where the program has plans of its own."""
-    with _handled(handler, ALL):
-        yield
-
-
-@contextlib.contextmanager
-def _handled(handler: Callable[[int, FrameType | None], Any], numbers: list[signal.Signals]) -> Iterator[None]:
+def handled(handler: Callable[[int, FrameType | None], Any], numbers: Sequence[signal.Signals] = ALL) -> Iterator[None]:
+    """Within the block a handler gets Ctrl-C, SIGTERM and SIGHUP, except where the program has one of its own."""
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():  # the only one where Python allows it
         usual = (signal.SIG_DFL, signal.default_int_handler, _raise)
@@ -60,10 +52,7 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
-    """Hold the signals back for a moment; processes that start meanwhile never get them.
-
-    Else one could reach a loader's process before that has said that it ignores it.
-    """
+    """Block the signals for a moment: one could reach a loader's process before it ignores them."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -75,6 +64,6 @@ def held_back() -> Iterator[None]:
 
 
 def leave_to_the_main_process(worker: int) -> None:
-    """They reach every process of a terminal or of a job; it is for the main one to end the others."""
+    """Ignore the signals in a worker: they reach every process of a job, and the main one ends the others."""
     for number in ALL:
         signal.signal(number, signal.SIG_IGN)

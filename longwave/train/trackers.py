@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
@@ -13,7 +12,7 @@ from longwave.experiments import Experiment
 
 
 def check(tracker: str | None) -> None:
-    """Refuse a tracker that accelerate does not know, or that is not installed: it would leave it out in silence."""
+    """Refuse a tracker that accelerate does not know, or that is not installed: accelerate would ignore it silently."""
     if tracker is None:
         return
     if tracker not in LOGGER_TYPE_TO_CLASS:
@@ -24,19 +23,16 @@ def check(tracker: str | None) -> None:
 
 @contextlib.contextmanager
 def tracking(accelerator: Accelerator, experiment: Experiment) -> Iterator[None]:
-    """Have the trackers of a run begin, and end whatever happens."""
+    """Start the trackers of a run, and finish them whatever happens."""
     if experiment.loop.tracker is None:
         yield
         return
-    accelerator.init_trackers(experiment.name, config=_plain(experiment))
+    # Settings by their dotted names, as numbers and strings, which is what every tracker takes.
+    named = flat(experiment.to_dict())
+    plain = {name: value if isinstance(value, int | float | str) else str(value) for name, value in named.items()}
+    accelerator.init_trackers(experiment.name, config=plain)
     try:
         yield
     finally:
-        for tracker in accelerator.trackers:  # not end_training, which would part from the other processes too
+        for tracker in accelerator.trackers:  # not end_training, which would destroy the process group, too
             tracker.finish()
-
-
-def _plain(experiment: Experiment) -> dict[str, Any]:
-    """Settings by their dotted names, as numbers and strings, which is what every tracker takes."""
-    named = flat(experiment.to_dict())
-    return {name: value if isinstance(value, int | float | str) else str(value) for name, value in named.items()}

@@ -2,8 +2,8 @@
 
 import contextlib
 import platform
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,34 +21,47 @@ from longwave.train.config_file import FORMAT
 from longwave.train.device import find_device
 
 T = TypeVar("T")
+TYPES = {  # of what config.json holds beside the experiment
+    "data_dir": Path | None,
+    "task": dict,
+    "command": str,
+    "versions": dict,
+    "artifacts": tuple[str, ...] | None,
+    "imported": str | None,
+}
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What config.json says of a run."""
+    """The content of config.json."""
 
     experiment: Experiment
-    data_dir: Path | None
-    task: dict[str, Any]  # as `Task.describe` gave it
-    command: str
-    versions: dict[str, str]
+    data_dir: Path | None = None
+    task: dict[str, Any] = field(default_factory=dict)  # as `Task.describe` gave it
+    command: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
     artifacts: tuple[str, ...] | None = None  # files of the task beside the run; None: an older run does not say
     imported: str | None = None  # the file that the weights are from, if another program trained them
 
     @classmethod
     def of(cls, prepared: Prepared, data_dir: Path | None) -> "RunConfig":
-        """What is said of a run that is about to start."""
+        """That of a run that is about to start."""
         versions = {"longwave": longwave.__version__, "torch": torch.__version__, "python": platform.python_version()}
         artifacts = tuple(sorted(prepared.artifacts))
         return cls(prepared.experiment, data_dir, prepared.task.describe(), command_line(), versions, artifacts)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What training had to say of its data."""
+        """Notes of training on its data."""
         return tuple(self.task.get("notes", ()))
 
+    @property
+    def examples(self) -> str:
+        """How many examples each split has, in words."""
+        train, valid, test = (self.task["examples"][split] for split in ("train", "valid", "test"))
+        return f"{train:,} training, {valid:,} validation and {test:,} test examples"
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
         return {
             "format": FORMAT,
             "experiment": self.experiment.to_dict(),
@@ -69,62 +82,32 @@ class RunConfig:
             experiment = Experiment.from_dict(settings, str(path))
         except ValueError as error:
             raise ValueError(f"{error}; written by a newer longwave?") from error
-        for name, kind in {
-            "data_dir": str | None,
-            "task": dict,
-            "command": str,
-            "versions": dict,
-            "imported": str,
-        }.items():
-            if name in content and not isinstance(content[name], kind):
-                raise ValueError(f"{path}: {name}: expected what longwave wrote there, got {content[name]!r:.80}")
-        data_dir = content.get("data_dir")
-        typed(content.get("task", {}).get("notes", []), tuple[str, ...], f"{path}: task: notes")
-        return cls(
-            experiment=experiment,
-            data_dir=None if data_dir is None else Path(data_dir),
-            task=content.get("task", {}),
-            command=content.get("command", ""),
-            versions={str(name): str(version) for name, version in content.get("versions", {}).items()},
-            artifacts=typed(content.get("artifacts"), tuple[str, ...] | None, f"{path}: artifacts"),
-            imported=content.get("imported"),
-        )
+        given = {name: typed(content[name], kind, f"{path}: {name}") for name, kind in TYPES.items() if name in content}
+        typed(given.get("task", {}).get("notes", []), tuple[str, ...], f"{path}: task: notes")
+        return cls(experiment, **given)
 
 
 class Trained:
-    """What the folder of a run and a run in memory have in common."""
+    """What a run in a folder and a run in memory have in common."""
 
     is_replacing = False  # another run, which stays in `path` until this one has a checkpoint
 
     def __init__(self, path: Path, config: RunConfig) -> None:
         self.path, self.config = path, config
-
-    @property
-    def settings(self) -> TaskConfig:
-        """The settings of the task."""
-        return self.config.experiment.task
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What training found out about its data, as plain values."""
-        return self.config.task
+        self.settings: TaskConfig = config.experiment.task
+        self.facts: Mapping[str, Any] = config.task  # what training found out about its data, as plain values
+        self.batch_size: int = config.experiment.loop.eval_batch_size
 
     @property
     def config_path(self) -> Path:
-        """What messages call the settings."""
+        """The settings, as messages name them."""
         return self.path
 
-    @property
-    def batch_size(self) -> int:
-        """Examples that are evaluated at a time."""
-        return self.config.experiment.loop.eval_batch_size
-
     def check_supports_rate(self, option: str) -> None:
-        """Refuse a model that cannot follow another sampling rate."""
         self.config.experiment.check_supports_rate(option)
 
     def fact(self, name: str, read: Callable[[Any], T]) -> T:
-        """What training found out about its data under a name, as `read` makes it of plain values."""
+        """A fact that training found out about its data, converted by `read` from plain values."""
         try:
             return read(self.facts[name])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -146,7 +129,6 @@ class MemoryRun(Trained):
 
     @classmethod
     def create(cls, prepared: Prepared) -> "MemoryRun":
-        """A place for a new run."""
         return cls(RunConfig.of(prepared, None), prepared.artifacts)
 
     @classmethod
@@ -159,21 +141,19 @@ class MemoryRun(Trained):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """There is nobody to keep out."""
+        """No other process can write to it."""
         yield
 
     def write_config(self, artifacts: dict[str, bytes], *, overwrite: bool = False) -> None:
         """The settings are here already."""
 
     def clear(self) -> None:
-        """Forget an earlier run."""
         self._metrics = []
 
     def save_checkpoint(self, content: dict[str, Any]) -> None:
         """A run in memory is not resumed."""
 
     def save_best(self, model: Any) -> None:
-        """Keep the weights of a model as the best so far."""
         self._best = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
 
     def load_best_into(self, model: Any) -> None:
@@ -182,11 +162,9 @@ class MemoryRun(Trained):
         self.model, self._best = model, {}
 
     def load_best(self, device: str = "cpu") -> Any:
-        """The model, ready to use on a device."""
         return self.model.to(find_device(device)).eval()
 
     def kept(self) -> str:
-        """What is left of a run that cannot go on."""
         return "Nothing is kept of a run without a folder"
 
     def resumed_by(self, text: str, how: str = "") -> str:
@@ -194,23 +172,18 @@ class MemoryRun(Trained):
         return f"{text}a run without a folder cannot be resumed"
 
     def log(self, line: dict[str, Any]) -> None:
-        """Keep the scores of a validation."""
         self._metrics.append(line)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The scores of all validations."""
         return self._metrics
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Keep the scores."""
         self._result = result
 
     def result(self) -> dict[str, Any] | None:
-        """The scores; None while the run has not come to its end."""
         return self._result
 
     def artifact(self, name: str) -> bytes:
-        """A file that the task left."""
         return self._artifacts[name]
 
     def build_task(self, data_dir: str | Path | None = None) -> Task:

@@ -54,7 +54,7 @@ def test_memory_is_extrapolated_from_few_rows(monkeypatch):
 def test_what_cannot_be_run_is_refused_before_anything_is(monkeypatch):
     with pytest.raises(ValueError, match=r"there is no 'lra-listop'.*did you mean 'lra-listops'"):
         StepBench(names=("lra-text", "lra-listop")).check()
-    with pytest.raises(ValueError, match=r"^accumulate: expected a number from 1 on, got 0$"):
+    with pytest.raises(ValueError, match=r"^accumulate: expected at least 1, got 0$"):
         StepBench(accumulate=0).check()
     monkeypatch.undo()
     with pytest.raises(ValueError, match="the shapes of forecast are not known without its data"):
@@ -65,7 +65,7 @@ def test_a_language_model_is_measured_at_another_context():
     row = measure_step("wikitext103", None, quick=True, length=20)
     assert (row["batch"], row["length"], row["reason"]) == (2, 20, None)
     assert row["parameters"] > 267_735
-    with pytest.raises(ValueError, match="length: expected a number from 2 on, got 1 for wikitext103"):
+    with pytest.raises(ValueError, match="length: expected at least 2, got 1 for wikitext103"):
         StepBench(names=("wikitext103",), length=1).check()
 
 

@@ -53,7 +53,7 @@ def test_custom_sequences_are_trained_scored_and_reported(printed, capsys):
     assert capsys.readouterr().out == "".join(f"test {k} {v:.6f}\n" for k, v in result["test"].items())
     config = json.loads(Path("run/config.json").read_text())
     assert config["task"]["inputs"]["classes"] == list(KINDS)
-    assert "trained on all 36, and what is validated is a second one, trained without 12" in config["task"]["notes"][-1]
+    assert "trained on all 36, and a second model, trained without 12" in config["task"]["notes"][-1]
     page = Path("run/report.html").read_text()
     for title in ("Confusion matrix", "Misclassified examples", "Attribution", "Learned kernels"):
         assert f"<h2>{title}</h2>" in page
@@ -97,7 +97,7 @@ def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_i
     assert runs.evaluate("run", "test") == finished.result["test"]
     assert runs.evaluate(Path("run"), device="cpu") == finished.result["test"]
     assert len(classify(load_run("run"), sequences.from_arrays(x)).labels) == 30
-    with pytest.raises(ValueError, match=r"^folder: run already has a run; .* longwave\.runs\.resume\('run'\)$"):
+    with pytest.raises(ValueError, match=r"^folder: run: run already exists; .* longwave\.runs\.resume\('run'\)$"):
         longwave.train_classifier(x, labels, Path("run"))
     Path("elsewhere").mkdir()
     Path("run").rename("elsewhere/moved")
@@ -107,9 +107,9 @@ def test_arrays_in_python_are_kept_with_the_run_so_that_it_can_be_scored_after_i
 
 def test_arrays_that_cannot_be_trained_on_leave_no_folder():
     x, labels = slopes(30)
-    with pytest.raises(ValueError, match="experiment: expected one of the kind classify, got smnist"):
+    with pytest.raises(ValueError, match="experiment: expected an experiment of kind classify, got smnist"):
         longwave.train_classifier(x, labels, Path("other"), experiment=EXPERIMENTS["smnist"])
-    with pytest.raises(ValueError, match="expected two classes or more"):
+    with pytest.raises(ValueError, match="expected two or more classes"):
         longwave.train_classifier(x, ["a"] * 30, Path("other"))
     assert not Path("other").exists()
 
@@ -139,7 +139,7 @@ def test_new_sequences_unlike_those_of_training_are_refused_or_noted(capsys):
 def test_a_run_that_classifies_needs_one_file_of_sequences(printed, capsys):
     for arguments in ([], ["--npz", "my.npz", "--csv", "my.npz"]):
         assert call("predict", "run", *arguments) == 2
-        assert "run is a run that classifies: expected --npz FILE or --csv FILE" in capsys.readouterr().err
+        assert "run classifies: expected --npz FILE or --csv FILE" in capsys.readouterr().err
     assert call("predict", "run", "--npz", "my.npz", "--picture", "a.png") == 2
     assert "--picture" in capsys.readouterr().err
     Path("folder").mkdir()
@@ -149,9 +149,9 @@ def test_a_run_that_classifies_needs_one_file_of_sequences(printed, capsys):
     assert call("predict", "run", "--npz", "my.npz", "--out", "my.npz") == 2
     assert "--out: my.npz is also --npz; name another file" in capsys.readouterr().err
     assert call("predict", "run", "--npz", "my.npz", "--device", "cuda:99") == 2
-    assert "device: there is no 'cuda:99' here" in capsys.readouterr().err
+    assert "device: 'cuda:99' is not available" in capsys.readouterr().err
     assert call("generate", "run") == 2
-    error = "run: a run of the kind classify cannot generate; use longwave predict run"
+    error = "run: a run of kind classify cannot generate; use longwave predict run"
     assert capsys.readouterr().err == f"longwave: error: {error}\n"
 
 
@@ -187,8 +187,8 @@ def test_a_rare_class_is_noted_before_training(capsys):
     sequences.save_npz("my.npz", sequences.from_arrays(x, ["common"] * 63 + ["rare"] * 3))
     without_quiet = [argument for argument in TINY if argument != "--quiet"]
     assert call("train", "classify", "--npz", "my.npz", *without_quiet, "--out", "run") == 0
-    assert "note: class 'rare' has 1 examples to train on and 'common' has 51" in capsys.readouterr().err
-    assert "Note: class &#x27;rare&#x27; has 1 examples" in Path("run/report.html").read_text()
+    assert "note: class 'rare' has 1 training examples and 'common' has 51" in capsys.readouterr().err
+    assert "Note: class &#x27;rare&#x27; has 1 training examples" in Path("run/report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -196,17 +196,17 @@ def test_a_rare_class_is_noted_before_training(capsys):
     [
         ([], "classify: expected --npz FILE or --csv FILE, got neither"),
         (["--npz", "none.npz"], "none.npz: there is no such file"),
-        (["--npz", "one.npz"], "expected two classes or more, got 'a' alone"),
+        (["--npz", "one.npz"], "expected two or more classes, got only 'a'"),
         (["--npz", "nan.npz"], "nan.npz: sequence 0, step 1, channel 0: expected a finite number, got nan"),
         (["--csv", "bad.csv"], "label: there is no column 'label'"),
         (["--npz", "one.npz", "--ballance"], "--balance"),
         (["--npz", "good.npz", "--model.n-layers", "0"], "n_layers: expected a whole number, at least 1, got 0"),
         (["--npz", "good.npz", "--model.d-model", "-4"], "d_model: expected a whole number, at least 1, got -4"),
-        ([*PLAIN, "--model.feed-forward", "-1"], "feed_forward: expected a number from 0 on, got -1"),
+        ([*PLAIN, "--model.feed-forward", "-1"], "feed_forward: expected at least 0, got -1"),
         ([*PLAIN, "--model.decoder", "sequence"], "decoder: this task needs mean or last, got sequence"),
-        (["--npz", "good.npz", "--model.convolutions", "-1"], "convolutions: expected a number from 0 on, got -1"),
-        (["--npz", "good.npz", "--smoothing", "1"], "smoothing: expected a share from 0 on and below 1, got 1.0"),
-        (["--npz", "good.npz", "--split-seed", "-1"], "split_seed: expected a number from 0 on, got -1"),
+        (["--npz", "good.npz", "--model.convolutions", "-1"], "convolutions: expected at least 0, got -1"),
+        (["--npz", "good.npz", "--smoothing", "1"], "smoothing: expected a share of at least 0 and below 1, got 1.0"),
+        (["--npz", "good.npz", "--split-seed", "-1"], "split_seed: expected at least 0, got -1"),
         (["--npz", "good.npz", "--loop.seed", "99999999999"], "seed: expected a number below 2^32"),
         (["--npz", "good.npz", "--optim.plateau-factor", "nan"], "plateau_factor: expected a number above 0"),
     ],

@@ -187,7 +187,7 @@ def test_nothing_is_a_mistake(capsys):
         (["train", "forecast", "--cvs", "series.csv"], "--csv"),
         (["show", "etth1-720", "--model.norm", "btch"], "'batch'"),
         (["show", "etth1-720", "--model.d-model", "four"], "--model.d-model"),
-        (["show", "etth1-720", "--loop.epochs", "0"], "epochs: expected a number from 1 on, got 0"),
+        (["show", "etth1-720", "--loop.epochs", "0"], "epochs: expected at least 1, got 0"),
         (["show", "etth1-720", "--model.mixer.kind", "lsmt"], "mixer: there is no 'lsmt'"),
         (["show", "etth1-720", "--model.kind", "Sequence"], "did you mean 'SequenceModel'?"),
         (
@@ -215,8 +215,8 @@ def test_nothing_is_a_mistake(capsys):
             "decoder: this task needs forecast or sequence, got last",
         ),
         (["train", *FORECAST, "--seeds", "0", "4294967296"], "seed: expected a number below 2^32"),
-        (["train", *FORECAST, "--device", "cuda:99"], "device: there is no 'cuda:99' here; expected one of auto, cpu"),
-        (["train", *FORECAST, "--device", "gpu"], "device: there is no 'gpu' here; expected one of auto, cpu"),
+        (["train", *FORECAST, "--device", "cuda:99"], "device: 'cuda:99' is not available; expected one of auto, cpu"),
+        (["train", *FORECAST, "--device", "gpu"], "device: 'gpu' is not available; expected one of auto, cpu"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
@@ -341,7 +341,7 @@ def test_an_input_of_another_kind_of_run_is_refused_with_that_of_this_kind(
     trained_runs.fetch(kind)
     for given in ([option, "run"], [f"{option}=run"]):
         assert call(command, "run", *given) == 2
-        message = f"{option}: run is a run of the kind {kind}; {instead}"
+        message = f"{option}: run is a run of kind {kind}; {instead}"
         assert capsys.readouterr().err == f"longwave: error: {message}\n"
 
 

@@ -140,7 +140,7 @@ def test_a_million_workers_in_a_config_are_refused(trained_runs, capsys):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ACCELERATE_TORCH_DEVICE", "ACCELERATE_TORCH_DEVICE: there is no 'x' here; expected one of auto, cpu"),
+        ("ACCELERATE_TORCH_DEVICE", "ACCELERATE_TORCH_DEVICE: 'x' is not available; expected one of auto, cpu"),
         *((name, f"environment variables: {name}='x'") for name in ("ACCELERATE_USE_CPU", "LOCAL_RANK", "WORLD_SIZE")),
     ],
 )

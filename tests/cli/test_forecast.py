@@ -72,9 +72,9 @@ def test_a_run_of_a_forecast_shows_its_own_options(printed, capsys):
     assert call("predict", "run") == 2
     assert "--csv" in capsys.readouterr().err
     assert call("predict", "run", "--csv", "series.csv", "--device", "cuda:99") == 2
-    assert "device: there is no 'cuda:99' here" in capsys.readouterr().err
+    assert "device: 'cuda:99' is not available" in capsys.readouterr().err
     assert call("generate", "run") == 2
-    assert "run: a run of the kind forecast cannot generate; use longwave predict run" in capsys.readouterr().err
+    assert "run: a run of kind forecast cannot generate; use longwave predict run" in capsys.readouterr().err
 
 
 def test_a_forecast_has_its_digits_its_notes_and_files_of_its_own(capsys):

@@ -155,7 +155,7 @@ def test_a_mistake_is_refused(text_run, capsys):
         (["--stop", "ab"], "stop: expected one byte or one word of the vocabulary, got 'ab'"),
         (["--length", "0"], "length: expected a whole number, at least 1, got 0"),
         (["--count", "0"], "count: expected at least 1, got 0"),
-        (["--device", "cuda:99"], "device: there is no 'cuda:99' here; expected one of auto, cpu"),
+        (["--device", "cuda:99"], "device: 'cuda:99' is not available; expected one of auto, cpu"),
     ):
         assert call("generate", "run", *arguments) == 2
         captured = capsys.readouterr()
@@ -163,7 +163,7 @@ def test_a_mistake_is_refused(text_run, capsys):
         assert "seed" not in captured.err.replace("--seed", "")  # the error alone
         assert captured.out == ""
     assert call("predict", "run", "--csv", "my.txt") == 2
-    assert "run: a run of the kind text cannot predict; use longwave generate run" in capsys.readouterr().err
+    assert "run: a run of kind text cannot predict; use longwave generate run" in capsys.readouterr().err
 
 
 def test_a_mistake_with_images_is_refused(image_run, capsys):

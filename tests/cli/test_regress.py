@@ -57,7 +57,7 @@ def test_new_sequences_get_a_row_each(printed, capsys):
     by_hand = regress(load_run(Path("run")), sequences.from_arrays(new)).values
     np.testing.assert_allclose([[float(row[name]) for name in ("level", "end")] for row in rows], by_hand, rtol=1e-6)
     assert call("predict", "run") == 2
-    assert "run is a run that predicts numbers: expected --npz FILE or --csv FILE" in capsys.readouterr().err
+    assert "run predicts numbers: expected --npz FILE or --csv FILE" in capsys.readouterr().err
     assert call("predict", "run", "--npz", "new.npz", "--out", "new.npz") == 2
     assert "--out: new.npz is also --npz; name another file" in capsys.readouterr().err
 
@@ -88,7 +88,7 @@ def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
     assert runs.evaluate(Path("moved"), "test") == finished.result["test"]
-    with pytest.raises(ValueError, match="expected one of the kind regress, got classify"):
+    with pytest.raises(ValueError, match="expected an experiment of kind regress, got classify"):
         longwave.train_regressor(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
     with pytest.raises(ValueError, match="names: expected one for each of 2 targets, got 1"):
         longwave.train_regressor(x, y, Path("other"), names=["a"])
@@ -114,13 +114,13 @@ def test_data_that_changed_since_the_training_is_refused(printed, capsys):
         (["--npz", "inf.npz"], "inf.npz: y: sequence 2, target 1: expected a number, or NaN where it is not known"),
         (["--npz", "deep.npz"], "y: expected one number per sequence, (n,), or several, (n, targets), got shape"),
         (["--npz", "few.npz"], "y: expected one for each of 9 sequences, got 8"),
-        (["--npz", "names.npz"], "names: expected each target once, got a, a"),
+        (["--npz", "names.npz"], "names: expected distinct names, got a, a"),
         (["--csv", "bad.csv"], "target: there is no column 'target'"),
         (
             ["--csv", "bad.csv", "--target", "mass"],
             "line 2, column 'mass': expected a number such as 1234.5",
         ),
-        (["--csv", "bad.csv", "--target", "mass", "--target", "mass"], "names: expected each target once"),
+        (["--csv", "bad.csv", "--target", "mass", "--target", "mass"], "names: expected distinct names"),
         (["--npz", "good.npz", "--model.decoder", "sequence"], "decoder: this task needs mean or last, got sequence"),
     ],
 )

@@ -76,7 +76,7 @@ def test_another_sampling_rate_than_that_of_training_changes_dt(run, capsys):
     soundfile.write("tone.wav", tone(), 1000, subtype="FLOAT")
     assert call("stream", str(run), "--wav", "tone.wav", "--hop", "0.5") == 0
     printed = capsys.readouterr()
-    assert printed.err == "note: the model was trained at 2000 samples per second, and these are 1000: dt follows\n"
+    assert printed.err == "note: the model was trained at 2000 samples per second, and these are 1000: dt is scaled\n"
     inputs = config["task"]["inputs"]
     x = torch.from_numpy(((tone() - inputs["mean"]) / inputs["deviation"]).astype(np.float32)).unsqueeze(0)
     with torch.no_grad():
@@ -94,9 +94,9 @@ def test_another_sampling_rate_than_that_of_training_changes_dt(run, capsys):
         (["--wav", "nan.wav", "--latency", "0.1"], "nan.wav: the sample at 0.3 s is NaN or inf"),
         (["--stdin"], "--sampling-rate: expected the samples per second"),
         (["--stdin", "--sampling-rate", "0"], "--sampling-rate: expected samples per second, above 0"),
-        (["--wav", "tone.wav", "--sampling-rate", "8"], "tone.wav says its own"),
+        (["--wav", "tone.wav", "--sampling-rate", "8"], "tone.wav has its own"),
         (["--wav", "tone.wav", "--hop", "0"], "--hop: expected a positive number of seconds"),
-        (["--wav", "tone.wav", "--follow"], "--follow: only a CSV file is followed"),
+        (["--wav", "tone.wav", "--follow"], "--follow: is for --csv FILE"),
         (["--wav", "tone.wav", "--out", "tone.wav"], "--out: tone.wav is also --wav"),
         (["--csv", "bad.csv"], "bad.csv, line 3, cell 1: expected a number such as 1234.5, got 'x'"),
         (["--csv", "wide.csv"], "wide.csv, line 1: expected 1 columns, one per channel of training, got 2"),
@@ -126,14 +126,14 @@ def test_runs_that_cannot_stream_are_refused_with_the_reason(trained_runs, capsy
     config["task"]["inputs"]["by_position"] = True
     Path("run/config.json").write_text(json.dumps(config))
     assert call("stream", "run", "--csv", "x.csv") == 2
-    assert "normalised by their position" in capsys.readouterr().err
+    assert "normalised by the mean at its position" in capsys.readouterr().err
     config["task"]["inputs"] |= {"by_position": False, "features": "mfcc"}
     Path("run/config.json").write_text(json.dumps(config))
     assert call("stream", "run", "--csv", "x.csv") == 2
     assert "frames of mfcc" in capsys.readouterr().err
     trained_runs.fetch("text")
     assert call("stream", "run") == 2
-    assert "a run of the kind text cannot stream; use longwave generate run" in capsys.readouterr().err
+    assert "a run of kind text cannot stream; use longwave generate run" in capsys.readouterr().err
 
 
 # Rows

@@ -67,7 +67,7 @@ def test_new_sequences_get_a_row_for_each_step(printed, capsys):
     assert [row["label"] for row in rows] == list(itertools.chain(*labels))
     assert [(row["sequence"], row["step"]) for row in rows[:2]] == [("0", "0"), ("0", "1")]
     assert call("predict", "run") == 2
-    assert "run is a run that tags: expected --npz FILE or --csv FILE" in capsys.readouterr().err
+    assert "run tags: expected --npz FILE or --csv FILE" in capsys.readouterr().err
 
 
 def test_steps_go_from_csv_to_tags_and_channels_are_found_by_their_names(capsys):
@@ -101,7 +101,7 @@ def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
     Path("run").rename("elsewhere/moved")
     monkeypatch.chdir("elsewhere")
     assert runs.evaluate(Path("moved"), "test") == finished.result["test"]
-    with pytest.raises(ValueError, match="expected one of the kind tag, got classify"):
+    with pytest.raises(ValueError, match="expected an experiment of kind tag, got classify"):
         longwave.train_tagger(x, y, Path("other"), experiment=EXPERIMENTS["classify"])
     assert not Path("other").exists()
 
@@ -122,7 +122,7 @@ def test_data_that_changed_since_the_training_is_refused(printed, capsys):
         ([], "tag: expected --npz FILE or --csv FILE, got neither"),
         (["--npz", "one.npz"], "one.npz: y: expected a label for each step of x, (n, length) = (9, 4), got shape (9,)"),
         (["--npz", "ragged.npz"], "y: expected a label for each step of x, (total,) = (8,), got shape (7,)"),
-        (["--npz", "none.npz"], "none.npz: y: expected two classes or more, got none"),
+        (["--npz", "none.npz"], "none.npz: y: expected two or more classes, got none"),
         (["--csv", "bad.csv"], "sequence: there is no column 'sequence'"),
         (["--npz", "good.npz", "--model.decoder", "mean"], "decoder: this task needs sequence, got mean"),
     ],

@@ -93,5 +93,5 @@ def test_a_mistake_is_refused(run, capsys):
 
 def test_a_run_on_other_than_waveforms_is_refused(trained_runs):
     trained_runs.fetch("text")
-    with pytest.raises(ValueError, match="run: expected a run that generates sound, got one of the kind text"):
+    with pytest.raises(ValueError, match="run: expected a run that generates sound, got one of kind text"):
         continue_sound(load_run("run"), 1.0)

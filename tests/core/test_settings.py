@@ -125,5 +125,5 @@ def test_files_are_found_from_any_folder(tmp_path, monkeypatch):
 def test_a_number_below_its_least_is_refused_and_so_is_none_at_all():
     check_least(Disc(2.0), radius=2)
     for radius in (1.9, float("nan")):
-        with pytest.raises(ValueError, match=f"radius: expected a number from 2 on, got {radius}"):
+        with pytest.raises(ValueError, match=f"radius: expected at least 2, got {radius}"):
             check_least(Disc(radius), radius=2)

@@ -77,7 +77,7 @@ def test_saved_and_loaded_it_forecasts_what_follows_rows_that_are_given(fitted, 
     loaded = S4Forecaster.load(tmp_path / "saved")
     assert loaded.horizon == 6
     pd.testing.assert_frame_equal(loaded.predict(FRAME[:480]), fitted.predict(), check_exact=True)
-    with pytest.raises(ValueError, match="df: expected the rows to go on from"):
+    with pytest.raises(ValueError, match="df: expected the rows to forecast from"):
         loaded.predict()
 
 

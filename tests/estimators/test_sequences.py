@@ -109,7 +109,7 @@ def test_saved_is_what_the_commands_open_and_what_they_wrote_is_loaded(tmp_path,
     loaded = S4Classifier.load(tmp_path / "saved")
     np.testing.assert_array_equal(loaded.predict_proba(x), clf.predict_proba(x))
     assert loaded.get_params()["d_model"] == 8
-    with pytest.raises(ValueError, match="expected a run of the kind regress, got one of classify"):
+    with pytest.raises(ValueError, match="expected a run of kind regress, got one of classify"):
         S4Regressor.load(tmp_path / "saved")
 
 

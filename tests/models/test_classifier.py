@@ -9,7 +9,7 @@ from tiny import assert_resumes_to_the_bit
 
 from longwave.layers import S4Config
 from longwave.models import ClassifierConfig, Spec, load_model
-from longwave.tasks.classify.task import custom
+from longwave.tasks.classify.task import ClassifyConfig
 from longwave.tasks.sequences.data import from_arrays
 
 CONFIG = ClassifierConfig(
@@ -27,7 +27,7 @@ def frequencies(count=48, seed=0):
 
 def started(judged=True, balance=False, **settings):
     """A task and a new model that was started from it."""
-    task, config = custom(frequencies(), balance=balance), dataclasses.replace(CONFIG, **settings)
+    task, config = ClassifyConfig(balance=balance).on(frequencies()), dataclasses.replace(CONFIG, **settings)
     if judged:
         task, config, *_ = task.for_model(config)
     config = config.resolve(task.spec)
@@ -198,7 +198,9 @@ def test_a_classifier_on_disk_gives_the_same_answers(tmp_path):
 
 def test_a_run_with_a_judge_resumes_to_the_bit(tmp_path):
     """Share and ridge regression included, which no step trains."""
-    assert_resumes_to_the_bit(tmp_path, custom(frequencies()), kind=dataclasses.replace(CONFIG, dropout=0.1))
+    assert_resumes_to_the_bit(
+        tmp_path, ClassifyConfig().on(frequencies()), kind=dataclasses.replace(CONFIG, dropout=0.1)
+    )
 
 
 def test_a_task_without_classes_of_sequences_is_refused():

@@ -251,7 +251,7 @@ def test_unfit_tasks_settings_and_inputs_are_refused():
     for name in ("reversion", "trust"):
         with pytest.raises(ValueError, match=f"{name}: expected a share from 0 to 1, got 1.5"):
             make(**{name: 1.5})
-    with pytest.raises(ValueError, match="context: expected a number from 1 on, got 0"):
+    with pytest.raises(ValueError, match="context: expected at least 1, got 0"):
         make(context=0)
     model, x = make(), torch.zeros(2, CONTEXT + HORIZON, 1)
     with pytest.raises(ValueError, match=r"x: expected \(B, 20, 1\), got \(2, 19, 1\)"):

@@ -289,7 +289,7 @@ def test_padding_changes_no_output_before_it():
         ({"n_layers": 0}, "n_layers: expected a whole number, at least 1, got 0"),
         ({"skips": "none"}, "skips: expected one of layers, stages, got 'none'"),
         ({"norm": "batch"}, "norm: expected one of layer, scalar, got 'batch'"),
-        ({"feed_forward": -1}, "feed_forward: expected a number from 0 on, got -1"),
+        ({"feed_forward": -1}, "feed_forward: expected at least 0, got -1"),
         ({"mixer": longwave.S4Config(bidirectional=True)}, "mixer: a UNet needs a causal one"),
     ],
 )

@@ -153,7 +153,7 @@ def test_what_cannot_be_run_is_refused_before_the_search_and_leaves_nothing(own_
         (("--sigma=-1",), "--sigma: expected a number above 0, got -1"),
         (("--sigma", "nan"), "--sigma: expected a number above 0, got nan"),
         (("--model.mixer.sigma", "0.5"), "--model.mixer.sigma: expected --sigma NUMBER"),
-        (("--jobs", "0"), "--jobs: expected a number from 1 on, got 0"),
+        (("--jobs", "0"), "--jobs: expected at least 1, got 0"),
         (("--seeds", "1", "1"), "--seeds: expected each seed once"),
         (("--out", "other"), "other: another sweep already exists"),
     ):

@@ -95,7 +95,7 @@ def test_a_setting_of_custom_data_needs_no_part():
         ({"model.mixer.kind": ("s5",)}, {}, "mixer: there is no 's5'"),
         ({"optim.lr": Range("log", 1, 2)}, {}, "a range needs --draws N; expected values, or --draws"),
         ({}, {"draws": 3}, "and settings to draw"),
-        ({"optim.lr": (1,)}, {"draws": 0}, "expected a number from 1 on"),
+        ({"optim.lr": (1,)}, {"draws": 0}, "expected at least 1"),
         ({"loop.seed": (1, 2)}, {}, "--seeds: expected each seed once"),
         ({}, {"seeds": (1, 1)}, "--seeds: expected each seed once"),
         ({"optim.lr": (1,), "--optim.lr": (2,)}, {}, "expected each setting once"),

@@ -198,7 +198,7 @@ def test_settings_that_do_not_fit_are_refused_before_anything_is_written():
     odd = dataclasses.replace(wanted[1].experiment, model=SequenceConfig(mixer=S4Config(d_state=3)))
     with pytest.raises(ValueError, match="d_state: expected an even number"):
         run.start([wanted[0], wanted[1]._replace(experiment=odd)], "sweep", quiet=True)
-    with pytest.raises(ValueError, match="--jobs: expected a number from 1 on"):
+    with pytest.raises(ValueError, match="--jobs: expected at least 1"):
         run.start(wanted, "sweep", jobs=0)
     other = EXPERIMENTS.find("etth1-24")
     with pytest.raises(ValueError, match="judged by the same score, got accuracy of classify and mse of "):

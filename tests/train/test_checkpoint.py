@@ -95,7 +95,7 @@ def test_a_damaged_checkpoint_before_does_not_matter(folder, kind):
 def test_two_damaged_checkpoints_are_a_clear_error(folder, kind):
     damage(folder / LAST, kind)
     damage(folder / PREVIOUS, kind)
-    with pytest.raises(Damaged, match=r"no checkpoint is whole; train again with --overwrite") as caught:
+    with pytest.raises(Damaged, match=r"all checkpoints are damaged; train again with --overwrite") as caught:
         checkpoint.load(folder)
     assert str(folder) in str(caught.value)
     assert isinstance(caught.value, ValueError)  # which the command line turns into a message
@@ -104,7 +104,7 @@ def test_two_damaged_checkpoints_are_a_clear_error(folder, kind):
 def test_a_damaged_only_checkpoint_is_a_clear_error(tmp_path):
     checkpoint.save(tmp_path, content(1))
     damage(tmp_path / LAST, "one bit")
-    with pytest.raises(Damaged, match="no checkpoint is whole"):
+    with pytest.raises(Damaged, match="all checkpoints are damaged"):
         checkpoint.load(tmp_path)
 
 
@@ -242,7 +242,7 @@ def plant(folder, value):
 
 def test_code_in_a_checkpoint_is_refused_and_not_run(tmp_path):
     plant(tmp_path, Trap(tmp_path / "sprung"))
-    with pytest.raises(Damaged, match="no checkpoint is whole"):
+    with pytest.raises(Damaged, match="all checkpoints are damaged"):
         checkpoint.load(tmp_path)
     assert not (tmp_path / "sprung").exists()
 
@@ -251,7 +251,7 @@ def test_code_in_the_last_checkpoint_falls_back_to_the_one_before(folder):
     plant(folder, Trap(folder / "sprung"))
     loaded, note = checkpoint.load(folder)
     assert step_of((loaded, note)) == 1
-    assert "holds something other than tensors and plain values" in note
+    assert "contains objects other than tensors and plain values" in note
     assert not (folder / "sprung").exists()
 
 

@@ -18,7 +18,7 @@ def test_the_cpu_is_always_there_and_auto_takes_a_gpu_if_there_is_one():
 
 @pytest.mark.parametrize("name", ["cuda:99", "mps:99", "meta", "gpu", "cpu cpu", ""])
 def test_a_device_that_is_not_there_is_refused_with_those_that_are(name):
-    with pytest.raises(ValueError, match=f"device: there is no '{name}' here; expected one of auto, cpu"):
+    with pytest.raises(ValueError, match=f"device: '{name}' is not available; expected one of auto, cpu"):
         find_device(name)
 
 
@@ -32,7 +32,7 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are(name):
 def test_a_gpu_that_is_not_there_is_refused_with_what_is_missing(built_for, why, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", built_for)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ValueError, match=rf"^device: there is no 'cuda' here; expected one of auto, cpu.*; {why}"):
+    with pytest.raises(ValueError, match=rf"^device: 'cuda' is not available; expected one of auto, cpu.*; {why}"):
         find_device("cuda")
 
 

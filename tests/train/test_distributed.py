@@ -110,7 +110,7 @@ def test_ctrl_c_in_one_process_stops_both_and_loses_nothing(launched):
 def test_a_folder_that_is_in_use_stops_both_processes(launched):
     first, second = (result["busy"] for result in launched[1])
     assert "has been training there since" in first
-    assert second.endswith("the main process found another one there")
+    assert second.endswith("the main process found it in use by another run")
 
 
 def test_bad_data_in_one_process_stops_both(launched):
@@ -121,7 +121,7 @@ def test_bad_data_in_one_process_stops_both(launched):
 def test_a_run_of_two_processes_may_go_on_in_one_and_says_what_differs(launched, tmp_path, capsys):
     shutil.copytree(launched[0] / "never stopped", tmp_path / "run")
     make_run(tmp_path / "run", make_experiment(**ranks.DROPOUT), ranks.plain_task()).fit(resume=True)
-    assert "the run had other processes or devices: it goes on, but dropout differs" in capsys.readouterr().err
+    assert "the run had other processes or devices: it is resumed, but dropout differs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["fully_shard", "FullyShardedDataParallel"])

@@ -19,7 +19,7 @@ from longwave.experiments import LoopConfig, OptimConfig
 from longwave.layers.lssl import LSSLConfig
 from longwave.models import SequenceModel, load_model
 from longwave.tasks.autoregressive import TokenRows
-from longwave.tasks.classify.task import custom
+from longwave.tasks.classify.task import ClassifyConfig
 from longwave.tasks.sequences.data import from_arrays
 from longwave.tasks.text.codecs import Bytes
 from longwave.tasks.text.task import TextTask
@@ -194,7 +194,7 @@ def test_resuming_without_a_whole_checkpoint_is_a_clear_error(tmp_path):
     run(tmp_path)
     for name in (checkpoint.LAST, checkpoint.PREVIOUS):
         tiny.damage(tmp_path / "checkpoints" / name)
-    with pytest.raises(ValueError, match="no checkpoint is whole"):
+    with pytest.raises(ValueError, match="all checkpoints are damaged"):
         run(tmp_path, resume=True)
 
 
@@ -226,7 +226,7 @@ def test_no_more_workers_than_cores_are_started_and_a_note_says_so(tmp_path, mon
     monkeypatch.setattr("longwave.train.loading._cores", lambda: 1)
     settings = make_experiment(loop={"workers": 100})
     assert make_run(tmp_path, settings, make_task()).loading.workers == 1
-    assert "note: 100 workers were asked for, and 1 are used: one per core" in capsys.readouterr().err
+    assert "note: using 1 of 100 workers: one per core" in capsys.readouterr().err
     with pytest.raises(ValueError, match="workers: expected a number from 0 to 256, got 257"):
         make_experiment(loop={"workers": 257})
 
@@ -556,7 +556,7 @@ def test_a_cosine_over_other_steps_than_the_run_s_does_not_reach_zero_or_stays_t
     half = factors(decay_steps=steps // 2)
     assert half[: steps // 2 + 1] != own[: steps // 2 + 1]
     assert half[steps // 2 :] == [0.0] * (steps + 1 - steps // 2)
-    with pytest.raises(ValueError, match=r"^decay_steps: expected a number from 1 on, got 0$"):
+    with pytest.raises(ValueError, match=r"^decay_steps: expected at least 1, got 0$"):
         make_experiment(optim={"decay_steps": 0})
 
 
@@ -633,7 +633,7 @@ def easy_set():
     generator = torch.Generator().manual_seed(3)
     y = torch.arange(40) % 2
     x = torch.randn(40, LENGTH, 2, generator=generator) + 2 * y[:, None, None]
-    return custom(from_arrays(x, y))
+    return ClassifyConfig().on(from_arrays(x, y))
 
 
 def test_equal_scores_are_decided_by_the_validation_loss(easy_set, tmp_path):
@@ -823,7 +823,7 @@ def test_an_empty_part_is_refused_before_training(part, name, tmp_path):
 )
 def test_settings_below_their_least_value_are_refused(kind, setting, least):
     kind(**{setting: least})
-    with pytest.raises(ValueError, match=f"{setting}: expected a number from {least} on, got {least - 1}"):
+    with pytest.raises(ValueError, match=f"{setting}: expected at least {least}, got {least - 1}"):
         kind(**{setting: least - 1})
 
 

@@ -7,7 +7,7 @@ from tiny import assert_resumes_to_the_bit, make_experiment, make_run, make_task
 from token_files import write_reviews
 
 from longwave.tasks.tokens.task import TokensConfig
-from longwave.train.order import epoch_batches, evaluation_batches
+from longwave.train.loading import epoch_batches, evaluation_batches
 
 COUNT, SIZE = 1003, 8
 LENGTHS = np.random.default_rng(0).geometric(1 / 300, COUNT).tolist()

@@ -28,7 +28,7 @@ def report(model: Any, task: ClipTask) -> list[Section]:
     mistakes = found.mistakes(lambda: draw_clips(task, found, found.wrong(SHOWN)), "clips")
     return [
         Section("Data", _data(task)),
-        Section("Confusion matrix", confusion(found, task.counts["train"])),
+        Section("Confusion matrix", confusion(found.confusion, found.classes, task.counts["train"])),
         Section("Misclassified clips", mistakes),
         Section("Attribution", _attribution(model, task, found)),
     ]

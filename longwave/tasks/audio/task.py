@@ -41,7 +41,7 @@ class AudioConfig(ClipTaskConfig):
     label: str = "label"
     """The column with the labels (with csv)."""
     split: str | None = None
-    """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10 of each class."""
+    """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10 of each class."""
     split_seed: int = 0
     """Seed of the splits, if they are drawn."""
     sampling_rate: int | None = None
@@ -107,8 +107,8 @@ class AudioConfig(ClipTaskConfig):
         """The given splits of the files that could be read, else 80/10/10 of each class."""
         if listed.splits is None:
             return draw_class_splits(labels, classes, self.split_seed, listed.source, "clip")
-        given = replace(listed, splits=tuple(listed.splits[k] for k in kept.tolist()))
-        rows = given_splits(given, labels, np.arange(len(labels)), self.split_seed, notes)
+        given = [listed.splits[k] for k in kept.tolist()]
+        rows = given_splits(given, listed.source, labels, np.arange(len(labels)), self.split_seed, notes)
         counts = {name: np.bincount(labels[own], minlength=len(classes)) for name, own in rows.items()}
         check_classes(counts, classes, listed.source, "", notes)
         return rows

@@ -24,7 +24,7 @@ BAND = 0.1  # of the length, by which two sequences may be shifted against each 
 
 
 @dataclass(frozen=True)
-class Sequences:
+class Examples:
     """Standardised sequences with zeros behind their ends: x (n, L, channels), lengths (n,), labels (n,)."""
 
     x: Tensor
@@ -32,8 +32,7 @@ class Sequences:
     labels: Tensor
 
     @classmethod
-    def of_batch(cls, batch: Batch) -> "Sequences":
-        """Those of a batch."""
+    def of_batch(cls, batch: Batch) -> "Examples":
         full = torch.full((len(batch["x"]),), batch["x"].shape[1])
         return cls(batch["x"].float(), batch.get("lengths", full), batch["y"])
 
@@ -58,18 +57,17 @@ class Sequences:
 class NearestNeighbour:
     """The label of the nearest training sequence, by DTW; in plain distance where `rows` of them would take too long.
 
-    Sequences of other lengths are stretched to the mean length.
+    Examples of other lengths are stretched to the mean length.
     """
 
-    def __init__(self, train: Sequences, rows: int) -> None:
+    def __init__(self, train: Examples, rows: int) -> None:
         self.length = max(1, round(float(train.lengths.double().mean())))
         self.band = max(1, round(BAND * self.length))
         self.known, self.labels = train.stretched(self.length), train.labels
         self.is_aligned = len(train) * rows * self.length * (2 * self.band + 1) <= MOST_CELLS
         self.name = "1-NN (DTW)" if self.is_aligned else "1-NN (Euclidean)"
 
-    def __call__(self, sequences: Sequences) -> Tensor:
-        """The labels of sequences."""
+    def __call__(self, sequences: Examples) -> Tensor:
         return self.labels[self._distances(sequences.stretched(self.length)).argmin(1)]
 
     def left_out(self) -> Tensor:
@@ -117,15 +115,14 @@ class ConvolutionClassifier:
 
     name = "random convolutions"
 
-    def __init__(self, train: Sequences, classes: int) -> None:
+    def __init__(self, train: Examples, classes: int) -> None:
         self.convolutions = RandomConvolutions(train.x.shape[2], int(train.lengths.max()), FEATURES)
         self.convolutions.start(train.x, train.lengths)
         self.labels = train.labels
         targets = 2 * torch.nn.functional.one_hot(train.labels, classes).double() - 1
         self.ridge = fit_ridge(self.convolutions(train.x, train.lengths), targets)
 
-    def __call__(self, sequences: Sequences) -> Tensor:
-        """The labels of sequences."""
+    def __call__(self, sequences: Examples) -> Tensor:
         return self.ridge(self.convolutions(sequences.x, sequences.lengths)).argmax(1)
 
     def left_out(self) -> Tensor:
@@ -146,7 +143,7 @@ def are_few(rows: int, numbers: int) -> bool:
 
 def fitted(train: Split, rows: int, classes: int) -> Iterator[NearestNeighbour | ConvolutionClassifier]:
     """The baselines that can classify `rows` sequences in about a minute, fitted to a training set."""
-    known = Sequences.of_batch(train.batch(some(train)))
+    known = Examples.of_batch(train.batch(some(train)))
     yield NearestNeighbour(known, rows)
     if are_few(rows + len(known), known.x[0].numel()):
         yield ConvolutionClassifier(known, classes)
@@ -154,5 +151,5 @@ def fitted(train: Split, rows: int, classes: int) -> Iterator[NearestNeighbour |
 
 def predicted(classifier: NearestNeighbour | ConvolutionClassifier, split: Split) -> tuple[Tensor, Tensor]:
     """The true labels of a split, and the predicted ones."""
-    parts = [Sequences.of_batch(batch) for batch in batches(split, 256)]
+    parts = [Examples.of_batch(batch) for batch in batches(split, 256)]
     return torch.cat([part.labels for part in parts]), torch.cat([classifier(part) for part in parts])

@@ -1,7 +1,7 @@
-"""Which classes were predicted as which: a matrix, recalls, the commonest mistakes."""
+"""The confusion matrix, the recall of each class, the commonest mistakes."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,59 +9,51 @@ from numpy.typing import NDArray
 from longwave.pictures.html import image, table
 from longwave.pictures.style import as_drawn, short
 
-SHOWN_CLASSES = 20  # a matrix of more is no picture
+SHOWN_CLASSES = 20  # a matrix of more is listed, not drawn
 
 
-class Classified(Protocol):
-    """Predictions of classes, counted."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Their names."""
-        ...
-
-    @property
-    def confusion(self) -> NDArray[np.int64]:
-        """(classes, classes): how many of the row's class were predicted as the column's."""
-        ...
+def confusion_matrix(truth: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """(classes, classes): how many of the row's class were predicted as the column's."""
+    return np.bincount(truth * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
-def recalls(predictions: Classified) -> list[tuple[int, int, float]]:
-    """Of each class that has examples: its number, how many, and its recall; the worst first."""
-    matrix = predictions.confusion
+def recalls(matrix: NDArray[np.int64]) -> list[tuple[int, int, float]]:
+    """The number of each class that has examples, how many, and its recall; the worst first."""
     counts = matrix.sum(axis=1)
     rows = [(k, int(n), float(matrix[k, k] / n)) for k, n in enumerate(counts) if n]
     return sorted(rows, key=lambda row: row[2])
 
 
-def confused_pairs(predictions: Classified, most: int = 20) -> list[tuple[str, str, int, float]]:
-    """Class, prediction, how often, and the share of the class; the commonest mistakes first."""
-    mistakes = predictions.confusion.copy()
+def confused_pairs(
+    matrix: NDArray[np.int64], classes: Sequence[str], most: int = 20
+) -> list[tuple[str, str, int, float]]:
+    """Class, prediction, count, and share of the class; the commonest mistakes first."""
+    mistakes = matrix.copy()
     counts = mistakes.sum(axis=1)
     np.fill_diagonal(mistakes, 0)
     order = np.argsort(-mistakes, axis=None, kind="stable")[:most]
-    pairs = [divmod(int(k), len(predictions.classes)) for k in order]
+    pairs = [divmod(int(k), len(classes)) for k in order]
     return [
-        (predictions.classes[i], predictions.classes[j], int(mistakes[i, j]), float(mistakes[i, j] / counts[i]))
+        (classes[i], classes[j], int(mistakes[i, j]), float(mistakes[i, j] / counts[i]))
         for i, j in pairs
         if mistakes[i, j]
     ]
 
 
-def confusion(predictions: Classified, trained: tuple[int, ...], what: str = "") -> str:
+def confusion(matrix: NDArray[np.int64], classes: Sequence[str], trained: Sequence[int], what: str = "") -> str:
     """The confusion matrix with the recall of each class; with many classes, the commonest mistakes."""
-    found = recalls(predictions)
+    found = recalls(matrix)
     balanced = sum(recall for _, _, recall in found) / len(found)
     listed = found[:SHOWN_CLASSES]
     worst = f" The {len(listed)} worst:" if len(listed) < len(found) else ""
-    rows = [(predictions.classes[k], f"{trained[k]:,}", f"{count:,}", f"{recall:.1%}") for k, count, recall in listed]
+    rows = [(classes[k], f"{trained[k]:,}", f"{count:,}", f"{recall:.1%}") for k, count, recall in listed]
     recall_table = table(("class", f"training set{what}", f"test set{what}", "recall"), rows)
     text = f"<p>The mean recall of the classes is {balanced:.4f}.{worst}</p>"
-    if len(predictions.classes) <= SHOWN_CLASSES:
-        picture = image(lambda: draw_confusion(predictions.confusion, predictions.classes), "confusion matrix")
+    if len(classes) <= SHOWN_CLASSES:
+        picture = image(lambda: draw_confusion(matrix, classes), "confusion matrix")
         return f'<div class="pair"><div>{picture}</div><div>{text}{recall_table}</div></div>'
-    pairs = [(a, b, f"{n:,}", f"{share:.1%}") for a, b, n, share in confused_pairs(predictions)]
-    pair_table = table(("class", "predicted", "times", "of its class"), pairs) if pairs else "<p>No mistakes.</p>"
+    pairs = [(a, b, f"{n:,}", f"{share:.1%}") for a, b, n, share in confused_pairs(matrix, classes)]
+    pair_table = table(("class", "predicted as", "count", "of its class"), pairs) if pairs else "<p>No mistakes.</p>"
     return f'<div class="pair"><div>{pair_table}</div><div>{text}{recall_table}</div></div>'
 
 
@@ -74,7 +66,7 @@ def draw_confusion(matrix: NDArray[np.int64], classes: Sequence[str]) -> Any:
     side = 1.2 + 0.38 * max(count, 5)
     figure = Figure(figsize=(side + 0.3, side), layout="constrained")
     axes = figure.subplots()
-    # A root, so that the few mistakes of a good model are seen beside what is right.
+    # The square root, so that the few mistakes of a good model are visible.
     axes.imshow(np.sqrt(share), cmap="Blues", vmin=0, vmax=1)
     for i in range(count):
         for j in range(count):

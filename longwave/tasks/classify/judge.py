@@ -13,11 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.core.random import shuffled
 from longwave.tasks.base import FEW_EXAMPLES, Batch, Outcome, call
 from longwave.tasks.classify.baselines import ConvolutionClassifier, NearestNeighbour
 from longwave.tasks.classify.task import SequenceTask, class_weights, row_weights
-from longwave.tasks.sequences.task import Index, SequenceSplit
+from longwave.tasks.sequences.task import SequenceSplit, draw_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +49,15 @@ def judged(task: SequenceTask) -> SequenceTask:
         return task
     both = task.train.joined(task.valid)
     labels = both.rows["y"]
-    held = held_out(labels, FEW_EXAMPLES)
+    held = np.zeros(len(both), bool)
+    held[draw_share(labels, np.arange(len(both)), min(1 / 3, FEW_EXAMPLES / len(both)), seed=0)] = True
     if not held.any():
         return task
     classes, is_balanced = len(task.inputs.classes), task.weights is not None
     counts = {split: np.bincount(own, minlength=classes) for split, own in (("train", labels), ("valid", labels[held]))}
     note = (
-        f"{len(task.valid)} validation sequences are too few to judge by: the model is trained on all "
-        f"{len(both)}, and what is validated is a second one, trained without {held.sum()} of them"
+        f"{len(task.valid)} validation sequences are too few: the model is trained on all {len(both)}, and a second "
+        f"model, trained without {held.sum()} of them, is validated instead"
     )
     changes = {
         "train": _marked(both, held, is_balanced),
@@ -69,21 +69,7 @@ def judged(task: SequenceTask) -> SequenceTask:
     return JudgedTask(**vars(task) | changes)
 
 
-def held_out(groups: Index, most: int) -> NDArray[np.bool_]:
-    """(n,): a third of each group of some sequences, but about `most` in all; of each group at least one is not held.
-
-    The same for the same groups.
-    """
-    order = shuffled(len(groups), 0)
-    share = min(1 / 3, most / len(groups))
-    held = np.zeros(len(groups), bool)
-    for group in np.unique(groups):
-        own = order[groups[order] == group]
-        held[own[: min(len(own) - 1, max(1, round(share * len(own))))]] = True
-    return held
-
-
 def _marked(split: SequenceSplit, held: NDArray[np.bool_], is_balanced: bool) -> SequenceSplit:
-    """The split with rows that say whether they are held, and have new weights if classes count alike."""
+    """The split with rows that say whether they are held, and new weights if classes are balanced."""
     weights = {"weight": row_weights(split.rows["y"])} if is_balanced else {}
     return replace(split, rows={**split.rows, "held": held, **weights})

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.csv import write_csv
-from longwave.tasks.actions import check_kind, predict
-from longwave.tasks.base import Split, TrainedRun, batches
+from longwave.tasks.actions import check_kind, predict_all
+from longwave.tasks.base import Split, TrainedRun
 from longwave.tasks.classify.task import ClassifierInput
 from longwave.tasks.sequences import predict as sequences_predict
 from longwave.tasks.sequences.data import Sequences
@@ -45,7 +45,7 @@ class Labels:
 
 def probabilities(model: Any, split: Split, batch_size: int) -> NDArray[np.float64]:
     """The probability of each class for each example of a split, (n, classes)."""
-    return np.concatenate([predict(model, b).double().softmax(-1).numpy() for b in batches(split, batch_size)])
+    return np.asarray(predict_all(model, split, batch_size).softmax(-1).numpy())
 
 
 def classify(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> Labels:
@@ -63,7 +63,7 @@ def classify(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> 
 
 @dataclass(frozen=True)
 class Options(sequences_predict.Options):
-    """Classify sequences, with or without labels: a label and the probability of each class for each of them.
+    """Classify sequences: a label and the probability of each class, one row per sequence.
 
     Example: longwave predict runs/classify-my-seed0 --npz new.npz --out labels.csv
     """

@@ -1,6 +1,5 @@
 """The report of a classifier: confusion matrix, misclassified examples, attribution."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +12,10 @@ from torch import Tensor
 from longwave.pictures.html import Section, image
 from longwave.pictures.style import BLUE, ORANGE, as_drawn, short
 from longwave.tasks.base import Batch, Split, batches, call
-from longwave.tasks.classify.confusion import confusion
+from longwave.tasks.classify.confusion import confusion, confusion_matrix
 from longwave.tasks.classify.predict import probabilities
 from longwave.tasks.classify.task import ClassificationTask, LabelTask, average_example
-from longwave.tasks.sequences.plots import in_units, show_lines, unpadded
+from longwave.tasks.sequences.plots import draw_sequences, in_units, make_panels, show_lines, unpadded
 
 PATH_STEPS = 32  # points on the way from the average example, at which the gradient is taken
 MOST_STEPS = 100 * 1024  # of a batch
@@ -44,8 +43,7 @@ class Predictions:
     @property
     def confusion(self) -> NDArray[np.int64]:
         """(classes, classes): how many of the row's class were predicted as the column's."""
-        count = len(self.classes)
-        return np.bincount(self.labels * count + self.predicted, minlength=count**2).reshape(count, count)
+        return confusion_matrix(self.labels, self.predicted, len(self.classes))
 
     def wrong(self, most: int) -> list[int]:
         """Misclassified examples, the most confident first."""
@@ -117,22 +115,14 @@ def attribution(model: Any, batch: Batch, average: Tensor, steps: int = PATH_STE
 
 def draw_examples(task: ClassificationTask, split: Split, predictions: Predictions, indices: list[int]) -> Any:
     """Examples with their class and the prediction: images as images, other sequences as lines."""
-    from matplotlib.figure import Figure
-
     batch = split.batch(indices)
-    columns = 6 if _is_image(task) else 2
-    rows = math.ceil(len(indices) / columns)
-    figure = Figure(figsize=(10, (2.1 if _is_image(task) else 1.7) * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes in panels[len(indices) :]:
-        axes.axis("off")
-    for k, (axes, index) in enumerate(zip(panels, indices, strict=False)):
-        if _is_image(task):
-            _show_image(axes, task, batch["x"][k])
-            axes.set_title(predictions.caption(index, width=18), fontsize=8)
-        else:
-            show_lines(axes, in_units(task.inputs, unpadded(batch, k)))
-            axes.set_title(predictions.caption(index), fontsize=9)
+    if not _is_image(task):
+        lines = [in_units(task.inputs, unpadded(batch, k)) for k in range(len(indices))]
+        return draw_sequences(lines, [predictions.caption(index) for index in indices])
+    figure, panels = make_panels(len(indices), 6, 10 / 6, 2.1)
+    for axes, x, index in zip(panels, batch["x"], indices, strict=True):
+        _show_image(axes, task, x)
+        axes.set_title(predictions.caption(index, width=18), fontsize=8)
     return figure
 
 
@@ -150,7 +140,7 @@ def draw_attribution(task: Any, split: Split, predictions: Predictions, indices:
             _show_image(panels[0, k], task, batch["x"][k])
             panels[0, k].set_title(predictions.caption(index, width=18), fontsize=8)
             plane = task.picture(shares[k]).sum(-1)
-            bound = np.quantile(np.abs(plane), 0.995) or 1.0  # one pixel should not pale all others
+            bound = np.quantile(np.abs(plane), 0.995) or 1.0  # one pixel should not outshine all others
             panels[1, k].imshow(plane, cmap=attribution_colours(), vmin=-bound, vmax=bound)
             panels[1, k].set_xticks([])
             panels[1, k].set_yticks([])
@@ -208,13 +198,13 @@ def report(model: Any, task: ClassificationTask) -> list[Section]:
     shown = wrong[:3] + predictions.right(6 - len(wrong[:3]))
     shares = attribution(model.explained, task.test.batch(shown), average_example(task))
     text = (
-        "<p>Blue steps support the predicted class against the second likeliest, orange ones the second: "
+        "<p>Blue steps support the predicted class, orange ones the second likeliest: "
         "integrated gradients of the difference of their logits, from the average training example"
         f"{'' if model.explained is model else ', by the deep model alone'}.</p>"
     )
     picture = image(lambda: draw_attribution(task, task.test, predictions, shown, shares), "attribution of each step")
     return [
-        Section("Confusion matrix", confusion(predictions, task.counts["train"])),
+        Section("Confusion matrix", confusion(predictions.confusion, predictions.classes, task.counts["train"])),
         Section("Misclassified examples", mistakes),
         Section("Attribution", text + picture),
     ]

@@ -1,5 +1,6 @@
-"""Classes of a sequence as it comes: sound from a file or a pipe, or rows of numbers."""
+"""Classify a sequence as it comes: sound from a file or a pipe, or rows of numbers."""
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.row_writer import Row, Writing, check_follow, note, written
 
 BLOCK_SECONDS = 1.0  # of a file, that are read at a time
-TOGETHER = 1024  # rows at a time: what comes of them should not keep people waiting
+TOGETHER = 1024  # rows at a time: few enough for outputs to come promptly
 
 
 @dataclass(frozen=True)
@@ -36,22 +37,22 @@ class Options(Writing):
     """
 
     wav: Path | None = None
-    """An audio file of any length (WAV, FLAC, OGG); it is never in memory as a whole."""
+    """An audio file of any length (WAV, FLAC, OGG), which is never loaded as a whole."""
     stdin: bool = False
     """Or raw samples from a pipe: 16 bits, little-endian, channels interleaved."""
     csv: Path | None = None
     """Or rows of numbers, one for each step, from a CSV file; - reads them from a pipe."""
     sampling_rate: float | None = None
-    """Samples per second that come in through --stdin."""
+    """Samples per second of --stdin."""
     hop: float = 0.1
     """Seconds of sound from one output to the next."""
     every: int = 1
     """Rows of a CSV file from one output to the next."""
     window: float | None = None
-    """Only the last so many seconds, or rows, instead of the whole past: a model that sees both ways (the default of
-    classify) needs it and is run on these alone; a causal one takes its mean over them."""
+    """Only the last seconds, or rows, instead of the whole past: a bidirectional model (the default of classify)
+    needs a window and is run on it alone; a causal one takes its mean over it."""
     latency: float | None = None
-    """Seconds of sound that are waited for before computing; by default a hop, of a file 1. Less costs more time."""
+    """Seconds of sound to wait for before computing: a hop by default, 1 for a file. Less costs more time."""
 
 
 def labels(run: TrainedRun, options: Options) -> Iterator[Row]:
@@ -69,24 +70,22 @@ def labels(run: TrainedRun, options: Options) -> Iterator[Row]:
 
 
 def _of_sound(run: TrainedRun, model: Any, inputs: dict[str, Any], options: Options) -> Iterator[Row]:
-    trained = inputs.get("sampling_rate")
-    channels = model.config.input_size
-    if options.stdin:
-        if options.sampling_rate is None:
-            raise ValueError("--sampling-rate: expected the samples per second that come in through --stdin, got none")
-        live, size = _opened(run, model, trained, options.sampling_rate, options, options.hop)
-        blocks = raw_blocks(sys.stdin.buffer, size, channels)
+    rate, trained, channels = options.sampling_rate, inputs.get("sampling_rate"), model.config.input_size
+    with contextlib.ExitStack() as stack:
+        if options.wav is None:
+            if rate is None:
+                raise ValueError("--sampling-rate: expected the samples per second of --stdin, got none")
+            live, size = _opened(run, model, trained, rate, options, options.hop)
+            blocks = raw_blocks(sys.stdin.buffer, size, channels)
+        else:
+            if rate is not None:
+                raise ValueError(f"--sampling-rate: is for --stdin; {options.wav} has its own")
+            file = stack.enter_context(open_sound(options.wav))
+            rate = file.samplerate
+            live, size = _opened(run, model, trained, rate, options, BLOCK_SECONDS)
+            blocks = file_blocks(file, str(options.wav), size, channels)
         for block in blocks:
-            yield from _outputs(live, block, inputs, "time", options.sampling_rate)
-        return
-    assert options.wav is not None
-    if options.sampling_rate is not None:
-        raise ValueError(f"--sampling-rate: {options.wav} says its own; it is for --stdin")
-    with open_sound(options.wav) as file:
-        live, size = _opened(run, model, trained, file.samplerate, options, BLOCK_SECONDS)
-        blocks = file_blocks(file, str(options.wav), size, channels)
-        for block in blocks:
-            yield from _outputs(live, block, inputs, "time", file.samplerate)
+            yield from _outputs(live, block, inputs, "time", rate)
 
 
 def _opened(
@@ -99,7 +98,7 @@ def _opened(
     window = None if options.window is None else steps(options.window, rate, "--window")
     size = steps(latency if options.latency is None else options.latency, rate, "--latency")
     if trained is not None and trained != rate:
-        note(f"the model was trained at {trained:g} samples per second, and these are {rate:g}: dt follows")
+        note(f"the model was trained at {trained:g} samples per second, and these are {rate:g}: dt is scaled")
     return _stream(run, model, hop, window, 1.0 if trained is None else trained / rate), size
 
 
@@ -161,17 +160,13 @@ def _check_inputs(run: TrainedRun, inputs: dict[str, Any]) -> None:
     """Refuse a run whose steps cannot be scaled one by one."""
     if inputs.get("by_position") or inputs.get("positions") or not inputs.get("mean"):
         raise ValueError(
-            f"{run.path}: its sequences are normalised by their position, each step by a mean of its own, and a stream "
-            "has no position; train a run with one mean and deviation for all"
+            f"{run.path}: each step is normalised by the mean at its position, and a stream has no position; train "
+            "a run with one mean and deviation for all steps"
         )
     if inputs.get("features", "raw") != "raw":
         raise ValueError(
-            f"{run.path}: its steps are frames of {inputs['features']}, made from whole clips; one on raw sound streams"
+            f"{run.path}: its steps are frames of {inputs['features']}, of whole clips; use a run on raw sound"
         )
-
-
-def _run(run: TrainedRun, options: Options) -> Iterator[str]:
-    return written(labels(run, options), options)
 
 
 def stream_labels(run: TrainedRun, **options: Any) -> Iterator[Row]:
@@ -179,4 +174,4 @@ def stream_labels(run: TrainedRun, **options: Any) -> Iterator[Row]:
     return labels(run, Options(**options))
 
 
-ACTION = Action(Options, _run, stream_labels)
+ACTION = Action(Options, lambda run, options: written(labels(run, options), options), stream_labels)

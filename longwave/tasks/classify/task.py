@@ -36,8 +36,9 @@ from longwave.tasks.sequences.task import (
     SequenceInput,
     SequenceSplit,
     SequenceTaskConfig,
-    channel_statistics,
+    channel_facts,
     check_classes,
+    check_several,
     class_weights,
     draw_class_splits,
     given_splits,
@@ -71,7 +72,6 @@ class LabelTask(CountedTask):
     inputs: LabelInput
     weights: tuple[float, ...] | None = None  # of each class in the training loss; None: all alike
     smoothing: float = 0.0  # share of the target that the training loss spreads over all classes
-    mean_weight: float = 1.0  # of training examples, if they have weights
     goal: str = "accuracy"
     higher_is_better: bool = True
     scored: Tensor | None = field(default=None, compare=False, repr=False)  # logits (n, classes) of the test set
@@ -92,7 +92,6 @@ class LabelTask(CountedTask):
         return Outcome(losses.sum(), scores, output=output.detach())
 
     def with_outputs(self, outputs: Tensor) -> "LabelTask":
-        """The task with the logits of its test set."""
         return replace(self, scored=outputs)
 
     def baselines(self) -> Baselines:
@@ -120,14 +119,13 @@ class LabelTask(CountedTask):
         return scores
 
     def _losses(self, output: Tensor, batch: Batch) -> Tensor:
-        """The cross-entropy of each row as training has it: smoothed and weighted, if it is to be."""
+        """The training loss of each row: cross-entropy, smoothed and weighted as the settings say."""
         y = batch["y"]
         expected = (len(y), len(self.inputs.classes))
         if output.shape != expected:
             raise ValueError(f"output: expected {expected}, a logit for each class, got {tuple(output.shape)}")
         losses = nn.functional.cross_entropy(output, y, reduction="none", label_smoothing=self.smoothing)
-        if "sample_weight" in batch:
-            losses = losses * (batch["sample_weight"] / self.mean_weight).to(losses)
+        losses = self.weighted(losses, batch)
         if self.weights is None:
             return losses
         return losses * torch.tensor(self.weights, device=output.device, dtype=output.dtype)[y]
@@ -158,7 +156,6 @@ class ClassificationTask(LabelTask):
         return drawn(self.train, self.rates, epoch, seed)
 
     def at_rate(self, split: Split, rate: float, antialias: bool = False) -> Split:
-        """The split as if sampled at 1/rate of its frequency; see `rates.sampled`."""
         check_rates([rate])
         return AtRate(split, ratio(rate), antialias)
 
@@ -190,7 +187,7 @@ class SequenceTask(ClassificationTask):
         return replace(super().spec, longest=longest, examples=examples)
 
     def _examples(self) -> Batch:
-        """Those that the random convolutions of a model start from."""
+        """The examples that the random convolutions of a model start from."""
         return self.train.batch(sequence_baselines.some(self.train))
 
     def for_model(self, model: ModelConfig) -> Adapted:
@@ -205,7 +202,7 @@ class SequenceTask(ClassificationTask):
         return Adapted(task, model, 0 if has_judge else len(self.valid), Classifier.calibrate)
 
     def artifacts(self) -> dict[str, bytes]:
-        """The average example, from which what a model has seen in others is explained."""
+        """The average example, the baseline of attributions."""
         content = io.BytesIO()
         np.save(content, average_example(self).numpy())
         return {AVERAGE: content.getvalue()}
@@ -228,58 +225,6 @@ class SequenceTask(ClassificationTask):
         return predicted(classifier, self.valid)
 
 
-def custom(
-    sequences: Sequences,
-    balance: bool = False,
-    split_seed: int = 0,
-    name: str = "classify",
-    smoothing: float = 0.0,
-    rates: tuple[float, ...] = (),
-) -> SequenceTask:
-    """Custom labelled sequences as a task.
-
-    Splits that come with the sequences are kept; else 80 % of each class are drawn to train, 10 % to validate and 10 %
-    to test. Channels are standardised by the training set. `balance` weighs each class in the training loss by the
-    inverse of its share, so that all count alike, and has the mean recall of the classes choose the weights.
-    `smoothing` is the share of the target that the training loss spreads over all classes. `rates` are those that the
-    training sequences are sampled at, one for each batch.
-    """
-    if sequences.labels is None:
-        raise ValueError(f"{sequences.source}: y: expected a label for each sequence, got none")
-    classes = class_names(sequences.labels)
-    if len(classes) < 2:
-        raise ValueError(f"{sequences.source}: y: expected two classes or more, got {classes[0]!r} alone")
-    code = {name: k for k, name in enumerate(classes)}
-    labels = np.array([code[name] for name in sequences.labels], np.int64)
-    notes: list[str] = []
-    if sequences.splits is None:
-        splits = draw_class_splits(labels, classes, split_seed, f"{sequences.source}: y")
-    else:
-        splits = given_splits(sequences, labels, np.arange(len(labels)), split_seed, notes)
-    counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
-    if sequences.splits is not None:
-        check_classes(counts, classes, sequences.source, "", notes)
-    note_rare_class(counts["train"], classes, "examples", balance, notes)
-    mean, deviation = channel_statistics(sequences, splits["train"], notes)
-    inputs = ClassifierInput(classes=classes, mean=mean, deviation=deviation, length=sequences.length)
-
-    def rows(index: Index) -> dict[str, NDArray[Any]]:
-        weights = {"weight": row_weights(labels[index])} if balance else {}
-        return {"y": labels[index], **weights}
-
-    return SequenceTask(
-        name=name,
-        weights=class_weights(counts["train"]) if balance else None,
-        mean_weight=1.0 if sequences.weights is None else float(sequences.weights[splits["train"]].mean()),
-        smoothing=smoothing,
-        rates=rates,
-        digest=digest(sequences.values, sequences.lengths, labels),
-        goal="balanced_accuracy" if balance else "accuracy",
-        valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
-        **sequence_fields(sequences, splits, inputs, counts, notes, rows),
-    )
-
-
 @TASKS.register("classify")
 @dataclass(frozen=True)
 class ClassifyConfig(SequenceTaskConfig):
@@ -298,24 +243,63 @@ class ClassifyConfig(SequenceTaskConfig):
     label: str = "label"
     """The column with the labels (with csv)."""
     split: str | None = None
-    """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10 of each class."""
+    """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10 of each class."""
     balance: bool = False
-    """Have all classes count alike, however many examples they have: in the loss, and when weights are chosen."""
+    """Weight all classes equally, however many examples they have: in the loss, and to choose the best weights."""
     smoothing: float = 0.0
-    """Share of the target that the training loss spreads over all classes, against overconfidence."""
+    """Label smoothing: the share of the target that the training loss spreads over all classes."""
     rates: tuple[float, ...] = ()
-    """Sampling rates to train at, one for each batch: 2 has every second step, and twice the dt; none: as they are."""
+    """Sampling rates to train at, one per batch: 2 takes every second step and doubles dt; default: the data's."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_rates(self.rates, "rates")
         if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing: expected a share from 0 on and below 1, got {self.smoothing}")
+            raise ValueError(f"smoothing: expected a share of at least 0 and below 1, got {self.smoothing}")
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
-        """The sequences in a CSV file."""
         return read_rows(path, self.label, self.split, labelled)
 
     def on(self, sequences: Sequences) -> SequenceTask:
-        """The task on these sequences."""
-        return custom(sequences, self.balance, self.split_seed, smoothing=self.smoothing, rates=self.rates)
+        """Labelled sequences as a task, with channels standardised by the training set.
+
+        Splits that come with the sequences are kept; else 80 % of each class are drawn for training, 10 % for
+        validation and 10 % for the test.
+        """
+        source, notes = sequences.source, list[str]()
+        if sequences.labels is None:
+            raise ValueError(f"{source}: y: expected a label for each sequence, got none")
+        classes = class_names(sequences.labels)
+        check_several(classes, source)
+        code = {name: k for k, name in enumerate(classes)}
+        labels = np.array([code[name] for name in sequences.labels], np.int64)
+        if sequences.splits is None:
+            splits = draw_class_splits(labels, classes, self.split_seed, f"{source}: y")
+        else:
+            everything = np.arange(len(labels))
+            splits = given_splits(sequences.splits, source, labels, everything, self.split_seed, notes)
+        counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
+        if sequences.splits is not None:
+            check_classes(counts, classes, source, "", notes)
+        note_rare_class(counts["train"], classes, "examples", self.balance, notes)
+        inputs = ClassifierInput(classes=classes, **channel_facts(sequences, splits["train"], notes))
+
+        def rows(index: Index) -> dict[str, NDArray[Any]]:
+            weights = {"weight": row_weights(labels[index])} if self.balance else {}
+            return {"y": labels[index], **weights}
+
+        return SequenceTask(
+            name="classify",
+            weights=class_weights(counts["train"]) if self.balance else None,
+            smoothing=self.smoothing,
+            rates=self.rates,
+            digest=digest(sequences.values, sequences.lengths, labels),
+            goal="balanced_accuracy" if self.balance else "accuracy",
+            valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
+            **sequence_fields(sequences, splits, inputs, counts, notes, rows),
+        )
+
+
+def custom(sequences: Sequences, **settings: Any) -> SequenceTask:
+    """The task on labelled sequences; `settings` are those of `ClassifyConfig`."""
+    return ClassifyConfig(**settings).on(sequences)

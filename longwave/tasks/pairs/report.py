@@ -25,7 +25,7 @@ def report(model: Any, task: PairTask) -> list[Section]:
     chances = of_test_set(task, lambda: probabilities(model, task.test, BATCH))
     found = Predictions(chances, task.test.labels, task.inputs.classes)
     return [
-        Section("Confusion matrix", confusion(found, task.counts["train"])),
+        Section("Confusion matrix", confusion(found.confusion, found.classes, task.counts["train"])),
         Section("Scores of the pairs", _scores(found)),
         Section("Pairs and attribution", _pairs(model, task, found)),
     ]

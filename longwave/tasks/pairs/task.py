@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -184,8 +184,7 @@ class PairsConfig(TaskConfig):
         progress.end()
         assert vocabulary is not None
         task = self._task(splits, vocabulary)
-        counts: Any = task.counts
-        check_classes(counts, kind.classes, str(folder), ", or take more examples", notes)
+        check_classes(task.counts, kind.classes, str(folder), ", or take more examples", notes)
         arrays = ((own.documents.tokens, own.documents.lengths, own.pairs, own.labels) for own in splits.values())
         return replace(task, origin=str(folder), notes=tuple(notes), digest=digest(*chain.from_iterable(arrays)))
 

@@ -124,8 +124,7 @@ class PathfinderConfig(ImageTaskConfig):
         notes += making.notes(self.data, data_dir)
         indices = self._splits(len(found.rows), str(folder))
         task = self._task(found.pixels, {name: (found.labels[own], found.rows[own]) for name, own in indices.items()})
-        counts: Any = task.counts
-        check_classes(counts, CLASSES, str(folder), ", or take more images", notes)
+        check_classes(task.counts, CLASSES, str(folder), ", or take more images", notes)
         options = set() if made is None else set(made.options) & set(making.MAKERS[self.data].options)
         return replace(
             task,

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longwave.io.csv import write_csv
-from longwave.tasks.actions import check_kind, predict
-from longwave.tasks.base import Split, TrainedRun, batches
+from longwave.tasks.actions import check_kind, predict_all
+from longwave.tasks.base import TrainedRun
 from longwave.tasks.regress.task import RegressionInput
 from longwave.tasks.sequences import predict as sequences_predict
 from longwave.tasks.sequences.data import Sequences
@@ -32,24 +31,19 @@ class Numbers:
         write_csv(path, [list(self.targets), *([f"{value:.7g}" for value in row] for row in self.values)])
 
 
-def outputs(model: Any, split: Split, batch_size: int) -> NDArray[np.float64]:
-    """The output of a model for each example of a split, (n, targets), in the units of the training loss."""
-    return np.concatenate([predict(model, batch).double().numpy() for batch in batches(split, batch_size)])
-
-
 def regress(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> Numbers:
     """Predict the targets of sequences with the best weights of a run, in the units of the data."""
     check_kind(run, "predict", ACTION, "predicts numbers")
     inputs = run.fact("inputs", RegressionInput.from_dict)
     split, notes = prepare(run, sequences, inputs)
-    found = outputs(run.load_best(device), split, run.batch_size)
+    found = predict_all(run.load_best(device), split, run.batch_size).numpy()
     check_finite(found, sequences.source)
     return Numbers(inputs.targets, inputs.restore(found), tuple(notes))
 
 
 @dataclass(frozen=True)
 class Options(sequences_predict.Options):
-    """Predict numbers for sequences: a column for each target, a row for each sequence.
+    """Predict numbers for sequences: one column per target, one row per sequence.
 
     Example: longwave predict runs/regress-my-seed0 --npz new.npz --out predictions.csv
     """

@@ -20,10 +20,9 @@ from longwave.tasks.sequences.targets import Answer
 from longwave.tasks.sequences.task import (
     Index,
     SequenceInput,
-    SequenceSplit,
     SequencesTask,
     SequenceTaskConfig,
-    channel_statistics,
+    channel_facts,
     plain_splits,
     sequence_fields,
 )
@@ -36,14 +35,14 @@ BATCH = 256  # sequences of a batch when baselines are scored
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionInput(SequenceInput):
-    """What a trained model must know of its data."""
+    """What a trained model must know about its data."""
 
     targets: tuple[str, ...]
     target_mean: tuple[float, ...]  # of the training set
     target_deviation: tuple[float, ...]  # the same; 1 for a target that does not change
 
     def restore(self, standard: NDArray[Any]) -> NDArray[np.float64]:
-        """(..., targets) in units of the data, from those that the model puts out."""
+        """(..., targets) in units of the data, from those of the model's output."""
         return standard.astype(np.float64) * np.array(self.target_deviation) + np.array(self.target_mean)
 
 
@@ -58,7 +57,6 @@ class RegressionTask(SequencesTask):
     trivial: ClassVar[str | None] = "mean of training set"
 
     inputs: RegressionInput
-    mean_weight: float = 1.0  # of training examples, if they have weights
     goal: str = "mse"
 
     @property
@@ -86,9 +84,7 @@ class RegressionTask(SequencesTask):
         for name, values in parts.items():
             for k, total in enumerate(values.sum(0)):
                 sums[f"{name}_{k}"] = (total, int(counts[k]))
-        if "sample_weight" in batch:
-            squares = squares * (batch["sample_weight"] / self.mean_weight).to(squares).unsqueeze(1)
-        return Outcome(squares.sum(), sums)
+        return Outcome(self.weighted(squares, batch).sum(), sums)
 
     def count(self, batch: Batch) -> int:
         """Known targets."""
@@ -132,15 +128,16 @@ class RegressionTask(SequencesTask):
 
     def _ridge(self, features: Callable[[Batch], linear.Matrix]) -> Callable[..., tuple[Tensor, None]]:
         """Each target fitted to the sequences where it is known; the penalty is chosen on the validation set."""
-        (x, y, known), (valid_x, valid_y, valid_known) = (
-            _all_rows(split, features) for split in (self.train, self.valid)
+        x, valid_x = (
+            np.concatenate([features(batch) for batch in batches(split, BATCH)]) for split in (self.train, self.valid)
         )
+        y, valid_y = (split.rows["y"].astype(np.float64) for split in (self.train, self.valid))
         mean, deviation = mean_and_deviation(x, "features")
         scale = np.array(deviation_or_one(deviation))
         x, valid_x = (x - mean) / scale, (valid_x - mean) / scale
         fits = []
         for k in range(y.shape[1]):
-            rows, valid_rows = known[:, k], valid_known[:, k]
+            rows, valid_rows = (split.rows["known"][:, k] for split in (self.train, self.valid))
 
             def error(ridge: linear.Ridge, k: int = k, rows: NDArray[np.bool_] = valid_rows) -> float:
                 return float(np.square(ridge(valid_x[rows])[:, 0] - valid_y[rows, k]).sum())
@@ -160,62 +157,6 @@ def summaries(batch: Batch) -> linear.Matrix:
     x = batch["x"].double().numpy()
     lengths = batch["lengths"].tolist() if "lengths" in batch else [x.shape[1]] * len(x)
     return np.stack([linear.summary(row[:length]) for row, length in zip(x, lengths, strict=True)])
-
-
-def _all_rows(
-    split: SequenceSplit, features: Callable[[Batch], linear.Matrix]
-) -> tuple[linear.Matrix, linear.Matrix, NDArray[np.bool_]]:
-    x = np.concatenate([features(batch) for batch in batches(split, BATCH)])
-    return x, split.rows["y"].astype(np.float64), split.rows["known"]
-
-
-# Custom sequences
-
-
-def custom(sequences: Sequences, split_seed: int = 0, name: str = "regress") -> RegressionTask:
-    """Custom sequences with targets as a task.
-
-    Splits that come with the sequences are kept; else 80 % are drawn to train, 10 % to validate and 10 % to test.
-    Channels and targets are standardised by the training set. A sequence none of whose targets is known is left out.
-    """
-    if sequences.targets is None:
-        raise ValueError(f"{sequences.source}: y: expected a number for each sequence, got none")
-    targets, names = sequences.targets, sequences.target_names
-    known = ~np.isnan(targets)
-    members = np.flatnonzero(known.any(axis=1))
-    notes: list[str] = []
-    if left_out := len(sequences) - len(members):
-        notes.append(f"{left_out:,} of {len(sequences):,} sequences have no known target and are left out")
-    splits = plain_splits(sequences, members, split_seed, notes)
-    counts = {split: known[index].sum(axis=0) for split, index in splits.items()}
-    target_mean, target_deviation = _target_statistics(sequences, splits["train"])
-    for k, target in enumerate(names):
-        if target_deviation[k] == 0:
-            notes.append(f"target {target!r} does not change in the training set")
-        if missing := [split for split in ("valid", "test") if len(splits[split]) and not counts[split][k]]:
-            notes.append(f"target {target!r} is not known in {' and '.join(missing)}")
-    mean, deviation = channel_statistics(sequences, splits["train"], notes)
-    inputs = RegressionInput(
-        mean=mean,
-        deviation=deviation,
-        length=sequences.length,
-        targets=names,
-        target_mean=tuple(target_mean.tolist()),
-        target_deviation=deviation_or_one(target_deviation),
-    )
-    filled = np.where(known, targets, target_mean)
-    standard = standardised(filled, inputs.target_mean, inputs.target_deviation).astype(np.float32)
-    standard[~known] = 0
-
-    def rows(index: Index) -> dict[str, NDArray[Any]]:
-        return {"y": standard[index], "known": known[index]}
-
-    return RegressionTask(
-        name=name,
-        **sequence_fields(sequences, splits, inputs, counts, notes, rows),
-        mean_weight=1.0 if sequences.weights is None else float(sequences.weights[splits["train"]].mean()),
-        digest=digest(sequences.values, sequences.lengths, filled, known, *splits.values()),
-    )
 
 
 def _target_statistics(sequences: Sequences, index: Index) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -248,12 +189,47 @@ class RegressConfig(SequenceTaskConfig):
     csv: Path | None = None
     """Or a CSV file with a header, one row per sequence."""
     target: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """A column of numbers to predict (with csv), by default the one named target; give it again for several."""
+    """A column of numbers to predict (with csv), by default the one named target; repeat it for several."""
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
-        """The sequences in a CSV file."""
         return read_rows(path, split=self.split, labelled=labelled, targets=self.target or ("target",))
 
     def on(self, sequences: Sequences) -> RegressionTask:
-        """The task on these sequences."""
-        return custom(sequences, self.split_seed)
+        """Sequences with targets as a task, channels and targets standardised by the training set.
+
+        Splits that come with the sequences are kept; else 80 % are drawn for training, 10 % for validation and 10 % for
+        the test. A sequence none of whose targets is known is left out.
+        """
+        if sequences.targets is None:
+            raise ValueError(f"{sequences.source}: y: expected a number for each sequence, got none")
+        targets, names, notes = sequences.targets, sequences.target_names, list[str]()
+        known = ~np.isnan(targets)
+        splits = plain_splits(sequences, np.flatnonzero(known.any(axis=1)), "known target", self.split_seed, notes)
+        counts = {split: known[index].sum(axis=0) for split, index in splits.items()}
+        target_mean, target_deviation = _target_statistics(sequences, splits["train"])
+        for k, target in enumerate(names):
+            if target_deviation[k] == 0:
+                notes.append(f"target {target!r} is constant in the training set")
+            if missing := [split for split in ("valid", "test") if len(splits[split]) and not counts[split][k]]:
+                notes.append(f"target {target!r} is not known in {' and '.join(missing)}")
+        inputs = RegressionInput(
+            targets=names,
+            target_mean=tuple(target_mean.tolist()),
+            target_deviation=deviation_or_one(target_deviation),
+            **channel_facts(sequences, splits["train"], notes),
+        )
+        filled = np.where(known, targets, target_mean)
+        standard = standardised(filled, inputs.target_mean, inputs.target_deviation).astype(np.float32)
+        standard[~known] = 0
+        return RegressionTask(
+            name="regress",
+            digest=digest(sequences.values, sequences.lengths, filled, known, *splits.values()),
+            **sequence_fields(
+                sequences,
+                splits,
+                inputs,
+                counts,
+                notes,
+                lambda index: {"y": standard[index], "known": known[index]},
+            ),
+        )

@@ -85,24 +85,20 @@ class Sequences:
                 raise ValueError(
                     f"{self.source}: {name}: expected one for each of {len(self)} sequences, got {len(given)}"
                 )
-        if self.tags is not None and len(self.tags) != len(self.values):
-            raise ValueError(
-                f"{self.source}: y: expected one for each of {len(self.values):,} steps, got {len(self.tags):,}"
-            )
         if self.targets is not None and len(self.target_names) != self.targets.shape[1]:
             raise ValueError(
                 f"{self.source}: names: expected one for each of {self.targets.shape[1]} targets, got "
                 f"{len(self.target_names)}"
             )
         if len(set(self.target_names)) < len(self.target_names):
-            raise ValueError(f"{self.source}: names: expected each target once, got {', '.join(self.target_names)}")
+            raise ValueError(f"{self.source}: names: expected distinct names, got {', '.join(self.target_names)}")
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @property
     def channels(self) -> int:
-        """Numbers of a step."""
+        """Numbers per step."""
         return int(self.values.shape[1])
 
     @property
@@ -114,6 +110,12 @@ class Sequences:
     def starts(self) -> NDArray[np.int64]:
         """Where each sequence begins in `values`."""
         return np.cumsum(self.lengths) - self.lengths
+
+    def is_step_of(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """(total,): whether each step belongs to one of the sequences at `index`."""
+        chosen = np.zeros(len(self), bool)
+        chosen[index] = True
+        return np.repeat(chosen, self.lengths)
 
 
 def read_npz(
@@ -136,9 +138,7 @@ def read_npz(
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:  # or it is encrypted
         raise ValueError(f"{path}: the file is damaged ({error}); write it again with numpy.savez") from error
     except (MemoryError, OverflowError) as error:
-        raise ValueError(
-            f"{path}: an array in it claims to be larger than the memory ({error}); write smaller files"
-        ) from error
+        raise ValueError(f"{path}: an array in it is larger than the memory ({error}); write smaller files") from error
     except ValueError as error:
         if str(error).startswith(str(path)):
             raise
@@ -339,8 +339,8 @@ def _transposed(count: int, longest: int, channels: Channels) -> tuple[str, ...]
         return ()
     other = "last" if channels == "first" else "first"
     return (
-        f"x has {count} channels and only {longest} steps: if it is the other way round, say that channels come {other}"
-        f" (channels={other!r}, --channels {other})",
+        f"x has {count} channels and only {longest} steps: if it is the other way round, use "
+        f"channels={other!r} (--channels {other})",
     )
 
 
@@ -376,7 +376,7 @@ def _check_values(sequences: Sequences) -> None:
         count = int((~finite).sum())
         raise ValueError(
             f"{source}: sequence {example}, step {step}, channel {channel}: expected a finite number, got "
-            f"{values[row, channel]}{f', and {count - 1} more steps have such' if count > 1 else ''}; fill them in or "
+            f"{values[row, channel]}{f', as in {count - 1} more steps' if count > 1 else ''}; fill them in or "
             "leave the sequences out"
         )
 

@@ -21,7 +21,6 @@ class Ridge:
     offset: Matrix  # (outputs,)
 
     def __call__(self, x: Matrix) -> Matrix:
-        """The outputs for features."""
         return (x - self.mean) @ self.weight + self.offset
 
 

@@ -1,5 +1,7 @@
 """Sequences as reports show them: without padding, in the units of the data, as lines."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,27 @@ def unpadded(batch: Batch, k: int) -> Tensor:
 def in_units(inputs: Any, x: Tensor) -> NDArray[np.float64]:
     """A sequence (length, channels) in the units of the data."""
     return x.double().numpy() * np.array(inputs.deviation) + np.array(inputs.mean)
+
+
+def make_panels(count: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
+    """A figure, and `count` of its axes, row by row, each of so many inches."""
+    from matplotlib.figure import Figure
+
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for unused in panels[count:]:
+        unused.axis("off")
+    return figure, panels[:count]
+
+
+def draw_sequences(sequences: Sequence[NDArray[np.float64]], captions: Sequence[str]) -> Any:
+    """Sequences (length, channels) as lines, with captions."""
+    figure, panels = make_panels(len(sequences), 2, 5, 1.75)
+    for axes, values, caption in zip(panels, sequences, captions, strict=True):
+        show_lines(axes, values)
+        axes.set_title(caption, fontsize=9)
+    return figure
 
 
 def show_lines(axes: Any, values: NDArray[np.float64], colours: tuple[str, ...] = LINES) -> None:

@@ -1,9 +1,9 @@
-"""What predictions of new sequences have in common, whatever the kind of task."""
+"""Predictions for new sequences: what all kinds of tasks share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,20 +28,15 @@ class Options(OnDevice):
     """Where to write the predictions."""
 
 
-class Predict(Protocol):
-    """What a kind predicts for sequences with a run."""
+def predict_action(options: type[Options], does: str, predict: Callable[..., Predictions]) -> Action:
+    """`longwave predict` with runs of a kind: read new sequences by the settings of the run, predict, write.
 
-    def __call__(self, run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> Predictions:
-        """The predictions, in the order of the sequences."""
-        ...
-
-
-def predict_action(options: type[Options], does: str, predict: Predict) -> Action:
-    """`longwave predict` with runs of a kind: read new sequences by the settings of the run, predict, write."""
+    `predict(run, sequences, device=...)` gives the predictions in the order of the sequences.
+    """
 
     def run_action(run: TrainedRun, options: Options) -> Iterator[str]:
         if (options.csv is None) == (options.npz is None):
-            raise ValueError(f"{run.path} is a run that {does}: expected --npz FILE or --csv FILE")
+            raise ValueError(f"{run.path} {does}: expected --npz FILE or --csv FILE")
         check_distinct(csv=options.csv, npz=options.npz, out=options.out)
         settings: Any = run.settings
         new = settings.read_new(options.npz, options.csv, run.facts.get("inputs", {}).get("columns"))

@@ -6,7 +6,7 @@ and missing labels of steps are "".
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -36,12 +36,16 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 def read_labels(y: Any, source: str) -> tuple[str, ...]:
     """(n,) names."""
-    cells = np.asarray(y)
+    return _read_each(y, f"{source}: y", "label", read_label)
+
+
+def _read_each(values: Any, name: str, what: str, read: Callable[[Any, str], str]) -> tuple[str, ...]:
+    cells = np.asarray(values)
     if cells.ndim != 1:
-        raise ValueError(f"{source}: y: expected one label per sequence, (n,), got shape {cells.shape}")
+        raise ValueError(f"{name}: expected one {what} per sequence, (n,), got shape {cells.shape}")
     if cells.dtype.kind == "c":
-        raise ValueError(f"{source}: y: expected names or whole numbers, got {cells.dtype}")
-    return tuple(read_label(cell, f"{source}: y[{k}]") for k, cell in enumerate(cells.tolist()))
+        raise ValueError(f"{name}: expected names or whole numbers, got {cells.dtype}")
+    return tuple(read(cell, f"{name}[{k}]") for k, cell in enumerate(cells.tolist()))
 
 
 def read_label(cell: Any, where: str) -> str:
@@ -165,10 +169,7 @@ def _tag(cell: Any, where: str) -> str:
 
 def read_splits(split: Any, source: str) -> tuple[str, ...]:
     """(n,) of train, valid and test."""
-    cells = np.asarray(split)
-    if cells.ndim != 1:
-        raise ValueError(f"{source}: split: expected one per sequence, (n,), got shape {cells.shape}")
-    return tuple(read_split(cell, f"{source}: split[{k}]") for k, cell in enumerate(cells.tolist()))
+    return _read_each(split, f"{source}: split", "split", read_split)
 
 
 def read_split(cell: Any, where: str) -> str:

@@ -1,14 +1,15 @@
 """What the tasks on custom sequences have in common: settings, splits, batches, and what new sequences must be like."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from longwave.core.random import shuffled
 from longwave.core.settings import check_least
@@ -34,7 +35,7 @@ class SequenceInput(TaskInput):
 
     @property
     def channels(self) -> int:
-        """Numbers of a step."""
+        """Numbers per step."""
         return len(self.mean)
 
     def standardise(self, values: NDArray[Any]) -> NDArray[np.float32]:
@@ -75,18 +76,25 @@ class SequenceSplit:
         is of each sequence under its name, and tags as y (B, longest of the batch).
         """
         index = np.asarray(indices, dtype=np.int64)
-        lengths = self.lengths[index]
-        x = np.zeros((len(index), int(lengths.max(initial=0)), self.values.shape[1]), np.float32)
-        for row, start, length in zip(x, self.starts[index], lengths, strict=True):
-            row[:length] = self.values[start : start + length]
-        batch = {"x": torch.from_numpy(x)}
+        batch = {"x": self._padded(self.values, index, 0)}
         batch |= {name: torch.from_numpy(values[index]) for name, values in self.rows.items()}
         if self.tags is not None:
-            y = np.full(x.shape[:2], NO_TAG, np.int64)
-            for row, start, length in zip(y, self.starts[index], lengths, strict=True):
-                row[:length] = self.tags[start : start + length]
-            batch["y"] = torch.from_numpy(y)
-        return batch if self.same_length else batch | {"lengths": torch.from_numpy(lengths)}
+            batch["y"] = self._padded(self.tags, index, NO_TAG)
+        return batch if self.same_length else batch | {"lengths": torch.from_numpy(self.lengths[index])}
+
+    def _padded(self, values: NDArray[Any], index: Index, fill: int) -> Tensor:
+        """The steps (total, ...) of the sequences at an index as (B, longest, ...)."""
+        lengths = self.lengths[index]
+        padded = np.full((len(index), int(lengths.max(initial=0)), *values.shape[1:]), fill, values.dtype)
+        for row, start, length in zip(padded, self.starts[index], lengths, strict=True):
+            row[:length] = values[start : start + length]
+        return torch.from_numpy(padded)
+
+    @property
+    def own_tags(self) -> list[Index]:
+        """The tags of each sequence, (length,)."""
+        assert self.tags is not None
+        return [self.tags[start : start + length] for start, length in zip(self.starts, self.lengths, strict=True)]
 
 
 # Tasks
@@ -99,6 +107,14 @@ class CountedTask(Task):
     inputs: TaskInput  # what a trained model must know of its data
     counts: dict[str, tuple[int, ...]]  # known targets, of each class or column, by split
     digest: str = ""  # of the data, as it was read
+    mean_weight: float = 1.0  # of training examples, if they have weights
+
+    def weighted(self, losses: Tensor, batch: Batch) -> Tensor:
+        """Losses (B, ...) times the weights of their rows, relative to the mean weight, if a batch has weights."""
+        if "sample_weight" not in batch:
+            return losses
+        weights = (batch["sample_weight"] / self.mean_weight).to(losses)
+        return losses * weights.view(-1, *[1] * (losses.ndim - 1))
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -145,9 +161,14 @@ def sequence_fields(
         split: SequenceSplit(values, starts[index], lengths[index], same_length, weighted(index), tags)
         for split, index in splits.items()
     }
-    shown = {split: tuple(count.tolist()) for split, count in counts.items()}
-    said = (*sequences.notes, *notes)
-    return {**own, "inputs": inputs, "counts": shown, "origin": sequences.source, "notes": said}
+    return {
+        **own,
+        "inputs": inputs,
+        "counts": {split: tuple(count.tolist()) for split, count in counts.items()},
+        "mean_weight": 1.0 if sequences.weights is None else float(sequences.weights[splits["train"]].mean()),
+        "origin": sequences.source,
+        "notes": (*sequences.notes, *notes),
+    }
 
 
 def row_weights(labels: Index) -> NDArray[np.float64]:
@@ -164,12 +185,22 @@ def class_weights(counts: Index) -> tuple[float, ...]:
 # Splits
 
 
-def draw_splits(groups: Index, members: Index, seed: int) -> dict[str, Index]:
-    """80/10/10 of each group of the sequences `members`, at least one of each in each; `groups` (n,) are of all."""
+def in_random_order(groups: Index, members: Index, seed: int) -> Iterator[Index]:
+    """The sequences `members` of each group, shuffled; `groups` (n,) are of all."""
     order = members[shuffled(len(members), seed)]
+    return (order[groups[order] == group] for group in np.unique(groups[members]))
+
+
+def draw_share(groups: Index, members: Index, share: float, seed: int) -> Index:
+    """A share of each group of the sequences `members`: at least one, but of a group of one none."""
+    grouped = in_random_order(groups, members, seed)
+    return np.sort(np.concatenate([own[: min(len(own) - 1, max(1, round(share * len(own))))] for own in grouped]))
+
+
+def draw_splits(groups: Index, members: Index, seed: int) -> dict[str, Index]:
+    """80/10/10 of each group of the sequences `members`, at least one of each in each."""
     splits: dict[str, list[Index]] = {"train": [], "valid": [], "test": []}
-    for group in np.unique(groups[members]):
-        own = order[groups[order] == group]
+    for own in in_random_order(groups, members, seed):
         held = max(1, round(len(own) / SHARE))
         splits["valid"].append(own[:held])
         splits["test"].append(own[held : 2 * held])
@@ -185,69 +216,64 @@ def draw_class_splits(
         if count < 3:
             raise ValueError(
                 f"{source}: class {name!r} has {count} {what}{'s' * int(count > 1)}, too few for one in each split; "
-                "expected 3 or more of each class: leave it out, join it with another, or say yourself what is "
-                "train, valid and test (split)"
+                "expected at least 3 per class: leave it out, merge it with another, or assign splits yourself (split)"
             )
     return draw_splits(labels, np.arange(len(labels)), seed)
 
 
-class Divided(Protocol):
-    """Examples that may have come with their splits."""
+def given_splits(
+    given: Sequence[str], source: str, groups: Index, members: Index, seed: int, notes: list[str]
+) -> dict[str, Index]:
+    """The sequences `members` of each split, where `given` (n,) names that of each of all sequences.
 
-    @property
-    def splits(self) -> tuple[str, ...] | None:
-        """(n,) of train, valid and test."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """What messages call them."""
-        ...
-
-
-def given_splits(sequences: Divided, groups: Index, members: Index, seed: int, notes: list[str]) -> dict[str, Index]:
-    """The splits that came with the sequences `members`; without a validation set, a tenth of each group of train."""
-    given, source = np.array(sequences.splits), sequences.source
-    splits = {split: members[given[members] == split] for split in ("train", "valid", "test")}
+    Without a validation set, a tenth of each group of the training set is taken.
+    """
+    named = np.array(given)
+    splits = {split: members[named[members] == split] for split in ("train", "valid", "test")}
     if not len(splits["train"]):
         raise ValueError(f"{source}: split: expected sequences in train, got none")
     if not len(splits["valid"]):
-        order = splits["train"][shuffled(len(splits["train"]), seed)]
-        own = [order[groups[order] == group] for group in np.unique(groups[order])]
-        # A group of one keeps its only example to train on.
-        held = [m[: min(len(m) - 1, max(1, round(len(m) / SHARE)))] for m in own]
-        splits["valid"] = np.sort(np.concatenate(held))
+        splits["valid"] = draw_share(groups, splits["train"], 1 / SHARE, seed)
         splits["train"] = np.setdiff1d(splits["train"], splits["valid"])
         if not len(splits["valid"]):
-            raise ValueError(f"{source}: split: no sequence is for validation, and train is too small to take some")
-        notes.append(f"no sequence was marked valid: {len(splits['valid'])} of the training set were taken for it")
+            raise ValueError(f"{source}: split: there is no validation set, and train is too small to take one from")
+        notes.append(f"no sequence is marked valid: {len(splits['valid'])} of the training set are held out for it")
     if not len(splits["test"]):
-        notes.append("no sequence was marked test: scores are those of the validation set")
+        notes.append("no sequence is marked test: scores are those of the validation set")
     return splits
 
 
-def plain_splits(sequences: Sequences, members: Index, seed: int, notes: list[str]) -> dict[str, Index]:
-    """The splits that came with the sequences `members`, else 80/10/10 of them."""
+def plain_splits(sequences: Sequences, members: Index, target: str, seed: int, notes: list[str]) -> dict[str, Index]:
+    """The splits that came with the sequences `members`, which have a target, else 80/10/10 of them."""
+    if left_out := len(sequences) - len(members):
+        notes.append(f"{left_out:,} of {len(sequences):,} sequences have no {target} and are left out")
     alike = np.zeros(len(sequences), np.int64)
     if sequences.splits is not None:
-        return given_splits(sequences, alike, members, seed, notes)
+        return given_splits(sequences.splits, sequences.source, alike, members, seed, notes)
     if len(members) < 3:
         raise ValueError(
-            f"{sequences.source}: expected 3 sequences or more whose y is known, for train, valid and test, "
+            f"{sequences.source}: expected at least 3 sequences whose y is known, for train, valid and test, "
             f"got {len(members)}"
         )
     return draw_splits(alike, members, seed)
 
 
+def check_several(classes: Sequence[str], source: str) -> None:
+    """Refuse labels that are all the same."""
+    if len(classes) < 2:
+        got = f"only {classes[0]!r}" if classes else "none"
+        raise ValueError(f"{source}: y: expected two or more classes, got {got}")
+
+
 def check_classes(
-    counts: Mapping[str, Index], classes: Sequence[str], source: str, cure: str, notes: list[str]
+    counts: Mapping[str, Sequence[int] | Index], classes: Sequence[str], source: str, cure: str, notes: list[str]
 ) -> None:
-    """Refuse a class that the training set has none of; note one that the validation or the test set has none of."""
+    """Refuse a class that is missing from the training set; note one missing from the validation or test set."""
     for k, name in enumerate(classes):
         here = [split for split, count in counts.items() if count[k]]
         if "train" not in here:
             raise ValueError(
-                f"{source}: split: class {name!r} is in {' and '.join(here)}, and not in train; it cannot be learnt: "
+                f"{source}: split: class {name!r} is in {' and '.join(here)} but not in train, so it cannot be learnt: "
                 f"move some of it to train, or leave it out{cure}"
             )
         if missing := [split for split in ("valid", "test") if split not in here and any(counts[split])]:
@@ -259,23 +285,19 @@ def note_rare_class(counts: Index, classes: Sequence[str], what: str, balance: b
     largest, smallest = int(counts.max()), int(counts.min())
     if largest >= RARE * smallest:
         rare, common = classes[int(counts.argmin())], classes[int(counts.argmax())]
-        treatment = "they count alike" if balance else "--balance makes them count alike"
+        treatment = "they are weighted equally" if balance else "--balance weights them equally"
         notes.append(
-            f"class {rare!r} has {smallest:,} {what} to train on and {common!r} has {largest:,}: look at the recall of "
-            f"each class, not at the accuracy alone; {treatment}"
+            f"class {rare!r} has {smallest:,} training {what} and {common!r} has {largest:,}: look at the recall of "
+            f"each class, not only at the accuracy; {treatment}"
         )
 
 
-def channel_statistics(
-    sequences: Sequences, index: Index, notes: list[str]
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel over all steps of the sequences at `index`; a constant channel is noted."""
-    chosen = np.zeros(len(sequences), bool)
-    chosen[index] = True
-    values = sequences.values[np.repeat(chosen, sequences.lengths)]
+def channel_facts(sequences: Sequences, index: Index, notes: list[str]) -> dict[str, Any]:
+    """The fields of `SequenceInput`, over all steps of the sequences at `index`; a constant channel is noted."""
+    values = sequences.values[sequences.is_step_of(index)]
     mean, deviation = mean_and_deviation(values, f"{sequences.source}: x")
-    notes += [f"channel {k} does not change in the training set" for k in np.flatnonzero(deviation == 0)]
-    return tuple(mean.tolist()), deviation_or_one(deviation)
+    notes += [f"channel {k} is constant in the training set" for k in np.flatnonzero(deviation == 0)]
+    return {"mean": tuple(mean.tolist()), "deviation": deviation_or_one(deviation), "length": sequences.length}
 
 
 # Settings
@@ -292,7 +314,7 @@ class SequenceTaskConfig(TaskConfig):
     csv: Path | None = None
     """Or a CSV file with a header."""
     split: str | None = None
-    """The column that says train, valid or test (with csv); without it the splits are drawn, 80/10/10."""
+    """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10."""
     split_seed: int = 0
     """Seed of the splits, if they are drawn."""
     channels: Channels = "last"
@@ -303,7 +325,7 @@ class SequenceTaskConfig(TaskConfig):
 
     @abstractmethod
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
-        """The sequences in a CSV file; without `labelled`, what is known of them is ignored.
+        """The sequences in a CSV file; without `labelled`, targets and splits are ignored.
 
         `columns` are the channels of training, where they have names.
         """
@@ -323,13 +345,12 @@ class SequenceTaskConfig(TaskConfig):
         return self.read_csv(self.csv)
 
     def read_new(self, npz: Path | None, csv: Path | None, columns: Sequence[str] | None) -> Sequences:
-        """New sequences to predict for, in one of two files; what is known of them is ignored."""
+        """New sequences to predict for, in one of two files; their targets are ignored."""
         if npz is not None:
             return read_npz(npz, labelled=False, channels=self.channels)
         return self.read_csv(Path(csv or ""), False, columns)
 
     def build(self, data_dir: Path | None = None) -> Task:
-        """The task with its sequences."""
         return self.on(self.read())
 
     def arrange(self, sequences: Sequences, inputs: SequenceInput) -> tuple[NDArray[np.float32], list[str]]:

@@ -79,7 +79,7 @@ def _starts(table: Table, own: list[str], column: str) -> list[int]:
             raise ValueError(f"{where}: the sequence is missing; expected its name or number")
         if name in found:
             raise ValueError(
-                f"{where}: sequence {name!r} goes on after {current!r} has begun; sort the rows by sequence, or give "
+                f"{where}: sequence {name!r} continues after {current!r}; sort the rows by sequence, or give "
                 "different sequences different names"
             )
         current = name

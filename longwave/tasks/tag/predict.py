@@ -67,7 +67,7 @@ def tag(run: TrainedRun, sequences: Sequences, *, device: str = "auto") -> Tags:
 
 @dataclass(frozen=True)
 class Options(sequences_predict.Options):
-    """Label each step of sequences: a label and the probability of each class, a row for each step.
+    """Label each step of sequences: a label and the probability of each class, one row per step.
 
     Example: longwave predict runs/tag-my-seed0 --npz new.npz --out tags.csv
     """

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from longwave.core.random import shuffled
@@ -23,8 +22,9 @@ from longwave.tasks.sequences.task import (
     SequenceSplit,
     SequencesTask,
     SequenceTaskConfig,
-    channel_statistics,
+    channel_facts,
     check_classes,
+    check_several,
     class_weights,
     note_rare_class,
     plain_splits,
@@ -39,7 +39,7 @@ WIDEST = 512  # features of the linear baseline; with many channels it sees fewe
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingInput(SequenceInput):
-    """What a trained model must know of its data."""
+    """What a trained model must know about its data."""
 
     classes: tuple[str, ...]
     columns: tuple[str, ...] | None  # the names of the channels, if the file had some
@@ -134,15 +134,14 @@ class TaggingTask(SequencesTask):
         return linear.fit(x, one_hot, lambda ridge: float((ridge(valid_x).argmax(axis=1) != valid_y).mean()))
 
     def _size(self, width: int) -> int:
-        """Sequences of a batch that has so many features a step, when baselines are scored."""
+        """Sequences per batch, with so many features per step, when baselines are scored."""
         longest = max(int(split.lengths.max()) for split in (self.valid, self.test))
         return max(1, linear.MEMORY // (longest * max(width, len(self.inputs.classes))))
 
 
 def _labelled_steps(split: SequenceSplit, reach: int, most: int) -> tuple[linear.Matrix, Index]:
     """Features (steps, features) and classes (steps,) of the labelled steps, of `most` of them at most."""
-    assert split.tags is not None
-    tags = [split.tags[start : start + length] for start, length in zip(split.starts, split.lengths, strict=True)]
+    tags = split.own_tags
     total = sum(int((own != NO_TAG).sum()) for own in tags)
     chosen = np.zeros(total, bool)
     chosen[shuffled(total, seed=0)[:most]] = True
@@ -155,59 +154,6 @@ def _labelled_steps(split: SequenceSplit, reach: int, most: int) -> tuple[linear
             x.append(linear.windows(values, reach)[steps])
             y.append(own[steps])
     return np.concatenate(x), np.concatenate(y)
-
-
-# Custom sequences
-
-
-def custom(sequences: Sequences, balance: bool = False, split_seed: int = 0, name: str = "tag") -> TaggingTask:
-    """Custom sequences with a label at each step as a task.
-
-    Splits that come with the sequences are kept; else 80 % are drawn to train, 10 % to validate and 10 % to test.
-    Channels are standardised by the training set. A sequence without a labelled step is left out. `balance` weighs each
-    class in the training loss by the inverse of its share, and has the mean F1 of the classes choose the weights.
-    """
-    if sequences.tags is None:
-        raise ValueError(f"{sequences.source}: y: expected a label for each step, got none")
-    source, starts, lengths = sequences.source, sequences.starts, sequences.lengths
-    different, places = np.unique(sequences.tags, return_inverse=True)
-    classes = class_names(str(tag) for tag in different if tag)
-    if len(classes) < 2:
-        got = f"{classes[0]!r} alone" if classes else "none"
-        raise ValueError(f"{source}: y: expected two classes or more, got {got}")
-    codes = np.array([classes.index(str(tag)) if tag else NO_TAG for tag in different], np.int64)[places]
-    labelled = np.add.reduceat(codes != NO_TAG, starts)
-    members = np.flatnonzero(labelled)
-    notes: list[str] = []
-    if left_out := len(sequences) - len(members):
-        notes.append(f"{left_out:,} of {len(sequences):,} sequences have no labelled step and are left out")
-    splits = plain_splits(sequences, members, split_seed, notes)
-    counts = {
-        split: _class_counts(codes, starts[index], lengths[index], len(classes)) for split, index in splits.items()
-    }
-    cure = "" if sequences.splits is not None else "; another --split-seed draws other splits"
-    check_classes(counts, classes, source, cure, notes)
-    note_rare_class(counts["train"], classes, "steps", balance, notes)
-    mean, deviation = channel_statistics(sequences, splits["train"], notes)
-    inputs = TaggingInput(
-        mean=mean, deviation=deviation, length=sequences.length, classes=classes, columns=sequences.columns
-    )
-    return TaggingTask(
-        name=name,
-        **sequence_fields(sequences, splits, inputs, counts, notes, tags=codes),
-        weights=class_weights(counts["train"]) if balance else None,
-        digest=digest(sequences.values, lengths, codes, *splits.values()),
-        goal="macro_f1" if balance else "accuracy",
-    )
-
-
-def _class_counts(codes: Index, starts: Index, lengths: Index, classes: int) -> NDArray[np.int64]:
-    """How many steps of some sequences have each class."""
-    total = np.zeros(classes, np.int64)
-    for start, length in zip(starts, lengths, strict=True):
-        own = codes[start : start + length]
-        total += np.bincount(own[own != NO_TAG], minlength=classes)
-    return total
 
 
 @TASKS.register("tag")
@@ -230,12 +176,39 @@ class TagConfig(SequenceTaskConfig):
     label: str = "label"
     """The column with the labels, empty where one is not known (with csv)."""
     balance: bool = False
-    """Have all classes count alike, however many steps they have: in the loss, and when weights are chosen."""
+    """Weight all classes equally, however many steps they have: in the loss, and to choose the best weights."""
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
-        """The sequences in a CSV file."""
         return read_steps(path, self.sequence, self.label, self.split, labelled, columns)
 
     def on(self, sequences: Sequences) -> TaggingTask:
-        """The task on these sequences."""
-        return custom(sequences, self.balance, self.split_seed)
+        """Sequences with a label at each step as a task, with channels standardised by the training set.
+
+        Splits that come with the sequences are kept; else 80 % are drawn for training, 10 % for validation and 10 % for
+        the test. A sequence without a labelled step is left out.
+        """
+        if sequences.tags is None:
+            raise ValueError(f"{sequences.source}: y: expected a label for each step, got none")
+        source, notes = sequences.source, list[str]()
+        different, places = np.unique(sequences.tags, return_inverse=True)
+        classes = class_names(str(tag) for tag in different if tag)
+        check_several(classes, source)
+        codes = np.array([classes.index(str(tag)) if tag else NO_TAG for tag in different], np.int64)[places]
+        members = np.flatnonzero(np.add.reduceat(codes != NO_TAG, sequences.starts))
+        splits = plain_splits(sequences, members, "labelled step", self.split_seed, notes)
+        counts = {}
+        for split, index in splits.items():
+            labels = codes[sequences.is_step_of(index) & (codes != NO_TAG)]
+            counts[split] = np.bincount(labels, minlength=len(classes))
+        cure = "" if sequences.splits is not None else "; another --split-seed draws other splits"
+        check_classes(counts, classes, source, cure, notes)
+        note_rare_class(counts["train"], classes, "steps", self.balance, notes)
+        channels = channel_facts(sequences, splits["train"], notes)
+        inputs = TaggingInput(classes=classes, columns=sequences.columns, **channels)
+        return TaggingTask(
+            name="tag",
+            weights=class_weights(counts["train"]) if self.balance else None,
+            digest=digest(sequences.values, sequences.lengths, codes, *splits.values()),
+            goal="macro_f1" if self.balance else "accuracy",
+            **sequence_fields(sequences, splits, inputs, counts, notes, tags=codes),
+        )

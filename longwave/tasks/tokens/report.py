@@ -116,7 +116,7 @@ def report(model: Any, task: TokenTask) -> list[Section]:
     split = task.test
     chances = of_test_set(task, lambda: probabilities(model, split, BATCH))
     found = Predictions(chances, split.labels, task.inputs.classes)
-    sections = [Section("Confusion matrix", confusion(found, task.counts["train"]))]
+    sections = [Section("Confusion matrix", confusion(found.confusion, found.classes, task.counts["train"]))]
     layer = embedding(model)
     if layer is None:
         return sections

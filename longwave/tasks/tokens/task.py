@@ -201,8 +201,7 @@ class TokensConfig(TaskConfig):
         elif self.validation == "test":
             raise ValueError(f"validation: {self.data} has a validation set of its own; expected train, got test")
         task = self._task(splits, vocabulary)
-        counts: Any = task.counts
-        check_classes(counts, kind.classes, str(folder), ", or take more examples", notes)
+        check_classes(task.counts, kind.classes, str(folder), ", or take more examples", notes)
         return replace(task, origin=str(folder), notes=tuple(notes), digest=known)
 
     def on_random_data(self, rows: int, seed: int = 0) -> TokenTask:

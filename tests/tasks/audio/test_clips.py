@@ -144,7 +144,7 @@ def test_splits_come_from_a_column_and_classes_can_count_alike(clips, tmp_path):
     (clips / "list.csv").write_text("\n".join(["file,label,part", *rows[:-2]]) + "\n")
     task = AudioConfig(csv=clips / "list.csv", split="part", balance=True).build(tmp_path)
     assert task.counts["test"] == (2, 2, 2)
-    assert "no sequence was marked valid: 3 of the training set were taken for it" in task.notes
+    assert "no sequence is marked valid: 3 of the training set are held out for it" in task.notes
     assert task.goal == "balanced_accuracy"
     assert float(task.train.batch(range(len(task.train)))["weight"].mean()) == pytest.approx(1)
     assert "balanced_accuracy" in task.baselines()["ridge on MFCC"]["test"]
@@ -154,9 +154,9 @@ def test_splits_come_from_a_column_and_classes_can_count_alike(clips, tmp_path):
     ("changes", "message"),
     [
         ({"folder": None}, "expected either --folder FOLDER or --csv FILE, got neither"),
-        ({"sampling_rate": 0}, "sampling_rate: expected a number from 1 on, got 0"),
+        ({"sampling_rate": 0}, "sampling_rate: expected at least 1, got 0"),
         ({"seconds": 0.0}, "seconds: expected a number above 0, got 0.0"),
-        ({"most_bad": -1}, "most_bad: expected a number from 0 on, got -1"),
+        ({"most_bad": -1}, "most_bad: expected at least 0, got -1"),
     ],
 )
 def test_settings_that_cannot_be_right_are_refused(clips, tmp_path, changes, message):

@@ -11,12 +11,12 @@ from longwave.tasks.classify import baselines as sequence_baselines
 from longwave.tasks.classify.baselines import (
     BAND,
     ConvolutionClassifier,
+    Examples,
     NearestNeighbour,
-    Sequences,
     dtw,
     fitted,
 )
-from longwave.tasks.classify.task import custom
+from longwave.tasks.classify.task import ClassifyConfig
 from longwave.tasks.sequences.data import from_arrays
 
 
@@ -24,7 +24,7 @@ def sequences(n=6, L=20, channels=1, lengths=None, seed=0):
     x = torch.randn(n, L, channels, generator=torch.Generator().manual_seed(seed))
     lengths = torch.full((n,), L) if lengths is None else torch.tensor(lengths)
     x[torch.arange(L) >= lengths.unsqueeze(1)] = 0
-    return Sequences(x, lengths, torch.arange(n) % 2)
+    return Examples(x, lengths, torch.arange(n) % 2)
 
 
 def slow_dtw(a, b, band):
@@ -50,8 +50,8 @@ def test_the_nearest_neighbour_forgives_a_shift_and_plain_distance_does_not(monk
     peak = torch.zeros(3, 40, 1)
     peak[0, 20], peak[1, 22] = 5.0, 5.0
     train, new = (
-        Sequences(peak[[0, 2]], torch.full((2,), 40), torch.tensor([0, 1])),
-        Sequences(peak[1:2], torch.tensor([40]), torch.tensor([0])),
+        Examples(peak[[0, 2]], torch.full((2,), 40), torch.tensor([0, 1])),
+        Examples(peak[1:2], torch.tensor([40]), torch.tensor([0])),
     )
     assert BAND * 40 > 2
     aligned = NearestNeighbour(train, 1)
@@ -63,7 +63,7 @@ def test_the_nearest_neighbour_forgives_a_shift_and_plain_distance_does_not(monk
 
 def test_sequences_of_other_lengths_are_stretched():
     line = torch.linspace(0, 1, 5).view(1, 5, 1)
-    short = Sequences(torch.cat((line[:, ::2], torch.zeros(1, 2, 1)), 1), torch.tensor([3]), torch.tensor([0]))
+    short = Examples(torch.cat((line[:, ::2], torch.zeros(1, 2, 1)), 1), torch.tensor([3]), torch.tensor([0]))
     torch.testing.assert_close(short.stretched(5), line)
     assert short.stretched(1).shape == (1, 1, 1)
 
@@ -72,7 +72,7 @@ def test_frequencies_are_told_apart_by_convolutions_and_not_by_the_prior():
     time = np.arange(60)
     generator = np.random.default_rng(0)
     x = [np.sin(time * (0.3 + 0.4 * (k % 2)) + generator.uniform(0, 6)) for k in range(60)]
-    task = custom(from_arrays(np.array(x), [str(k % 2) for k in range(60)]))
+    task = ClassifyConfig().on(from_arrays(np.array(x), [str(k % 2) for k in range(60)]))
     found = task.baselines()
     assert list(found) == ["class prior", "1-NN (DTW)", "random convolutions"]
     assert found["class prior"]["test"]["accuracy"] == 0.5
@@ -80,13 +80,15 @@ def test_frequencies_are_told_apart_by_convolutions_and_not_by_the_prior():
 
 
 def test_balanced_accuracy_is_the_mean_recall():
-    task = custom(from_arrays(np.zeros((40, 5)) + np.arange(5), ["a"] * 30 + ["b"] * 10), balance=True)
+    task = ClassifyConfig(balance=True).on(from_arrays(np.zeros((40, 5)) + np.arange(5), ["a"] * 30 + ["b"] * 10))
     right = np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1])
     assert task.accuracies(*right) == {"accuracy": 0.75, "balanced_accuracy": pytest.approx((2 / 3 + 1) / 2)}
 
 
 def test_of_many_examples_some_are_drawn_and_what_would_take_too_long_is_left_out(monkeypatch):
-    task = custom(from_arrays(np.random.default_rng(0).normal(size=(40, 10)), [str(k % 2) for k in range(40)]))
+    task = ClassifyConfig().on(
+        from_arrays(np.random.default_rng(0).normal(size=(40, 10)), [str(k % 2) for k in range(40)])
+    )
     monkeypatch.setattr(sequence_baselines, "MOST_EXAMPLES", 8)
     nearest, convolutions = fitted(task.train, 5, 2)
     assert len(nearest.labels) == len(convolutions.labels) == 8
@@ -95,5 +97,5 @@ def test_of_many_examples_some_are_drawn_and_what_would_take_too_long_is_left_ou
 
 
 def test_constant_sequences_break_nothing():
-    data = Sequences(torch.ones(6, 10, 1), torch.full((6,), 10), torch.arange(6) % 2)
+    data = Examples(torch.ones(6, 10, 1), torch.full((6,), 10), torch.arange(6) % 2)
     assert ConvolutionClassifier(data, 2)(data).shape == (6,)

@@ -45,7 +45,7 @@ def test_sequences_unlike_those_of_training_are_refused(run):
 
 def test_a_run_of_another_kind_is_refused(trained_runs):
     trained_runs.fetch("text")
-    with pytest.raises(ValueError, match="run: expected a run that classifies, got one of the kind text"):
+    with pytest.raises(ValueError, match="run: expected a run that classifies, got one of kind text"):
         classify(load_run(Path("run")), sequences.from_arrays(np.zeros((2, 3))))
 
 

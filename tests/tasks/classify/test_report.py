@@ -18,7 +18,7 @@ from longwave.tasks.classify.report import (
     predict,
     report,
 )
-from longwave.tasks.classify.task import ClassifyConfig, custom
+from longwave.tasks.classify.task import ClassifyConfig
 from longwave.tasks.images.task import ImageConfig
 from longwave.tasks.sequences.data import from_arrays
 from longwave.train.folder import RunFolder
@@ -31,12 +31,16 @@ def predictions(labels, predicted, classes, confidence=0.9):
     return Predictions(probabilities, np.array(labels), tuple(classes))
 
 
+def confusion_of(found, trained):
+    return confusion(found.confusion, found.classes, trained)
+
+
 @pytest.fixture
 def waves():
     """Sequences of unequal length, two channels, and a model that has not learnt a thing."""
     generator = np.random.default_rng(0)
     x = [generator.standard_normal((length, 2)) for length in generator.integers(5, 30, 40)]
-    task = custom(from_arrays(x, ["up", "down"] * 20))
+    task = ClassifyConfig().on(from_arrays(x, ["up", "down"] * 20))
     model = SequenceModel(sequence_config(d_model=8, n_layers=1, input_size=2, output_size=2)).eval()
     return task, model
 
@@ -47,8 +51,8 @@ def waves():
 def test_the_confusion_matrix_counts_predictions_by_class():
     found = predictions([0, 0, 1, 1, 2], [0, 1, 1, 1, 0], "abc")
     assert found.confusion.tolist() == [[1, 1, 0], [0, 2, 0], [1, 0, 0]]
-    assert recalls(found) == [(2, 1, 0.0), (0, 2, 0.5), (1, 2, 1.0)]
-    assert confused_pairs(found) == [("a", "b", 1, 0.5), ("c", "a", 1, 1.0)]
+    assert recalls(found.confusion) == [(2, 1, 0.0), (0, 2, 0.5), (1, 2, 1.0)]
+    assert confused_pairs(found.confusion, found.classes) == [("a", "b", 1, 0.5), ("c", "a", 1, 1.0)]
 
 
 def test_the_most_confident_mistakes_come_first():
@@ -63,9 +67,9 @@ def test_the_most_confident_mistakes_come_first():
 
 def test_a_matrix_of_many_classes_is_a_list_of_the_commonest_mistakes():
     few, many = ([str(k) for k in range(count)] for count in (20, 21))
-    page = confusion(predictions([0, 1], [1, 1], few), (5,) * 20)
+    page = confusion_of(predictions([0, 1], [1, 1], few), (5,) * 20)
     assert "<img" in page
-    page = confusion(predictions([0] * 7 + [1], [1] * 7 + [1], many), (5,) * 21)
+    page = confusion_of(predictions([0] * 7 + [1], [1] * 7 + [1], many), (5,) * 21)
     assert "<img" not in page
     assert "<td>0</td><td>1</td>" in page.replace(' class="n"', "")
     assert "100.0%" in page
@@ -75,11 +79,11 @@ def test_long_names_stay_different_and_odd_ones_harmless():
     found = predictions([0, 1], [1, 1], ["left-hand-move-slow", "left-hand-move-fast", "a $5\n$6 note"])
     assert found.caption(0) == "left-ha…e-slow predicted as left-ha…e-fast, 90%"
     assert predictions([2], [2], found.classes).caption(0) == r"a \$5 \$6 note, 90%"
-    assert "No mistakes." in confusion(predictions([0], [0], [*map(str, range(21))]), (5,) * 21)
+    assert "No mistakes." in confusion_of(predictions([0], [0], [*map(str, range(21))]), (5,) * 21)
 
 
 def test_names_are_escaped():
-    page = confusion(predictions([0, 1], [1, 1], ["<b>", *map(str, range(20))]), (5,) * 21)
+    page = confusion_of(predictions([0, 1], [1, 1], ["<b>", *map(str, range(20))]), (5,) * 21)
     assert "<b>" not in page
     assert "&lt;b&gt;" in page
 

@@ -13,7 +13,7 @@ from torch import nn
 from longwave.models import ClassifierConfig, SequenceConfig
 from longwave.models.classifier import Classifier
 from longwave.tasks.classify.judge import judged
-from longwave.tasks.classify.task import ClassifierInput, ClassifyConfig, custom
+from longwave.tasks.classify.task import ClassifierInput, ClassifyConfig
 from longwave.tasks.sequences.data import from_arrays
 
 
@@ -24,7 +24,7 @@ def make(counts, lengths=(4,), channels=2, parts=None, seed=0, **options):
     x = []
     for k, name in enumerate(labels):
         x.append(generator.standard_normal((lengths[k % len(lengths)], channels)) + list(counts).index(name))
-    return custom(from_arrays(x, labels, parts), **options)
+    return ClassifyConfig(**options).on(from_arrays(x, labels, parts))
 
 
 # Parts
@@ -55,18 +55,22 @@ def test_given_parts_are_kept():
 def test_without_a_valid_part_some_of_train_are_taken_and_a_note_says_so():
     task = make({"a": 20, "b": 10}, parts=["train"] * 18 + ["test"] * 2 + ["train"] * 8 + ["test"] * 2)
     assert task.counts == {"train": (16, 7), "valid": (2, 1), "test": (2, 2)}
-    assert task.notes == ("no sequence was marked valid: 3 of the training set were taken for it",)
+    assert task.notes == ("no sequence is marked valid: 3 of the training set are held out for it",)
 
 
 @pytest.mark.parametrize(
     ("counts", "parts", "message"),
     [
-        ({"a": 9}, None, "expected two classes or more, got 'a' alone"),
-        ({"a": 9, "b": 2}, None, "class 'b' has 2 sequences, too few for one in each split; expected 3 or more"),
+        ({"a": 9}, None, "expected two or more classes, got only 'a'"),
+        (
+            {"a": 9, "b": 2},
+            None,
+            "class 'b' has 2 sequences, too few for one in each split; expected at least 3 per class",
+        ),
         ({"a": 9, "b": 1}, None, "class 'b' has 1 sequence, too few"),
         ({"a": 2, "b": 2}, ["test"] * 4, "split: expected sequences in train, got none"),
-        ({"a": 3, "b": 2}, ["train", "valid", "test", "test", "valid"], "'b' is in valid and test, and not in train"),
-        ({"a": 2, "b": 2}, ["train", "test"] * 2, "no sequence is for validation, and train is too small"),
+        ({"a": 3, "b": 2}, ["train", "valid", "test", "test", "valid"], "'b' is in valid and test but not in train"),
+        ({"a": 2, "b": 2}, ["train", "test"] * 2, "there is no validation set, and train is too small"),
     ],
 )
 def test_what_cannot_be_split_is_refused(counts, parts, message):
@@ -81,7 +85,7 @@ def test_a_class_that_is_never_tested_is_noted():
 
 def test_labels_are_needed_to_train():
     with pytest.raises(ValueError, match="y: expected a label for each sequence, got none"):
-        custom(from_arrays(np.zeros((9, 3))))
+        ClassifyConfig().on(from_arrays(np.zeros((9, 3))))
 
 
 # Batches
@@ -125,9 +129,9 @@ def test_channels_are_standardised_by_the_steps_of_the_train_part_alone():
 def test_a_channel_that_does_not_change_is_divided_by_one_and_noted():
     x = np.random.default_rng(0).standard_normal((20, 5, 2))
     x[..., 1] = 0.1  # which has no exact sum
-    task = custom(from_arrays(x, ["a", "b"] * 10))
+    task = ClassifyConfig().on(from_arrays(x, ["a", "b"] * 10))
     assert task.inputs.deviation[1] == 1
-    assert task.notes == ("channel 1 does not change in the training set",)
+    assert task.notes == ("channel 1 is constant in the training set",)
     assert task.train.batch([0])["x"][0, :, 1].abs().max() < 1e-12
 
 
@@ -184,12 +188,12 @@ def test_with_balance_the_mean_recall_is_a_score_and_chooses_the_weights():
 def test_values_too_large_to_be_standardised_are_refused(size):
     x = size * np.random.default_rng(0).standard_normal((30, 4, 1))
     with pytest.raises(ValueError, match="are too large to be standardised"):
-        custom(from_arrays(x, ["a", "b", "c"] * 10))
+        ClassifyConfig().on(from_arrays(x, ["a", "b", "c"] * 10))
 
 
 def test_one_value_far_from_all_others_is_refused():
     x = np.random.default_rng(0).standard_normal((30, 4, 1))
-    inputs = custom(from_arrays(x, ["a", "b", "c"] * 10)).inputs
+    inputs = ClassifyConfig().on(from_arrays(x, ["a", "b", "c"] * 10)).inputs
     x[3, 2] = 1e60
     with pytest.raises(ValueError, match=r"column 0: values up to 1e\+60 are too far from the training set"):
         inputs.standardise(x)
@@ -205,7 +209,7 @@ def test_the_class_prior_is_what_a_model_has_to_beat():
 def test_a_rare_class_is_noted_with_what_can_be_done():
     assert make({"a": 40, "b": 10}).notes == ()
     (note,) = make({"a": 400, "b": 10}).notes
-    assert "class 'b' has 8 examples to train on and 'a' has 320" in note
+    assert "class 'b' has 8 training examples and 'a' has 320" in note
     assert "--balance" in note
     (note,) = make({"a": 400, "b": 10}, balance=True).notes
     assert "--balance" not in note
@@ -252,7 +256,7 @@ def test_arrays_beside_a_run_are_found_wherever_its_folder_is(tmp_path):
 
 def three_classes(count=60, **settings):
     x, y = np.random.default_rng(0).normal(size=(count, 8)), [str(k % 3) for k in range(count)]
-    return custom(from_arrays(x, y, **settings))
+    return ClassifyConfig().on(from_arrays(x, y, **settings))
 
 
 def test_a_small_set_is_trained_on_whole_and_a_third_validates_a_judge():
@@ -272,7 +276,7 @@ def test_a_small_set_is_trained_on_whole_and_a_third_validates_a_judge():
     assert torch.equal(rows["x"], valid["x"])
     assert valid["held"].all()
     assert "held" not in task.test.batch(range(2))
-    assert "trained on all 54, and what is validated is a second one, trained without 18 of them" in task.notes[-1]
+    assert "trained on all 54, and a second model, trained without 18 of them, is validated instead" in task.notes[-1]
 
 
 def test_a_validation_set_that_was_given_or_is_large_stays_as_it_is():
@@ -292,7 +296,7 @@ def test_a_model_without_a_judge_is_validated_on_sequences_that_it_is_not_traine
 def test_a_class_of_one_sequence_is_kept_for_training():
     split = ["train"] * 20 + ["test"] * 4
     labels = ["a"] * 10 + ["b"] * 9 + ["c"] + ["a", "b", "a", "c"]
-    task = custom(from_arrays(np.random.default_rng(0).normal(size=(24, 8)), labels, split=split))
+    task = ClassifyConfig().on(from_arrays(np.random.default_rng(0).normal(size=(24, 8)), labels, split=split))
     task = judged(task)
     assert task.counts["train"] == (10, 9, 1)
     assert task.counts["valid"] == (3, 3, 0)
@@ -300,7 +304,7 @@ def test_a_class_of_one_sequence_is_kept_for_training():
 
 def test_balanced_classes_weigh_the_same_after_a_judge_was_added():
     labels = ["a"] * 40 + ["b"] * 10
-    task = custom(from_arrays(np.random.default_rng(0).normal(size=(50, 8)), labels), balance=True)
+    task = ClassifyConfig(balance=True).on(from_arrays(np.random.default_rng(0).normal(size=(50, 8)), labels))
     task = judged(task)
     for split in (task.train, task.valid):
         weight, y = split.rows["weight"], split.rows["y"]
@@ -312,19 +316,19 @@ def test_balanced_classes_weigh_the_same_after_a_judge_was_added():
 def test_baselines_do_not_know_the_sequences_that_validate_them():
     """Labels at random: a neighbour that is itself would be right every time."""
     x = np.random.default_rng(1).normal(size=(90, 12))
-    task = judged(custom(from_arrays(x, [str(k * 7 % 11 % 2) for k in range(90)])))
+    task = judged(ClassifyConfig().on(from_arrays(x, [str(k * 7 % 11 % 2) for k in range(90)])))
     found = task.baselines()
     assert found["1-NN (DTW)"]["valid"]["accuracy"] < 0.8
     assert found["random convolutions"]["valid"]["accuracy"] < 0.8
 
 
 def test_smoothing_is_in_the_loss_and_not_in_the_scores():
-    plain = custom(from_arrays(np.zeros((30, 4)) + np.arange(4), [str(k % 3) for k in range(30)]))
+    plain = ClassifyConfig().on(from_arrays(np.zeros((30, 4)) + np.arange(4), [str(k % 3) for k in range(30)]))
     smooth = dataclasses.replace(plain, smoothing=0.2)
     batch, logits = plain.train.batch(range(6)), torch.randn(6, 3)
     one, other = (task.outcome(lambda x, **_: (logits, None), batch) for task in (plain, smooth))
     uniform = -logits.log_softmax(-1).mean(-1).sum()
     torch.testing.assert_close(other.loss, 0.8 * one.loss + 0.2 * uniform)
     assert one.scores["loss"][0] == other.scores["loss"][0]
-    with pytest.raises(ValueError, match="smoothing: expected a share from 0 on and below 1, got 1"):
+    with pytest.raises(ValueError, match="smoothing: expected a share of at least 0 and below 1, got 1"):
         ClassifyConfig(smoothing=1.0)

@@ -48,7 +48,7 @@ def test_images_that_are_not_there_are_refused(run):
 
 def test_a_run_on_other_than_images_is_refused(trained_runs):
     trained_runs.fetch("text")
-    with pytest.raises(ValueError, match="run: expected a run that generates images, got one of the kind text"):
+    with pytest.raises(ValueError, match="run: expected a run that generates images, got one of kind text"):
         draw_images(load_run(Path("run")), 1)
 
 

@@ -96,7 +96,7 @@ def test_a_run_that_stored_no_range_goes_by_five_deviations(run):
 
 def test_a_run_of_another_kind_is_refused(trained_runs):
     trained_runs.fetch("text")
-    with pytest.raises(ValueError, match="run: expected a run that forecasts, got one of the kind text"):
+    with pytest.raises(ValueError, match="run: expected a run that forecasts, got one of kind text"):
         forecast(load_run(Path("run")), Path("my.txt"))
 
 

@@ -86,5 +86,5 @@ def test_mistakes_are_refused(arguments, message, capsys):
 
 def test_a_run_of_another_kind_is_refused(trained_runs):
     trained_runs.fetch("classify")
-    with pytest.raises(ValueError, match="expected a run that compares texts, got one of the kind classify"):
+    with pytest.raises(ValueError, match="expected a run that compares texts, got one of kind classify"):
         compare_texts(load_run("run"), PAIRS)

@@ -100,7 +100,7 @@ def test_missing_sets_are_named_with_what_brings_them(tmp_path):
 
 @pytest.mark.parametrize("setting", [{"length": 1}, {"least_count": 0}])
 def test_settings_that_make_no_sense_are_refused(setting):
-    with pytest.raises(ValueError, match=f"{next(iter(setting))}: expected a number from"):
+    with pytest.raises(ValueError, match=f"{next(iter(setting))}: expected at least"):
         PairsConfig(**setting)
 
 

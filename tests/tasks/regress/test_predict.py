@@ -48,13 +48,13 @@ def test_sequences_unlike_those_of_training_are_refused(run):
 
 
 def test_runs_of_other_kinds_are_refused(run):
-    with pytest.raises(ValueError, match="run: expected a run that classifies, got one of the kind regress"):
+    with pytest.raises(ValueError, match="run: expected a run that classifies, got one of kind regress"):
         classify(load_run(run), sequences.from_arrays(np.zeros((2, 3))))
 
 
 def test_a_run_that_classifies_predicts_no_numbers(trained_runs):
     trained_runs.fetch("classify")
-    with pytest.raises(ValueError, match="run: expected a run that predicts numbers, got one of the kind classify"):
+    with pytest.raises(ValueError, match="run: expected a run that predicts numbers, got one of kind classify"):
         regress(load_run(Path("run")), sequences.from_arrays(np.zeros((2, 3))))
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from longwave.tasks.regress.plots import draw_predictions, draw_residuals, draw_sequences
-from longwave.tasks.regress.report import Predictions
+from longwave.tasks.regress.report import Predictions, draw_predictions, draw_residuals
+from longwave.tasks.sequences.plots import draw_sequences
 
 NAN = np.nan
 TRUTH = np.array([[1.0, 10.0], [2.0, NAN], [3.0, 30.0], [NAN, 40.0]])

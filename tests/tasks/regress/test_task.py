@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tiny import assert_resumes_to_the_bit
 
 from longwave.tasks.base import add_up, batches
-from longwave.tasks.regress.task import RegressConfig, RegressionInput, custom, summaries
+from longwave.tasks.regress.task import RegressConfig, RegressionInput, summaries
 from longwave.tasks.sequences.data import from_arrays, save_npz
 
 
@@ -25,7 +25,7 @@ def make(count=40, lengths=(4,), channels=2, targets=1, missing=(), splits=None,
     y = np.array([[10.0**k * row.mean() + 5 for k in range(targets)] for row in x])
     for place in missing:
         y[place] = np.nan
-    return custom(from_arrays(x, y[:, 0] if targets == 1 else y, splits, answer="targets"), **options)
+    return RegressConfig(**options).on(from_arrays(x, y[:, 0] if targets == 1 else y, splits, answer="targets"))
 
 
 @functools.cache
@@ -58,13 +58,13 @@ def test_given_splits_are_kept_and_a_missing_validation_set_is_taken_from_train(
     ]
     task = make(12, splits=["train"] * 10 + ["test"] * 2)
     assert (len(task.train), len(task.valid), len(task.test)) == (9, 1, 2)
-    assert task.notes == ("no sequence was marked valid: 1 of the training set were taken for it",)
+    assert task.notes == ("no sequence is marked valid: 1 of the training set are held out for it",)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"count": 2}, "expected 3 sequences or more whose y is known, for train, valid and test, got 2"),
+        ({"count": 2}, "expected at least 3 sequences whose y is known, for train, valid and test, got 2"),
         ({"count": 5, "missing": [0, 1, 2]}, "got 2"),
         ({"count": 3, "splits": ["test"] * 3}, "split: expected sequences in train, got none"),
         (
@@ -91,14 +91,14 @@ def test_a_target_that_is_never_tested_or_never_changes_is_noted():
     assert task.notes == ("target 'y1' is not known in test",)
     assert "mae_y1" not in reported(task, torch.zeros(1, 2), task.test.batch([0]))
     x = np.random.default_rng(0).standard_normal((20, 5))
-    task = custom(from_arrays(x, np.full(20, 0.1), answer="targets"))
-    assert task.notes == ("target 'y' does not change in the training set",)
+    task = RegressConfig().on(from_arrays(x, np.full(20, 0.1), answer="targets"))
+    assert task.notes == ("target 'y' is constant in the training set",)
     assert task.inputs.target_deviation == (1.0,)
 
 
 def test_targets_are_needed_to_train():
     with pytest.raises(ValueError, match="y: expected a number for each sequence, got none"):
-        custom(from_arrays(np.zeros((9, 3))))
+        RegressConfig().on(from_arrays(np.zeros((9, 3))))
 
 
 # Units
@@ -109,7 +109,7 @@ def test_targets_are_needed_to_train():
 def test_targets_come_back_in_their_units(seed, size, shift):
     generator = np.random.default_rng(seed)
     y = size * (generator.standard_normal((20, 2)) + shift)
-    task = custom(from_arrays(generator.standard_normal((20, 3)), y, answer="targets"))
+    task = RegressConfig().on(from_arrays(generator.standard_normal((20, 3)), y, answer="targets"))
     restored = task.inputs.restore(task.train.rows["y"])
     order = task.train.starts // 3
     np.testing.assert_allclose(restored, y[order], rtol=1e-6, atol=1e-6 * size)
@@ -127,7 +127,7 @@ def test_targets_are_standardised_by_the_known_ones_of_the_training_set():
 def test_targets_too_large_to_be_standardised_are_refused(size):
     y = size * np.random.default_rng(0).standard_normal(30)
     with pytest.raises(ValueError, match=r"y: target 'y': values up to .* are too large to be standardised"):
-        custom(from_arrays(np.zeros((30, 4)), y, answer="targets"))
+        RegressConfig().on(from_arrays(np.zeros((30, 4)), y, answer="targets"))
 
 
 # Loss and scores
@@ -206,7 +206,7 @@ def test_loss_and_scores_of_parts_add_up_to_those_of_the_whole(cuts):
 
 def test_names_of_targets_do_not_become_styles_of_a_terminal():
     y = np.random.default_rng(0).standard_normal((20, 2))
-    task = custom(from_arrays(np.zeros((20, 3)), y, answer="targets", names=["flux [/s]", "b"]))
+    task = RegressConfig().on(from_arrays(np.zeros((20, 3)), y, answer="targets", names=["flux [/s]", "b"]))
     assert "mae_flux (/s)" in reported(task, torch.zeros(2, 2), task.test.batch(range(2)))
     assert task.inputs.targets[0] == "flux [/s]"
 
@@ -260,7 +260,7 @@ def test_a_fingerprint_tells_other_values_targets_and_splits_apart():
     swapped = [*splits[2:], *splits[:2]]
     missing = np.where(np.arange(12) == 3, np.nan, y)
     cases = [(x, y, splits), (x + 1, y, splits), (x, -y, splits), (x, missing, splits), (x, y, swapped)]
-    digests = [custom(from_arrays(*case, answer="targets")).fingerprint["digest"] for case in cases]
+    digests = [RegressConfig().on(from_arrays(*case, answer="targets")).fingerprint["digest"] for case in cases]
     assert len(set(digests)) == 5
 
 

@@ -83,7 +83,7 @@ def test_new_sequences_need_no_labels(tmp_path):
             {"x": np.zeros((4, 3)), "y": LABELS, "split": ["train"] * 3},
             "split: expected one for each of 4 sequences, got 3",
         ),
-        ({"x": np.zeros((4, 3)), "y": LABELS, "split": "abcd"}, "split: expected one per sequence"),
+        ({"x": np.zeros((4, 3)), "y": LABELS, "split": "abcd"}, "split: expected one split per sequence"),
         (
             {"x": np.zeros((4, 3)), "y": LABELS, "split": [*"abcd"]},
             r"split\[0\]: expected train, valid or test, got 'a'",
@@ -115,7 +115,7 @@ def test_a_value_that_is_not_finite_is_named_by_sequence_step_and_channel(tmp_pa
     with pytest.raises(ValueError, match=f"sequence 1, step 2, channel 1: expected a finite number, got {bad}; fill"):
         from_arrays(ragged, LABELS)
     ragged[3][0, 0] = bad
-    with pytest.raises(ValueError, match=r"sequence 1, step 2, channel 1: .* and 1 more steps have such"):
+    with pytest.raises(ValueError, match=r"sequence 1, step 2, channel 1: .* as in 1 more steps"):
         from_arrays(ragged, LABELS)
 
 

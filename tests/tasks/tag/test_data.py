@@ -42,7 +42,7 @@ def test_new_rows_need_no_label_and_channels_are_found_by_their_names(tmp_path):
         ("id,kind,x,x\na,b,1,2\n", "channel: 2 columns are named 'x'; expected one"),
         ("id,kind,x\na,b,1,2\n", "line 2: expected 3 cells as in the header, got 4"),
         ("id,kind,x\na,b,1\n\n,b,1\n", "line 4, column 'id': the sequence is missing"),
-        ("id,kind,x\na,b,1\nb,b,1\na,b,1\n", "line 4, column 'id': sequence 'a' goes on after 'b' has begun; sort"),
+        ("id,kind,x\na,b,1\nb,b,1\na,b,1\n", "line 4, column 'id': sequence 'a' continues after 'b'; sort"),
         ("id,kind,x\na,b,1\na,b,\n", "line 3, column 'x': expected a number such as 1234.5, got ''"),
         ("id,kind,x\na,b,inf\n", "line 2, column 'x': expected a number such as 1234.5, got 'inf'"),
         ("id,kind,x,y\na,b,1,now\n", "line 2, column 'y': expected a number such as 1234.5, got 'now'"),

@@ -48,7 +48,7 @@ def test_sequences_unlike_those_of_training_are_refused(run):
     x[2][3] = 1e30
     with pytest.raises(ValueError, match="sequence 2: the model output is NaN or inf"):
         tag(load_run(run), sequences.from_arrays(x))
-    with pytest.raises(ValueError, match="run: expected a run that predicts numbers, got one of the kind tag"):
+    with pytest.raises(ValueError, match="run: expected a run that predicts numbers, got one of kind tag"):
         regress(load_run(run), sequences.from_arrays(x))
 
 

@@ -4,8 +4,7 @@ import numpy as np
 
 from longwave.tasks.classify.confusion import _compact
 from longwave.tasks.sequences.task import NO_TAG
-from longwave.tasks.tag.plots import draw_tags
-from longwave.tasks.tag.report import Predictions
+from longwave.tasks.tag.report import Predictions, draw_tags
 
 TRUTH = [np.array([0, 0, NO_TAG, 1]), np.array([1, NO_TAG]), np.array([0, 1, 1])]
 FOUND = [np.array([0, 1, 1, 1]), np.array([1, 0]), np.array([1, 0, 0])]

@@ -44,5 +44,5 @@ def test_a_seed_that_was_not_given_is_drawn_and_printed(capsys):
 
 def test_a_run_on_other_than_text_is_refused(trained_runs):
     trained_runs.fetch("density")
-    with pytest.raises(ValueError, match="run: expected a run that generates text, got one of the kind density"):
+    with pytest.raises(ValueError, match="run: expected a run that generates text, got one of kind density"):
         write_text(load_run(Path("run")), "", 5)

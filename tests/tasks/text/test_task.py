@@ -95,7 +95,7 @@ def test_a_text_in_rows_is_read_with_its_true_tokens(tmp_path):
         ValueError, match="rows: expected rows of at least 9 tokens, got 30 rows of 5 in the train set; use"
     ):
         TextConfig("wikitext2", level="words", length=8, rows=30).build(tmp_path)
-    with pytest.raises(ValueError, match="rows: expected a number from 0 on, got -1"):
+    with pytest.raises(ValueError, match="rows: expected at least 0, got -1"):
         TextConfig(rows=-1)
 
 
@@ -174,7 +174,7 @@ def test_a_run_that_carried_its_state_is_scored_with_it_or_window_by_window(tmp_
         assert found["carried", split, "default"] == found["carried", split, "carry_state"]
         assert found["apart", split, "default"] == found["apart", split, "restart_state"]
         assert found["apart", split, "default"]["loss"] != found["apart", split, "carry_state"]["loss"]
-    with pytest.raises(ValueError, match="restart_state: expected one of it and carry_state, got both"):
+    with pytest.raises(ValueError, match="restart_state: expected restart_state or carry_state, got both"):
         runs.evaluate(tmp_path / "carried", carry_state=True, restart_state=True)
 
 

@@ -81,5 +81,5 @@ def test_a_file_that_is_no_csv_is_refused(tmp_path):
 
 def test_a_run_of_another_kind_is_refused(trained_runs):
     trained_runs.fetch("classify")
-    with pytest.raises(ValueError, match="expected a run that classifies texts, got one of the kind classify"):
+    with pytest.raises(ValueError, match="expected a run that classifies texts, got one of kind classify"):
         classify_texts(load_run("run"), ["good"])

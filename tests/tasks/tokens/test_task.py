@@ -147,7 +147,7 @@ def test_a_class_that_cannot_be_learnt_is_refused(tmp_path):
 
 @pytest.mark.parametrize("setting", [{"length": 1}, {"least_count": 0}, {"split_seed": -1}])
 def test_settings_that_make_no_sense_are_refused(setting):
-    with pytest.raises(ValueError, match=f"{next(iter(setting))}: expected a number from"):
+    with pytest.raises(ValueError, match=f"{next(iter(setting))}: expected at least"):
         TokensConfig(**setting)
 
 
