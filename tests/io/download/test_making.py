@@ -131,7 +131,7 @@ def test_a_set_that_is_missing_is_named_with_the_command_that_makes_it(counter, 
 
 @pytest.mark.parametrize(("count", "seed", "name"), [(0, 0, "count"), (2, -1, "seed")])
 def test_counts_and_seeds_that_make_no_sense_are_refused(counter, folder, count, seed, name):
-    with pytest.raises(ValueError, match=f"{name}: expected a number from"):
+    with pytest.raises(ValueError, match=f"{name}: expected at least"):
         making.make("numbers", folder, count, seed)
 
 
