@@ -2,7 +2,7 @@
 
 import contextlib
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -152,7 +152,7 @@ class MemoryRun(Trained):
     @classmethod
     def copy_of(cls, run: Any) -> "MemoryRun":
         """What is needed of a run in a folder to use it when the folder is gone."""
-        names = run.config.artifacts or ()
+        names = (*(run.config.artifacts or ()), *(run.result() or {}).get("files", ()))
         memory = cls(run.config, {name: run.artifact(name) for name in names})
         memory.model, memory._metrics, memory._result = run.load_best(), run.metrics(), run.result()
         return memory
@@ -208,6 +208,10 @@ class MemoryRun(Trained):
     def result(self) -> dict[str, Any] | None:
         """The scores; None while the run has not come to its end."""
         return self._result
+
+    def write_files(self, kept: Mapping[str, bytes]) -> None:
+        """Keep what the task leaves at the end of training."""
+        self._artifacts = {**self._artifacts, **kept}
 
     def artifact(self, name: str) -> bytes:
         """A file that the task left."""
