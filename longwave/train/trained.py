@@ -154,6 +154,7 @@ class MemoryRun(Trained):
         """What is needed of a run in a folder to use it when the folder is gone."""
         names = (*(run.config.artifacts or ()), *(run.result() or {}).get("files", ()))
         memory = cls(run.config, {name: run.artifact(name) for name in names})
+        memory.path = run.path  # which messages name
         memory.model, memory._metrics, memory._result = run.load_best(), run.metrics(), run.result()
         return memory
 

@@ -57,7 +57,7 @@ def test_pooled_steps_are_noted_and_too_few_errors_are_refused(run, capsys):
     level = 100 * needed / (needed + 1)
     predicted("--level", f"{level:.6f}")
     assert "pools the errors of neighbouring steps" in capsys.readouterr().out
-    assert call("predict", "run", "--csv", "series.csv", "--level", "99.99") == 2
+    assert call("predict", "run", "--csv", "series.csv", "--level", "50", "99.99") == 2
     error = capsys.readouterr().err
     assert (
         f"level: 99.99 needs the errors of at least 9999 forecasts, and of 'price' there are {held_out.size}" in error

@@ -1,5 +1,6 @@
 """The estimator of series: what comes in as a data frame goes out as one, and equals the commands."""
 
+import json
 import pickle
 from pathlib import Path
 
@@ -140,5 +141,9 @@ def test_intervals_are_columns_after_the_forecast_which_they_leave_as_it_is(fitt
     assert {band.get_label() for band in with_level.plot().collections} == {"80 %", "95 %"}
     moved = with_level.update(FRAME[480:490])
     pd.testing.assert_frame_equal(moved.predict(), loaded.predict(FRAME[:490]), check_exact=True)
+    result = json.loads((tmp_path / "saved" / "result.json").read_text())
+    (tmp_path / "saved" / "result.json").write_text(json.dumps({**result, "files": []}))  # as an older one has it
+    with pytest.raises(ValueError, match=f"longwave evaluate {tmp_path}/saved --residuals"):
+        S4Forecaster.load(tmp_path / "saved").predict(FRAME)
     array = S4Forecaster(**SMALL, level=90).fit(VALUES[:480]).predict()
     assert array.shape == (6, 3)

@@ -10,8 +10,9 @@ Errors are on the scale on which the model forecasts, and the ends of an interva
 import functools
 import io
 import math
+import shlex
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -118,10 +119,10 @@ def half_widths(residuals: Floats, levels: Sequence[float]) -> tuple[NDArray[np.
         ranks = _rank(counts, level)
         enough = ranks <= counts
         found[k][enough] = np.take_along_axis(errors[enough], ranks[enough][:, None] - 1, axis=-1)[:, 0]
-        for step, column in zip(*np.nonzero(~enough), strict=True):
-            found[k, step, column] = _pooled(errors[:, column], int(step), level)
-            pooled[k, step, column] = True
-    return np.fmax.accumulate(found, axis=0), pooled
+        for step in np.flatnonzero(~enough.all(axis=1)):
+            found[k, step, ~enough[step]] = _pooled(errors[:, ~enough[step]], int(step), level)
+        pooled[k] = ~enough
+    return np.maximum.accumulate(found, axis=0), pooled
 
 
 def bands(task: ForecastTask, y: NDArray[np.float64], windows: Sequence[int]) -> list[tuple[Interval, ...]]:
@@ -151,14 +152,19 @@ def _rank(count: Any, level: float) -> Any:
     return np.ceil((count + 1) * (level / 100) - 1e-9).astype(np.int64)
 
 
-def _pooled(errors: Floats, step: int, level: float) -> float:
-    """The order statistic of a step and its neighbours, of errors (horizon, windows); NaN: all are too few."""
+def _pooled(errors: Floats, step: int, level: float) -> Floats:
+    """The order statistics (columns,) of a step and its neighbours, of errors (horizon, columns, windows), or NaN."""
+    found = np.full(errors.shape[1], np.nan, np.float32)
     for radius in range(1, len(errors)):
-        some = errors[max(0, step - radius) : step + radius + 1]
-        some = some[np.isfinite(some)]
-        if (rank := int(_rank(np.int64(some.size), level))) <= some.size:
-            return float(np.partition(some, rank - 1)[rank - 1])
-    return math.nan
+        near = errors[max(0, step - radius) : step + radius + 1]
+        near = np.sort(near.transpose(1, 0, 2).reshape(len(found), -1), axis=-1)
+        counts = np.isfinite(near).sum(axis=-1)
+        ranks = _rank(counts, level)
+        new = np.isnan(found) & (ranks <= counts)
+        found[new] = near[new, ranks[new] - 1]
+        if not np.isnan(found).any():
+            break
+    return found
 
 
 # Errors
@@ -190,7 +196,7 @@ def conclude(task: ForecastTask, model: Any, compare: bool) -> Conclusion:
     times = task.data.series.times
     last = None if times is None else times[windows.first + numbers[-1]]
     own = Residuals(residuals(forecasts_of(model, task.independent, task.horizon), windows, numbers), stride, last)
-    first = next((k for k, n in enumerate(numbers) if n + windows.first >= task.test.first), 0) if len(task.test) else 0
+    first = next(k for k, n in enumerate(numbers) if n + windows.first >= task.test.first) if len(task.test) else 0
     result: dict[str, Any] = {
         "split": "test" if len(task.test) else "valid",
         "this run": scores(own, task.level, first),
@@ -243,7 +249,7 @@ class Intervals:
                     with_command(
                         f"{run.path}: level: intervals need the errors of held-out windows, and this run has none; "
                         "add them with",
-                        f"longwave evaluate {run.path} --residuals",
+                        f"longwave evaluate {shlex.quote(str(run.path))} --residuals",
                     )
                 )
             shape = (inputs.horizon, len(inputs.columns))
@@ -275,21 +281,18 @@ class Intervals:
                     f"of {column!r} there are {known}, all steps counted; expected at most "
                     f"{math.floor(100 * known / (known + 1))}, or a run with more held-out rows"
                 )
-        notes = list(self._notes(len(both), pooled))
+        notes = [
+            f"the {level:g} % interval pools the errors of neighbouring steps: there are {len(both)} earlier windows, "
+            f"and a step by itself needs {_needed(level)}"
+            for level, some in zip(self.levels, pooled, strict=True)
+            if some.any()
+        ]
         return _around(y, self.levels, halves, self.inputs), notes
-
-    def _notes(self, windows: int, pooled: NDArray[np.bool_]) -> Iterator[str]:
-        for level, some in zip(self.levels, pooled, strict=True):
-            if some.any():
-                yield (
-                    f"the {level:g} % interval pools the errors of neighbouring steps: there are {windows} earlier "
-                    f"windows, and a step by itself needs {_needed(level)}"
-                )
 
 
 def _needed(level: float) -> int:
     """The number of errors from which on a level has an order statistic."""
-    return next(n for n in range(max(1, int(level / (100 - level)) - 1), 10**9) if _rank(np.int64(n), level) <= n)
+    return math.ceil(level / (100 - level) - 1e-9)
 
 
 def series_windows(inputs: ForecastInput, series: Series) -> ForecastWindows:
