@@ -46,6 +46,6 @@ def assemble(run: RunFolder | MemoryRun, folder: Path, name: str, licence: str |
             f"{run.path}: its config.json, written by an earlier longwave, does not list the files that the model "
             'needs; add "artifacts": [] with their names, or train it again'
         )
-    for artifact in run.config.artifacts:
+    for artifact in (*run.config.artifacts, *result.get("files", ())):
         files.write_bytes(folder / Path(artifact).name, run.artifact(Path(artifact).name))
     files.write_text(folder / "README.md", model_card(run, result, name, licence))

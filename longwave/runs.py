@@ -187,16 +187,30 @@ def evaluate(
     *,
     carry_state: bool = False,
     restart_state: bool = False,
+    residuals: bool = False,
     device: str = "auto",
 ) -> Scores:
     """Scores of the best weights of a run on its train, valid or test set.
 
     With `carry_state` a model reads a text from its beginning to its end, and does not forget at the end of a window;
     with `restart_state` it does, even if it was trained with its state carried on. By default as in training.
+    With `residuals`, the errors of held-out windows are stored in the folder of a forecaster, for its intervals.
     """
     if carry_state and restart_state:
         raise ValueError("restart_state: expected restart_state or carry_state, got both")
     run = _best(folder, data_dir, device, restart_state=restart_state)
+    if residuals and run.main:
+        result = run.folder.result()
+        if result is None:
+            raise ValueError(
+                run.folder.resumed_by(f"{run.folder.path}: residuals: expected a run at its end; ", "resume with")
+            )
+        _conclude(run, result)
+        if "files" not in result:
+            raise ValueError(
+                f"residuals: a run of the kind {run.folder.settings.kind} has no intervals; a forecast has"
+            )
+        run.folder.write_result(result)
     examples = getattr(run.task, split)
     return run.evaluate(run.task.carried(examples) if carry_state or run.task.carried_rows else examples)
 
@@ -253,6 +267,7 @@ def _finish(run: Run, resume: bool) -> FinishedRun:
         run.display.say("scoring the baselines")
         result["baselines"] = task.baselines()
     if run.main:
+        task = _conclude(run, result, compare=isinstance(place, RunFolder))
         is_cut = run.schedule.steps(run.position) < run.schedule.all_steps  # by its minutes
         limits = ("--loop.epochs", "--loop.minutes") if isinstance(place, RunFolder) else ("epochs", "minutes")
         result["notes"] = notes_on(result, task, limits[is_cut], _is_improving(place.metrics(), task))
@@ -270,6 +285,14 @@ def _is_improving(metrics: list[dict[str, Any]], task: Task) -> bool:
     sign = -1 if task.higher_is_better else 1
     *earlier, last = (sign * line[f"valid_{task.goal}"] for line in metrics)
     return all(last < value - 1e-3 * abs(value) for value in earlier)
+
+
+def _conclude(run: Run, result: dict[str, Any], compare: bool = True) -> Task:
+    """Have the task add to the result, and keep its files; the task as its report sees it."""
+    task, kept, more = run.task.conclude(run.model.eval(), compare)
+    run.folder.write_files(kept)
+    result.update(more, **({"files": sorted(kept)} if kept else {}))
+    return task
 
 
 def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs", is_improving: bool = True) -> list[str]:

@@ -27,6 +27,7 @@ class Options:
         longwave evaluate runs/smnist-small-seed0 --rate 2
         longwave evaluate runs/smnist-small-seed0 --rates 0.25 0.5 2 4 --picture rates.png
         longwave evaluate runs/wikitext2-words-small-seed0 --carry-state
+        longwave evaluate runs/forecast-my-seed0 --residuals
         longwave evaluate runs/audio-clips-seed0 --folder recorded/ --sampling-rate 8000
     """
 
@@ -46,6 +47,8 @@ class Options:
     """Carry the model's state from one window of a text to the next, instead of starting each from zero."""
     restart_state: bool = False
     """Start each window from zero, even if the run was trained with its state carried over."""
+    residuals: bool = False
+    """Of a forecaster: store the errors of held-out windows in its folder, for the intervals of longwave predict."""
     sampling_rate: int | None = None
     """Sampling rate in Hz, for audio: files that have this rate are read as they are, others are resampled to it."""
     folder: Path | None = None
@@ -71,8 +74,8 @@ class Options:
             raise ValueError(f"--{option}: it needs another sampling rate; give --rate or --rates, too")
         if self.all_rates and files:
             raise ValueError(f"--{files[0]}: expected it without --rate and --rates")
-        if (self.carry_state or self.restart_state) and (self.all_rates or files):
-            option = "carry-state" if self.carry_state else "restart-state"
+        if (self.carry_state or self.restart_state or self.residuals) and (self.all_rates or files):
+            option = "residuals" if self.residuals else "carry-state" if self.carry_state else "restart-state"
             raise ValueError(f"--{option}: expected it without other sampling rates and files")
 
 
@@ -93,7 +96,7 @@ def main(arguments: list[str]) -> None:
     elif options.all_rates:
         _score_rates(run, options, options.all_rates, options.antialias)
     else:
-        how = {"carry_state": options.carry_state, "restart_state": options.restart_state}
+        how = {name: getattr(options, name) for name in ("carry_state", "restart_state", "residuals")}
         scores = runs.evaluate(run, options.split, options.data_dir, **how, device=options.device)
         if runs.is_main_process():
             for score, value in scores.items():

@@ -94,12 +94,18 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     """Scores on the test set: the run, the baselines, the paper."""
     from longwave.core.text_table import TextTable
     from longwave.pictures.html import duration
-    from longwave.report.page import score_table
+    from longwave.report.page import interval_table, score_table
     from longwave.tasks.base import scored_split
 
     trained = f"{result['steps']} steps in {duration(result['seconds'])}, weights of step {result['best_step']}"
     notes = [f"{result['parameters']:,} parameters, {trained}", *(f"note: {note}" for note in result.get("notes", ()))]
     TextTable(f"{name}, {scored_split(result)[1]} set", *score_table(result), notes, text=("model",), bold=(0,)).print()
+    head, rows = interval_table(result)
+    if rows:
+        own = [k for k, row in enumerate(rows) if row[0] == "this run"]
+        TextTable(
+            f"{name}, prediction intervals, {scored_split(result)[1]} set", head, rows, text=head[:1], bold=own
+        ).print()
 
 
 def mean_text(values: list[float]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from longwave.core.registry import nearest
 from longwave.estimators.base import Estimator
+from longwave.tasks.forecast.intervals import TRAILING, check_levels
 from longwave.tasks.forecast.plots import draw_forecast
 from longwave.tasks.forecast.predict import Continuation, Forecasts
 from longwave.tasks.forecast.series import read_series
@@ -29,6 +30,7 @@ class S4Forecaster(Estimator):
     context: int | None = None  # rows that a forecast looks back on; None: by series length and seasonality
     multivariate: bool = False  # all columns in and out, not the target alone
     fill: Literal["linear", "mask"] | None = None  # missing values: interpolate them, or keep the gaps
+    level: Any = None  # of prediction intervals, in per cent, such as [80, 95]; None: no intervals
     d_model: int = 32
     n_layers: int = 2
 
@@ -44,11 +46,12 @@ class S4Forecaster(Estimator):
         frame, names = _frame(df, id_col)
         target = _name(target_col, "y", names, "target_col")
         time = _name(time_col, "ds", names, "time_col")
-        given = {"horizon": self.horizon, "context": self.context, "fill": self.fill, "test": 0}
+        given: dict[str, Any] = {"horizon": self.horizon, "context": self.context, "fill": self.fill, "test": 0}
+        given["level"] = check_levels(self.level) or None
         experiment = self._experiment(target=target, time=time, multivariate=self.multivariate, **given)
         self._train(experiment, lambda task, folder: task.on_frame(folder, frame))
         self.id_col_ = id_col
-        self.rows_ = _last(frame, 2 * self.run_.facts["inputs"]["context"])
+        self.rows_ = _last(frame, self._kept())
         return self
 
     def update(self, df: Any) -> "S4Forecaster":
@@ -60,11 +63,14 @@ class S4Forecaster(Estimator):
             both = (nw.from_native(part, eager_only=True) for part in (self.rows_, new))
             rows = nw.concat(list(both)).to_native()
         read_series(rows, **vars(forecasts.reading))  # which refuses rows that do not follow
-        self.rows_ = _last(rows, 2 * forecasts.inputs.context)
+        self.rows_ = _last(rows, self._kept())
         return self
 
     def predict(self, df: Any = None) -> Any:
-        """The rows that follow those of `df`, or else those of training: time and target, in the form that came in."""
+        """The rows that follow those of `df`, or else those of training: time and target, in the form that came in.
+
+        With `level`, the ends of intervals come after the target, as y-lo-80 and y-hi-80; of an array, as more columns.
+        """
         frame = self._rows(df)
         return _like(frame, self._continuation(frame))
 
@@ -86,8 +92,13 @@ class S4Forecaster(Estimator):
             raise ValueError("df: expected the rows to forecast from; a loaded forecaster has none of its training")
         return self.rows_
 
+    def _kept(self) -> int:
+        """Rows that a forecast looks back on, with room for gaps, and those whose errors intervals are made of."""
+        inputs = self.run_.facts["inputs"]
+        return 2 * int(inputs["context"]) + (TRAILING + int(inputs["horizon"]) if self.level is not None else 0)
+
     def _forecasts(self) -> Forecasts:
-        return Forecasts(self._trained(), self.device)
+        return Forecasts(self._trained(), self.device, self.level)
 
     def _continuation(self, frame: Any) -> Continuation:
         forecasts = self._forecasts()
@@ -131,9 +142,10 @@ def _last(frame: Any, count: int) -> Any:
 
 def _like(frame: Any, found: Continuation) -> Any:
     """A forecast in the form of the rows that it follows: a data frame, or an array."""
+    columns = {name: np.ascontiguousarray(values) for name, values in found.named.items()}
     if isinstance(frame, np.ndarray):
-        return found.values[:, 0] if frame.ndim == 1 else found.values
-    columns = {name: np.ascontiguousarray(values) for name, values in zip(found.columns, found.values.T, strict=True)}
+        is_one = frame.ndim == 1 and len(columns) == 1
+        return found.values[:, 0] if is_one else np.stack(list(columns.values()), axis=1)
     times = None if found.times is None else found.times.astype("datetime64[us]")
     backend: Any = "pandas"
     if not isinstance(frame, str | Path):

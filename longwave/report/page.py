@@ -85,10 +85,22 @@ def score_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     return ["model", *(score.upper().replace("_", " ") for score in scores)], rows
 
 
+def interval_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of how prediction intervals did; no rows of a run that has none."""
+    found = {name: of for name, of in result.get("intervals", {}).items() if isinstance(of, dict)}
+    rows = [
+        [name, f"{level} %", f"{100 * of['coverage']:.1f} %", score_text(of["width"]), score_text(of["pinball"])]
+        for name, levels in found.items()
+        for level, of in levels.items()
+    ]
+    return ["intervals", "level", "covered", "mean width", "pinball loss"], rows
+
+
 def scores_html(result: dict[str, Any]) -> str:
-    """The same as a table of a page, and notes."""
+    """The same as tables of a page, and notes."""
     notes = "".join(f"<p><strong>Note:</strong> {html.escape(note)}.</p>" for note in result.get("notes", ()))
-    return table(*score_table(result), own=0) + notes
+    head, rows = interval_table(result)
+    return table(*score_table(result), own=0) + (f"<br>{table(head, rows)}" if rows else "") + notes
 
 
 def _training(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any]) -> str:

@@ -90,6 +90,10 @@ class TrainedRun(Protocol):
         """A file that the task left beside the run."""
         ...
 
+    def result(self) -> dict[str, Any] | None:
+        """Its scores, and the names of the `files` that its task left at the end of training; None before the end."""
+        ...
+
     def load_best(self, device: str = "cpu") -> Any:
         """The model with the best weights, on a device."""
         ...
@@ -269,6 +273,13 @@ class Task(ABC):
         best = (max if self.higher_is_better else min)(found, key=lambda name: found[name])
         return best, found[best]
 
+    def conclude(self, model: Any, compare: bool = True) -> "Conclusion":
+        """What a run of this kind leaves, once it is trained, of the model with its best weights.
+
+        `compare`: whether baselines are scored, too.
+        """
+        return Conclusion(self)
+
     def artifacts(self) -> dict[str, bytes]:
         """Files that a run needs to be used again, by name."""
         return {}
@@ -296,6 +307,14 @@ class OnData(NamedTuple):
     settings: TaskConfig
     task: Task
     files: Mapping[str, bytes] = {}  # that hold the data, for the folder of a run, which can then be resumed
+
+
+class Conclusion(NamedTuple):
+    """What a task makes of a trained model (see `Task.conclude`)."""
+
+    task: Task  # as its report sees it
+    files: Mapping[str, bytes] = {}  # to be kept beside the run, by name
+    result: Mapping[str, Any] = {}  # to be added to the scores
 
 
 class Adapted(NamedTuple):

@@ -7,7 +7,7 @@ import contextlib
 import json
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +239,11 @@ class RunFolder(Trained):
             return f"{text}repeat the command; the earlier run in {self.path} is unchanged"
         return with_resume_command(f"{text}{how}", self.path)
 
+    def write_files(self, kept: Mapping[str, bytes]) -> None:
+        """Write what the task leaves at the end of training; result.json lists it."""
+        for name, content in kept.items():
+            files.write_bytes(self.path / name, content)
+
     def write_result(self, result: dict[str, Any]) -> None:
         files.write_json(self.path / "result.json", result)
 
@@ -265,13 +270,17 @@ def _checked_result(content: Any) -> dict[str, Any]:
         # Without a test set, the run itself has no scores of it.
         kept = [split for split in SPLITS if content.get(split) != {}]
         scored |= {f"{name}: {own}: {split}": splits.get(split) for own, splits in others.items() for split in kept}
+    for own, levels in typed(content.get("intervals", {}), dict, "intervals").items():
+        if isinstance(levels, dict):
+            scored |= {f"intervals: {own}: {level}": of for level, of in levels.items()}
     scored["paper"] = content.get("paper", {})
     for name, scores in scored.items():
         if not isinstance(scores, dict):
             raise ValueError(f"{name}: expected scores, got {scores!r:.80}")
         for score, value in scores.items():
             typed(value, float, f"{name}: {score}")
-    typed(content.get("notes", []), tuple[str, ...], "notes")
+    for name in ("notes", "files"):
+        typed(content.get(name, []), tuple[str, ...], name)
     typed(content.get("model", ""), str, "model")
     return content
 

@@ -134,8 +134,9 @@ class MemoryRun(Trained):
     @classmethod
     def copy_of(cls, run: Any) -> "MemoryRun":
         """What is needed of a run in a folder to use it when the folder is gone."""
-        names = run.config.artifacts or ()
+        names = (*(run.config.artifacts or ()), *(run.result() or {}).get("files", ()))
         memory = cls(run.config, {name: run.artifact(name) for name in names})
+        memory.path = run.path  # which messages name
         memory.model, memory._metrics, memory._result = run.load_best(), run.metrics(), run.result()
         return memory
 
@@ -182,6 +183,10 @@ class MemoryRun(Trained):
 
     def result(self) -> dict[str, Any] | None:
         return self._result
+
+    def write_files(self, kept: Mapping[str, bytes]) -> None:
+        """Keep what the task leaves at the end of training."""
+        self._artifacts = {**self._artifacts, **kept}
 
     def artifact(self, name: str) -> bytes:
         return self._artifacts[name]

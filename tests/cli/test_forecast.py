@@ -32,7 +32,7 @@ def test_a_run_leaves_one_folder_with_a_page_that_needs_no_network(printed, tmp_
     assert re.search(r"repeat-last +│ +\d+\.\d{4} │ +\d+\.\d{4} │", printed)
     assert re.search(r"report: .*/run/report.html", printed)
     assert {path.name for path in Path("run").iterdir()} == {
-        *("config.json", "metrics.jsonl", "checkpoints", "best", "result.json", "report.html"),
+        *("config.json", "metrics.jsonl", "checkpoints", "best", "result.json", "report.html", "residuals.npz"),
     }
     page = Path("run/report.html").read_text()
     assert page.count('src="data:image/png;base64,') >= 3

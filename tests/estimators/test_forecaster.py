@@ -1,5 +1,6 @@
 """The estimator of series: what comes in as a data frame goes out as one, and equals the commands."""
 
+import json
 import pickle
 from pathlib import Path
 
@@ -123,3 +124,26 @@ def test_a_plot_has_dates(fitted):
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["known", "forecast"]
     assert axes.get_ylabel() == "y"
     assert type(axes.xaxis.get_major_formatter()).__name__ == "ConciseDateFormatter"
+
+
+def test_intervals_are_columns_after_the_forecast_which_they_leave_as_it_is(fitted, tmp_path):
+    names = ["y-lo-80", "y-hi-80", "y-lo-95", "y-hi-95"]
+    with_level = S4Forecaster(**SMALL, level=[80, 95]).fit(FRAME[:480])
+    found = with_level.predict()
+    assert list(found.columns) == ["ds", "y", *names]
+    pd.testing.assert_frame_equal(found[["ds", "y"]], fitted.predict(), check_exact=True)
+    in_polars = with_level.predict(pl.from_pandas(FRAME[:480]))
+    assert in_polars.columns == ["ds", "y", *names]
+    np.testing.assert_array_equal(in_polars["y-hi-95"], found["y-hi-95"])
+    with_level.save(tmp_path / "saved")
+    loaded = S4Forecaster.load(tmp_path / "saved")
+    pd.testing.assert_frame_equal(loaded.predict(FRAME[:480]), found, check_exact=True)
+    assert {band.get_label() for band in with_level.plot().collections} == {"80 %", "95 %"}
+    moved = with_level.update(FRAME[480:490])
+    pd.testing.assert_frame_equal(moved.predict(), loaded.predict(FRAME[:490]), check_exact=True)
+    result = json.loads((tmp_path / "saved" / "result.json").read_text())
+    (tmp_path / "saved" / "result.json").write_text(json.dumps({**result, "files": []}))  # as an older one has it
+    with pytest.raises(ValueError, match=f"longwave evaluate {tmp_path}/saved --residuals"):
+        S4Forecaster.load(tmp_path / "saved").predict(FRAME)
+    array = S4Forecaster(**SMALL, level=90).fit(VALUES[:480]).predict()
+    assert array.shape == (6, 3)

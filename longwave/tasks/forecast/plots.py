@@ -13,10 +13,17 @@ from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, lone_points, s
 LAST_DRAWN = np.datetime64("9900-01-01")  # an axis goes on a little after the last
 
 
-def draw_windows(windows: Sequence[tuple[Tensor, ...]], context_shown: int, column: str = "", times: Any = None) -> Any:
+def draw_windows(
+    windows: Sequence[tuple[Tensor, ...]],
+    context_shown: int,
+    column: str = "",
+    times: Any = None,
+    bands: Sequence[Sequence[tuple[float, Any, Any]]] = (),
+) -> Any:
     """A figure of (known, truth, forecast), each (steps,) of the column of that name, one panel per window.
 
-    What is NaN is a gap in its line. `times` has those of the steps of each window; without, steps are counted.
+    What is NaN is a gap in its line. `times` has those of the steps of each window; without, steps are counted. `bands`
+    has the intervals of each forecast: level, low and high (steps,).
     """
     from matplotlib.figure import Figure
 
@@ -31,16 +38,27 @@ def draw_windows(windows: Sequence[tuple[Tensor, ...]], context_shown: int, colu
         axes.plot(before, known, color=GREY, linewidth=1, label="known", **lone_points(known))
         axes.plot(after, truth, color=BLUE, linewidth=1, label="truth", **lone_points(truth))
         axes.plot(after[1:], forecast, color=ORANGE, linewidth=1.4, label="forecast", **lone_points(forecast))
+        drawn = _draw_bands(axes, after[1:], bands[k] if bands else ())
         axes.axvline(after[0] + (after[1] - after[0]) / 2, color="0.8", linewidth=0.8, zorder=0)
         axes.set_ylabel(as_drawn(short(column, 24)))
         axes.margins(x=0.01)
         if k == 0:
-            axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
+            axes.legend(frameon=False, ncols=3 + drawn, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
         if times is not None:
             _concise_dates(axes)
         elif k == len(windows) - 1:
             axes.set_xlabel("steps from the last row that is given")
     return figure
+
+
+def _draw_bands(axes: Any, steps: Any, bands: Sequence[tuple[float, Any, Any]]) -> int:
+    """Shade intervals, given from narrow to wide, the narrower ones darker and over the wider; how many there are."""
+    from matplotlib.colors import to_rgb
+
+    for k, (level, low, high) in enumerate(bands):
+        shade = 1 - 0.4 / (k + 1) * (1 - np.array(to_rgb(ORANGE)))  # opaque, so that the legend shows what is drawn
+        axes.fill_between(steps, low, high, label=f"{level:g} %", zorder=1 - k / 100, color=shade, linewidth=0)
+    return len(bands)
 
 
 def drawable(times: Any) -> bool:
@@ -79,10 +97,11 @@ def draw_forecast(axes: Any, forecast: Any, k: int, with_legend: bool = True) ->
     after = forecast.times if with_times else list(range(1, len(values) + 1))
     axes.plot(before, known, color=GREY, linewidth=1, label="known", **lone_points(known))
     axes.plot(after, values, color=ORANGE, linewidth=1.4, label="forecast", **lone_points(values))
+    drawn = _draw_bands(axes, after, [(level, low[:, k], high[:, k]) for level, low, high in forecast.intervals])
     axes.set_ylabel(as_drawn(short(forecast.columns[k], 24)))
     axes.margins(x=0.01)
     if with_legend:
-        axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
+        axes.legend(frameon=False, ncols=2 + drawn, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
     if with_times:
         _concise_dates(axes)
     else:

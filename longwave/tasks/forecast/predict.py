@@ -1,6 +1,5 @@
 """Forecasts of new data: the rows that follow a series."""
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +10,12 @@ import numpy as np
 from longwave.core.settings import typed
 from longwave.io.csv import write_csv
 from longwave.pictures.style import check_path
-from longwave.tasks.actions import OnDevice, check_distinct, check_kind, predict, written
+from longwave.tasks.actions import OnDevice, check_distinct, check_kind, written
 from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.forecast.benchmarks import SETS
+from longwave.tasks.forecast.intervals import Interval, Intervals, forecasts_of
 from longwave.tasks.forecast.plots import draw_continuation
 from longwave.tasks.forecast.series import Reading, Series, read_series
-from longwave.tasks.forecast.task import forecast as call_model
 from longwave.tasks.forecast.windows import ForecastInput
 
 
@@ -32,29 +31,46 @@ class Continuation:
     times: Any
     notes: tuple[str, ...] = ()
     time: str | None = None  # the name of the time column
+    intervals: tuple[Interval, ...] = ()  # of the levels that were asked for, the lowest first
 
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def named(self) -> dict[str, Any]:
+        """The columns (horizon,) of the forecast by name, and after them the ends of intervals, as price-lo-95."""
+        found = dict(zip(self.columns, self.values.T, strict=True))
+        for k, name in enumerate(self.columns):
+            for level, low, high in self.intervals:
+                found |= {f"{name}-lo-{level:g}": low[:, k], f"{name}-hi-{level:g}": high[:, k]}
+        return found
+
     def write(self, path: str | Path) -> None:
         """Write the forecast as CSV, atomically."""
         stamps = [[]] * len(self.values) if self.times is None else [[str(t).replace("T", " ")] for t in self.times]
-        head = [*([] if self.times is None else [self.time or "time"]), *self.columns]
+        head = [*([] if self.times is None else [self.time or "time"]), *self.named]
+        values = np.stack(list(self.named.values()), axis=1)
         # Twelve digits: a small change of a large number should be seen.
-        rows = [[*stamp, *(f"{v:.12g}" for v in row)] for stamp, row in zip(stamps, self.values, strict=True)]
+        rows = [[*stamp, *(f"{v:.12g}" for v in row)] for stamp, row in zip(stamps, values, strict=True)]
         write_csv(path, [head, *rows])
 
 
-def forecast(run: TrainedRun, new: Any, *, device: str = "auto") -> Continuation:
-    """Forecast the rows after the last of a CSV file, data frame or array, with the best weights of a run."""
-    forecasts = Forecasts(run, device)
+def forecast(run: TrainedRun, new: Any, *, level: Any = None, device: str = "auto") -> Continuation:
+    """Forecast the rows after the last of a CSV file, data frame or array, with the best weights of a run.
+
+    `level=[80, 95]` adds the intervals of these levels, in per cent.
+    """
+    forecasts = Forecasts(run, device, level)
     return forecasts(read_series(new, **vars(forecasts.reading)))
 
 
 class Forecasts:
-    """The best weights of a run, ready to forecast what follows one series after the other."""
+    """The best weights of a run, ready to forecast what follows one series after the other.
 
-    def __init__(self, run: TrainedRun, device: str) -> None:
+    The intervals of `level` are made of the errors in new rows, unless `trailing` is off, and of held-out windows.
+    """
+
+    def __init__(self, run: TrainedRun, device: str, level: Any = None, *, trailing: bool = True) -> None:
         settings: Any = run.settings
         check_kind(run, "predict", ACTION, "forecasts")
         self.settings = settings
@@ -73,6 +89,7 @@ class Forecasts:
             columns=inputs.columns,
             duplicates=settings.duplicates,
         )
+        self._intervals, self._trailing = Intervals(run, inputs, level), trailing
         self._run, self._device = run, device
         self._model: Any = None
 
@@ -83,23 +100,32 @@ class Forecasts:
         gaps = tuple(_gaps_in_context(series, inputs))
         if self._model is None:  # only now: what is wrong with the data is said without waiting for the weights
             self._model = self._run.load_best(self._device)
-        call = functools.partial(call_model, independent=self.settings.independent, horizon=inputs.horizon)
-        y = predict(self._model, batch, call)
+        call = forecasts_of(self._model, self.settings.independent, inputs.horizon)
+        y = call(batch)
         if not y.isfinite().all():
             raise ValueError(
                 f"{series.source}: the model output is NaN or inf; the values are too far from those of training"
             )
+        values = y[0].double().numpy()
+        intervals, notes = self._around(series, values, call)
         order = [series.columns.index(name) for name in inputs.columns]
         return Continuation(
             columns=inputs.columns,
             target=inputs.target,
             known=series.given[-inputs.context :, order],
             known_times=None if series.times is None else series.times[-inputs.context :],
-            values=inputs.restore(y[0].double().numpy()),
+            values=inputs.restore(values),
             times=future,
-            notes=(*series.notes, *gaps, *_unlike_training(series, inputs, self.range)),
+            notes=(*series.notes, *gaps, *_unlike_training(series, inputs, self.range), *notes),
             time=self.reading.time,
+            intervals=intervals,
         )
+
+    def _around(self, series: Series, y: Any, call: Any) -> tuple[tuple[Interval, ...], list[str]]:
+        """The intervals around a forecast of what follows a series, and notes on them."""
+        if not self._intervals.levels:
+            return (), []
+        return self._intervals.around(y, self._intervals.trailing(series if self._trailing else None, call))
 
 
 def _gaps_in_context(series: Series, inputs: ForecastInput) -> Iterator[str]:
@@ -144,7 +170,7 @@ def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Ite
 class Options(OnDevice):
     """Forecast the rows that follow a series, and draw them.
 
-    Example: longwave predict runs/forecast-my-seed0 --csv new.csv --out forecast.csv
+    Example: longwave predict runs/forecast-my-seed0 --csv new.csv --out forecast.csv --level 80 95
     """
 
     csv: Path
@@ -153,13 +179,15 @@ class Options(OnDevice):
     """Where to write the forecast."""
     picture: Path | None = None
     """Where to draw it; by default beside `out`, as a PNG."""
+    level: tuple[float, ...] = ()
+    """Add prediction intervals at these levels, in per cent, such as 80 95."""
 
 
 def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     picture = options.picture or options.out.with_suffix(".png")
     check_distinct(csv=options.csv, out=options.out, picture=picture)
     check_path(picture)
-    found = forecast(run, options.csv, device=options.device)
+    found = forecast(run, options.csv, level=options.level, device=options.device)
     draw_continuation(found, picture)
     yield from written(found, options.out)
     yield f"picture: {picture}\n"

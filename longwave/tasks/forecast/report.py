@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from longwave.pictures.html import Section, image
+from longwave.tasks.forecast.intervals import bands
 from longwave.tasks.forecast.plots import draw_windows, drawable
 from longwave.tasks.forecast.task import ForecastTask, forecast
 
@@ -30,5 +31,9 @@ def report(model: Any, task: ForecastTask) -> list[Section]:
     shown = min(task.context, max(task.horizon, 48))
     times = None if task.data.series.times is None else task.data.series.times[rows.numpy()]
     times = times if drawable(times) else None
-    picture = image(lambda: draw_windows(windows, shown, task.inputs.target, times), "forecasts of test windows")
+    drawn = [
+        tuple((level, low[:, target], high[:, target]) for level, low, high in one)
+        for one in bands(task, y.double().numpy(), indices)
+    ]
+    picture = image(lambda: draw_windows(windows, shown, task.inputs.target, times, drawn), "forecasts of test windows")
     return [Section("Forecasts over truth", picture)]

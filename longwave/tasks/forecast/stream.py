@@ -30,6 +30,8 @@ class Options(Writing):
     """The series, with its header, from a CSV file; - reads it from a pipe."""
     every: int = 1
     """Rows from one forecast to the next."""
+    level: tuple[float, ...] = ()
+    """Add prediction intervals at these levels, in per cent, such as 80 95; from the errors of held-out windows."""
 
 
 class Context:
@@ -73,7 +75,7 @@ def forecasts(run: TrainedRun, options: Options) -> Iterator[Row]:
         raise ValueError(f"--every: expected a number of rows, at least 1, got {options.every}")
     check_follow(options, options.csv)
     check_distinct(csv=None if options.csv == PIPE else options.csv, out=options.out)
-    model, said = Forecasts(run, options.device), set[str]()
+    model, said = Forecasts(run, options.device, options.level, trailing=False), set[str]()
     reader = RowReader(options.csv, options.follow, options.from_start, lambda first, where: True)
     context = Context(model, reader.source)
     with reader:
@@ -106,7 +108,7 @@ def _note_news(found: Continuation, said: set[str]) -> None:
 def _row(found: Continuation, count: int) -> Row:
     known = found.known_times
     place: Row = {"row": count} if known is None else {"time": str(known[-1]).replace("T", " ")}
-    return place | {"forecast": dict(zip(found.columns, found.values.T.tolist(), strict=True))}
+    return place | {"forecast": {name: values.tolist() for name, values in found.named.items()}}
 
 
 def _run(run: TrainedRun, options: Options) -> Iterator[str]:

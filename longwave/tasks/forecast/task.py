@@ -22,7 +22,7 @@ from longwave.core.registry import nearest
 from longwave.io.download import catalogue
 from longwave.models import ForecasterConfig, LinearSolution, ModelConfig, Spec
 from longwave.models.base import StartShift
-from longwave.tasks.base import TASKS, Adapted, Baselines, Batch, OnData, Outcome, Task, TaskConfig, call
+from longwave.tasks.base import TASKS, Adapted, Baselines, Batch, Conclusion, OnData, Outcome, Task, TaskConfig, call
 from longwave.tasks.forecast import yearly
 from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features, share_borders
 from longwave.tasks.forecast.series import Duplicates, Fill, Series, read_series, to_csv
@@ -131,6 +131,8 @@ class ForecastTask(Task):
     independent: bool = False  # whether each column is a series of its own to the model, which sees no other
     period: int = 1  # rows of a season
     goal: str = "mse"
+    level: tuple[float, ...] = (80.0, 95.0)  # of the intervals that are scored, in per cent
+    residuals: Any = None  # the errors of held-out windows (see `intervals.Residuals`), once a model is trained
 
     @property
     def spec(self) -> Spec:
@@ -248,6 +250,12 @@ class ForecastTask(Task):
         from longwave.tasks.forecast import baselines
 
         return baselines.table(self)
+
+    def conclude(self, model: Any, compare: bool = True) -> Conclusion:
+        """The errors of held-out windows, which intervals are made of, and how good these are."""
+        from longwave.tasks.forecast.intervals import conclude
+
+        return conclude(self, model, compare)
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -415,9 +423,15 @@ class ForecastConfig(TaskConfig):
     test: int = 20
     """Per cent of a custom series, its last rows, that are kept for the test set, up to 50; 0: there is none."""
 
+    level: tuple[float, ...] | None = None
+    """Levels, in per cent, of the prediction intervals that are scored; None: 80 and 95."""
+
     def __post_init__(self) -> None:
+        from longwave.tasks.forecast.intervals import check_levels
+
+        check_levels(self.level)
         if self.epoch_windows is not None and self.epoch_windows < 1:
-            raise ValueError(f"epoch_windows: expected a number from 1 on, or None, got {self.epoch_windows}")
+            raise ValueError(f"epoch_windows: expected at least 1, or None, got {self.epoch_windows}")
         if self.log == "on" and self.multivariate:
             raise ValueError("log: expected one column, got multivariate; leave log off")
         if not 0 <= self.test <= 50:
@@ -461,6 +475,7 @@ class ForecastConfig(TaskConfig):
         if self.context is None:
             notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality)")
         task = replace(task, train=train, notes=notes, time_features=self.time_features, independent=self.independent)
+        task = replace(task, level=tuple(sorted(self.level))) if self.level else task
         if not self._has_year(task):
             return task
         year = task.with_year()

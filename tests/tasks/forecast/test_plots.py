@@ -53,6 +53,7 @@ def test_a_continuation_shows_at_most_eight_columns_and_is_written_as_a_picture(
         values=np.ones((2, 10)),
         known_times=hours[:5] if with_times else None,
         times=hours[5:] if with_times else None,
+        intervals=((80.0, np.zeros((2, 10)), np.full((2, 10), 2)),),
     )
     draw_continuation(forecast, tmp_path / "new" / "a.png")
     assert (tmp_path / "new" / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -22,8 +22,8 @@ def test_windows_are_drawn_in_the_units_of_the_data(multivariate, tmp_path, monk
     monkeypatch.setattr(forecast, "image", lambda draw, alt: draw() or alt)
     truth = task.test.batch([0, 6, 11, 17])["y"]  # 18 windows in 20 rows
     forecast.report(answering(truth), task)
-    ((windows, _, column, _),) = drawn
-    assert column == "price"
+    ((windows, _, column, _, bands),) = drawn
+    assert (column, bands) == ("price", [])  # no errors are known of a model that was not trained
     for (known, true, guess), first in zip(windows, (80, 86, 91, 97), strict=True):
         np.testing.assert_allclose(known, prices[first - 10 : first], rtol=1e-6)
         np.testing.assert_allclose(true, prices[first : first + 3], rtol=1e-6)
@@ -32,7 +32,7 @@ def test_windows_are_drawn_in_the_units_of_the_data(multivariate, tmp_path, monk
 
 def test_windows_have_the_times_of_their_rows_if_there_are_any(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(forecast, "draw_windows", lambda *arguments: drawn.append(arguments[-1]))
+    monkeypatch.setattr(forecast, "draw_windows", lambda *arguments: drawn.append(arguments[3]))
     monkeypatch.setattr(forecast, "image", lambda draw, alt: draw() or alt)
     hours = np.datetime64("2024-01-01T00") + np.arange(100)
     (tmp_path / "my.csv").write_text("date,price\n" + "".join(f"{hour}:00,{k % 7}\n" for k, hour in enumerate(hours)))

@@ -351,7 +351,7 @@ def test_a_chosen_context_is_that_of_the_task_and_is_said(tmp_path):
     assert task.notes[-1] == "using a context of 216 rows (from series length and seasonality)"
     assert task.describe()["time_column"] == "date"
     assert task.describe()["range"] == [[0.0], [23.0]]
-    with pytest.raises(ValueError, match="epoch_windows: expected a number from 1 on, or None, got 0"):
+    with pytest.raises(ValueError, match="epoch_windows: expected at least 1, or None, got 0"):
         ForecastConfig(epoch_windows=0).build()
     with pytest.raises(ValueError, match="expected --csv FILE with --duplicates, got none"):
         ForecastConfig(duplicates="mean").build()
