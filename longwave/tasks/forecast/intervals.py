@@ -197,34 +197,46 @@ def conclude(task: ForecastTask, model: Any, compare: bool) -> Conclusion:
     last = None if times is None else times[windows.first + numbers[-1]]
     own = Residuals(residuals(forecasts_of(model, task.independent, task.horizon), windows, numbers), stride, last)
     first = next(k for k, n in enumerate(numbers) if n + windows.first >= task.test.first) if len(task.test) else 0
+    truth = None
+    if task.inputs.log:  # scores are those of the values
+        truth = windows.values[windows.rows(numbers)[:, task.context :]]
     result: dict[str, Any] = {
         "split": "test" if len(task.test) else "valid",
-        "this run": scores(own, task.level, first),
+        "this run": scores(own, task.level, first, truth, task.in_units),
     }
     if compare and "nlinear" not in baselines.left_out(task):
-        nlinear = baselines.fit("nlinear", task)
-        errors = residuals(lambda batch: nlinear(batch["x"]), replace(windows, usual=None), numbers)
+        nlinear, plain = baselines.fit("nlinear", task), task.plain
+        errors = residuals(lambda batch: nlinear(batch["x"]), replace(plain.valid, end=windows.end), numbers)
         result["nlinear"] = scores(Residuals(errors, stride), task.level, first)
     return Conclusion(replace(task, residuals=own), {FILE: own.to_bytes()}, {"intervals": result})
 
 
-def scores(found: Residuals, levels: Sequence[float], first: int) -> dict[str, dict[str, float]]:
+def scores(
+    found: Residuals,
+    levels: Sequence[float],
+    first: int,
+    truth: Tensor | None = None,
+    in_units: Callable[[Tensor], Tensor] = lambda y: y,
+) -> dict[str, dict[str, float]]:
     """Coverage, mean width and pinball loss by level, of the windows from number `first` on; empty: none has any.
 
-    Each has the interval that was known when it began. Widths and losses are on the scale of the MSE.
+    Each has the interval that was known when it began. Widths and losses are on the scale of the MSE: where that is not
+    the scale of the errors, `in_units` goes there from the true values (windows, horizon, columns).
     """
     size = found.counted * found.values[0].size
     most = max(FEWEST, MOST_SORTED // size)
     sums, count = np.zeros((len(levels), 3)), np.zeros(len(levels))
     for window in range(first, len(found.values), -(-(len(found.values) - first) // most)):
         halves, errors = half_widths(found.before(window), levels)[0], found.values[window]
+        y = errors if truth is None else truth[window].numpy()  # a forecast of 0, or the forecast itself
         for k, (level, half) in enumerate(zip(levels, halves, strict=True)):
             is_known = np.isfinite(half) & np.isfinite(errors)
-            error, width = errors[is_known].astype(np.float64), half[is_known].astype(np.float64)
-            outside = np.maximum(np.abs(error) - width, 0)
-            # The mean of the pinball losses of both ends: tail (half-width) + (distance outside) / 2.
-            loss = (0.5 - level / 200) * width + outside / 2
-            sums[k] += [np.sum(outside == 0), 2 * width.sum(), loss.sum()]
+            ends = (y - errors - half, y, y - errors + half)
+            low, value, high = (in_units(torch.from_numpy(one[is_known]).double()).numpy() for one in ends)
+            outside = np.maximum(np.maximum(low - value, value - high), 0)
+            # The mean of the pinball losses of both ends: (tail (width) + distance outside) / 2.
+            loss = ((0.5 - level / 200) * (high - low) + outside) / 2
+            sums[k] += [np.sum(outside == 0), np.sum(high - low), loss.sum()]
             count[k] += is_known.sum()
     names = ("coverage", "width", "pinball")
     return {
