@@ -119,8 +119,9 @@ def members(task: ForecastTask, problem: Problem, rows: int) -> dict[str, Foreca
     """The members, fitted to what is known of windows of so many rows."""
     context, period = task.context, task.period
     found = {"repeat-last": repeat_last(task)}
-    if 1 < period <= context:
-        found["seasonal-naive"] = Forecast(seasonal_map(context, task.horizon, period), np.zeros(task.horizon))
+    for name, rows in (("seasonal-naive", period), ("seasonal-naive, longer season", task.data.season.longer)):
+        if 1 < rows <= context:
+            found[name] = Forecast(seasonal_map(context, task.horizon, rows), np.zeros(task.horizon))
     found["nlinear"] = ridge(problem, "last", np.eye(context))
     found["dlinear"] = ridge(problem, "none", trend_and_rest(context))
     shifted = mean([ridge(problem, s, fading(context, power)) for s in ("last", "mean") for power in FADINGS])

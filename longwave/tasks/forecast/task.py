@@ -473,7 +473,8 @@ class ForecastConfig(TaskConfig):
             train = replace(train, stride=min(stride, windows))
         notes = task.notes
         if self.context is None:
-            notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality)")
+            season = task.data.season.text
+            notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality: {season})")
         task = replace(task, train=train, notes=notes, time_features=self.time_features, independent=self.independent)
         task = replace(task, level=tuple(sorted(self.level))) if self.level else task
         if not self._has_year(task):

@@ -228,3 +228,15 @@ def test_the_course_of_the_year_is_subtracted_only_where_it_pays(size):
     assert bool(auto.inputs.yearly) == pays
     if size:
         assert pays
+
+
+@pytest.mark.parametrize(("size", "longer"), [(1.0, 168), (0.0, 0)])
+def test_a_week_is_a_second_season_where_its_days_differ(size, longer):
+    hours = np.arange(24 * 7 * 6)
+    values = np.sin(2 * np.pi * hours / 24) * (1 + size * (hours // 24 % 7 > 4))
+    values += 0.1 * np.random.default_rng(0).standard_normal(len(hours))
+    found = find_season(values[:, None], HOUR)
+    assert (found.rows, found.longer) == (24, longer)
+    assert ("a longer one of 168" in found.text) == bool(longer)
+    task = make_task(values, HOUR, horizon=24, context=200)
+    assert ("seasonal-naive, longer season" in combine.combine(task).members) == bool(longer)
