@@ -72,7 +72,10 @@ class FinishedRun:
 
     def plot(self) -> Any:
         """A matplotlib figure of its training: the loss, and the validation score."""
-        return training_curves(self.run.metrics(), self.result["goal"])
+        metrics = self.run.metrics()
+        if not metrics:
+            raise ValueError("plot: the run has no metrics of its training, as a published one has none")
+        return training_curves(metrics, self.result.get("goal") or next(iter(self.result["valid"])))
 
     def save(self, folder: str | Path) -> None:
         """Write what the commands open into a folder: the weights, all settings, and a card with the scores."""
@@ -207,9 +210,7 @@ def evaluate(
             )
         _conclude(run, result)
         if "files" not in result:
-            raise ValueError(
-                f"residuals: a run of the kind {run.folder.settings.kind} has no intervals; a forecast has"
-            )
+            raise ValueError(f"residuals: a run of kind {run.folder.settings.kind} has no intervals; a forecast has")
         run.folder.write_result(result)
     examples = getattr(run.task, split)
     return run.evaluate(run.task.carried(examples) if carry_state or run.task.carried_rows else examples)

@@ -53,6 +53,8 @@ def test_a_run_in_memory_is_saved_as_one_that_the_commands_open():
     np.testing.assert_array_equal(opened.predict(x).probabilities, here.predict(x).probabilities)
     assert repr(opened).startswith("FinishedRun(classify: accuracy ")
     assert "<table>" in opened._repr_html_()
+    with pytest.raises(ValueError, match="plot: the run has no metrics of its training"):
+        opened.plot()
 
 
 @pytest.mark.usefixtures("own_folder")

@@ -93,6 +93,7 @@ class Estimator(BaseEstimator):
         given = {"epochs": loop.epochs, "max_minutes": loop.minutes, "random_state": loop.seed}
         for settings in (opened.experiment.task, opened.experiment.model):
             given |= {name: value for name, value in vars(settings).items() if name in estimator.get_params()}
+        given.pop("channels", None)  # that is how the stored arrays are laid out, not those to come
         estimator.set_params(**given)._keep(opened)
         return estimator
 

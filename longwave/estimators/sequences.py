@@ -156,7 +156,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
         """
         split, inputs = self._split(X)
         model = self.run_.load_best()
-        if model.explained is not model and float(model.share) == 1:
+        if float(getattr(model, "share", 0.0)) == 1:  # a large set has no convolutions, and no share
             raise ValueError(
                 "explain: the S4 has no weight in this model, since its random convolutions alone did best on held-out "
                 "examples, and they have no gradients to attribute predictions with"
@@ -210,6 +210,7 @@ class S4Tagger(SequenceEstimator):
 
     def fit(self, X: Any, y: Any) -> "S4Tagger":
         """Train on sequences X and y (n, length), or a list of arrays (length,); -1, "" or NaN: not known."""
+        self.__dict__.pop("classes_", None)  # those of an earlier fit
         self._fit(self._checked(X, reset=True), y)
         return self
 

@@ -91,6 +91,7 @@ def test_a_copy_predicts_the_same_also_when_its_folder_is_gone(tmp_path, fitted)
     kept = S4Classifier(**SMALL, folder=tmp_path / "run").fit(x, y)
     assert (tmp_path / "run" / "report.html").exists()
     np.testing.assert_array_equal(kept.predict_proba(x), clf.predict_proba(x))
+    np.testing.assert_array_equal(S4Classifier.load(tmp_path / "run").predict_proba(x), clf.predict_proba(x))
     content = pickle.dumps(kept)
     shutil.rmtree(tmp_path / "run")
     for other in (pickle.loads(content), copy.deepcopy(kept), kept):
@@ -173,6 +174,14 @@ def test_attributions_of_unequal_lengths_are_a_list(fitted):
     assert [share.shape for share in clf.explain(rows[:3])] == [(2, 20), (2, 21), (2, 22)]
 
 
+def test_a_model_without_convolutions_is_explained_too(fitted, monkeypatch):
+    _, x, y = fitted
+    monkeypatch.setattr("longwave.tasks.classify.baselines.are_few", lambda rows, numbers: False)  # as of a large set
+    clf = S4Classifier(**SMALL).fit(x, y)
+    assert clf.run_.model.convolutions is None
+    assert clf.explain(x[:2]).shape == (2, 2, 30)
+
+
 def test_features_are_pooled_over_the_steps(fitted):
     clf, x, _ = fitted
     features = clf.transform(x)
@@ -213,6 +222,8 @@ def test_a_tagger_labels_each_step_and_unknown_ones_do_not_count():
     assert tagger.predict(x).shape == y.shape
     assert tagger.score(x, y) > 0.8
     assert tagger.predict_proba(x)[0].shape == (20, 2)
+    names = np.where(y == 1, "up", "down")
+    assert tagger.set_params(epochs=1).fit(x, names).classes_.tolist() == ["down", "up"]  # not those of before
 
 
 def test_an_estimator_that_was_not_fitted_says_so():
