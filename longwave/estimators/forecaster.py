@@ -17,7 +17,7 @@ from longwave.tasks.forecast.series import read_series
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class S4Forecaster(Estimator):
-    """Forecasts of the `horizon` rows that follow a series: a linear map, solved, and an S4 that corrects it.
+    """Forecasts of the `horizon` rows after a series: simple forecasts, combined, and an S4 that corrects them.
 
     >>> fc = S4Forecaster(horizon=24, random_state=0).fit(df, target_col="load", time_col="hour")
     >>> fc.predict()        # the 24 rows after the last of df, in a data frame of its kind

@@ -115,6 +115,8 @@ def test_gaps_are_filled_as_asked():
     with pytest.raises(ValueError, match="the cell is missing"):
         S4Forecaster(**SMALL).fit(gappy)
     assert S4Forecaster(**SMALL, fill="linear").fit(gappy).predict().shape == (6, 2)
+    masked = S4Forecaster(**SMALL, fill="mask").fit(gappy)
+    assert not any("not scored" in note for note in masked.run_.config.notes)  # there is no test set to miss it in
 
 
 def test_a_plot_has_dates(fitted):

@@ -370,7 +370,7 @@ def make_task(
 def _unscored(task: ForecastTask) -> Iterator[str]:
     """A note for each column of which nothing is known where a model is judged."""
     for k, name in enumerate(task.inputs.columns):
-        parts = {"valid": task.valid, "test": task.test}
+        parts = {part: getattr(task, part) for part in task.held_out}
         empty = [part for part, w in parts.items() if w.known is not None and not w.known[w.first : w.end, k].any()]
         if empty:
             yield f"column {name!r} has no known value in {' and '.join(empty)}, and is not scored there"
