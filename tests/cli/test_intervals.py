@@ -119,7 +119,7 @@ def test_a_run_without_errors_names_the_command_that_adds_them(run, capsys):
 def test_a_kind_without_intervals_refuses_to_store_errors(trained_runs, capsys):
     trained_runs.fetch("text")
     assert call("evaluate", "run", "--residuals") == 2
-    assert "residuals: a run of the kind text has no intervals" in capsys.readouterr().err
+    assert "residuals: a run of kind text has no intervals" in capsys.readouterr().err
 
 
 def test_a_published_run_keeps_its_intervals(run, tmp_path):
