@@ -85,6 +85,7 @@ def train_forecaster(
     context: int | None = None,
     multivariate: bool | None = None,
     fill: Literal["linear", "mask"] | None = None,
+    level: Sequence[float] | None = None,
     experiment: Experiment | None = None,
     overwrite: bool = False,
     quiet: bool = False,
@@ -94,7 +95,8 @@ def train_forecaster(
 
     An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. The series is
     read by the rules of `longwave.tasks.forecast.series`; an index of dates gives the times, unless `time` names a
-    column. A run in a folder keeps what is no file in data.csv there, so that it can be resumed and scored again.
+    column. `level=[80, 95]` are the levels, in per cent, of the intervals that are scored. A run in a folder keeps what
+    is no file in data.csv there, so that it can be resumed and scored again.
     """
     given = {
         "target": None if target is None else str(target),
@@ -103,6 +105,7 @@ def train_forecaster(
         "context": context,
         "multivariate": multivariate,
         "fill": fill,
+        "level": None if level is None else tuple(level),
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return train_on(

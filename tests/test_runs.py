@@ -96,7 +96,8 @@ def test_one_series_in_memory_is_trained_on_and_forecast(data, column):
 def test_an_array_is_kept_with_the_run_and_its_columns_are_named_by_their_numbers():
     data = np.stack([PRICES, -PRICES], axis=1)
     sizes = {"horizon": 3, "context": 10, "experiment": small(), "quiet": True}
-    finished = longwave.train_forecaster(data, "run", target=1, **sizes)
+    finished = longwave.train_forecaster(data, "run", target=1, level=[90, 50], **sizes)
+    assert list(finished.result["intervals"]["this run"]) == ["50", "90"]
     assert runs.evaluate("run") == finished.result["test"]
     found = forecast(load_run("run"), data)
     assert found.columns == ("1",)

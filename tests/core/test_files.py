@@ -63,6 +63,7 @@ def test_a_process_killed_before_the_rename_leaves_the_old_content(tmp_path, bef
     assert (path.read_bytes() if path.exists() else None) == before
     files.write_bytes(path, b"newer")  # what the killed process left is not in the way
     assert path.read_bytes() == b"newer"
+    assert names(tmp_path) == ["x"]
 
 
 def test_the_file_is_on_disk_before_the_rename_and_the_folder_after_it(tmp_path, monkeypatch):

@@ -8,7 +8,8 @@ The members are fitted to the rows before each of some origins in the training s
 follows; then to all of the training set, and forecast the validation set. Non-negative weights that sum to one minimise
 the squared error of the combination over these stretches, each in units of its own errors. The validation set, which is
 nearest to what will be forecast, counts most. Where the stretches hold few horizons, the weights stay near those in
-inverse proportion to the errors, which need no fit.
+inverse proportion to the errors, which need no fit, mixed with the simple member that has the least error on the
+validation set.
 """
 
 from collections.abc import Iterator
@@ -35,8 +36,10 @@ from longwave.tasks.forecast.windows import ForecastWindows
 
 ORIGINS = 4  # in the training set
 FIRST_ORIGIN = 0.6  # of the training rows, which the first stretch follows
-RECENT = 8.0  # how much more the validation set counts than an earlier stretch
-SHRINKAGE = 1.0  # towards weights in inverse proportion to the errors, divided by the horizons that were held out
+RECENT = 4.0  # how much more the validation set counts than an earlier stretch
+SHRINKAGE = 1.0  # towards the usual weights, divided by the horizons that were held out
+SIMPLE = ("repeat-last", "seasonal-naive", "nlinear", "dlinear")
+SIMPLE_SHARE = 0.3  # of the best of these on the validation set, in the usual weights
 MOST_NUMBERS = 2**20  # of the errors on a stretch; of longer ones some windows are left out
 MARGIN = 0.05  # by which logarithms must be better
 LONGEST_SEASON = 60  # rows, of exponential smoothing: each is a state
@@ -69,8 +72,10 @@ def combine(task: ForecastTask) -> Combination:
         gram += recency * own / (np.median(np.diag(own)) or 1.0)
         horizons += (stretch.end - stretch.first) / task.horizon
     errors = np.diag(gram)
-    usual = 1 / errors.clip(1e-12 * errors.max() or 1.0)
-    weights = simplex(gram / (errors.mean() or 1.0), usual / usual.sum(), SHRINKAGE / max(1.0, horizons))
+    inverse = 1 / errors.clip(1e-12 * errors.max() or 1.0)
+    simplest = min((place for place, name in enumerate(final) if name in SIMPLE), key=np.diag(own).__getitem__)
+    usual = (1 - SIMPLE_SHARE) * inverse / inverse.sum() + SIMPLE_SHARE * np.eye(len(final))[simplest]
+    weights = simplex(gram / (errors.mean() or 1.0), usual, SHRINKAGE / max(1.0, horizons))
     return Combination(final, dict(zip(final, weights.tolist(), strict=True)), trials)
 
 
@@ -119,9 +124,9 @@ def members(task: ForecastTask, problem: Problem, rows: int) -> dict[str, Foreca
     """The members, fitted to what is known of windows of so many rows."""
     context, period = task.context, task.period
     found = {"repeat-last": repeat_last(task)}
-    for name, rows in (("seasonal-naive", period), ("seasonal-naive, longer season", task.data.season.longer)):
-        if 1 < rows <= context:
-            found[name] = Forecast(seasonal_map(context, task.horizon, rows), np.zeros(task.horizon))
+    for name, season in (("seasonal-naive", period), ("seasonal-naive, longer season", task.data.season.longer)):
+        if 1 < season <= context:
+            found[name] = Forecast(seasonal_map(context, task.horizon, season), np.zeros(task.horizon))
     found["nlinear"] = ridge(problem, "last", np.eye(context))
     found["dlinear"] = ridge(problem, "none", trend_and_rest(context))
     shifted = mean([ridge(problem, s, fading(context, power)) for s in ("last", "mean") for power in FADINGS])

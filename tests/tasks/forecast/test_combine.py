@@ -55,13 +55,11 @@ def test_an_autoregression_is_found_again():
     for _ in range(3000):
         y.append(0.5 + 1.2 * y[-1] - 0.5 * y[-2] + 0.1 * rng.standard_normal())
     task = make_task(np.array(y), horizon=3, context=10)
-    found = combine.autoregression(Problem.of(task), task.train.end, 1)
+    found = combine.members(task, Problem.of(task), task.train.end)["autoregression"]
     np.testing.assert_allclose(found.weight[0, -2:], [-0.5, 1.2], atol=0.05)
     step = found.weight[0] @ np.arange(10.0) + found.bias[0]
-    second = found.weight[0, -1] * step + found.weight[0, -2] * 9 + found.bias[0]
-    orders = np.count_nonzero(np.abs(found.weight[0]) > 1e-12)
-    if orders == 2:
-        assert found.weight[1] @ np.arange(10.0) + found.bias[1] == pytest.approx(second)
+    second = found.weight[0] @ [*np.arange(1.0, 10.0), step] + found.bias[0]
+    assert found.weight[1] @ np.arange(10.0) + found.bias[1] == pytest.approx(second)
 
 
 def test_weights_are_those_of_a_solver_on_the_simplex():
@@ -100,6 +98,15 @@ def test_what_repeats_itself_gets_the_weight_and_what_does_not_gets_none():
     assert noisy["repeat-last"] < 0.02
     drift = np.random.default_rng(0).standard_normal(400).cumsum()
     assert combine.combine(make_task(drift)).weights["repeat-last"] > 0.3
+
+
+def test_few_horizons_leave_a_share_to_the_simple_member_that_the_validation_set_prefers():
+    drift = np.random.default_rng(3).standard_normal(60).cumsum()
+    task = make_task(drift, horizon=6, context=8)
+    found = combine.combine(task)
+    errors = {name: float(np.diag(combine._gram(task.valid, [found.members[name]]))[0]) for name in found.members}
+    best = min((name for name in combine.SIMPLE if name in errors), key=errors.__getitem__)
+    assert found.weights[best] > combine.SIMPLE_SHARE
 
 
 def test_rows_after_an_origin_do_not_change_the_members_before_it():
