@@ -117,15 +117,18 @@ def widen(Lambda: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     return tuple(convert(p) for p in (Lambda, *others))
 
 
-def needs_float64(Lambda: Float[Tensor, "H M 2"], dt: Float[Tensor, "H"]) -> UInt8[Tensor, "H"]:
+def needs_float64(
+    Lambda: Float[Tensor, "H M 2"], dt: Float[Tensor, "H"], damping: float = 3e-5
+) -> UInt8[Tensor, "H"]:
     """Which features (H,) are evaluated in float64 whatever their dtype, as 0 or 1.
 
-    Those with a pole that only P P^* damps, because terms of Woodbury's identity cancel where a node comes close to it,
-    and those with steps so small that their squares leave float32's range. LegS with N = 64 has a damping of
-    4e-4 |Lambda|, LegT and LagT have none; docs/results/accuracy.md has the errors in between.
+    Those with a pole that only P P^* damps, whose own damping is less than `damping` |Lambda|, because terms of
+    Woodbury's identity cancel where a node comes close to it, and those with steps so small that their squares leave
+    float32's range. LegS has a damping of 4e-4 |Lambda| with N = 64 and of 2.4e-5 with N = 256, LegT and LagT have
+    none; docs/results/accuracy.md has the errors in between.
     """
-    damping, size = Lambda[..., 0].abs(), torch.linalg.vector_norm(Lambda, dim=-1)
-    return ((damping < 3e-5 * size) | (size * dt.unsqueeze(-1) < 1e-6)).any(-1).to(torch.uint8)
+    own, size = Lambda[..., 0].abs(), torch.linalg.vector_norm(Lambda, dim=-1)
+    return ((own < damping * size) | (size * dt.unsqueeze(-1) < 1e-6)).any(-1).to(torch.uint8)
 
 
 def _times(x: Pair, y: Pair) -> Pair:
