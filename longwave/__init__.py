@@ -6,6 +6,8 @@ Public names are loaded on first use, so that `import longwave` and `longwave --
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from longwave.core.extras import named
+
 if TYPE_CHECKING:
     from longwave.estimators import S4Classifier, S4Forecaster, S4Regressor, S4Tagger
     from longwave.fitting import (
@@ -81,7 +83,8 @@ _HOME = {  # the module of a name
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'longwave' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    with named():
+        return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:
