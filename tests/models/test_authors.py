@@ -141,9 +141,11 @@ def test_pools_of_plain_linear_layers_give_the_same_outputs(name):
     weight.original0[0] = 0
     state = to_authors(model, 4, plain_pools=True)
     assert not [name for name in state if "weight_" in name]
-    assert not state["model.d_layers.0.linear.weight" if name == "SaShiMi" else next(
-        name for name in state if name.endswith(".linear.weight") and "d_layers" in name
-    )][0].any()
+    assert not state[
+        "model.d_layers.0.linear.weight"
+        if name == "SaShiMi"
+        else next(name for name in state if name.endswith(".linear.weight") and "d_layers" in name)
+    ][0].any()
     assert_same_model(model, from_authors(state, dt="exp"))
 
 
