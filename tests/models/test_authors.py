@@ -459,7 +459,7 @@ def test_modes_that_grow_are_refused():
     def grow(state):
         state[f"{LAYER}kernel.kernel.w"][0, 0, 0] = 0.25
 
-    with pytest.raises(ValueError, match="kernel.w: expected real parts <= 0, got 0.25 among them"):
+    with pytest.raises(ValueError, match=r"kernel.w: expected real parts <= 0, got 0.25 among them"):
         from_authors(changed("Q", grow, version=2))
 
 

@@ -5,8 +5,9 @@
     2   log_dt, log_w_real, w_imag  Lambda = -exp(log_w_real) + i w_imag
     2   log_dt, w, Q                Lambda = w
 
-A = Lambda - P P^*, but for the last, where it is Lambda - P Q^T: our Q is the conjugate of theirs. They store the other half of each conjugate pair, of Lambda, P, B and C alike: so
-nothing is conjugated, and K = 2 Re(C A_bar^k B_bar) holds for both.
+A = Lambda - P P^*, but for the last, where it is Lambda - P Q^T: our Q is the conjugate of theirs. They store the other
+half of each conjugate pair, of Lambda, P, B and C alike: so nothing else is conjugated, and K = 2 Re(C A_bar^k B_bar)
+holds for both.
 """
 
 from collections.abc import Iterable, Sequence
