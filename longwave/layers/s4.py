@@ -156,7 +156,7 @@ class S4Config(StateSpaceConfig):
     low_rank: LowRank = "pp"
     """A = Lambda - P P^*, always stable, or Lambda - P Q^*, the paper's first form (slower, in plain torch)."""
     sharing: Sharing = "neighbours"
-    """Which features share one of n_ssm state spaces: neighbours, or every n_ssm-th (turns, as in the authors' code)."""
+    """Which features share one of n_ssm state spaces: neighbours, or every n_ssm-th (turns, the authors' way)."""
     dt_transform: DtTransform = "exp"
     """How dt is kept positive: the exponential or the softplus of its parameter."""
 
