@@ -42,7 +42,7 @@ from torch.nn.functional import gelu, glu, linear
 
 from longwave import ssm
 from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, torch.ops.longwave)
-from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, find, is_accelerated
+from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, candidates, find, is_accelerated
 from longwave.ops.checks import check_devices, check_shape
 from longwave.ops.cpu.library import keep_memory
 from longwave.ops.cpu.step import Affine, BlockWeights
@@ -213,7 +213,7 @@ def layer_steps(
 
     None if the chosen backend has no such step: ssm.dplr_step is the plain one. Without gradients.
     """
-    found = find("layer_steps", D)
+    found = find("layer_steps", D.device.type, D.dtype)
     return None if found is None else found.functions["layer_steps"](discrete, C, D)
 
 
@@ -222,7 +222,7 @@ def block_steps(blocks: Sequence[BlockWeights]) -> Callable[[Tensor, Sequence[Te
 
     None if the chosen backend has no such step for these blocks. The weights are copied.
     """
-    found = [find("block_steps", block.D) for block in blocks]
+    found = [find("block_steps", block.D.device.type, block.D.dtype) for block in blocks]
     if not found or found[0] is None or any(other is not found[0] for other in found):
         return None
     return found[0].functions["block_steps"](blocks)
@@ -230,11 +230,11 @@ def block_steps(blocks: Sequence[BlockWeights]) -> Callable[[Tensor, Sequence[Te
 
 def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
     """Whether tensors are still those of which `before` are contiguous clones."""
-    chosen = BACKENDS[backend_name()]
-    found = chosen.functions["same"](now, before) if "same" in chosen.ops else None
-    if found is None:
-        found = BACKENDS["reference"].functions["same"](now, before)
-    return bool(found)
+    for backend in candidates(now[0].device.type if len(now) else "cpu"):
+        found = backend.functions["same"](now, before) if "same" in backend.ops else None
+        if found is not None:
+            return bool(found)
+    raise AssertionError("the reference compares all tensors")
 
 
 def _mask(z: Tensor, keep: Tensor | None) -> Tensor:
