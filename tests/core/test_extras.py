@@ -68,6 +68,11 @@ def test_an_error_names_the_extra(code, module, extra):
     assert f"{module} is not installed; install what this needs with pip install 'longwave[{extra}]'" in last
 
 
+def test_an_estimator_names_the_extra_of_scikit_learn():
+    found = run_python("import sys\nsys.modules['sklearn'] = None\nimport longwave\nlongwave.S4Classifier")
+    assert "sklearn is not installed; install what this needs with pip install 'longwave[sklearn]'" in found.stderr
+
+
 def test_another_missing_module_is_not_renamed():
     with pytest.raises(ModuleNotFoundError, match="no_such_module") as caught, extras.named():
         import no_such_module  # noqa: F401
