@@ -14,7 +14,7 @@ from torch.nn.functional import gelu, glu, linear
 
 from longwave.ops.backend import BACKENDS, Backend, functions_of
 from longwave.ops.checks import has_values
-from longwave.ssm.algebra import truncate
+from longwave.ssm.algebra import as_pairs, truncate
 from longwave.ssm.conv import convolve as convolve_at_once
 from longwave.ssm.conv import fft_length, kernel_spectrum
 from longwave.ssm.diagonal import power_sum
@@ -78,6 +78,22 @@ def spectrum_backward(
         for sum_, part in zip(total, _pull_back(block, parameters, grad[..., k, :].to(sigma.dtype)), strict=True):
             sum_ += part
     return [t.to(dtype) for t in total]
+
+
+def irfft(K_hat: Tensor, L: int) -> Tensor:
+    """K (D, H, L) from its spectrum."""
+    pairs = K_hat.contiguous()
+    pairs = pairs.clone() if pairs.storage_offset() % 2 else pairs  # which no complex numbers can begin at
+    return torch.fft.irfft(torch.view_as_complex(pairs), n=L)
+
+
+def irfft_backward(grad: Tensor, L: int) -> list[Tensor]:
+    """The gradient with respect to K_hat: all bins but the first, and the last of an even length, count twice."""
+    grad_hat = torch.fft.rfft(grad) * (2 / L)
+    grad_hat[..., 0] /= 2
+    if L % 2 == 0:
+        grad_hat[..., -1] /= 2
+    return [as_pairs(grad_hat)]
 
 
 truncate_backward = _gradients_of(truncate, 4)  # Lambda, P, C, dt

@@ -18,7 +18,7 @@ from longwave.ssm import algebra, kernel
 
 H, M, T = 3, 4, 8
 SIZES = {"batch": 2, "L": 40, "H": H, "M": M, "N": 2 * M, "D": 1, "T": T, "r": 1, "out": 5, "2": 2, "2H": 2 * H}
-SIZES |= {"N|1": 2 * M, "2M": 2 * M}
+SIZES |= {"N|1": 2 * M, "2M": 2 * M, "L//2+1": 21}
 OPTIONS = {"L": 40, "nodes": "all", "rule": "zoh", "count": 5, "transposed": False, "T": T, "every": 4, "keep": True}
 
 
