@@ -1,4 +1,4 @@
-"""What a plain install leaves out: the packages that only tasks, runs and estimators need, and the extras that bring them."""
+"""What a plain install leaves out: what only tasks, runs and estimators need, and the extras that bring it."""
 
 import contextlib
 from collections.abc import Iterator
