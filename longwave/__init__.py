@@ -6,8 +6,6 @@ Public names are loaded on first use, so that `import longwave` and `longwave --
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from longwave.core.extras import named
-
 if TYPE_CHECKING:
     from longwave.estimators import S4Classifier, S4Forecaster, S4Regressor, S4Tagger
     from longwave.fitting import (
@@ -83,6 +81,8 @@ _HOME = {  # the module of a name
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'longwave' has no attribute {name!r}")
+    from longwave.core.extras import named
+
     with named():
         return getattr(import_module(_HOME[name]), name)
 
