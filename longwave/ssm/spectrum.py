@@ -12,7 +12,9 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-BLOCK_NUMBERS = 1 << 20  # a block of nodes holds at most about this many (feature, pair, node) numbers
+# A block of nodes holds at most about this many (feature, pair, node) numbers. On the CPU it stays in a cache;
+# elsewhere every call costs microseconds, and memory is the bound.
+CPU_BLOCK_NUMBERS, BLOCK_NUMBERS = 1 << 20, 1 << 24
 
 Pair = tuple[Tensor, Tensor]  # a complex tensor as its real and imaginary part
 
@@ -105,15 +107,18 @@ def nodes(L: int, like: Tensor) -> Pair:
 def blocks(Lambda: Tensor, L: int) -> list[slice]:
     """The nodes 0 ... L//2 in blocks that are worked on one after the other."""
     count = L // 2 + 1
-    size = max(16, BLOCK_NUMBERS // max(1, Lambda.shape[0] * Lambda.shape[1]))
+    numbers = CPU_BLOCK_NUMBERS if Lambda.is_cpu else BLOCK_NUMBERS
+    size = max(16, numbers // max(1, Lambda.shape[0] * Lambda.shape[1]))
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def widen(Lambda: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-    """All in float64, when float32 would not do for one of the features."""
-    convert: Callable[[Tensor], Tensor] = (
-        Tensor.double if bool(needs_float64(Lambda, others[3]).any()) else Tensor.contiguous
-    )
+    """All in float64, when float32 would not do for one of the features.
+
+    On other devices than the CPU always: to ask would wait for them, and memory bounds these sums, not arithmetic.
+    """
+    is_wide = not Lambda.is_cpu or bool(needs_float64(Lambda, others[3]).any())
+    convert: Callable[[Tensor], Tensor] = Tensor.double if is_wide else Tensor.contiguous
     return tuple(convert(p) for p in (Lambda, *others))
 
 
