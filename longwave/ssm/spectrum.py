@@ -122,9 +122,7 @@ def widen(Lambda: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     return tuple(convert(p) for p in (Lambda, *others))
 
 
-def needs_float64(
-    Lambda: Float[Tensor, "H M 2"], dt: Float[Tensor, "H"], damping: float = 3e-5
-) -> UInt8[Tensor, "H"]:
+def needs_float64(Lambda: Float[Tensor, "H M 2"], dt: Float[Tensor, "H"], damping: float = 3e-5) -> UInt8[Tensor, "H"]:
     """Which features (H,) are evaluated in float64 whatever their dtype, as 0 or 1.
 
     Those with a pole that only P P^* damps, whose own damping is less than `damping` |Lambda|, because terms of
