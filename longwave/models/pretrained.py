@@ -11,6 +11,7 @@ from longwave.core import files
 from longwave.layers.state_space import StateSpaces
 from longwave.models import format_1, hub, weights
 from longwave.models.base import FORMAT, ModelConfig
+from longwave.ops import WeightType
 
 BEST = "best"  # the folder of a run's best weights
 
@@ -41,9 +42,16 @@ class Pretrained:
         """The part of the model whose gradients a report shows; usually all of it."""
         return self
 
-    def compiled_run(self) -> Any:
-        """How the compiled library takes the steps of a model that is no stack of blocks; None: it does not."""
+    def compiled_steps(self, rate: float = 1.0, weights: WeightType = "float32") -> Any:
+        """Steps with the weights as they are now, f(z, states) in place.
+
+        z (B, d_model) is the encoder's output, and afterwards what the last norm sees. `weights` is how those of linear
+        layers are kept. None if the backend has no such steps for this model.
+        """
         return None
+
+    def check_states(self, states: Any, batch: int) -> None:
+        """Refuse states that are not those of `batch` rows of this model, as far as that can be said."""
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`, each atomically."""
