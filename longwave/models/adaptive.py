@@ -41,15 +41,12 @@ def check_cutoffs(cutoffs: Sequence[int], vocabulary: int, d_model: int) -> None
 class AdaptiveEmbedding(nn.Module):
     """Tokens (...) to features (..., d_model): sqrt(d_model) W_i dropout(E_i[token]) for a token of bin i."""
 
-    edges: Tensor
-
     def __init__(self, vocabulary: int, d_model: int, cutoffs: Sequence[int], dropout: float = 0.0) -> None:
         super().__init__()
         check_cutoffs(cutoffs, vocabulary, d_model)
         self.starts = (0, *cutoffs)  # the first word of each bin
         self.sizes = [high - low for low, high in zip(self.starts, (*cutoffs, vocabulary), strict=True)]
         self.d_model = d_model
-        self.register_buffer("edges", torch.tensor(cutoffs, dtype=torch.long), persistent=False)
         widths = [d_model // FACTOR**i for i in range(len(self.starts))]
         self.vectors = nn.ParameterList(
             torch.randn(size, width) * (0.5 / math.sqrt(width)) for size, width in zip(self.sizes, widths, strict=True)
@@ -66,7 +63,10 @@ class AdaptiveEmbedding(nn.Module):
 
     def bins(self, tokens: Tensor) -> Tensor:
         """The bin of each token."""
-        return torch.bucketize(tokens.contiguous(), self.edges, right=True)
+        found = torch.zeros_like(tokens)
+        for edge in self.starts[1:]:
+            found += tokens >= edge
+        return found
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The features of each token."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from longwave.core import files
@@ -117,9 +118,11 @@ def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> A
     if (folder / BEST / "config.json").exists() and not (folder / "model.safetensors").exists():
         folder = folder / BEST
     path = folder / "config.json"
-    model = build(_read_config(path), str(path))
+    config, where = _read_config(path), str(path)
     path = folder / "model.safetensors"
-    found, expected = weights.read(path), model.state_dict()
+    found = weights.read(path)
+    model = _empty(config, where, found)
+    expected = model.state_dict()
     for name, tensor in found.items():
         if name in expected and expected[name].is_floating_point() != tensor.is_floating_point():
             raise ValueError(f"{path}: {name}: expected {expected[name].dtype}, got {tensor.dtype}")
@@ -130,6 +133,25 @@ def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> A
     except RuntimeError as error:
         raise ValueError(f"{path}: the weights do not fit the config.json beside them: {error}") from error
     return model
+
+
+def _empty(config: ModelConfig, where: str, tensors: Mapping[str, Tensor]) -> Any:
+    """The model of settings, whose weights `tensors` will replace: without numbers, which take long to draw.
+
+    Unless the model has something that is not among them, or does not build without.
+    """
+    try:
+        with torch.device("meta"):
+            model = config.build()
+    except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError, NotImplementedError):
+        return build(config, where)
+    held = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+    return model if held <= tensors.keys() and _holds_no_more(model) else build(config, where)
+
+
+def _holds_no_more(model: Any) -> bool:
+    """Whether a model has no tensors but parameters and buffers."""
+    return not any(isinstance(value, Tensor) for module in model.modules() for value in vars(module).values())
 
 
 def build(config: ModelConfig, where: str) -> Any:

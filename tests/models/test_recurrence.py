@@ -262,7 +262,7 @@ def test_weights_in_fewer_bytes_are_refused_where_nothing_is_compiled(compiled, 
     model = make(**settings)
     with pytest.raises(ValueError, match=r"^(weights: int8 needs the compiled steps|decoder: expected an output at)"):
         Recurrence(model, 2, weights="int8")
-    with pytest.raises(ValueError, match="^weights: "):
+    with pytest.raises(ValueError, match=r"^weights: "):
         Recurrence(model, 2, weights="int4")
 
 

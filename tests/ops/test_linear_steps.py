@@ -88,5 +88,5 @@ def test_rows_of_zeros_and_of_what_is_not_finite_stay_so(compiled, weights):
 def test_an_input_of_another_size_is_refused(compiled):
     steps = LinearSteps(torch.randn(4, 32), None, "int8")
     for wrong in (torch.randn(2, 31), torch.randn(2, 32).double(), torch.randn(32)):
-        with pytest.raises(ValueError, match="^x: expected torch.float32"):
+        with pytest.raises(ValueError, match=r"^x: expected torch\.float32"):
             steps(wrong)
