@@ -118,10 +118,10 @@ def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> A
     if (folder / BEST / "config.json").exists() and not (folder / "model.safetensors").exists():
         folder = folder / BEST
     path = folder / "config.json"
-    config, where = _read_config(path), str(path)
+    config, said = _read_config(path), str(path)
     path = folder / "model.safetensors"
     found = weights.read(path)
-    model = _empty(config, where, found)
+    model = _empty(config, said, found)
     expected = model.state_dict()
     for name, tensor in found.items():
         if name in expected and expected[name].is_floating_point() != tensor.is_floating_point():
