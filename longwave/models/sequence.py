@@ -67,6 +67,8 @@ class SequenceConfig(ModelConfig):
     task)."""
     time_size: int = set_by_task(0)
     """Time features beside the input (set by the task)."""
+    stamps: tuple[int, ...] = set_by_task(())
+    """Number of values of each time stamp, if the time features are stamps, embedded (set by the task)."""
     output_size: int = set_by_task(1)
     """Outputs per sequence or per step (set by the task)."""
     horizon: int = set_by_task(0)
