@@ -467,6 +467,21 @@ class ForecastConfig(TaskConfig):
         features: Features = "M" if self.multivariate else "S"
         return self._adapted(load(self.data, features, self.horizon, self.context, data_dir))
 
+    def on_random_data(self, rows: int, seed: int = 0) -> ForecastTask:
+        """The task on noise of the shape of a public set, with so many training windows."""
+        if self.data not in SETS:
+            return super().on_random_data(rows, seed)  # type: ignore[return-value]  # it refuses
+        if self.context is None:
+            raise ValueError("context: it is chosen from the data, and noise has no season; expected a number of rows")
+        chosen, last = SETS[self.data], self.context + self.horizon + rows - 1
+        borders = (last, last + self.horizon, last + 2 * self.horizon)
+        values = np.random.default_rng(seed).normal(size=(borders[2], chosen.columns if self.multivariate else 1))
+        step = np.timedelta64(3600 // (chosen.rows_per_hour or 1), "s")
+        times = np.datetime64("2016-07-01T00:00:00") + np.arange(borders[2]) * step
+        names = tuple(f"column {k}" for k in range(values.shape[1]))
+        series = Series(values, names, len(names) - 1, times, step, source="noise")
+        return self._adapted(make_task(ForecastData(self.data, series, borders, "noise"), self.context, self.horizon))
+
     def on(self, series: Series) -> ForecastTask:
         """The task on a custom series."""
         task = custom(series, self.horizon, self.context, test=self.test, log=self.log == "on")
