@@ -130,10 +130,11 @@ class Decoder(nn.Module):
         """The output, and for "mean" the sum and count so far, for "last" the last step so far."""
         if state is not None:
             self._check_state(x, state)
-        rows = torch.arange(len(x), device=x.device)
+        batch = x.shape[0]  # len(x) would be a number in an exported graph
+        rows = torch.arange(batch, device=x.device)
         if self.kind == "mean":
             kept = wide(x if valid is None else torch.where(valid, x, 0))
-            count = kept.new_full((len(x), 1), x.shape[1]) if lengths is None else lengths.to(kept).unsqueeze(-1)
+            count = kept.new_full((batch, 1), x.shape[1]) if lengths is None else lengths.to(kept).unsqueeze(-1)
             total = kept.sum(1)
             if state is not None:
                 total, count = total + state[0], count + state[1]
@@ -155,7 +156,7 @@ class Decoder(nn.Module):
             self._check_state(x, state)
         if self.kind != "mean":
             return self.linear(x), x if self.kind == "last" else None
-        total, count = (wide(x), wide(x.new_ones(len(x), 1))) if state is None else (state[0] + x, state[1] + 1)
+        total, count = (wide(x), wide(x.new_ones(x.shape[0], 1))) if state is None else (state[0] + x, state[1] + 1)
         return self.linear((total / count).to(x.dtype)), (total, count)
 
     def nll(self, x: Tensor, y: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from longwave.core import files
+from longwave.core import extras, files
 
 # Of a model and what it needs; nothing else is fetched.
 FILES = ("*.json", "*.safetensors", "*.npz", "*.txt", "README.md")
@@ -19,6 +19,7 @@ model = longwave.load_model("{name}").eval()
 ```"""
 
 
+@extras.named()
 def find(
     name: str | Path,
     *,
@@ -63,6 +64,7 @@ def check(name: str, licence: str | None) -> None:
         raise ValueError(f"licence: expected a hub identifier, such as apache-2.0 or cc-by-4.0, got {licence!r}")
 
 
+@extras.named()
 def upload(
     folder: Path, name: str, *, private: bool, token: str | None = None, revision: str | None = None, client: Any = None
 ) -> str:

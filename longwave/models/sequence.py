@@ -250,7 +250,7 @@ class SequenceModel(Pretrained, nn.Module):
         """
         if self.training and self.config.norm == "batch":
             raise ValueError("step: batch norm in training mode mixes all steps of a batch; call model.eval() first")
-        states, decoder_state = self.initial_state(len(x)) if state is None else state
+        states, decoder_state = self.initial_state(x.shape[0]) if state is None else state
         z, after = self.step_features(x, states, time=time, unknown=unknown, rate=rate)
         y, decoder_state = self.decoder.step(z, decoder_state)
         return y, (after, decoder_state)

@@ -76,6 +76,15 @@ def test_it_starts_as_the_symmetric_form_does():
     assert not S4(3, 8, low_rank="pq", trainable=("B", "dt")).Q.requires_grad
 
 
+def test_p_and_q_are_trained_apart():
+    """They start alike, in memory of their own: optimisers update in place."""
+    layer = S4(3, 8, low_rank="pq")
+    torch.testing.assert_close(layer.Q, layer.P, rtol=0, atol=0)
+    with torch.no_grad():
+        layer.Q.zero_()
+    assert layer.P.abs().min() > 0.01
+
+
 def test_an_eigenvalue_may_cross_into_the_right_half_plane_and_then_the_kernel_grows():
     """On the way of Q from P to -P; with P P^* no parameters do that (test_s4.py searches for some)."""
     layer, real_parts = make(apart=0, dt_min=0.02, dt_max=0.02), []

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, NamedTuple
 
 from longwave.core import files
-from longwave.core.progress import Progress, Silent
+from longwave.core.progress import SILENT, Progress
 
 MAX_ENTRIES = 1_000_000  # files and folders in one archive; the largest public set has about 106,000
 BLOCK = 1 << 18  # bytes to read at a time
@@ -29,13 +29,12 @@ class _Entry(NamedTuple):
     open: Callable[[], IO[bytes] | None]
 
 
-def unpack(archive: Path, folder: Path, limit: int, progress: Progress | None = None) -> None:
+def unpack(archive: Path, folder: Path, limit: int, progress: Progress = SILENT) -> None:
     """Unpack a zip or tar file into a new folder.
 
     All names and sizes are checked before anything is written: an archive is refused if a name leads out of the folder,
     if it holds anything but files and folders (no data set needs a link), or if it unpacks to more than `limit` bytes.
     """
-    progress = progress or Silent()
     try:
         with _entries(archive) as entries:
             wanted: list[_Entry] = []

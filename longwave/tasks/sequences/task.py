@@ -47,7 +47,7 @@ class SequenceInput(TaskInput):
 class SequenceSplit:
     """Some of the sequences, in memory and standardised."""
 
-    values: NDArray[np.float32]  # (total, channels) of all sequences, one after the other
+    values: NDArray[Any]  # (total, channels) or (total,) of all sequences, one after the other
     starts: Index  # (n,) of those that belong to the split
     lengths: Index  # (n,)
     same_length: bool  # of the whole data set, so that batches of a model are all alike
@@ -57,7 +57,7 @@ class SequenceSplit:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def joined(self, other: "SequenceSplit") -> "SequenceSplit":
+    def joined(self, other: "SequenceSplit") -> Self:
         """The sequences of both; tags are of all sequences anyway."""
         return replace(
             self,
@@ -66,7 +66,7 @@ class SequenceSplit:
             rows={name: np.concatenate([values, other.rows[name]]) for name, values in self.rows.items()},
         )
 
-    def chosen(self, index: Any) -> "SequenceSplit":
+    def chosen(self, index: Any) -> Self:
         """Some of the sequences."""
         rows = {name: values[index] for name, values in self.rows.items()}
         return replace(self, starts=self.starts[index], lengths=self.lengths[index], rows=rows)
@@ -89,6 +89,11 @@ class SequenceSplit:
         for row, start, length in zip(padded, self.starts[index], lengths, strict=True):
             row[:length] = values[start : start + length]
         return torch.from_numpy(padded)
+
+    @property
+    def labels(self) -> Index:
+        """(n,) classes of the sequences."""
+        return self.rows["y"]
 
     @property
     def own_tags(self) -> list[Index]:
@@ -169,6 +174,11 @@ def sequence_fields(
         "origin": sequences.source,
         "notes": (*sequences.notes, *notes),
     }
+
+
+def count_labels(splits: Mapping[str, Any], classes: int) -> dict[str, tuple[int, ...]]:
+    """The examples of each class in splits that have `labels`."""
+    return {name: tuple(np.bincount(own.labels, minlength=classes).tolist()) for name, own in splits.items()}
 
 
 def row_weights(labels: Index) -> NDArray[np.float64]:
