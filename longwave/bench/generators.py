@@ -14,7 +14,7 @@ LAYERS, WIDTH, HEADS, FEED_FORWARD = 4, 256, 4, 1024
 # of S4's, of which a layer has two mixers where a Transformer has one; that of CIFAR-10 has as many parameters as the
 # U-Net.
 PAPER_SIZES = {"wikitext103": (16, 1024, 8, 4096), "cifar10": (20, 512, 8, 2048)}
-EXPERIMENT_OF = {"s4-paper": "wikitext103", "unet-paper": "cifar-density"}
+EXPERIMENT_OF = {"s4-paper": "wikitext103", "unet-paper": "cifar-density", "unet-large-paper": "cifar-density-large"}
 SHAPE_OF = {"gpt2-paper": "wikitext103", "gpt2-unet-paper": "cifar10"}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from longwave.core import files
+from longwave.core import extras, files
 
 # Of a model and what it needs; nothing else is fetched.
 FILES = ("*.json", "*.safetensors", "*.npz", "*.txt", "README.md")
@@ -20,6 +20,7 @@ model = longwave.load_model("{name}").eval()
 ```"""
 
 
+@extras.named()
 def find(
     name: str | Path,
     *,
@@ -56,6 +57,7 @@ def find(
     return Path(str(found))
 
 
+@extras.named()
 def push(
     write: Callable[[Path], None],
     name: str,

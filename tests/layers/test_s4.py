@@ -443,15 +443,17 @@ def test_a_fixed_length_serves_other_lengths_in_float32(init, length):
 
 
 @inits
-@pytest.mark.parametrize("n_ssm", [1, 2, 6])
-def test_shared_systems_are_copies(init, n_ssm):
-    shared = make(6, init=init, n_ssm=n_ssm)
+@pytest.mark.parametrize(("n_ssm", "sharing"), [(1, "neighbours"), (2, "neighbours"), (2, "turns"), (6, "turns")])
+def test_shared_systems_are_copies(init, n_ssm, sharing):
+    """Feature h has the system h // (H / n_ssm) of neighbours, or h mod n_ssm where features take turns."""
+    shared = make(6, init=init, n_ssm=n_ssm, sharing=sharing)
+    owner = torch.tensor([h % n_ssm if sharing == "turns" else h * n_ssm // 6 for h in range(6)])
     own = make(6, init=init)
     with torch.no_grad():
         for name in ("Lambda_re", "Lambda_im", "B", "P"):
             shared.get_parameter(name).add_(0.1 * torch.randn_like(shared.get_parameter(name)))
     repeated = {
-        name: value.repeat_interleave(6 // n_ssm, dim=1 if name == "P" else 0)
+        name: value.index_select(1 if name == "P" else 0, owner)
         if name in ("Lambda_re", "Lambda_im", "P", "B")
         else value
         for name, value in shared.state_dict().items()

@@ -70,6 +70,8 @@ class DensityConfig(TaskConfig):
     """Which images."""
     split_seed: int = at_least(0, 0)
     """Seed of the draw of training images for validation: one in ten of MNIST, one in fifty of CIFAR-10."""
+    ordered: bool = True
+    """Let the vectors of neighbouring values start similar, so that a model need not learn their order."""
 
     @property
     def is_self_describing(self) -> bool:
@@ -99,7 +101,7 @@ class DensityConfig(TaskConfig):
         return DensityTask(
             name=f"{self.data}-density",
             vocabulary=256,
-            is_ordered=True,
+            is_ordered=self.ordered,
             goal="bits_per_dim",
             unit="dim",
             origin=origin,
