@@ -129,7 +129,9 @@ class StateSpaces(Discretised):
             self.Lambda_re = new_parameter((-Lambda.real).repeat(n_ssm, 1))
         else:
             if not (Lambda.real < 0).all():
-                raise ValueError(f"re_transform: expected abs with init {init!r}, as exp has no Re(Lambda) = 0, got exp")
+                raise ValueError(
+                    f"re_transform: expected abs with init {init!r}, as exp has no Re(Lambda) = 0, got exp"
+                )
             self.log_Lambda_re = new_parameter((-Lambda.real).log().repeat(n_ssm, 1))
         self.Lambda_im = new_parameter(Lambda.imag.repeat(n_ssm, 1))
         if len(P):
