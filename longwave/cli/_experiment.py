@@ -147,7 +147,8 @@ def _offered(settings: Any) -> Any:
         elif one.metadata.get("set_by_task"):
             annotation = Annotated[annotation, tyro.conf.Fixed, tyro.conf.Suppress]
         values[one.name] = value
-        fields.append((one.name, annotation, field(default_factory=lambda value=value: value)))  # type: ignore[misc]
+        kept: Any = field(default_factory=lambda value=value: value, metadata=one.metadata)  # type: ignore[misc]
+        fields.append((one.name, annotation, kept))
     names = {"__doc__": inspect.getdoc(settings), "original": type(settings)}
     kind = dataclasses.make_dataclass(
         type(settings).__name__, fields, bases=(type(settings),), namespace=names, frozen=True

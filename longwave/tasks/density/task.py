@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.tasks.autoregressive import AutoregressiveTask, Interleaved, TokenWindows
 from longwave.tasks.base import TASKS, Baselines, Scores, TaskConfig
@@ -68,13 +68,10 @@ class DensityConfig(TaskConfig):
 
     data: Literal["mnist", "cifar"] = "mnist"
     """Which images."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the draw of training images for validation: one in ten of MNIST, one in fifty of CIFAR-10."""
     ordered: bool = True
     """Let the vectors of neighbouring values start similar, so that a model need not learn their order."""
-
-    def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
 
     @property
     def is_self_describing(self) -> bool:
