@@ -77,7 +77,7 @@ class Mixer(nn.Module):
         check_input(u, ("batch", "L", self.d_model), *self._placed())
         self._check_rate(rate)
         if state is not None:
-            self.check_state(state, len(u), u.device)
+            self.check_state(state, u.shape[0], u.device)
         if lengths is None:
             return u, None, None
         lengths = check_lengths(lengths, u)
@@ -95,8 +95,8 @@ class Mixer(nn.Module):
         check_causal("step", self.bidirectional)
         check_input(u, ("batch", self.d_model), *self._placed())
         self._check_rate(rate)
-        state = self.initial_state(len(u)) if state is None else state
-        self._check_state(state, len(u), u.device)
+        state = self.initial_state(u.shape[0]) if state is None else state
+        self._check_state(state, u.shape[0], u.device)
         y, after = self._step(u, state, rate)
         return y.to(u.dtype), after
 

@@ -226,8 +226,9 @@ class StateSpaces(Discretised):
                 state = None if state is None else state.to(complex_dtype(self._dtype))
                 if constants is None:
                     rank = len(self.P) if "P" in self._parameters else 0
-                    T = block_size(len(u), L, self.d_state, rank)
-                    chunks = self._chunks(T, L, rate, from_state=state is not None, need_state=need_state)
+                    T = block_size(u.shape[0], L, self.d_state, rank)
+                    longest = L if isinstance(L, int) else 2 * T  # a symbol of an exported graph: what any length takes
+                    chunks = self._chunks(T, longest, rate, from_state=state is not None, need_state=need_state)
                 else:
                     chunks = constants.chunks
                 y = y if state is None else y + chunks.response(state, L)

@@ -1,6 +1,7 @@
 """Ops with exchangeable backends, registered with torch, each with its own backward.
 
     spectrum(Lambda, P, B, C, dt, L, nodes)  -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1, C is C~
+    irfft(K_hat, L)                          -> K (D, H, L)                the kernel from its spectrum
     truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)       C~ = C (I - A_bar^L)
     power_sum(Lambda, B, C, dt, L, rule)     -> K (D, H, L)                the kernel of a diagonal system (S4D)
     convolve(u, K, D)                        -> y (batch, L, H)            long convolution with K (D, H, L), plus D u
@@ -64,6 +65,7 @@ __all__ = [
     "dplr_kernel",
     "fft_conv",
     "gated_mix",
+    "irfft",
     "keep_memory",
     "krylov",
     "layer_steps",
@@ -96,14 +98,13 @@ def dplr_kernel(
     """K (H, L) of a DPLR system by Algorithm 1, in O(H (M + L)) memory; see longwave.ssm.dplr_kernel.
 
     All but dt are complex: Lambda, B (H, M), P (r, H, M), C (H, M), or (2, H, M) for two kernels (2, H, L). With `Q`,
-    for A = Lambda - P Q^*, it is longwave.ssm's function itself, in plain torch and O(H M L) memory. `nodes` is that of
-    `spectrum`.
+    for A = Lambda - P Q^*, it is longwave.ssm's function itself, in plain torch. `nodes` is that of `spectrum`.
     """
     if Q is not None:
         return ssm.dplr_kernel(Lambda, P, B, C, dt, L, C_is_truncated=C_is_truncated, Q=Q)
     C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L)
     K_hat = spectrum(as_pairs(Lambda), as_pairs(P), as_pairs(B), _maps(C), dt, L, nodes)
-    K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
+    K = irfft(K_hat, L)
     return K if C.ndim == 3 else K.squeeze(0)
 
 
@@ -131,6 +132,7 @@ def fft_conv(u: Tensor, K: Tensor, K_back: Tensor | None = None, D: Tensor | Non
 # Differentiable, with the arguments and results above. `nodes` of the spectrum: "all" evaluates every node, "few"
 # interpolates the smooth parts (docs/kernel.md), "auto" is the faster of the two at this length.
 spectrum: Callable[..., Tensor] = torch.ops.longwave.spectrum
+irfft: Callable[..., Tensor] = torch.ops.longwave.irfft  # torch's own, in an exported graph, asks for even lengths
 truncate: Callable[..., Tensor] = torch.ops.longwave.truncate
 power_sum: Callable[..., Tensor] = torch.ops.longwave.power_sum
 krylov: Callable[..., Tensor] = torch.ops.longwave.krylov

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.core.random import random_bits, shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
 from longwave.tasks.base import TASKS, Batch, ChangedSplit, Split, TaskConfig
@@ -206,7 +206,7 @@ class ImageConfig(ImageTaskConfig):
     """Digits, digits in one fixed random order of their pixels, colour images, or the same in grey."""
     augment: bool = False
     """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the draw of one training image in ten for validation."""
     train_size: int | None = None
     """Training images to use; none: all that are not for validation."""
@@ -214,7 +214,7 @@ class ImageConfig(ImageTaskConfig):
     """Sampling rates to train at, one per batch: 2 keeps every second pixel and doubles dt; none: the original rate."""
 
     def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
+        super().__post_init__()
         check_rates(self.rates, "rates")
         if self.rates and SETS[self.data].permuted:
             raise ValueError(f"rates: the pixels of {self.data} are in a random order and cannot be resampled")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.tasks.base import Batch, OnData, Scores, Task, TaskConfig, TaskInput, score
 from longwave.tasks.sequences.data import Channels, Sequences, from_arrays, npz_bytes, read_npz
 from longwave.tasks.sequences.targets import Answer
@@ -325,13 +325,10 @@ class SequenceTaskConfig(TaskConfig):
     """Or a CSV file with a header."""
     split: str | None = None
     """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the splits, if they are drawn."""
     channels: Channels = "last"
     """Whether x in an .npz file is (n, length, channels), last, or (n, channels, length), first."""
-
-    def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
 
     @abstractmethod
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:

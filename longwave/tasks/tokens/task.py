@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from longwave.core.progress import Patient, Progress
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue, making
 from longwave.models import Spec
 from longwave.tasks.base import TASKS, Batch, TaskConfig
@@ -150,17 +150,14 @@ class TokensConfig(TaskConfig):
 
     data: Literal["listops", "imdb"] = "listops"
     """Nested lists of operators on digits, or film reviews by characters."""
-    length: int = 2048
+    length: int = at_least(2, 2048)
     """Tokens per sequence, <eos> included; longer ones are cut."""
-    least_count: int = 1
+    least_count: int = at_least(1, 1)
     """Tokens that are rarer in the training set are read as <unk>."""
     validation: Literal["train", "test"] = "train"
     """If no validation set was published: hold out a tenth of the training set, or use the test set, as LRA does."""
-    split_seed: int = 42
+    split_seed: int = at_least(0, 42)
     """Seed of the draw of that tenth."""
-
-    def __post_init__(self) -> None:
-        check_least(self, length=2, least_count=1, split_seed=0)
 
     def build(self, data_dir: Path | None = None) -> TokenTask:
         kind, progress = SETS[self.data], Patient()
