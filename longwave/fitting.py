@@ -98,25 +98,15 @@ def train_forecaster(
     column. `level=[80, 95]` are the levels, in per cent, of the intervals that are scored. A run in a folder keeps what
     is no file in data.csv there, so that it can be resumed and scored again.
     """
-    given = {
-        "target": None if target is None else str(target),
-        "time": time,
-        "horizon": horizon,
-        "context": context,
-        "multivariate": multivariate,
-        "fill": fill,
-        "level": None if level is None else tuple(level),
-    }
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    return train_on(
-        "forecast",
-        lambda task, folder: dataclasses.replace(task, **changes).on_frame(folder, data),
-        folder,
-        experiment,
-        overwrite,
-        quiet,
-        device,
-    )
+    given: dict[str, Any] = dict(time=time, horizon=horizon, context=context, multivariate=multivariate, fill=fill)
+    given |= {"target": None if target is None else str(target), "level": None if level is None else tuple(level)}
+    changes = {name: value for name, value in given.items() if value is not None}
+
+    def on(task: Any, folder: Path | None) -> OnData:
+        made: OnData = dataclasses.replace(task, **changes).on_frame(folder, data)
+        return made
+
+    return train_on("forecast", on, folder, experiment, overwrite, quiet, device)
 
 
 def train_audio(

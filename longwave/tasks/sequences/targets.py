@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from longwave.io.table import number
 
 Answer = Literal["labels", "targets", "tags"]  # a name for each sequence, numbers for each, a name at each step
-SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
+SPLIT_OF = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
 NO_LABEL = ("", "nan", "<na>", "nat")
 
 
@@ -34,12 +34,8 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 # One label for each sequence
 
 
-def read_labels(y: Any, source: str) -> tuple[str, ...]:
-    """(n,) names."""
-    return _read_each(y, f"{source}: y", "label", read_label)
-
-
-def _read_each(values: Any, name: str, what: str, read: Callable[[Any, str], str]) -> tuple[str, ...]:
+def read_each(values: Any, name: str, what: str, read: Callable[[Any, str], str]) -> tuple[str, ...]:
+    """(n,) of what `read` gives for each value."""
     cells = np.asarray(values)
     if cells.ndim != 1:
         raise ValueError(f"{name}: expected one {what} per sequence, (n,), got shape {cells.shape}")
@@ -167,14 +163,9 @@ def _tag(cell: Any, where: str) -> str:
 # Splits
 
 
-def read_splits(split: Any, source: str) -> tuple[str, ...]:
-    """(n,) of train, valid and test."""
-    return _read_each(split, f"{source}: split", "split", read_split)
-
-
 def read_split(cell: Any, where: str) -> str:
     """Train, valid or test."""
     name = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip().lower()
-    if name not in SPLITS:
+    if name not in SPLIT_OF:
         raise ValueError(f"{where}: expected train, valid or test, got {name[:40]!r}")
-    return SPLITS[name]
+    return SPLIT_OF[name]
