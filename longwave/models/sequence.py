@@ -127,7 +127,7 @@ class SequenceModel(Pretrained, nn.Module):
 
     def __init__(self, config: SequenceConfig | None = None, **settings: Any) -> None:
         super().__init__()
-        config = SequenceConfig.of(config, **settings)
+        config = SequenceConfig.by_keyword(config, **settings)
         check_count("d_model", config.d_model, MOST_FEATURES)
         check_count("n_layers", config.n_layers, MOST_LAYERS)
         check_count("mixers_per_block", config.mixers_per_block, MOST_LAYERS)

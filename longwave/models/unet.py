@@ -115,7 +115,7 @@ class UNet(Pretrained, nn.Module):
 
     def __init__(self, config: UNetConfig | None = None, **settings: Any) -> None:
         super().__init__()
-        config = UNetConfig.of(config, **settings)
+        config = UNetConfig.by_keyword(config, **settings)
         for name in ("d_model", "n_layers", "widening"):
             check_count(name, getattr(config, name))
         if not config.poolings:

@@ -71,7 +71,7 @@ class WaveformCNN(Pretrained, nn.Module):
 
     def __init__(self, config: WaveformCNNConfig | None = None, **settings: Any) -> None:
         super().__init__()
-        config = WaveformCNNConfig.of(config, **settings)
+        config = WaveformCNNConfig.by_keyword(config, **settings)
         check_count("width", config.width)
         check_count("n_layers", config.n_layers, 30)
         self.config = config
