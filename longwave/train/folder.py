@@ -74,7 +74,7 @@ class RunFolder(Trained):
             return run
         if not isinstance(run, StoredConfig):
             run = config_file.read(hub.find(run) if published else run, published=published)
-        return cls(run.folder, RunConfig.from_dict(run.content, run.path))
+        return cls(run.folder, RunConfig.from_dict(run.content, str(run.path)))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[str | None]:
