@@ -101,6 +101,7 @@ class Reading:
     fill: Fill = None
     columns: Collection[str] | None = None
     duplicates: Duplicates = "error"
+    id: str | None = None
 
     @property
     def texts(self) -> Collection[str]:
@@ -122,21 +123,27 @@ def read_series(
     fill: Fill = None,
     columns: Collection[str] | None = None,
     duplicates: Duplicates = "error",
+    id: str | None = None,
 ) -> Series:
     """The series in a CSV file, given by its path, in a data frame or Series, in an Arrow table, or in an array.
 
     It is the target alone, or every column of numbers. `target` may be left out if one column alone holds numbers; if
     multivariate, it is then the last one. Without `time`, an index of dates gives the times, or the one column of
     rising times, if there is one; "none" uses none. With `columns`, all others are ignored. A file, or its gzip, has a
-    header. An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on.
+    header. An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. With
+    `id`, the column that tells many series apart, they are a `Panel`.
     """
-    how = Reading(target, time, multivariate, fill, columns, duplicates)
-    return _series(read_table(source, how.texts, how.only), how)
+    how = Reading(target, time, multivariate, fill, columns, duplicates, id)
+    if id is not None:
+        from longwave.tasks.forecast.panel import read_panel
+
+        return read_panel(source, how)
+    return series_of(read_table(source, how.texts, how.only), how)
 
 
 def parse(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> Series:
     """The series in lines of CSV, the header first; `skipped` lines below it were left out."""
-    return _series(parse_table(text, source, how.texts, how.only, skipped=skipped), how)
+    return series_of(parse_table(text, source, how.texts, how.only, skipped=skipped), how)
 
 
 def check_columns(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> None:
@@ -161,7 +168,8 @@ def to_csv(series: Series, time: str = "time") -> bytes:
 # From a table to a series
 
 
-def _series(table: Table, how: Reading) -> Series:
+def series_of(table: Table, how: Reading) -> Series:
+    """The one series in a table."""
     if how.fill not in (None, "linear", "mask"):
         raise ValueError(f"fill: expected None, 'linear' or 'mask', got {how.fill!r}")
     if how.duplicates not in ("error", "first", "last", "mean"):
@@ -210,6 +218,12 @@ def _series(table: Table, how: Reading) -> Series:
 def _called(column: str | None) -> str:
     """What messages call a column; pandas writes an index without a name."""
     return f"column {column!r}" if column else "the column without a name"
+
+
+def find_clock(table: Table, how: Reading) -> str | None:
+    """The column of the times, named or found; None: there is none, or the index has them."""
+    clock = _roles(table, how)[1]
+    return None if clock is None else clock.column
 
 
 class _Clock(NamedTuple):
