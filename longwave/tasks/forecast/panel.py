@@ -6,10 +6,8 @@ steps between rows must agree.
 """
 
 import dataclasses
-import io
 import re
-import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +18,19 @@ from longwave.core.progress import Patient
 from longwave.io.read import read_table
 from longwave.io.table import Cells, Table, times_in
 from longwave.io.times import read_times, step_name
-from longwave.tasks.forecast.series import Floats, Reading, Series, find_clock, series_of
+from longwave.tasks.forecast.series import Reading, Series, find_clock, series_of
 
 NAMED = 3  # series that a note names
+
+Rows = Any  # the number of a row; of a panel one of each series: NDArray (series,)
+
+
+def rows_of(firsts: Rows, ends: Rows) -> Any:
+    """What picks the rows from `firsts` to `ends` out of a series, or out of each series of a panel."""
+    if np.ndim(firsts) == np.ndim(ends) == 0:
+        return slice(firsts, ends)
+    lengths = ends - firsts
+    return np.repeat(firsts - (lengths.cumsum() - lengths), lengths) + np.arange(lengths.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +42,11 @@ class Panel(Series):
     starts: NDArray[np.int64] = dataclasses.field(default_factory=lambda: np.zeros(1, np.int64))
     """(series + 1,): the first row of each, and the number of all rows."""
     places: tuple[str, ...] = ()  # where the first row of each stands, for messages
+
+    @property
+    def labels(self) -> dict[str, Iterable[str]]:
+        """The ids of the rows."""
+        return {self.id: np.repeat(self.ids, self.lengths).tolist()}
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -51,15 +64,15 @@ class Panel(Series):
                     self.target,
                     None if self.times is None else self.times[start:end],
                     self.step,
-                    f"{place}, {self.id} {name!r}",
+                    f"{self.source}, {place}, {self.id} {name!r}",
                     (),
                     self.time,
                     None if self.known is None else self.known[start:end],
                 ),
             )
 
-    def only(self, kept: NDArray[np.bool_], note: str) -> "Panel":
-        """The panel of some of the series, with a note on the others, if there are any."""
+    def only(self, kept: NDArray[np.bool_], *notes: str) -> "Panel":
+        """The panel of some of the series, with notes on the others, if there are any."""
         if kept.all():
             return self
         rows = np.repeat(kept, self.lengths)
@@ -72,7 +85,7 @@ class Panel(Series):
             ids=tuple(self.ids[k] for k in chosen),
             places=tuple(self.places[k] for k in chosen),
             starts=np.concatenate([[0], self.lengths[kept].cumsum()]),
-            notes=(*self.notes, f"{note}: {self.named(~kept)}"),
+            notes=(*self.notes, *notes),
         )
 
     def named(self, which: NDArray[np.bool_]) -> str:
@@ -84,7 +97,7 @@ class Panel(Series):
 
 
 def read_panel(source: Any, how: Reading) -> Panel:
-    """The panel in a CSV file, given by its path, or in a data frame or Arrow table, as `read_series` reads a series."""
+    """The panel in a CSV file, given by its path, or in a data frame or Arrow table (see `read_series`)."""
     assert how.id is not None
     if how.multivariate:
         raise ValueError("multivariate: expected one target of many series (id), got all columns; name the target")
@@ -99,12 +112,12 @@ def read_panel(source: Any, how: Reading) -> Panel:
     order = np.argsort(inverse, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
     table = _without(table, how.id)
-    column = find_clock(_rows(table, groups[0]), how)
+    column = find_clock(_rows(table, max(groups, key=len)), how)
     if column is not None:  # once for all series
         place = table.place(column, "time")
         table.columns[place] = read_times(times_in(table.columns[place]), table.where)
         how = dataclasses.replace(how, time=column)
-    found, names, places, notes = list[Series](), list[str](), list[str](), dict[str, list[str]]()
+    found, names, places = list[Series](), list[str](), list[str]()
     single, progress = list[str](), Patient()
     progress.start("reading series", len(groups))
     for label, rows in zip(labels.tolist(), groups, strict=True):
@@ -125,19 +138,26 @@ def read_panel(source: Any, how: Reading) -> Panel:
         found.append(series)
         names.append(label)
         places.append(where.removeprefix(f"{table.source}, "))
-        for note in series.notes:
-            notes.setdefault(re.sub(r"\d+", "#", note), []).append(f"{note} ({how.id} {label!r})")
     progress.end()
     if not found:
         raise ValueError(
             f"{table.source}: every {how.id} has one row, such as {single[0]}: expected series of several rows; is "
             f"{how.id!r} the column that tells series apart?"
         )
-    said = [texts[0] + (f", and likewise of {len(texts) - 1} more" if texts[1:] else "") for texts in notes.values()]
+    said = summarised((name, series.notes) for name, series in zip(names, found, strict=True))
     if single:
         more = f" and {len(single) - NAMED} more" if len(single) > NAMED else ""
         said.append(f"series of a single row are left out: {', '.join(single[:NAMED])}{more}")
     return _joined(found, names, places, how, tuple(said), table.source)
+
+
+def summarised(notes: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
+    """The notes on series, by their ids; of those that differ in numbers alone, the first stands for all."""
+    kinds = dict[str, list[str]]()
+    for name, texts in notes:
+        for text in texts:
+            kinds.setdefault(re.sub(r"[\d.]+", "#", text), []).append(f"{name!r}: {text}")
+    return [texts[0] + (f"; likewise {len(texts) - 1} more" if texts[1:] else "") for texts in kinds.values()]
 
 
 def _joined(
@@ -184,33 +204,3 @@ def _without(table: Table, name: str) -> Table:
     place = table.names.index(name)
     names, columns = ([*one[:place], *one[place + 1 :]] for one in (table.names, table.columns))
     return dataclasses.replace(table, names=names, columns=columns)
-
-
-@dataclass(frozen=True, eq=False)
-class Scales:
-    """The mean and deviation of each series in training, by which it is standardised."""
-
-    ids: tuple[str, ...]
-    mean: Floats  # (series,)
-    deviation: Floats
-
-    FILE = "scales.npz"
-
-    def to_bytes(self) -> bytes:
-        """The content of a file beside a run."""
-        content = io.BytesIO()
-        np.savez(content, ids=np.array(self.ids), mean=self.mean, deviation=self.deviation)
-        return content.getvalue()
-
-    @classmethod
-    def from_bytes(cls, content: bytes, source: str) -> "Scales":
-        """The inverse of `to_bytes`; `source` is what messages call the file."""
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as found:
-                ids, mean, deviation = (found[name] for name in ("ids", "mean", "deviation"))
-            fits = ids.dtype.kind == "U" and ids.ndim == 1 and mean.shape == deviation.shape == ids.shape
-            if not fits or not (np.isfinite(mean) & (deviation > 0)).all():
-                raise ValueError(f"got {ids.dtype} ids of shape {ids.shape}, and scales of shape {mean.shape}")
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{source}: expected the scales of series ({error})") from error
-        return cls(tuple(ids.tolist()), mean, deviation)

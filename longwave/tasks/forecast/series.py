@@ -84,6 +84,11 @@ class Series:
         """The values, NaN where they are not known: (rows, columns)."""
         return self.values if self.known is None else np.where(self.known, self.values, np.nan)
 
+    @property
+    def labels(self) -> dict[str, Iterable[str]]:
+        """What tells rows apart, by column, where there are many series."""
+        return {}
+
     def future(self, count: int) -> Times | None:
         """The times of the `count` rows that follow the last; None without times."""
         if self.times is None or self.step is None:
@@ -156,10 +161,12 @@ def to_csv(series: Series, time: str = "time") -> bytes:
 
     What is not known is an empty cell.
     """
-    stamps = [[]] * len(series) if series.times is None else [[show(stamp)] for stamp in series.times]
-    rows = [[*([] if series.times is None else [time]), *series.columns]]
-    for stamp, row in zip(stamps, series.given.tolist(), strict=True):
-        rows.append([*stamp, *("" if math.isnan(number) else repr(number) for number in row)])
+    heads: dict[str, Iterable[str]] = series.labels
+    if series.times is not None:
+        heads = heads | {time: map(show, series.times)}
+    rows = [[*heads, *series.columns]]
+    for *head, row in zip(*heads.values(), series.given.tolist(), strict=True):
+        rows.append([*head, *("" if math.isnan(number) else repr(number) for number in row)])
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()

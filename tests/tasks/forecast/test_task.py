@@ -13,7 +13,8 @@ from constant_model import mean_loss, scores
 from longwave.io.download.catalogue import DATASETS
 from longwave.tasks.forecast.benchmarks import HORIZONS, PAPER, SETS, share_borders
 from longwave.tasks.forecast.series import Series, read_series
-from longwave.tasks.forecast.task import ForecastConfig, choose_context, custom, load, make_task, needed_rows
+from longwave.tasks.forecast.splits import choose_context, needed_rows
+from longwave.tasks.forecast.task import ForecastConfig, custom, load, make_task
 from longwave.tasks.forecast.windows import ForecastData, ForecastInput, time_features
 
 CONTEXT, HORIZON = 7, 5
