@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core.progress import Patient
-from longwave.io.read import read_table
 from longwave.io.table import Cells, Table, times_in
 from longwave.io.times import read_times, step_name
 from longwave.tasks.forecast.series import Reading, Series, find_clock, series_of
@@ -96,12 +95,11 @@ class Panel(Series):
         return ", ".join(names) + (f" and {more} more" if more else "")
 
 
-def read_panel(source: Any, how: Reading) -> Panel:
-    """The panel in a CSV file, given by its path, or in a data frame or Arrow table (see `read_series`)."""
+def panel_of(table: Table, how: Reading) -> Panel:
+    """The panel in a table."""
     assert how.id is not None
     if how.multivariate:
         raise ValueError("multivariate: expected one target of many series (id), got all columns; name the target")
-    table = read_table(source, (*how.texts, how.id), None if how.only is None else (*how.only, how.id))
     cells = table.texts(how.id, "id")
     if not cells:
         raise ValueError(f"{table.source}: expected rows of numbers, got none")

@@ -111,13 +111,13 @@ class Reading:
     @property
     def texts(self) -> Collection[str]:
         """The columns whose cells are kept as text."""
-        return () if self.time is None else (self.time,)
+        return [name for name in (self.time, self.id) if name is not None]
 
     @property
     def only(self) -> Collection[str] | None:
         """The columns that are looked at; None: all of them, to find the times or what holds numbers."""
         columns = self.columns if self.multivariate or self.target is None else (self.target,)
-        return None if self.time is None or columns is None else (*columns, self.time)
+        return None if self.time is None or columns is None else (*columns, *self.texts)
 
 
 def read_series(
@@ -139,16 +139,12 @@ def read_series(
     `id`, the column that tells many series apart, they are a `Panel`.
     """
     how = Reading(target, time, multivariate, fill, columns, duplicates, id)
-    if id is not None:
-        from longwave.tasks.forecast.panel import read_panel
-
-        return read_panel(source, how)
-    return series_of(read_table(source, how.texts, how.only), how)
+    return _read(read_table(source, how.texts, how.only), how)
 
 
 def parse(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> Series:
     """The series in lines of CSV, the header first; `skipped` lines below it were left out."""
-    return series_of(parse_table(text, source, how.texts, how.only, skipped=skipped), how)
+    return _read(parse_table(text, source, how.texts, how.only, skipped=skipped), how)
 
 
 def check_columns(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> None:
@@ -173,6 +169,15 @@ def to_csv(series: Series, time: str = "time") -> bytes:
 
 
 # From a table to a series
+
+
+def _read(table: Table, how: Reading) -> Series:
+    """The series in a table, or the panel, if a column tells its series apart."""
+    if how.id is None:
+        return series_of(table, how)
+    from longwave.tasks.forecast.panel import panel_of
+
+    return panel_of(table, how)
 
 
 def series_of(table: Table, how: Reading) -> Series:

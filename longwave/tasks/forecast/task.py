@@ -167,6 +167,12 @@ class ForecastTask(Task):
         mean, deviation, centre, spread = self._units[:, 0 if self.scales is None else series]
         return ((y.double() * deviation + mean).exp() - centre) / spread
 
+    def inputs_of(self, series: int) -> ForecastInput:
+        """What a model must know to be used on a series of a panel, by its number."""
+        if self.scales is None:
+            return self.inputs
+        return self.scales.inputs_of(self.inputs, self.scales.ids[series], self.data.series)
+
     @functools.cached_property
     def _units(self) -> Tensor:
         """Mean and deviation of the logarithms, and of the values, of each series with a scale of its own."""

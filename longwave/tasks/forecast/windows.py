@@ -240,11 +240,16 @@ class ForecastWindows:
     def __len__(self) -> int:
         return int(self.counts.sum()) // self.stride * (self.values.shape[1] if self.single else 1)
 
-    def series_of(self, indices: Sequence[int]) -> NDArray[np.int64]:
+    def series_of(self, indices: Any) -> NDArray[np.int64]:
         """Which series of a panel examples are of, (B,); 0 without a panel."""
         columns = self.values.shape[1] if self.single else 1
         windows = np.asarray(indices, np.int64) // columns * self.stride + self.offset
         return np.searchsorted(self.counts.cumsum(), windows, "right")
+
+    def from_the_end(self, stride: int) -> NDArray[np.int64]:
+        """Every `stride`-th window of each series up to its last, by numbers (windows, series); -1: it has no more."""
+        back = np.arange(-(-self.counts.max() // stride))[::-1, None] * stride
+        return np.where(back < self.counts, self.counts.cumsum() - 1 - back, -1)
 
     def stretches(self) -> Iterator[Tensor]:
         """The rows (rows, columns) of all windows of each series that has any."""
@@ -252,7 +257,7 @@ class ForecastWindows:
         for k in np.flatnonzero(self.counts):
             yield self.values[firsts[k] - self.context : ends[k]]
 
-    def rows(self, indices: Sequence[int]) -> Tensor:
+    def rows(self, indices: Any) -> Tensor:
         """The rows of the series that the windows of examples have: (B, context + horizon)."""
         index = torch.as_tensor(indices, dtype=torch.long)
         if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(self):
