@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from longwave.core import files
 from longwave.experiments import Experiment
@@ -11,7 +11,7 @@ from longwave.layers.state_space import DtTransform
 from longwave.models import pretrained
 from longwave.models.authors import Converted, Output, RealTransform, convert
 from longwave.models.base import ModelConfig
-from longwave.models.foreign import read_tensors
+from longwave.models.foreign import Checkpoint, read_checkpoint
 from longwave.train.folder import RunFolder
 
 
@@ -21,6 +21,7 @@ class Imported(NamedTuple):
     version: int  # of the authors' code
     config: ModelConfig
     parameters: int
+    dt: str  # how its parameter becomes a step size, and who says so
     notes: tuple[str, ...]  # on the data
 
 
@@ -30,8 +31,8 @@ def import_checkpoint(
     experiment: Experiment | None = None,
     data_dir: str | Path | None = None,
     *,
-    dt: DtTransform = "exp",
-    real: RealTransform = "exp",
+    dt: DtTransform | None = None,
+    real: RealTransform | None = None,
     decoder: Output = "mean",
 ) -> Imported:
     """Write the model of a file into the new folder `out`, atomically.
@@ -42,7 +43,8 @@ def import_checkpoint(
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"out: {out} already exists; expected the name of a new folder")
-    converted = convert(read_tensors(file), dt=dt, real=real, decoder=decoder)
+    checkpoint = read_checkpoint(file)
+    converted = convert(checkpoint, dt=dt, real=real, decoder=decoder)
     data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
     prepared = None if experiment is None else _prepared(converted.config, experiment, data_dir)
     with files.atomic_folder(out) as part:
@@ -51,7 +53,19 @@ def import_checkpoint(
         else:
             _write_run(part, converted, prepared, data_dir, Path(file).name)
     parameters = sum(tensor.numel() for name, tensor in converted.weights.items() if ".running_" not in name)
-    return Imported(converted.version, converted.config, parameters, () if prepared is None else prepared.task.notes)
+    notes = () if prepared is None else prepared.task.notes
+    return Imported(converted.version, converted.config, parameters, _dt(converted, checkpoint, dt), notes)
+
+
+def _dt(converted: Converted, checkpoint: Checkpoint, given: DtTransform | None) -> str:
+    """The transform of dt that was used, and why."""
+    model: Any = converted.config
+    used, stated = model.mixer.dt_transform, ", ".join(sorted(map(str, checkpoint.values("dt_transform"))))
+    if converted.version < 4:
+        return f"{used}, the only one of version {converted.version}"
+    if given is None:
+        return f"{used}, as the hyper-parameters of the file say"
+    return f"{used}, as given" + (f"; the hyper-parameters of the file say {stated}" if stated else "")
 
 
 def _prepared(config: ModelConfig, experiment: Experiment, data_dir: Path | None) -> Prepared:

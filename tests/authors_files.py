@@ -41,19 +41,34 @@ def vary(model, seed=0):
     return model.eval()
 
 
-def to_authors(model, version=3, *, real="exp", systems=None):
-    """The state dict of a model in the authors' names; `systems` of a layer are kept where they repeat."""
+def to_authors(model, version=3, *, real="exp", systems=None, plain_pools=False):
+    """The state dict of a model in the authors' names; `systems` of a layer are kept where they repeat.
+
+    The pools of a U-Net have normalised weights, or plain ones.
+    """
     write = _stack if isinstance(model, SequenceModel) else _unet
     assert isinstance(model, SequenceModel | UNet)
     state = write(model, lambda layer: _kernel(layer, version, real, systems))
     if version == 2 and isinstance(model, UNet):  # which has biases of its (B, H, L) layers as columns
         state = {n: t.unsqueeze(1) if ".layer." in n and n.endswith("bias") else t for n, t in state.items()}
+    if plain_pools:
+        state = _with_plain_pools(state)
     return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+
+def _with_plain_pools(state):
+    found = {name: t for name, t in state.items() if not name.endswith(("weight_g", "weight_v"))}
+    for name, direction in state.items():
+        if name.endswith("weight_v"):
+            rows = [g * v / v.norm() for g, v in zip(state[f"{name[:-1]}g"], direction, strict=True)]
+            found[name[:-2]] = torch.stack(rows)
+    return found
 
 
 def _kernel(layer, version, real, systems):
     assert isinstance(layer, S4)
     S = layer.n_ssm if systems is None else systems
+    assert layer.sharing == "turns" or layer.n_ssm in (1, layer.d_model)  # theirs take turns
     re, im = INVERSES[real](layer.Lambda_re[:S].detach()), layer.Lambda_im[:S]
     C = layer.C if layer.length is None else layer.C_tilde
     names = {
@@ -69,7 +84,11 @@ def _kernel(layer, version, real, systems):
         names |= {"log_dt": dt, "inv_w_real": re, "w_imag": im, "L": torch.tensor(length)}
     else:
         nodes = torch.zeros(length // 2 + 1, 2)
-        names |= {"log_dt": dt, "log_w_real": re, "w_imag": im, "omega": nodes, "z": nodes}
+        names |= {"log_dt": dt, "omega": nodes, "z": nodes}
+        if layer.low_rank == "pq":  # A = w - P Q^T
+            names |= {"w": torch.stack((-layer.Lambda_re, im), dim=-1), "Q": layer.Q * torch.tensor([1.0, -1.0])}
+        else:
+            names |= {"log_w_real": re, "w_imag": im}
     skip = {("layer.layer.D" if version == 4 else "layer.D"): layer.D.unsqueeze(0)}
     return {KERNELS[version] + name: tensor for name, tensor in names.items()} | skip
 

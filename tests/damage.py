@@ -39,7 +39,7 @@ from trained import TINY
 
 from longwave import S4Config
 from longwave.cli.main import main as longwave
-from longwave.core.progress import Silent
+from longwave.core.progress import SILENT
 from longwave.models import SequenceModel
 from longwave.tasks.pathfinder import layout
 from longwave.tasks.pathfinder.layout import HARD, INDEX, PIXELS
@@ -220,7 +220,7 @@ def name_runs() -> None:
 
 def keep_pixels() -> None:
     """The cache that reading Pathfinder leaves."""
-    layout.read(Path("data/pathfinder32"), 32, Silent())
+    layout.read(Path("data/pathfinder32"), 32, SILENT)
 
 
 KINDS = {

@@ -57,22 +57,28 @@ class Health(NamedTuple):
 
     installation: dict[str, str]
     backends: list[BackendReport]
-    active: str | None  # the backend that CPU tensors use
+    active: dict[str, str]  # by kind of device, the backend that its tensors use
     problem: str = ""  # why there is none
 
     @property
     def is_good(self) -> bool:
         """Whether there is a backend to use, and all that are available are right."""
-        return self.active is not None and all(report.is_good for report in self.backends)
+        return bool(self.active) and all(report.is_good for report in self.backends)
 
 
 def examine() -> Health:
     """Versions, CPU, and each backend checked against the definitions."""
     reports = [check_backend(name) for name in ops.BACKENDS]
     try:
-        return Health(installation(), reports, ops.backend_name())
+        return Health(installation(), reports, {kind: ops.backend_name(kind) for kind in device_kinds()})
     except (ValueError, RuntimeError) as error:
-        return Health(installation(), reports, None, str(error))
+        return Health(installation(), reports, {}, str(error))
+
+
+def device_kinds() -> list[str]:
+    """The kinds of devices of this machine, by torch's names: cpu, and that of the GPU or other accelerator."""
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return ["cpu"] if found is None else ["cpu", found.type]
 
 
 def installation() -> dict[str, str]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longwave.pictures.style import save
+from longwave.pictures import style
 
 Points = list[tuple[float, float]]
 
@@ -20,25 +20,21 @@ class Panel(NamedTuple):
 
 def draw(panels: list[Panel], path: Path) -> None:
     """The panels in rows of two, with one legend; a name has the same colour in all of them."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     panels = [panel for panel in panels if any(panel.lines.values())]
     columns, rows = min(2, len(panels)), -(-len(panels) // 2)
-    figure = Figure(figsize=(5.2 * columns, 4.0 * rows + 0.6), layout="constrained")
+    figure, places_of_panels = style.panels(5.2 * columns, 4.0 * rows + 0.6, rows, columns, len(panels))
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     legend: dict[str, Any] = {}
-    places_of_panels = figure.subplots(rows, columns, squeeze=False).flatten()
-    for axes in places_of_panels[len(panels) :]:
-        axes.set_axis_off()
-    for axes, panel in zip(places_of_panels, panels, strict=False):
-        for style, suffix, lines in (("-", "", panel.lines), ("--", ", the paper", panel.paper)):
+    for axes, panel in zip(places_of_panels, panels, strict=True):
+        for dashes, suffix, lines in (("-", "", panel.lines), ("--", ", the paper", panel.paper)):
             for name, points in lines.items():
                 if points:
                     x, y = zip(*sorted(points), strict=True)
                     color = f"C{names.index(name) % 10}"
                     face = "white" if suffix else color
-                    axes.plot(x, y, style, color=color, marker="o", mfc=face, markersize=5, label=name + suffix)
+                    axes.plot(x, y, dashes, color=color, marker="o", mfc=face, markersize=5, label=name + suffix)
         places = sorted({x for points in panel.lines.values() for x, _ in points})
         if places and places[0] > 0:
             axes.set_xscale("log", base=2)
@@ -53,4 +49,4 @@ def draw(panels: list[Panel], path: Path) -> None:
         legend |= {str(line.get_label()): line for line in axes.lines}
     if legend:
         figure.legend(list(legend.values()), list(legend), loc="outside lower center", ncols=3, frameon=False)
-    save(figure, path, dpi=130)
+    style.save(figure, path, dpi=130)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from longwave.core.progress import SILENT, Progress
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
-
-    from longwave.core.progress import Progress
 
 
 Name = Positional[Annotated[str, arg(metavar="NAME", help="The data set, as `longwave data list` names it.")]]
@@ -116,14 +116,14 @@ def data_check(names: Names = (), data_dir: DataDir = None) -> int:
 
 
 @contextmanager
-def _progress(in_bytes: bool = True) -> Iterator[Progress | None]:
+def _progress(in_bytes: bool = True) -> Iterator[Progress]:
     """A progress bar of bytes or examples on stderr, if that is a terminal."""
     from rich import progress
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield None
+        yield SILENT
         return
     of_bytes = (progress.DownloadColumn(), progress.TransferSpeedColumn())
     amounts = of_bytes if in_bytes else (progress.MofNCompleteColumn(),)
@@ -132,8 +132,8 @@ def _progress(in_bytes: bool = True) -> Iterator[Progress | None]:
         yield _Bar(bars)
 
 
-class _Bar:
-    """A `longwave.core.progress.Progress` that shows one bar at a time."""
+class _Bar(Progress):
+    """One bar at a time."""
 
     def __init__(self, bars: RichProgress) -> None:
         self.bars = bars

@@ -29,5 +29,6 @@ def command() -> int:
                 notes.append(f"{backend.name} {trial.op}: {trial.reason}")
     colours = {"good": "green", "broken": "red", "not available": "yellow"}
     TextTable("Kernel backends", columns, rows, text=("backend", "op", "verdict"), colours=colours).print()
-    print_notes([*notes, health.problem or f"CPU tensors use: {health.active}"])
+    choice = [f"{kind.upper()} tensors use: {name}" for kind, name in health.active.items()]
+    print_notes([*notes, *([health.problem] if health.problem else choice)])
     return 0 if health.is_good else 1

@@ -2,13 +2,12 @@
 
 import sys
 import time
-from typing import Protocol
 
 PATIENCE = 5  # seconds before a job is worth a line
 
 
-class Progress(Protocol):
-    """Shows one job at a time."""
+class Progress:
+    """Shows one job at a time; this one shows nothing."""
 
     def start(self, text: str, total: int | None) -> None:
         """Begin a job of `total` bytes or examples, if known; the one before has ended."""
@@ -17,15 +16,10 @@ class Progress(Protocol):
         """Add bytes or examples that are done."""
 
 
-class Silent:
-    """Progress that shows nothing."""
-
-    def start(self, text: str, total: int | None) -> None: ...
-
-    def advance(self, size: int) -> None: ...
+SILENT = Progress()
 
 
-class Patient:
+class Patient(Progress):
     """Progress as a line on the terminal, once jobs have taken more than PATIENCE; nothing elsewhere."""
 
     def __init__(self) -> None:

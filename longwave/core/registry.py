@@ -30,6 +30,7 @@ class Registry(Mapping[str, T]):
     def __init__(self, what: str, package: str | None = None, module: str | None = None) -> None:
         self.what, self.package, self.module = what, package, module
         self._items: dict[str, T] = {}
+        self._version = 0
         self._is_imported = self._is_filled = False
         self._here = threading.local()  # whether this thread is filling it: the imports may read the registry
 
@@ -40,6 +41,7 @@ class Registry(Mapping[str, T]):
             if name in self._items:
                 raise ValueError(f"{self.what}: {name!r} is registered already; choose another name")
             self._items[name] = item
+            self._version += 1
             return item
 
         return put
@@ -47,6 +49,13 @@ class Registry(Mapping[str, T]):
     def unregister(self, name: str) -> None:
         """Remove a name, as tests do."""
         del self._items[name]
+        self._version += 1
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever an item is registered or removed: what is derived from the items ends then."""
+        self._fill()
+        return self._version
 
     def find(self, name: str) -> T:
         """The item of a name; an unknown name is refused, with the nearest as a hint."""

@@ -95,6 +95,7 @@ FAMILIES = (
             ("wikitext2-words[-small]", "the same, word by word (33,278 words)"),
             ("wikitext2-adaptive-small", "wikitext2-words-small with an adaptive softmax"),
             ("wikitext103", "267,735 words, 50 times the text; the paper's model, 250 million parameters"),
+            ("wikitext103-original", "the same with a context of 1,024 words, as before the update"),
             ("wikitext103-shared", "the same with one Lambda, P and B for all features of a layer, 243 million"),
             ("mnist-density[-small]", "digits, 784 pixels of 256 values"),
             ("mnist-density-unet-small", "the same with a U-Net of state spaces"),
@@ -123,6 +124,12 @@ FAMILIES = (
             ("ablation-nplr-random-dropout[-small]", "with dropout"),
         ),
     ),
+)
+
+
+ORIGINAL = (
+    "NAME-original has the settings of the paper's first version, but A = Lambda - P P^*, which is always stable; that "
+    "version had A = Lambda - P Q^* (--model.mixer.low-rank pq)."
 )
 
 

@@ -26,7 +26,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.core.progress import Progress, Silent
+from longwave.core.progress import SILENT, Progress
 from longwave.io.mapped import Put, mapped
 
 Channels = Literal["mix", "keep"]
@@ -186,7 +186,7 @@ def read(
     sampling_rate: int | None = None,
     channels: Channels = "mix",
     most_bad: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Recordings:
     """The clips in a list of files, at one sampling rate: the most common, or the one given.
 
@@ -197,7 +197,7 @@ def read(
         raise ValueError(f"{source}: expected files that end in {', '.join(ENDINGS)}, got none")
 
     def make(put: Put) -> dict[str, Any]:
-        return _read_files(paths, names, source, sampling_rate, channels, most_bad, progress or Silent(), put)
+        return _read_files(paths, names, source, sampling_rate, channels, most_bad, progress, put)
 
     found = mapped(cache, _key(paths, names, sampling_rate, channels), make)
     facts = found.facts

@@ -15,8 +15,8 @@ MOST_STATES = 1 << 13  # initialisations decompose a matrix of that size, which 
 
 
 def check_count(name: str, value: object, most: int | None = None) -> None:
-    """A whole number, at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    """A whole number, at least 1; while a graph is traced, it may be a symbol."""
+    if isinstance(value, bool) or not isinstance(value, int | torch.SymInt) or value < 1:
         raise ValueError(f"{name}: expected a whole number, at least 1, got {value!r}")
     if most is not None and value > most:
         raise ValueError(f"{name}: expected a whole number up to {most}, got {value}")
@@ -115,8 +115,11 @@ def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths: expected {batch} whole numbers, one per row, got {describe(lengths)}")
     check_known("lengths", lengths, u)
-    known = not (lengths.is_meta or torch.compiler.is_compiling()) and batch > 0
-    if known and (int(lengths.min()) < 0 or int(lengths.max()) > L):
+    known = checks.has_values(lengths) and not torch.compiler.is_compiling() and batch > 0
+    if known and lengths.is_cuda:  # to read them would wait for the GPU: it looks at them itself, and ends the process
+        fits = (lengths >= 0).all() & (lengths <= L).all()
+        torch._assert_async(fits, f"lengths: expected numbers from 0 to {L}")
+    elif known and (int(lengths.min()) < 0 or int(lengths.max()) > L):
         raise ValueError(f"lengths: expected numbers from 0 to {L}, got {int(lengths.min())} to {int(lengths.max())}")
     return lengths.to(u.device).long()
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from longwave import ops
 from longwave.ops.checks import resolved
 from longwave.ssm import DiscreteDPLR, moved_row
-from longwave.ssm.algebra import as_pairs
+from longwave.ssm.algebra import as_complex, as_pairs
 
 
 class Chunks(NamedTuple):
@@ -52,24 +52,29 @@ class Chunks(NamedTuple):
     def response(self, state: Complex[Tensor, "batch H M"], L: int) -> Float[Tensor, "batch L H"]:
         """What a state adds to the L outputs after it."""
         assert self.rows is not None
-        return ops.spread(self.rows, self.E if L > self.T else None, _numbers(state), L)
+        E = self.E if isinstance(L, torch.SymInt) or L > self.T else None
+        return ops.spread(self.rows, E, _numbers(state), L)
 
     def state_after(
         self, u: Float[Tensor, "batch L H"], state: Complex[Tensor, "batch H M"] | None, lengths: Tensor | None
     ) -> Complex[Tensor, "batch H M"]:
         """The state after each row's `lengths` steps of u (default: all), from `state` before them.
 
-        Whole blocks at once, and the steps that remain one by one.
+        Whole blocks at once, and the steps that remain one by one. In an exported graph, where L is a symbol, there
+        may be any number of either.
         """
         (batch, L, _), T = u.shape, self.T
         x = None if state is None else _numbers(state)
         steps = torch.full((batch,), L, device=u.device) if lengths is None else lengths.to(u.device, torch.int64)
-        if L >= T:
+        is_symbol = isinstance(L, torch.SymInt)
+        if is_symbol or L >= T:
             assert self.columns is not None
-            x = ops.collect(self.columns, None if x is None and L < 2 * T else self.E, u, x, steps)
-        remain = L % T if lengths is None else min(L, T - 1)
+            E = None if not is_symbol and x is None and L < 2 * T else self.E
+            x = ops.collect(self.columns, E, u, x, steps)
+        differ = is_symbol or lengths is not None
+        remain = (T - 1 if is_symbol else min(L, T - 1)) if differ else L % T
         if remain:
-            rest = u[:, L - remain :] if lengths is None else _last_steps(u, steps, T, remain)
+            rest = _last_steps(u, steps, T, remain) if differ else u[:, L - remain :]
             x = u.new_zeros(batch, *self.B_bar.shape) if x is None else x
             x = self.scan(rest, x, steps % T, remain).squeeze(1)
         assert x is not None
@@ -106,4 +111,4 @@ def _numbers(state: Tensor) -> Tensor:
 
 
 def _complex(numbers: Tensor) -> Tensor:
-    return torch.view_as_complex(numbers.unflatten(-1, (-1, 2)))
+    return as_complex(numbers.unflatten(-1, (-1, 2)))  # not a view, which no compiled graph takes as an input

@@ -77,7 +77,7 @@ class Mixer(nn.Module):
         check_input(u, ("batch", "L", self.d_model), *self._placed())
         self._check_rate(rate)
         if state is not None:
-            self.check_state(state, len(u), u.device)
+            self.check_state(state, u.shape[0], u.device)
         if lengths is None:
             return u, None, None
         lengths = check_lengths(lengths, u)
@@ -95,8 +95,8 @@ class Mixer(nn.Module):
         check_causal("step", self.bidirectional)
         check_input(u, ("batch", self.d_model), *self._placed())
         self._check_rate(rate)
-        state = self.initial_state(len(u)) if state is None else state
-        self._check_state(state, len(u), u.device)
+        state = self.initial_state(u.shape[0]) if state is None else state
+        self._check_state(state, u.shape[0], u.device)
         y, after = self._step(u, state, rate)
         return y.to(u.dtype), after
 
@@ -189,7 +189,8 @@ class StateSpaceConfig(MixerConfig):
     d_state: int = 64
     """State size of each feature."""
     init: str = "legs"
-    """Initialisation of the state spaces: legs, legt, lagt, fout, random-nplr; s4d-legs, s4d-lin, s4d-inv."""
+    """Initialisation of the state spaces: legs, legs-clipped, legt, lagt, fout, random-nplr; s4d-legs, s4d-lin,
+    s4d-inv."""
     bidirectional: bool = False
     """Look both ways; such a model can stream only with a sliding window."""
     n_ssm: int | None = None

@@ -16,12 +16,21 @@ from longwave.layers.checks import check_choice, check_count, check_rate
 from longwave.layers.discretised import check_state_size
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
-from longwave.layers.state_space import DPLR, DtTransform, NonsymmetricDPLR, StateSpaces, new_parameter, widened
+from longwave.layers.state_space import (
+    DPLR,
+    DtTransform,
+    NonsymmetricDPLR,
+    ReTransform,
+    StateSpaces,
+    new_parameter,
+    widened,
+)
 from longwave.ops import dplr_kernel, truncated_output_map
 from longwave.ssm import DiscreteDPLR, dplr, dplr_bilinear, output_map
 from longwave.ssm.algebra import as_complex
 
 LowRank = Literal["pp", "pq"]
+Sharing = Literal["neighbours", "turns"]
 
 
 class S4(StateSpaces):
@@ -29,21 +38,25 @@ class S4(StateSpaces):
 
     d_model        H, the number of features
     d_state        N, the size of each feature's state (even)
-    init           "legs", "legt", "lagt", "fout" or "random-nplr" (those of longwave.ssm.INITS with a low-rank part)
+    init           "legs", "legs-clipped", "legt", "lagt", "fout" or "random-nplr" (those of longwave.ssm.INITS with a
+                   low-rank part)
+    alpha, beta    order and tilt of the generalised Laguerre polynomials, for "lagt"; None: 0
     bidirectional  two kernels, one for each direction; then there is no state and no step
     length         None: C is the parameter, and every length costs a truncation C~ = C (I - A_bar^L).
                    A number: C~ of that length is the parameter, as in the paper; other lengths go through C, exactly
     low_rank       "pp": A = Lambda - P P^*, which is stable whatever is learned; "pq": A = Lambda - P Q^*, the paper's
                    first form, which is not. Its kernel is in plain torch
-    n_ssm          number of distinct (Lambda, P, B), each shared by H / n_ssm neighbouring features; None: H
+    n_ssm          number of distinct (Lambda, P, B), each shared by H / n_ssm features; None: H
+    sharing        by which: "neighbours", or "turns", every n_ssm-th feature, as in the authors' code
     dt_min, dt_max bounds of the log-uniform distribution that dt starts from
     dt_transform   "exp": dt = exp(log_dt); "softplus": dt = softplus(softplus_inverse_dt). Small steps move alike under
                    both; under softplus those above 1 grow by less
+    re_transform   "abs": Re Lambda = -|Lambda_re|; "exp": Re Lambda = -exp(log_Lambda_re), which is never 0
     trainable      False freezes dt, A (Lambda and P) and B; names, such as ("B", "dt"), freeze the others of these
     return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
-    shown = (*StateSpaces.shown, "length", "low_rank")
+    shown = (*StateSpaces.shown, "length", "low_rank", "sharing", "alpha", "beta")
 
     def __init__(
         self,
@@ -51,13 +64,17 @@ class S4(StateSpaces):
         d_state: int = 64,
         *,
         init: str = "legs",
+        alpha: float | None = None,
+        beta: float | None = None,
         bidirectional: bool = False,
         length: int | None = None,
         low_rank: LowRank = "pp",
         n_ssm: int | None = None,
+        sharing: Sharing = "neighbours",
         dt_min: float = 1e-3,
         dt_max: float = 1e-1,
         dt_transform: DtTransform = "exp",
+        re_transform: ReTransform = "abs",
         trainable: Trainable = True,
         return_state: bool = True,
     ) -> None:
@@ -65,7 +82,9 @@ class S4(StateSpaces):
         if length is not None:
             check_count("length", length)
         check_choice("low_rank", low_rank, get_args(LowRank))
-        Lambda, P, B, _ = dplr(init, d_state)
+        check_choice("sharing", sharing, get_args(Sharing))
+        laguerre = {name: value for name, value in (("alpha", alpha), ("beta", beta)) if value is not None}
+        Lambda, P, B, _ = dplr(init, d_state, **laguerre)
         if not len(P):
             raise ValueError(f"init: expected one with a low-rank part, got {init!r}, which is diagonal; use S4D (s4d)")
         super().__init__(
@@ -78,11 +97,13 @@ class S4(StateSpaces):
             dt_min=dt_min,
             dt_max=dt_max,
             dt_transform=dt_transform,
+            re_transform=re_transform,
             return_state=return_state,
         )
-        self.length, self.low_rank = length, low_rank
+        self.length, self.low_rank, self.sharing = length, low_rank, sharing
+        self.alpha, self.beta = alpha, beta
         if low_rank == "pq":
-            self.Q = new_parameter(self.P.detach())
+            self.Q = new_parameter(self.P.detach().clone())  # memory of its own: both are updated in place
         C = self._random_output_map()
         if length is None:
             self.C = new_parameter(torch.view_as_real(C))
@@ -99,7 +120,7 @@ class S4(StateSpaces):
         check_rate(rate)
         Lambda, P, B, dt = self._system(self._dtype)
         Q = self._Q(self._dtype)
-        if self.length == L and rate == 1.0:
+        if isinstance(L, int) and self.length == L and rate == 1.0:  # an exported graph is for every length
             C_tilde = as_complex(self.C_tilde.to(dt.dtype))
             return dplr_kernel(Lambda, P, B, C_tilde, dt, L, C_is_truncated=True, Q=Q)
         return dplr_kernel(Lambda, P, B, self._output_map(), dt * rate, L, Q=Q)
@@ -112,6 +133,11 @@ class S4(StateSpaces):
     def _Q(self, dtype: torch.dtype) -> Complex[Tensor, "r H M"] | None:
         """Q of A = Lambda - P Q^*; None: it is P."""
         return None if self.low_rank == "pp" else self._shared_out(as_complex(self.Q.to(dtype)))
+
+    def _shared_out(self, values: Tensor) -> Tensor:
+        if self.sharing == "turns":
+            return values.repeat(*(1 for _ in values.shape[:-2]), self.d_model // self.n_ssm, 1)
+        return super()._shared_out(values)
 
     def _output_map(self) -> Complex[Tensor, "*D H M"]:
         """C, or what C~ stands for."""
@@ -146,8 +172,16 @@ class S4Config(StateSpaceConfig):
     """The length of all training sequences, if they share one: then C~ is the parameter (set by the task)."""
     low_rank: LowRank = "pp"
     """A = Lambda - P P^*, always stable, or Lambda - P Q^*, the paper's first form (slower, in plain torch)."""
+    sharing: Sharing = "neighbours"
+    """Which features share one of n_ssm state spaces: neighbours, or every n_ssm-th (turns, the authors' way)."""
     dt_transform: DtTransform = "exp"
     """How dt is kept positive: the exponential or the softplus of its parameter."""
+    re_transform: ReTransform = "abs"
+    """How the real parts of Lambda are kept negative: the absolute value or the exponential of their parameter."""
+    alpha: float | None = None
+    """Order of the generalised Laguerre polynomials, above -1; for the initialisation lagt."""
+    beta: float | None = None
+    """Tilt of the generalised Laguerre polynomials, at least 0; for the initialisation lagt."""
 
     def for_length(self, length: int | None) -> "S4Config":
         """With C~ of that length as the parameter."""

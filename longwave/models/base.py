@@ -37,6 +37,9 @@ class Spec:
     vocabulary: int = 0  # number of tokens, if the input is tokens
     scale: int = 0  # values in order that the tokens stand for, as of a pixel; 0: tokens have no order
     time_size: int = 0  # features of time beside the input
+    stamps: tuple[
+        int, ...
+    ] = ()  # where these are stamps, whole numbers, as of the month: how many values each can have
     horizon: int = 0  # steps to forecast
     length: int | None = None  # steps of every sequence; None: they differ
     longest: int = 1  # steps of the longest training sequence, for models that start from examples

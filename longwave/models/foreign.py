@@ -1,4 +1,8 @@
-"""Tensors from files written by other programs with torch.save. Nothing in such a file is ever run."""
+"""Tensors from files written by other programs with torch.save. Nothing in such a file is ever run.
+
+Checkpoints of Lightning hold objects of other libraries beside the tensors, such as their settings by OmegaConf. They
+are read as `Foreign`, which keeps what an object was to be made of and does nothing with it.
+"""
 
 import pickle
 import re
@@ -6,8 +10,9 @@ import shlex
 import struct
 import warnings
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,16 +33,57 @@ DAMAGE = (
 )
 
 
-def read_tensors(path: str | Path) -> dict[str, Tensor]:
-    """The tensors by name of a state dict, or of a checkpoint of Lightning that has one and nothing but plain values.
+class Foreign:
+    """Stands for an object of another program, or for a class or function of it."""
 
-    torch builds tensors and plain containers alone (`weights_only`); a file that names anything else is refused.
+    def __init__(self, *arguments: Any) -> None:
+        self.content: Any = arguments
+
+    def __setstate__(self, state: Any) -> None:
+        self.content = state
+
+
+class Checkpoint(NamedTuple):
+    """What a file of another program holds."""
+
+    tensors: dict[str, Tensor]
+    hyper_parameters: Any  # of a checkpoint of Lightning: dicts, lists, plain values and Foreign; else None
+
+    def values(self, name: str) -> set[Any]:
+        """All plain values that the hyper-parameters have under this name, at any depth."""
+        return {value for key, value in _entries(self.hyper_parameters) if key == name}
+
+
+def _entries(content: Any) -> Iterator[tuple[Any, Any]]:
+    """The names and plain values of nested dicts, lists and foreign objects, each of which is visited once."""
+    left, seen = [(None, content)], set()
+    while left:
+        key, value = left.pop()
+        if isinstance(value, Foreign):  # of OmegaConf: a container has its _content, a value its _val
+            state = value.content if isinstance(value.content, dict) else {}
+            left.append((key, state.get("_val", state.get("_content"))))
+        elif isinstance(value, dict | list | tuple):
+            if id(value) not in seen:
+                seen.add(id(value))
+                left += value.items() if isinstance(value, dict) else [(None, part) for part in value]
+        elif isinstance(value, str | int | float):
+            yield key, value
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """The tensors by name of a state dict, or of a checkpoint of Lightning, and the hyper-parameters beside them.
+
+    torch builds tensors and plain containers alone (`weights_only`), and stand-ins for what a file names beyond them.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; expected a state dict written by torch.save")
     try:
-        with warnings.catch_warnings(action="ignore"):  # torch's, on what is refused below
+        stand_ins: Any = [(Foreign, name) for name in _foreign_names(path)]
+        with (
+            warnings.catch_warnings(action="ignore"),  # torch's, on what is refused below
+            torch.serialization.safe_globals(stand_ins),
+        ):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except DAMAGE as error:
         # Files of old versions of torch are named by its message alone.
@@ -55,7 +101,7 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
             raise ValueError(f"{path}: {name!r:.80}: expected a tensor, got {type(value).__name__}")
         if not _is_plain(value):
             raise ValueError(f"{path}: {name}: expected a plain tensor, got {value.dtype} of the layout {value.layout}")
-    return state
+    return Checkpoint(state, None if state is content else content.get("hyper_parameters"))
 
 
 def _is_plain(tensor: Tensor) -> bool:
@@ -79,7 +125,7 @@ def _refusal(path: Path, names: list[str]) -> str:
     stripped = path.with_suffix(".stripped.pt")
     code = f"import torch; torch.save(torch.load({str(path)!r}, weights_only=False)['state_dict'], {str(stripped)!r})"
     return (
-        f"{path}: expected only tensors, but this file would build {some}, which can run anything; none of it "
-        "was run. A Lightning checkpoint contains its settings: if you trust the file, strip it where the code "
+        f"{path}: expected tensors and settings, but this file would build {some} in a way that cannot be read "
+        "without running it; none of it was run. If you trust the file, strip it where the code "
         f"that wrote it is installed, with: python -c {shlex.quote(code)}"
     )

@@ -33,9 +33,14 @@ class Encoder(nn.Module):
                 order_vectors(self.values.weight, config.scale)
         else:
             self.values = nn.Linear(config.input_size, config.d_model)
-        self.time = nn.Linear(config.time_size, config.d_model, bias=False) if config.time_size else None
-        # A step to forecast comes in as 0, which is a value like any other: this tells the two apart.
-        self.unknown = nn.Parameter(torch.randn(config.d_model)) if config.decoder == "forecast" else None
+        self.time: nn.Module | None = None
+        if config.stamps:
+            self.time = StampEmbedding(config.stamps, config.d_model)
+        elif config.time_size:
+            self.time = nn.Linear(config.time_size, config.d_model, bias=False)
+        # A step to forecast comes in as 0, which is a value like any other: this, or its stamps, tell the two apart.
+        is_marked = config.decoder == "forecast" and not config.stamps
+        self.unknown = nn.Parameter(torch.randn(config.d_model)) if is_marked else None
 
     def forward(self, x: Tensor, time: Tensor | None = None, unknown: Tensor | None = None) -> Tensor:
         """The sum of all; position-wise, so that one step is encoded as it is within a sequence.
@@ -50,6 +55,8 @@ class Encoder(nn.Module):
             if time is None:
                 raise ValueError(f"time: this model needs {self.time.in_features} time features per step, got none")
             check_device("time", time, encoded.device)
+            if isinstance(self.time, StampEmbedding) and unknown is not None:
+                time = torch.where(unknown > 0, 0, time)
             encoded = encoded + self.time(time)
         return encoded
 
@@ -63,6 +70,25 @@ class Encoder(nn.Module):
         if x.layout is not torch.strided or (isinstance(weight, Tensor) and x.device != weight.device):
             check_strided("x", x)
             check_beside("x", x, weight, values)
+
+
+class StampEmbedding(nn.Module):
+    """Time stamps (B, L, stamps), whole numbers such as the month and the hour, to the sum of their vectors.
+
+    Stamps of steps to forecast come as 0. Months and days count from 1, so that their vectors 0 mark these steps.
+    """
+
+    def __init__(self, sizes: tuple[int, ...], d_model: int) -> None:
+        super().__init__()
+        self.in_features = len(sizes)
+        self.vectors = nn.ModuleList(nn.Embedding(size, d_model) for size in sizes)
+
+    def forward(self, stamps: Tensor) -> Tensor:
+        """(B, L, d_model)."""
+        if stamps.shape[-1] != self.in_features:
+            raise ValueError(f"time: expected {self.in_features} stamps per step, got {stamps.shape[-1]}")
+        each = stamps.long().unbind(-1)
+        return torch.stack([vectors(one) for vectors, one in zip(self.vectors, each, strict=True)]).sum(0)
 
 
 @torch.no_grad()
@@ -104,10 +130,11 @@ class Decoder(nn.Module):
         """The output, and for "mean" the sum and count so far, for "last" the last step so far."""
         if state is not None:
             self._check_state(x, state)
-        rows = torch.arange(len(x), device=x.device)
+        batch = x.shape[0]  # len(x) would be a number in an exported graph
+        rows = torch.arange(batch, device=x.device)
         if self.kind == "mean":
             kept = wide(x if valid is None else torch.where(valid, x, 0))
-            count = kept.new_full((len(x), 1), x.shape[1]) if lengths is None else lengths.to(kept).unsqueeze(-1)
+            count = kept.new_full((batch, 1), x.shape[1]) if lengths is None else lengths.to(kept).unsqueeze(-1)
             total = kept.sum(1)
             if state is not None:
                 total, count = total + state[0], count + state[1]
@@ -129,7 +156,7 @@ class Decoder(nn.Module):
             self._check_state(x, state)
         if self.kind != "mean":
             return self.linear(x), x if self.kind == "last" else None
-        total, count = (wide(x), wide(x.new_ones(len(x), 1))) if state is None else (state[0] + x, state[1] + 1)
+        total, count = (wide(x), wide(x.new_ones(x.shape[0], 1))) if state is None else (state[0] + x, state[1] + 1)
         return self.linear((total / count).to(x.dtype)), (total, count)
 
     def nll(self, x: Tensor, y: Tensor) -> Tensor:

@@ -67,6 +67,8 @@ class SequenceConfig(ModelConfig):
     task)."""
     time_size: int = set_by_task(0)
     """Time features beside the input (set by the task)."""
+    stamps: tuple[int, ...] = set_by_task(())
+    """Number of values of each time stamp, if the time features are stamps, embedded (set by the task)."""
     output_size: int = set_by_task(1)
     """Outputs per sequence or per step (set by the task)."""
     horizon: int = set_by_task(0)
@@ -248,7 +250,7 @@ class SequenceModel(Pretrained, nn.Module):
         """
         if self.training and self.config.norm == "batch":
             raise ValueError("step: batch norm in training mode mixes all steps of a batch; call model.eval() first")
-        states, decoder_state = self.initial_state(len(x)) if state is None else state
+        states, decoder_state = self.initial_state(x.shape[0]) if state is None else state
         z, after = self.step_features(x, states, time=time, unknown=unknown, rate=rate)
         y, decoder_state = self.decoder.step(z, decoder_state)
         return y, (after, decoder_state)

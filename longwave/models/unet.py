@@ -47,8 +47,9 @@ class UNetConfig(ModelConfig):
     skips: Skips = "layers"
     """A skip from each layer on the way down to its counterpart; or no layers there, and a skip around each stage."""
     feed_forward: int = 2
-    """Width of the feed-forward sublayers, as a multiple of the features; 0 for none. With skips of layers, the centre
-    has none."""
+    """Width of the feed-forward sublayers, as a multiple of the features; 0 for none."""
+    centre_feed_forward: bool = False
+    """Feed-forward sublayers in the centre, too; with skips of stages it always has them."""
     mixer: MixerConfig = field(default_factory=S4Config)
     """The layer that mixes the steps of a level; it has to be causal."""
     norm: Norm = "layer"

@@ -101,7 +101,8 @@ class Centre(nn.Module):
 
     def __init__(self, config: "UNetConfig", depth: int) -> None:
         super().__init__()
-        self.layers: Any = nn.ModuleList(_layers(config, depth, with_feed_forward=config.skips == "stages"))
+        wants_all = config.skips == "stages" or config.centre_feed_forward
+        self.layers: Any = nn.ModuleList(_layers(config, depth, with_feed_forward=wants_all))
 
     def forward(self, z: Tensor, state: Any, position: int, run: Run) -> tuple[Tensor, Any]:
         """z (B, L, width), and the states of the layers."""

@@ -1,6 +1,7 @@
 """Ops with exchangeable backends, registered with torch, each with its own backward.
 
     spectrum(Lambda, P, B, C, dt, L, nodes)  -> K_hat (D, H, L//2+1, 2)    the kernel's spectrum by Algorithm 1, C is C~
+    irfft(K_hat, L)                          -> K (D, H, L)                the kernel from its spectrum
     truncate(Lambda, P, C, dt, L)            -> C_tilde (D, H, M, 2)       C~ = C (I - A_bar^L)
     power_sum(Lambda, B, C, dt, L, rule)     -> K (D, H, L)                the kernel of a diagonal system (S4D)
     convolve(u, K, D)                        -> y (batch, L, H)            long convolution with K (D, H, L), plus D u
@@ -41,7 +42,7 @@ from torch.nn.functional import gelu, glu, linear
 
 from longwave import ssm
 from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, torch.ops.longwave)
-from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, find, is_accelerated
+from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, candidates, find, is_accelerated
 from longwave.ops.checks import check_devices, check_shape
 from longwave.ops.cpu.library import keep_memory
 from longwave.ops.cpu.step import Affine, BlockWeights
@@ -64,6 +65,7 @@ __all__ = [
     "dplr_kernel",
     "fft_conv",
     "gated_mix",
+    "irfft",
     "keep_memory",
     "krylov",
     "layer_steps",
@@ -96,14 +98,13 @@ def dplr_kernel(
     """K (H, L) of a DPLR system by Algorithm 1, in O(H (M + L)) memory; see longwave.ssm.dplr_kernel.
 
     All but dt are complex: Lambda, B (H, M), P (r, H, M), C (H, M), or (2, H, M) for two kernels (2, H, L). With `Q`,
-    for A = Lambda - P Q^*, it is longwave.ssm's function itself, in plain torch and O(H M L) memory. `nodes` is that of
-    `spectrum`.
+    for A = Lambda - P Q^*, it is longwave.ssm's function itself, in plain torch. `nodes` is that of `spectrum`.
     """
     if Q is not None:
         return ssm.dplr_kernel(Lambda, P, B, C, dt, L, C_is_truncated=C_is_truncated, Q=Q)
     C = C if C_is_truncated else truncated_output_map(Lambda, P, C, dt, L)
     K_hat = spectrum(as_pairs(Lambda), as_pairs(P), as_pairs(B), _maps(C), dt, L, nodes)
-    K = torch.fft.irfft(torch.view_as_complex(K_hat), n=L)
+    K = irfft(K_hat, L)
     return K if C.ndim == 3 else K.squeeze(0)
 
 
@@ -131,6 +132,7 @@ def fft_conv(u: Tensor, K: Tensor, K_back: Tensor | None = None, D: Tensor | Non
 # Differentiable, with the arguments and results above. `nodes` of the spectrum: "all" evaluates every node, "few"
 # interpolates the smooth parts (docs/kernel.md), "auto" is the faster of the two at this length.
 spectrum: Callable[..., Tensor] = torch.ops.longwave.spectrum
+irfft: Callable[..., Tensor] = torch.ops.longwave.irfft  # torch's own, in an exported graph, asks for even lengths
 truncate: Callable[..., Tensor] = torch.ops.longwave.truncate
 power_sum: Callable[..., Tensor] = torch.ops.longwave.power_sum
 krylov: Callable[..., Tensor] = torch.ops.longwave.krylov
@@ -210,7 +212,7 @@ def layer_steps(
 
     None if the chosen backend has no such step: ssm.dplr_step is the plain one. Without gradients.
     """
-    found = find("layer_steps", D)
+    found = find("layer_steps", D.device.type, D.dtype)
     return None if found is None else found.functions["layer_steps"](discrete, C, D)
 
 
@@ -219,7 +221,7 @@ def block_steps(blocks: Sequence[BlockWeights]) -> Callable[[Tensor, Sequence[Te
 
     None if the chosen backend has no such step for these blocks. The weights are copied.
     """
-    found = [find("block_steps", block.D) for block in blocks]
+    found = [find("block_steps", block.D.device.type, block.D.dtype) for block in blocks]
     if not found or found[0] is None or any(other is not found[0] for other in found):
         return None
     return found[0].functions["block_steps"](blocks)
@@ -227,11 +229,11 @@ def block_steps(blocks: Sequence[BlockWeights]) -> Callable[[Tensor, Sequence[Te
 
 def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
     """Whether tensors are still those of which `before` are contiguous clones."""
-    chosen = BACKENDS[backend_name()]
-    found = chosen.functions["same"](now, before) if "same" in chosen.ops else None
-    if found is None:
-        found = BACKENDS["reference"].functions["same"](now, before)
-    return bool(found)
+    for backend in candidates(now[0].device.type if len(now) else "cpu"):
+        found = backend.functions["same"](now, before) if "same" in backend.ops else None
+        if found is not None:
+            return bool(found)
+    raise AssertionError("the reference compares all tensors")
 
 
 def _mask(z: Tensor, keep: Tensor | None) -> Tensor:

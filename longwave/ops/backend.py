@@ -1,8 +1,11 @@
 """Backends: what computes the ops, and how one is chosen.
 
-A backend registers itself under a name in BACKENDS. On the CPU `native` (compiled) runs where it was built, else
-`reference` (plain torch), with one warning; the environment variable LONGWAVE_KERNEL names another. What the chosen
-backend does not have, and tensors that it does not serve, go to the reference, which has every op for every tensor.
+A backend registers itself under a name in BACKENDS, and says for which kinds of devices it is chosen by default. A call
+goes by the device of its tensors: on the CPU to `native` (compiled), elsewhere to `reference` (plain torch), which also
+stands in, with one warning, for a backend that cannot run here. Of several for one kind of device the last that was
+registered comes first, so that an installed package can add one; what it does not have goes to the next. The variable
+LONGWAVE_KERNEL forces one for all devices; what that does not have goes to the reference, which has every op for every
+tensor.
 """
 
 import functools
@@ -17,10 +20,10 @@ from torch import Tensor
 
 from longwave.core.native import Unavailable
 from longwave.core.registry import Registry
+from longwave.ops.checks import has_float64
 from longwave.ops.table import OPS
 
-VARIABLE = "LONGWAVE_KERNEL"
-PREFERRED, FALLBACK = "native", "reference"
+VARIABLE, FALLBACK = "LONGWAVE_KERNEL", "reference"
 
 # What a backend may have; those with a gradient come with a function `<op>_backward`. table.py has the signatures.
 WITH_GRADIENT = frozenset(OPS)
@@ -35,14 +38,16 @@ class Backend:
                   not at all for empty results or their gradients
     description   what `longwave doctor` says of it: the width of vectors, the device
     unavailable   the reason why it cannot run here, or None
-    serves        whether it takes tensors such as this one: of this device and dtype
+    devices       the kinds of devices for which it is chosen by default, by torch's names (cpu, cuda ...)
+    serves        whether it takes tensors on such a kind of device and of this dtype
     """
 
     name: str
     functions: Mapping[str, Callable[..., Any]]
     description: Callable[[], str]
     unavailable: Callable[[], str | None] = lambda: None
-    serves: Callable[[Tensor], bool] = lambda tensor: True
+    devices: tuple[str, ...] = ()
+    serves: Callable[[str, torch.dtype], bool] = lambda device, dtype: True
     ops: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,32 +71,46 @@ def functions_of(*namespaces: Mapping[str, Any]) -> dict[str, Callable[..., Any]
 BACKENDS: Registry[Backend] = Registry("backend", "longwave.ops")
 
 
-def backend_name() -> str:
-    """The name of the backend that is chosen."""
+def backend_name(device: str = "cpu") -> str:
+    """The name of the backend that is chosen for a kind of device."""
+    return candidates(device)[0].name
+
+
+def candidates(device: str) -> tuple[Backend, ...]:
+    """The backends for a kind of device: the first that has an op computes it, and the last has them all."""
     forced = os.environ.get(VARIABLE, "")
     if not forced:
-        return _default_backend()
+        return _by_default(device, BACKENDS.version)
     if forced not in BACKENDS:
         raise ValueError(f"{VARIABLE}: expected one of {', '.join(sorted(BACKENDS))}, got {forced!r}")
     reason = BACKENDS[forced].unavailable()
     if reason is not None:  # asked for: its absence is an error, not a reason to fall back
         raise Unavailable(reason)
-    return forced
+    return BACKENDS[forced], BACKENDS[FALLBACK]
 
 
 @functools.cache
-def _default_backend() -> str:
-    reason = BACKENDS[PREFERRED].unavailable()
-    if reason is None:
-        return PREFERRED
-    warnings.warn(f"longwave is running its slow reference ops: {reason}", RuntimeWarning, stacklevel=2)
-    return FALLBACK
+def _by_default(device: str, version: int) -> tuple[Backend, ...]:
+    """Those that can run here, as long as the registry stays as it is."""
+    found, missing = [], []
+    for backend in reversed(list(BACKENDS.values())):
+        if device in backend.devices:
+            reason = backend.unavailable()
+            found += [backend] if reason is None else []
+            missing += [] if reason is None else [reason]
+    if missing and not found:
+        where = "" if device == "cpu" else f" on {device}"
+        text = f"longwave is running its slow reference ops{where}: {'; '.join(missing)}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return *found, BACKENDS[FALLBACK]
 
 
-def find(op: str, tensor: Tensor) -> Backend | None:
-    """The chosen backend, if it has the op and serves the tensor."""
-    chosen = BACKENDS[backend_name()]
-    return chosen if op in chosen.ops and chosen.serves(tensor) else None
+def find(op: str, device: str, dtype: torch.dtype) -> Backend | None:
+    """The first candidate that has the op and serves such tensors; None for an op that the reference lacks, too."""
+    for backend in candidates(device):
+        if op in backend.ops and backend.serves(device, dtype):
+            return backend
+    return None
 
 
 def is_accelerated(op: str, device: str) -> bool:
@@ -99,7 +118,7 @@ def is_accelerated(op: str, device: str) -> bool:
 
     To a compiled graph it is a constant: the graph has the ops of the backend that was chosen when it was made.
     """
-    found = find(op, torch.empty(0, dtype=torch.float32, device=device))
+    found = find(op, device, torch.float32)
     return found is not None and found.name != FALLBACK
 
 
@@ -108,6 +127,12 @@ is_accelerated._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def function(name: str, tensor: Tensor) -> Callable[..., Any]:
-    """The function of an op (or `<op>_backward`), by the reference where the chosen backend does not serve."""
-    found = find(name.removesuffix("_backward"), tensor) or BACKENDS[FALLBACK]
+    """The function of an op (or `<op>_backward`) for such a tensor."""
+    if not tensor.is_cpu and not has_float64(tensor.device):
+        raise ValueError(
+            f"device: expected one with float64, in which state spaces derive their kernels, got {tensor.device}; "
+            "use device='cpu' (--device cpu)"
+        )
+    found = find(name.removesuffix("_backward"), tensor.device.type, tensor.dtype)
+    assert found is not None  # the reference has every op with a gradient
     return found.functions[name]

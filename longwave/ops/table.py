@@ -110,6 +110,15 @@ _ALL = (
         options=("SymInt L", 'str nodes="auto"'),
     ),
     Op(
+        "irfft",
+        {"K_hat": "D H L//2+1 2"},
+        {"K": "D H L"},
+        gradients=("K_hat",),
+        options=("SymInt L",),
+        dtypes=SIGNALS,
+        saved=(),
+    ),
+    Op(
         "truncate",
         _without(_SYSTEM, "B"),
         {"C_tilde": "D H M 2"},

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from longwave.pictures.style import check_path, save
+from longwave.pictures.style import check_path, panels, save
 from longwave.ssm import dplr, hippo
 
 
@@ -28,7 +28,6 @@ def weights(init: str, d_state: int, age: Float64[Tensor, "ages"]) -> Float64[Te
 def draw_basis(init: str, d_state: int, path: str | Path, longest: float = 3.0, shown: int = 6) -> None:
     """The smoothest states of a system, each as a function of age, up to `longest`."""
     import matplotlib
-    from matplotlib.figure import Figure
 
     check_path(path, "out")
     age = torch.linspace(0, longest, 1200, dtype=torch.float64)
@@ -36,8 +35,7 @@ def draw_basis(init: str, d_state: int, path: str | Path, longest: float = 3.0, 
     w = w[:, w.abs().amax(0) > 1e-9]  # a state that no input reaches says nothing
     roughness = w.diff(dim=0).square().sum(0) / w.square().sum(0)
     chosen = roughness.argsort(stable=True)[:shown].sort().values
-    figure = Figure(figsize=(8, 2.6), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(8, 2.6)
     shades = matplotlib.colormaps["viridis"]
     for k, n in enumerate(chosen.tolist()):
         axes.plot(age, w[:, n], color=shades(k / shown), linewidth=1.5)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from longwave.pictures import style
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one, lone_points, save, short
 
 COLOURS = (BLUE, ORANGE, "#38a169", "#9f7aea", "#d53f8c", "#b7791f", "#319795", "#1a202c")
@@ -36,18 +37,14 @@ class Panel(NamedTuple):
 
 def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2, shares_y: bool = False) -> None:
     """Draw the panels in rows, above one legend; with `shares_y`, those of a row have the same y-axis."""
-    from matplotlib.figure import Figure
-
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     legend: dict[str, Any] = {}
-    figure = Figure(figsize=(WIDTH * columns, HEIGHT * rows + 0.5), layout="constrained")
-    places = figure.subplots(rows, columns, squeeze=False, sharey="row" if shares_y else False).flatten()
-    for axes in places[len(panels) :]:
-        axes.set_axis_off()
-    for axes, panel in zip(places, panels, strict=False):
+    size = WIDTH * columns, HEIGHT * rows + 0.5
+    figure, places = style.panels(*size, rows, columns, len(panels), sharey="row" if shares_y else False)
+    for axes, panel in zip(places, panels, strict=True):
         legend |= _show(axes, panel)
-    for axes, panel in zip(places, panels, strict=False):  # once all have been drawn: they may share the axis
+    for axes, panel in zip(places, panels, strict=True):  # once all have been drawn: they may share the axis
         end_at_one(axes, panel.ylabel)
     if legend:
         names = [as_drawn(short(name, 40)) for name in legend]

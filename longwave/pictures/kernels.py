@@ -7,18 +7,16 @@ import torch
 from torch import Tensor
 
 from longwave.layers.state_space import StateSpaces
-from longwave.pictures.style import check_path, save
+from longwave.pictures.style import check_path, panels, save
 from longwave.ssm import bilinear, hippo
 
 
 def draw_layer(layer: StateSpaces, L: int, path: str | Path) -> None:
     """Two panels: the states' responses to an impulse (the HiPPO basis), and all kernels of the layer, sorted by dt."""
     import matplotlib
-    from matplotlib.figure import Figure
 
     check_path(path, "out")
-    figure = Figure(figsize=(12, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
+    figure, (left, right) = panels(12, 4.6, 1, 2, width_ratios=(1, 1.25))
     step, steps = 0.005, 800
     A_bar, B_bar = bilinear(*hippo(layer.init, layer.d_state), step)
     states, x = [], B_bar
@@ -43,11 +41,8 @@ def draw_layer(layer: StateSpaces, L: int, path: str | Path) -> None:
 
 def draw_kernels(layers: dict[str, StateSpaces], length: int) -> Any:
     """All kernels of some layers, each over its largest value, sorted by dt."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 3.4), layout="constrained")
-    panels = figure.subplots(1, len(layers), squeeze=False)[0]
-    for axes, (name, layer) in zip(panels, layers.items(), strict=True):
+    figure, parts = panels(10, 3.4, 1, len(layers))
+    for axes, (name, layer) in zip(parts, layers.items(), strict=True):
         _draw_sorted(axes, layer, length, name)
     return figure
 

@@ -4,20 +4,17 @@ from pathlib import Path
 
 import torch
 
-from longwave.pictures.style import BLUE, GREY, ORANGE, check_path, save
+from longwave.pictures.style import BLUE, GREY, ORANGE, check_path, panels, save
 from longwave.ssm import dplr, truncated_output_map
 from longwave.ssm.nodes import SINGLE, Feature, divide
 
 
 def draw_nodes(init: str, d_state: int, length: int, steps: tuple[float, ...], path: str | Path, seed: int = 0) -> None:
     """|K^| over the nodes, one panel for each step size: blocks, their points, and the nodes evaluated one by one."""
-    from matplotlib.figure import Figure
-
     check_path(path, "out")
-    figure = Figure(figsize=(9, 2.2 * len(steps) + 0.4), layout="constrained")
-    panels = figure.subplots(len(steps), 1, sharex=True, squeeze=False)[:, 0]
+    figure, rows = panels(9, 2.2 * len(steps) + 0.4, len(steps), sharex=True)
     count = length // 2 + 1
-    for axes, dt in zip(panels, steps, strict=True):
+    for axes, dt in zip(rows, steps, strict=True):
         system = _system(init, d_state, length, dt, seed)
         blocks = divide(system, length, torch.float32)
         smooth = [block for block in blocks if block.is_smooth]
@@ -40,7 +37,7 @@ def draw_nodes(init: str, d_state: int, length: int, steps: tuple[float, ...], p
             f"{share:.1%} of {count:,} nodes",
             fontsize=10,
         )
-    panels[-1].set_xlabel(f"node + 1 ({init}, N = {d_state}, length {length:,})")
+    rows[-1].set_xlabel(f"node + 1 ({init}, N = {d_state}, length {length:,})")
     save(figure, path, dpi=110)
 
 

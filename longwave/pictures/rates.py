@@ -3,17 +3,15 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from longwave.pictures.style import BLUE, GREY, end_at_one, save
+from longwave.pictures.style import BLUE, GREY, end_at_one, panels, save
 
 
 def draw_rates(scores: Mapping[float, float], name: str, path: str | Path) -> None:
     """A score at each rate, on a logarithmic axis; that of training is marked."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     rates = sorted(scores)
-    figure = Figure(figsize=(6.0, 3.6), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(6.0, 3.6)
     axes.axvline(1, color=GREY, linewidth=1, linestyle=":")
     axes.plot(rates, [scores[rate] for rate in rates], color=BLUE, marker="o", markersize=5)
     axes.annotate(

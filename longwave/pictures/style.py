@@ -11,6 +11,22 @@ from longwave.core import files
 BLUE, ORANGE, GREY = "#2b6cb0", "#dd6b20", "#4a5568"
 
 
+def panels(
+    width: float, height: float, rows: int = 1, columns: int = 1, used: int | None = None, **options: Any
+) -> tuple[Any, Any]:
+    """A figure of so many inches, and its axes row by row, (rows * columns,) or the `used` ones: the others are empty.
+
+    `options` are those of `subplots`.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **options).ravel()
+    for unused in axes[used:] if used is not None else ():
+        unused.axis("off")
+    return figure, axes[:used]
+
+
 def check_path(path: str | Path, option: str = "picture") -> None:
     """Refuse a file that cannot be written as a picture, before minutes of work."""
     from matplotlib.backend_bases import FigureCanvasBase

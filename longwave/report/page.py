@@ -9,7 +9,7 @@ import numpy as np
 from longwave.core import files
 from longwave.pictures.html import Section, duration, image, score_text, table
 from longwave.pictures.kernels import draw_kernels, draw_planes
-from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one
+from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, end_at_one, panels
 from longwave.tasks.base import Task, scored_split
 from longwave.train.folder import RunFolder
 from longwave.train.trained import RunConfig
@@ -126,12 +126,10 @@ def _training(metrics: list[dict[str, Any]], task: Task, result: dict[str, Any])
 
 def training_curves(metrics: list[dict[str, Any]], goal: str, baseline: tuple[str, float] | None = None) -> Any:
     """Loss and validation score over epochs; the score beside the best baseline, and over minutes on a second axis."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(10, 3.0), layout="constrained")
+    figure, (left, right) = panels(10, 3.0, 1, 2)
     epochs = [line["epoch"] for line in metrics]
-    left, right = figure.subplots(1, 2)
     left.plot(epochs, [line["loss"] for line in metrics], color=BLUE, marker="o", markersize=3)
     left.set(ylabel="training loss, last batch", xlabel="epoch")
     right.plot(epochs, [line[f"valid_{goal}"] for line in metrics], color=ORANGE, marker="o", markersize=3)

@@ -23,8 +23,11 @@ def block_size(batch: int, L: int, N: int, rank: int) -> int:
     """T, the steps of a block: a power of two that balances the powers against the moves from block to block.
 
     For short signals it is longer than they are: their steps are fewer than what a power of A_bar costs. Of long ones
-    it is an eighth at most, because up to T - 1 steps remain after the last whole block, and go one by one.
+    it is an eighth at most, because up to T - 1 steps remain after the last whole block, and go one by one. In an
+    exported graph, where sizes are symbols, it is the shortest.
     """
+    if not (isinstance(batch, int) and isinstance(L, int)):
+        return SHORTEST
     if batch * L <= 16 * N and L <= LONGEST // 2:
         return max(SHORTEST, 1 << L.bit_length())
     T, most = SHORTEST, min(LONGEST, L // 8)

@@ -65,6 +65,21 @@ def lengths_of(split: Split) -> Any:
     return getattr(split, "lengths", None)
 
 
+@dataclass(frozen=True, eq=False)
+class ChangedSplit:
+    """A split whose examples are those of another, changed, in the same order."""
+
+    split: Any
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    @property
+    def lengths(self) -> Any:
+        """Those of the split itself; None: all are equal."""
+        return lengths_of(self.split)
+
+
 class Outcome(NamedTuple):
     """What a model makes of a batch. A tuple, because accelerate converts those to float32 and no dataclasses."""
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from longwave.core.random import random_bits
-from longwave.tasks.base import Batch, Split, lengths_of, part_of_batch
+from longwave.tasks.base import Batch, ChangedSplit, Split, part_of_batch
 
 MOST = 64  # the largest factor between sampling rates
 FINEST = 1000  # the largest denominator of a rate
@@ -70,37 +70,24 @@ def with_rate(batch: Batch, rate: Fraction, antialias: bool = False) -> Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class AtRate:
+class AtRate(ChangedSplit):
     """A split at another sampling rate."""
 
-    split: Split
     rate: Fraction
     antialias: bool = False
-
-    def __len__(self) -> int:
-        return len(self.split)
-
-    @property
-    def lengths(self) -> Any:
-        """Those of the split itself, which have the same order; None: all are equal."""
-        return lengths_of(self.split)
 
     def batch(self, indices: Sequence[int]) -> Batch:
         return with_rate(self.split.batch(indices), self.rate, self.antialias)
 
 
 @dataclass(frozen=True, eq=False)
-class AtDrawnRates:
+class AtDrawnRates(ChangedSplit):
     """A training set of one epoch, each batch at a rate drawn by seed, epoch and the first example of the batch."""
 
-    split: Split
     rates: tuple[float, ...]
     epoch: int
     seed: int
     antialias: bool = False
-
-    def __len__(self) -> int:
-        return len(self.split)
 
     def rate(self, whole: Sequence[int]) -> Fraction:
         draw = int(random_bits(self.seed, self.epoch, np.array(whole[:1]))[0])

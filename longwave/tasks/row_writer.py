@@ -67,9 +67,9 @@ def short_line(row: Row, width: int) -> str:
     """A row for people: when, and the likeliest classes or both ends of each forecast, as many as fit."""
     at = row["time"] if "time" in row else f"row {row['row']:<6}"
     line = f"{at:8.2f} s" if isinstance(at, float) else at
-    if ids := [cell for name, cell in row.items() if isinstance(cell, str) and name != "time"]:
-        line = f"{' '.join(ids)}  {line}"
     if "forecast" in row:
+        ids = [cell for name, cell in row.items() if isinstance(cell, str) and name != "time"]
+        line = "  ".join([*ids, line])
         first = 2 if len(row["forecast"]) == 1 else 1
         cells = [f"{name} {_ends(values, first)}" for name, values in row["forecast"].items()]
     else:

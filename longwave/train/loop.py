@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from longwave import ops
 from longwave.core import lock
 from longwave.experiments.prepared import Prepared
+from longwave.experiments.published import SCORES
 from longwave.models.pretrained import build
 from longwave.tasks.base import Batch, Outcome, Scores, Split, Task
 from longwave.train import run_state, signals, trackers
@@ -388,7 +389,7 @@ class Run:
             "stopped_early": self.position.step < self.schedule.steps(self.position),
             "seconds": round(self.position.seconds, 1),
             "parameters": sum(p.numel() for p in self.model.parameters()),
-            "paper": self.task.paper,
+            "paper": SCORES.get(self.experiment.name, self.task.paper),
         }
 
     # Ending

@@ -31,7 +31,7 @@ def test_this_installation_is_good(capsys):
 
 
 def test_a_missing_backend_is_explained_and_no_error(health, capsys):
-    health(Health(FACTS, [MISSING, GOOD], "reference"))
+    health(Health(FACTS, [MISSING, GOOD], {"cpu": "reference"}))
     assert call("doctor") == 0
     shown = capsys.readouterr().out
     assert "CPU       a CPU (sse2)" in shown
@@ -39,7 +39,7 @@ def test_a_missing_backend_is_explained_and_no_error(health, capsys):
 
 
 def test_a_broken_backend_gives_exit_code_1_and_the_reason(health, capsys):
-    health(Health(FACTS, [BROKEN], "reference"))
+    health(Health(FACTS, [BROKEN], {"cpu": "reference"}))
     assert call("doctor") == 1
     shown = capsys.readouterr().out
     assert shown.count("broken") == 2
@@ -53,7 +53,7 @@ def test_without_a_backend_to_use_the_exit_code_is_1(monkeypatch, capsys):
 
 
 def test_on_a_narrow_terminal_every_cell_is_whole(health, capsys, monkeypatch):
-    health(Health(FACTS, [MISSING, BROKEN], "reference"))
+    health(Health(FACTS, [MISSING, BROKEN], {"cpu": "reference"}))
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "40")):
         monkeypatch.setenv(name, value)
     assert call("doctor") == 1

@@ -1,8 +1,10 @@
 """`longwave import`: what it writes serves the other commands, and what it refuses leaves nothing behind."""
 
+import collections
 import dataclasses
 import json
 import math
+import os
 import shlex
 from pathlib import Path
 
@@ -73,10 +75,11 @@ def refused(capsys, *arguments):
 def test_a_model_alone_is_loaded_by_its_folder(version, capsys):
     model = language_model()
     save(model, version)
-    assert call("import", "model.pt", "--out", "made/model") == 0
+    assert call("import", "model.pt", "--out", "made/model", "--dt", "exp") == 0
     count = sum(p.numel() for p in model.parameters())
+    why = "as given" if version == 4 else "the only one of version 3"
     assert capsys.readouterr().out == (
-        f"version {version} of the authors' code: S4, {count:,} parameters\nmodel: made/model\n"
+        f"version {version} of the authors' code: S4, {count:,} parameters\ndt: exp, {why}\nmodel: made/model\n"
     )
     assert sorted(path.name for path in Path("made/model").iterdir()) == ["config.json", "model.safetensors"]
     assert [path.name for path in Path("made").iterdir()] == ["model"]
@@ -184,14 +187,68 @@ def test_a_checkpoint_of_lightning_with_plain_values_is_read():
 # What is refused
 
 
-@pytest.mark.parametrize("is_zip", [True, False], ids=["zip", "of an old torch"])
-def test_nothing_in_a_file_is_run_and_the_way_to_strip_it_is_named(is_zip, capsys):
-    content = {"state_dict": to_authors(sashimi()), "hyper_parameters": Trap()}
+class Node:
+    """As OmegaConf stores a value, or a container of nodes."""
+
+    def __init__(self, value, parent=None):
+        self.__dict__["_parent"] = parent
+        if isinstance(value, dict):
+            self.__dict__["_content"] = {key: Node(part, self) for key, part in value.items()}
+        elif isinstance(value, list):
+            self.__dict__["_content"] = [Node(part, self) for part in value]
+        else:
+            self.__dict__["_val"] = value
+
+    def __getstate__(self):
+        return self.__dict__
+
+    def __setstate__(self, state):
+        raise AssertionError("foreign code was run")
+
+
+@pytest.mark.parametrize(("stated", "options"), [("softplus", ()), ("exp", ()), ("exp", ("--dt", "softplus"))])
+@torch.no_grad()
+def test_a_lightning_checkpoint_is_read_and_its_settings_say_how_dt_is_stored(stated, options, capsys):
+    """Its objects of other libraries are not built: only what they were to be made of is looked at."""
+    torch.manual_seed(0)
+    used = options[1] if options else stated
+    model = vary(SequenceModel(d_model=4, n_layers=1, norm="batch", mixer=S4Config(d_state=4, dt_transform=used)))
+    settings = Node({"model": {"layer": [{"_name_": "s4", "dt_transform": stated}], "dropout": 0.1}, "train": {}})
+    content = {"state_dict": to_authors(model, 4), "hyper_parameters": settings, "hparams_type": Node, "epoch": 3}
+    torch.save(content | {"callbacks": {"trap": Trap()}}, "model.pt")
+    assert call("import", "model.pt", "--out", "made", *options) == 0
+    said = capsys.readouterr().out
+    assert "dt: softplus, as given; the hyper-parameters of the file say exp\n" in said or not options
+    assert f"dt: {stated}, as the hyper-parameters of the file say\n" in said or options
+    assert not Path("sprung").exists()
+    found, x = longwave.load_model("made").eval(), torch.randn(2, 9, 1)
+    assert found.config == model.config
+    torch.testing.assert_close(found(x)[0], model(x)[0], atol=1e-5, rtol=1e-5)
+
+
+def test_a_file_of_version_4_that_does_not_say_how_dt_is_stored_needs_the_option(capsys):
+    save(sashimi(), 4)
+    assert "say which (--dt)" in refused(capsys)
+
+
+class Shell:
+    """Unpickled, it would call what torch reads under no name."""
+
+    def __reduce__(self):
+        return os.system, ("touch sprung",)
+
+
+@pytest.mark.parametrize(
+    ("thing", "is_zip"),
+    [(Trap(), False), (Shell(), True), (collections.defaultdict(list, {"a": 1}), True)],
+    ids=["of an old torch", "a blocked module", "filled with items"],
+)
+def test_nothing_in_a_file_is_run_and_the_way_to_strip_it_is_named(thing, is_zip, capsys):
+    content = {"state_dict": to_authors(sashimi()), "hyper_parameters": thing}
     torch.save(content, "model.pt", _use_new_zipfile_serialization=is_zip)
     said = refused(capsys)
     assert not Path("sprung").exists()
-    assert "model.pt: expected only tensors, but this file would build " in said
-    assert "open" in said
+    assert "model.pt: expected tensors and settings, but this file would build " in said
     code = shlex.split(said.partition("with: ")[2])[2]
     assert code.endswith("torch.load('model.pt', weights_only=False)['state_dict'], 'model.stripped.pt')")
 

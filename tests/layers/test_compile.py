@@ -47,7 +47,8 @@ attempt("rate", lambda: check("rate", slow(compiled(layer)), slow(layer)))
 STATE = """
 for options, more in zip(CAUSAL, ({"lengths": lengths}, {}), strict=True):
     layer = S4(4, 8, **options)
-    state = layer(u)[1].detach()
+    with torch.no_grad():
+        state = layer(u)[1]  # as it comes
     run = lambda f: f(u, state, **more)
     attempt(f"{options} {more}", lambda: check(f"{options}", run(compiled(layer)), run(layer)))
 """
@@ -64,7 +65,8 @@ for options in ALL[1:]:
 STEP = """
 for options in CAUSAL:
     layer = S4(4, 8, **options)
-    state = layer(u)[1].detach()
+    with torch.no_grad():
+        state = layer(u)[1]  # as it comes
     step = torch.compile(layer.step, fullgraph=True, backend=BACKEND)
 
     def before_and_after_a_change():
@@ -162,6 +164,39 @@ export("state", first, u, first(u)[1].detach())
 export("step", Step(second), u[:, 0], second(u)[1].detach())
 """
 
+# One graph for every batch and length: whole blocks of 64 steps and steps that remain, none of one or of the other.
+EXPORTED_FOR_EVERY_SIZE = """
+from torch.export import Dim
+from longwave import S4D, SequenceModel
+SIZES = {0: Dim("batch"), 1: Dim("L")}
+SHAPES = ((2, 9), (3, 128), (5, 200), (2, 63))
+
+@torch.no_grad()
+def every_size(name, module, **more):
+    own = {key: {0: SIZES[0]} for key in more}
+    given = [torch.randn(*shape, 4) for shape in SHAPES]
+    states = [{key: torch.randn(len(x), 4, 4, dtype=torch.complex64) for key in more} for x in given]
+    shapes = tuple([SIZES, *own.values()])
+    graph = torch.export.export(module, (given[0], *states[0].values()), dynamic_shapes=shapes).module()
+    for x, state in zip(given, states, strict=True):
+        check(f"{name} {tuple(x.shape)}", graph(x, *state.values()), module(x, *state.values()))
+
+for layer in (S4(4, 8), S4(4, 8, length=9), S4D(4, 8), S4(4, 8, bidirectional=True)):
+    attempt(f"{layer}", lambda: every_size(f"{layer}", layer))
+for layer in (S4(4, 8), S4D(4, 8)):
+    attempt(f"{layer} state", lambda: every_size(f"{layer} state", layer, state=True))
+for decoder in ("mean", "last", "sequence"):
+    model = SequenceModel(d_model=8, n_layers=1, input_size=4, decoder=decoder).eval()
+    class Output(torch.nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            return [self.model(x)[0]]
+    attempt(decoder, lambda: every_size(decoder, Output(model)))
+"""
+
 EXPORTED_TO_A_FILE = """
 import tempfile
 layer = S4(4, 8)
@@ -212,6 +247,7 @@ OTHERS = {
     "under autocast it stays in float32": AUTOCAST,
     "exported": EXPORTED,
     "exported with a state": EXPORTED_WITH_STATE,
+    "exported for every size": EXPORTED_FOR_EVERY_SIZE,
     "exported to a file and back": EXPORTED_TO_A_FILE,
     "S4D": DIAGONAL,
     "without its state": ALONE,

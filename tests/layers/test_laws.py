@@ -27,6 +27,8 @@ CLOSE = 1e-12  # float64; the worst that was seen is below 3e-14
 VARIANTS = {
     "s4 softplus": {"dt_transform": "softplus"},
     "s4 pq": {"low_rank": "pq"},
+    "s4 turns": {"n_ssm": 2, "sharing": "turns"},
+    "s4 exp": {"re_transform": "exp"},
     "s4d bilinear": {"rule": "bilinear"},
 }
 every_mixer = pytest.mark.parametrize("name", [*MIXERS, *VARIANTS])

@@ -5,6 +5,7 @@ import torch
 from dense import System, dense_kernel, dense_matrix, error, gradients
 
 from longwave import S4, param_groups
+from longwave.ssm import spectrum
 
 
 def make(low_rank="pq", apart=0.3, seed=0, **settings):
@@ -48,11 +49,40 @@ def test_steps_and_chunks_equal_the_convolution(backend, length):
     assert error(torch.cat((first, layer(u[:, 33:], middle)[0]), 1), y) < 1e-10
 
 
+def test_its_kernel_keeps_no_block_of_nodes_for_the_backward_pass(monkeypatch):
+    """In blocks it has the gradients of one block, and of nodes only what comes out."""
+    layer, length, saved = make(), 400, []
+
+    def numbers():
+        saved.clear()
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()) or t, lambda t: t):
+            K = layer.kernel(length)
+        return K, gradients(K, [layer.Q, layer.P, layer.B, layer.C, layer.Lambda_im, layer.log_dt])
+
+    K, whole = numbers()
+    kept_whole = max(saved)
+    monkeypatch.setattr(spectrum, "BLOCK_NUMBERS", 3 * 4 * 20)
+    K_in_blocks, parts = numbers()
+    assert error(K_in_blocks, K) < 1e-12
+    for part, gradient in zip(parts, whole, strict=True):
+        assert error(part, gradient) < 1e-12
+    assert kept_whole >= 3 * 4 * (length // 2 + 1) > 8 * max(saved)
+
+
 def test_it_starts_as_the_symmetric_form_does():
     assert error(make(apart=0).kernel(50), make("pp").kernel(50)) < 1e-12
     assert "Q" not in make("pp").state_dict()
     assert make().SSM_PARAMETERS == ("log_dt", "Lambda_re", "Lambda_im", "P", "B", "Q")
     assert not S4(3, 8, low_rank="pq", trainable=("B", "dt")).Q.requires_grad
+
+
+def test_p_and_q_are_trained_apart():
+    """They start alike, in memory of their own: optimisers update in place."""
+    layer = S4(3, 8, low_rank="pq")
+    torch.testing.assert_close(layer.Q, layer.P, rtol=0, atol=0)
+    with torch.no_grad():
+        layer.Q.zero_()
+    assert layer.P.abs().min() > 0.01
 
 
 def test_an_eigenvalue_may_cross_into_the_right_half_plane_and_then_the_kernel_grows():

@@ -13,6 +13,7 @@ import longwave
 from longwave import S4Config
 from longwave.models import SequenceModel, UNet
 from longwave.models.authors import convert, from_authors
+from longwave.models.foreign import Checkpoint
 
 SMALL = {"d_model": 16, "n_layers": 1}
 STACKS = {
@@ -31,6 +32,12 @@ STACKS = {
     "batch norm after": {**SMALL, "norm": "batch", "prenorm": False, "mixer": S4Config(d_state=6)},
     "scalar norm": {**SMALL, "norm": "scalar", "mixer": S4Config(d_state=6, length=12)},
     "tokens, feed-forward": {**SMALL, "vocabulary": 7, "feed_forward": 8, "mixer": S4Config(d_state=6, init="legt")},
+    "turns": {
+        **SMALL,
+        "n_layers": 2,
+        "mixer": S4Config(d_state=6, n_ssm=4, sharing="turns", bidirectional=True, length=12),
+    },
+    "Q": {**SMALL, "norm": "scalar", "mixer": S4Config(d_state=6, low_rank="pq", length=12)},
     "no gate": {**SMALL, "glu": False, "input_size": 3, "output_size": 4, "mixer": S4Config(d_state=6)},
 }
 UNETS = {
@@ -56,6 +63,16 @@ UNETS = {
         "mixer": S4Config(d_state=6),
         "length": 24,
     },
+    "U-Net of turns": {
+        "d_model": 4,
+        "n_layers": 2,
+        "poolings": (3, 2),
+        "centre_feed_forward": True,
+        "vocabulary": 7,
+        "output_size": 5,
+        "mixer": S4Config(d_state=6, n_ssm=2, sharing="turns"),
+        "length": 24,
+    },
     "layer norm, no feed-forward": {
         "d_model": 4,
         "n_layers": 2,
@@ -67,7 +84,8 @@ UNETS = {
     },
 }
 
-TRUNCATED = ("language model", "both directions", "scalar norm", "SaShiMi", "U-Net")  # those with C~, as version 2 has
+# Those with C~, as version 2 has.
+TRUNCATED = ("language model", "both directions", "scalar norm", "turns", "Q", "SaShiMi", "U-Net", "U-Net of turns")
 
 
 def make(name):
@@ -96,14 +114,39 @@ def assert_same_model(model, other):
 
 @pytest.mark.parametrize(
     ("name", "version"),
-    [(name, version) for name in (*STACKS, *UNETS) for version in (2, 3, 4) if version > 2 or name in TRUNCATED],
+    [
+        (name, version)
+        for name in (*STACKS, *UNETS)
+        for version in (2, 3, 4)
+        if (version == 2 or name != "Q") and (version > 2 or name in TRUNCATED)
+    ],
 )
 def test_a_model_comes_back_from_the_names_of_every_version(name, version):
+    """What features share stays shared: the parameters are as many as the file's."""
     model = make(name)
     state = to_authors(model, version)
-    converted = convert(state)
+    converted = convert(Checkpoint(state, None), dt="exp")
     assert converted.version == version
-    assert_same_model(model, from_authors(state))
+    count = sum(weights.numel() for weights in converted.weights.values())
+    assert count == sum(tensor.numel() for tensor in model.state_dict().values())
+    assert_same_model(model, from_authors(state, dt="exp"))
+
+
+@pytest.mark.parametrize("name", UNETS)
+@torch.no_grad()
+def test_pools_of_plain_linear_layers_give_the_same_outputs(name):
+    """Version 4 does not normalise their weights; a row of zeros has no direction, and stays a row of zeros."""
+    model = make(name)
+    weight = model.levels.pool.linear.parametrizations.weight
+    weight.original0[0] = 0
+    state = to_authors(model, 4, plain_pools=True)
+    assert not [name for name in state if "weight_" in name]
+    assert not state[
+        "model.d_layers.0.linear.weight"
+        if name == "SaShiMi"
+        else next(name for name in state if name.endswith(".linear.weight") and "d_layers" in name)
+    ][0].any()
+    assert_same_model(model, from_authors(state, dt="exp"))
 
 
 def test_ends_have_names_with_a_number_or_without():
@@ -147,18 +190,21 @@ def kernel_of_theirs(state, prefix, version, length, dt="exp", real=torch.exp):
     own = {name.removeprefix(kernel): t for name, t in state.items() if name.startswith(kernel)}
     if version == 4:
         Lambda = torch.complex(-real(own["A_real"].double()), -own["A_imag"].double())
-    else:
+    elif version == 3:
         Lambda = torch.complex(-real(own["inv_w_real"].double()), own["w_imag"].double())
+    else:
+        Lambda = torch.view_as_complex(own["w"].double())
     stored = own["inv_dt"] if version == 4 else own["log_dt"]
     steps = {"exp": torch.exp, "softplus": torch.nn.functional.softplus}[dt](stored.double().flatten())
     P, B, C = (torch.view_as_complex(own[name].double()) for name in ("P", "B", "C"))
-    L = int(own["l_kernel" if version == 4 else "L"])
+    Q = torch.view_as_complex(own["Q"].double()) if "Q" in own else P.conj()  # A = Lambda - P Q^T
+    L = 2 * (len(own["omega"]) - 1) if version == 2 else int(own["l_kernel" if version == 4 else "L"])
     found = torch.zeros(*C.shape[:2], length, dtype=torch.float64)
     for h, step in enumerate(steps):
         s = h % len(Lambda)  # features take turns
         both = [torch.cat((half, half.conj())) for half in (Lambda[s], B[0, s])]
-        low = torch.cat((P[:, s], P[:, s].conj()), dim=1)
-        A, one = torch.diag(both[0]) - low.T @ low.conj(), torch.eye(len(both[0]), dtype=torch.complex128)
+        left, right = (torch.cat((half[:, s], half[:, s].conj()), dim=1) for half in (P, Q))
+        A, one = torch.diag(both[0]) - left.T @ right, torch.eye(len(both[0]), dtype=torch.complex128)
         A_bar = torch.linalg.solve(one - step / 2 * A, one + step / 2 * A)
         B_bar = torch.linalg.solve(one - step / 2 * A, step * both[1])
         for side in range(len(C)):
@@ -191,24 +237,38 @@ def test_kernels_are_those_of_the_authors_code(name, version):
         "model.layers.0.layer.layer.kernel.A_imag" if version == 4 else "model.layers.0.layer.kernel.kernel.w_imag"
     ]
     assert (imag.sign() == (-1 if version == 4 else 1)).float().mean() > 0.9  # of our half
-    assert_same_kernels(state, from_authors(state), version)
+    assert_same_kernels(state, from_authors(state, dt="exp"), version)
+
+
+def test_kernels_with_q_are_those_of_the_authors_code():
+    """The first form of A, Lambda - P Q^T, of version 2, with Q apart from P."""
+    model = make("Q")
+    layer = model.blocks[0].mixer
+    assert (layer.Q - layer.P).abs().max() > 0.1
+    state = to_authors(model, 2)
+    assert_same_kernels(state, from_authors(state), 2)
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_state_spaces_that_features_take_turns_with_are_unfolded(version):
-    """Theirs repeat as a tile, ours for neighbours."""
-    model = vary(SequenceModel(**SMALL, mixer=S4Config(d_state=6, length=12)))
-    with torch.no_grad():
-        layer = model.blocks[0].mixer
-        for tensor in (layer.Lambda_re, layer.Lambda_im, layer.B):
-            tensor.copy_(tensor[:4].repeat(4, *[1] * (tensor.ndim - 1)))
-        layer.P.copy_(layer.P[:, :4].repeat(1, 4, 1, 1))
-    state = to_authors(model, version, systems=4)
+def test_features_that_take_turns_with_state_spaces_share_them_still(version):
+    """Feature h has the state space h mod 4."""
+    model = make("turns")
+    state = to_authors(model, version)
     assert state[f"model.layers.0.layer.{'layer' if version == 4 else 'kernel'}.kernel.P"].shape == (1, 4, 3, 2)
-    found = from_authors(state)
-    assert found.config.mixer.n_ssm is None
-    assert_same_model(model, found)
+    found = from_authors(state, dt="exp")
+    assert found.blocks[0].mixer.P.shape == (1, 4, 3, 2)
     assert_same_kernels(state, found, version)
+
+
+def test_layers_that_share_by_different_numbers_are_unfolded():
+    """One setting is that of all layers; only what repeats is repeated."""
+    model = make("turns")
+    shared = to_authors(model, 4)
+    model = vary(SequenceModel(model.config, mixer=S4Config(d_state=6, bidirectional=True, length=12)))
+    state = shared | {name: t for name, t in to_authors(model, 4).items() if name.startswith("model.layers.1.")}
+    found = from_authors(state, dt="exp")
+    assert found.config.mixer.n_ssm is None
+    assert_same_kernels(state, found, 4)
 
 
 @pytest.mark.parametrize("dt", ["exp", "softplus"])
@@ -225,7 +285,7 @@ def test_dt_is_stored_through_the_transform_that_is_said(dt):
 def test_real_parts_are_stored_through_the_transform_that_is_said(real):
     model = vary(SequenceModel(**SMALL, mixer=S4Config(d_state=6)))
     state = to_authors(model, 4, real=real)
-    assert_same_model(model, from_authors(state, real=real))
+    assert_same_model(model, from_authors(state, dt="exp", real=real))
     forward = {
         "exp": torch.exp,
         "none": lambda x: x,
@@ -233,7 +293,7 @@ def test_real_parts_are_stored_through_the_transform_that_is_said(real):
         "sigmoid": torch.sigmoid,
         "softplus": torch.nn.functional.softplus,
     }[real]
-    assert_same_kernels(state, from_authors(state, real=real), 4, real=forward)
+    assert_same_kernels(state, from_authors(state, dt="exp", real=real), 4, real=forward)
 
 
 @pytest.mark.parametrize("name", ["both directions", "SaShiMi"])
@@ -336,7 +396,7 @@ KERNEL = f"{LAYER}layer.kernel."
         ),
         (
             lambda s: s.update({f"{KERNEL}Q": s[f"{KERNEL}P"]}),
-            r"kernel.Q: expected A = Lambda - P P\^\*, got one with a Q",
+            r"kernel.Q: expected A = Lambda - P P\^\* beside A_real, got one with a Q",
         ),
         (lambda s: s.pop(f"{KERNEL}P"), "kernel.P: expected the low-rank part of an S4, got none; S4D is not imported"),
         (lambda s: s.pop(f"{KERNEL}B"), "kernel.B: expected a tensor of this name, got none"),
@@ -382,23 +442,42 @@ KERNEL = f"{LAYER}layer.kernel."
 )
 def test_what_is_no_model_of_ours_is_refused_by_name(change, message):
     with pytest.raises(ValueError, match=message):
-        from_authors(changed("no gate", change))
+        from_authors(changed("no gate", change), dt="exp")
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ({"kernel.krylov.w": "inv_w_real"}, r"expected version 2 to 4 of the authors' code, got version 1"),
-        ({"kernel.kernel.w": "inv_w_real"}, r"expected A = Lambda - P P\^\*, got w and Q of version 2"),
-    ],
-)
-def test_forms_of_a_that_are_not_imported_are_named(names, message):
+def test_version_1_is_refused_by_name():
     def rename(state):
-        for new, old in names.items():
-            state[LAYER + new] = state.pop(f"{LAYER}kernel.kernel.{old}")
+        state[f"{LAYER}kernel.krylov.w"] = state.pop(f"{LAYER}kernel.kernel.inv_w_real")
 
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="expected version 2 to 4 of the authors' code, got version 1"):
         from_authors(changed("no gate", rename, version=3))
+
+
+def test_modes_that_grow_are_refused():
+    """Where Lambda is one complex parameter, training may leave real parts above 0, which ours cannot have."""
+
+    def grow(state):
+        state[f"{LAYER}kernel.kernel.w"][0, 0, 0] = 0.25
+
+    with pytest.raises(ValueError, match=r"kernel.w: expected real parts <= 0, got 0.25 among them"):
+        from_authors(changed("Q", grow, version=2))
+
+
+def test_the_transform_of_dt_is_never_guessed():
+    """The wrong one would give other outputs: without hyper-parameters, version 4 needs it said."""
+    state = to_authors(make("no gate"), 4)
+    with pytest.raises(ValueError, match="dt: expected exp or softplus: a file of version 4 without hyper-parameters"):
+        from_authors(state)
+    for stated in ("exp", "softplus"):
+        config = {"model": {"layer": [{"dt_transform": stated, "real_transform": "exp"}, {"d_state": 64}]}}
+        found = convert(Checkpoint(state, config)).config.mixer
+        assert found.dt_transform == stated
+        assert convert(Checkpoint(state, config), dt="exp").config.mixer.dt_transform == "exp"
+    both = {"a": {"dt_transform": "exp"}, "b": {"dt_transform": "softplus"}}
+    with pytest.raises(ValueError, match=r"dt_transform, of the file's hyper-parameters: .* got exp, softplus; say"):
+        convert(Checkpoint(state, both))
+    with pytest.raises(ValueError, match=r"real_transform, of the file's .* got abs; say which is right \(--real\)"):
+        convert(Checkpoint(state, {"real_transform": "abs"}), dt="exp")
 
 
 def test_transforms_that_a_version_does_not_know_are_refused():
@@ -420,7 +499,7 @@ def test_copies_that_are_none_are_refused():
         state["loss_val.cluster_bias"] = state["loss.cluster_bias"] + 1
 
     with pytest.raises(ValueError, match=r"loss_val.cluster_bias: expected a copy of loss.cluster_bias, got other"):
-        from_authors(changed("language model", differ))
+        from_authors(changed("language model", differ), dt="exp")
 
     def untied(state):
         state["loss.shared_out_projs.1"] = state["encoder.0.emb_projs.1"] + 1
@@ -428,7 +507,7 @@ def test_copies_that_are_none_are_refused():
     with pytest.raises(
         ValueError, match=r"loss_val.shared_out_projs.1: expected a copy|shared_out_projs.1: expected a"
     ):
-        from_authors(changed("language model", untied))
+        from_authors(changed("language model", untied), dt="exp")
 
 
 @pytest.mark.parametrize(
@@ -454,17 +533,17 @@ def test_copies_that_are_none_are_refused():
 )
 def test_u_nets_that_are_none_of_ours_are_refused(name, change, message):
     with pytest.raises(ValueError, match=message):
-        from_authors(changed(name, change))
+        from_authors(changed(name, change), dt="exp")
 
 
-def test_a_centre_with_feed_forward_layers_is_refused_where_every_layer_has_a_skip():
-    def widen(state):
-        for name, tensor in list(state.items()):
-            if name.startswith("model.u_layers.2."):  # the feed-forward of the lowest level
-                state[name.replace("u_layers.2.", "c_layers.1.")] = tensor
+def test_a_centre_of_which_some_layers_have_a_feed_forward_is_refused():
+    def narrow(state):
+        for name in list(state):
+            if name.startswith("model.c_layers.3."):
+                del state[name]
 
-    with pytest.raises(ValueError, match=r"model.c_layers: expected S at a level .* got SF"):
-        from_authors(changed("U-Net", widen))
+    with pytest.raises(ValueError, match=r"model.c_layers: expected SFSF at a level .* got SFS"):
+        from_authors(changed("U-Net of turns", narrow), dt="exp")
 
 
 def test_layers_in_another_order_are_refused():
@@ -477,4 +556,4 @@ def test_layers_in_another_order_are_refused():
                 state[name.replace("layers.4.", "layers.5.")] = state[name]
 
     with pytest.raises(ValueError, match=r"with a feed-forward \(F\) after every so many of them, got SSFSSSF"):
-        from_authors(changed("language model", swap))
+        from_authors(changed("language model", swap), dt="exp")

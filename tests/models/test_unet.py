@@ -14,7 +14,7 @@ from longwave.models.unet_levels import DownPool, UpPool
 GROUP = 48  # steps that the centre of the paper's poolings sees as one
 KINDS = {
     "paper": {"n_layers": 2},
-    "one pool": {"poolings": (2,)},
+    "one pool": {"poolings": (2,), "centre_feed_forward": True},
     "none at a level": {"poolings": (2, 1), "feed_forward": 0},
     "audio": {"poolings": (4, 2), "skips": "stages", "n_layers": 2, "glu": False, "norm": "scalar"},
 }

@@ -9,13 +9,16 @@ import pytest
 import torch
 from command import call
 from dense import ROOT, error, random_system, run_python
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import longwave
 from longwave import ops
+from longwave.bench import check
 from longwave.core import native
-from longwave.ops import BACKENDS, Backend, Unavailable, reference
+from longwave.ops import BACKENDS, Backend, Unavailable, reference, registration
 from longwave.ops import backend as choice
 from longwave.ops.cpu import library
+from longwave.ops.table import OPS
 
 
 def kernel():
@@ -29,7 +32,7 @@ def kernel():
 
 def test_the_environment_forces_a_backend(backend):
     assert ops.backend_name() == backend
-    assert choice.find("spectrum", torch.zeros(1)) is BACKENDS[backend]
+    assert choice.find("spectrum", "cpu", torch.float32) is BACKENDS[backend]
 
 
 def test_the_default_backend_is_the_compiled_one(compiled, monkeypatch):
@@ -54,7 +57,8 @@ def test_other_dtypes_and_devices_go_to_the_reference(backend):
 
 def test_the_reference_has_every_op_that_torch_knows():
     assert choice.WITH_GRADIENT | {"same"} == BACKENDS["reference"].ops
-    assert all(BACKENDS["reference"].serves(torch.zeros(1, dtype=dtype)) for dtype in (torch.float16, torch.int8))
+    for device, dtype in (("cpu", torch.float16), ("cuda", torch.int8), ("xpu", torch.float32)):
+        assert BACKENDS["reference"].serves(device, dtype)
 
 
 def test_every_backend_says_what_it_is():
@@ -136,7 +140,7 @@ def test_a_layer_learns_without_the_library(without_library):
 def fresh_choice(monkeypatch):
     """The library is looked for again, in the folder that a test names."""
     monkeypatch.setattr(library, "load", library.load.__wrapped__)
-    monkeypatch.setattr(choice, "_default_backend", choice._default_backend.__wrapped__)
+    monkeypatch.setattr(choice, "_by_default", choice._by_default.__wrapped__)
 
 
 def test_a_file_that_is_no_library_is_named_in_the_warning(monkeypatch, fresh_choice, tmp_path):
@@ -160,7 +164,7 @@ def test_a_library_of_another_version_is_refused(compiled, monkeypatch, fresh_ch
     assert [w.category for w in caught] == [RuntimeWarning]
 
 
-# A backend of one's own
+# A custom backend
 
 
 @pytest.fixture
@@ -234,3 +238,84 @@ def test_a_backend_that_cannot_run_is_an_error_with_the_reason(toy, capsys):
     assert call("doctor") == 1
     out = capsys.readouterr().out
     assert "toy is not available: the toy is in the attic" in out
+
+
+# Devices
+
+
+@pytest.fixture
+def claim(monkeypatch):
+    """Registers a backend with some ops that is chosen by default for a kind of device."""
+    monkeypatch.delenv(choice.VARIABLE, raising=False)
+    names = []
+
+    def put(name, *ops_of_it, devices, **settings):
+        known = BACKENDS["reference"].functions
+        functions = {f"{op}{end}": known[f"{op}{end}"] for op in ops_of_it for end in ("", "_backward")}
+        BACKENDS.register(name)(Backend(name, functions, description=lambda: name, devices=devices, **settings))
+        names.append(name)
+        return BACKENDS[name]
+
+    yield put
+    for name in names:
+        BACKENDS.unregister(name)
+
+
+def test_the_backend_is_that_of_the_tensors_device(claim, compiled):
+    toy = claim("toy", "convolve", devices=("xpu",))
+    assert [ops.backend_name(kind) for kind in ("cpu", "xpu", "mps")] == ["native", "toy", "reference"]
+    assert choice.find("convolve", "xpu", torch.float32) is toy
+    assert choice.find("convolve", "cpu", torch.float32) is BACKENDS["native"]
+    assert choice.find("spectrum", "xpu", torch.float32) is BACKENDS["reference"]
+    assert choice.is_accelerated("convolve", "xpu")
+    assert not choice.is_accelerated("spectrum", "xpu")
+
+
+def test_a_claim_comes_before_that_of_the_package_and_leaves_it_the_other_ops(claim, compiled):
+    toy = claim("toy", "convolve", devices=("cpu",), serves=lambda device, dtype: dtype == torch.float32)
+    assert ops.backend_name() == "toy"
+    assert choice.find("convolve", "cpu", torch.float32) is toy
+    assert choice.find("convolve", "cpu", torch.float64) is BACKENDS["native"]
+    assert choice.find("spectrum", "cpu", torch.float32) is BACKENDS["native"]
+
+
+def test_of_two_claims_the_last_that_can_run_is_taken(claim):
+    first = claim("first", "convolve", devices=("xpu",))
+    assert ops.backend_name("xpu") == "first"
+    claim("second", "convolve", devices=("xpu",), unavailable=lambda: "asleep")
+    assert choice.find("convolve", "xpu", torch.float32) is first
+    claim("third", "convolve", devices=("xpu", "mtia"))
+    assert ops.backend_name("xpu") == ops.backend_name("mtia") == "third"
+
+
+def test_a_device_whose_backend_cannot_run_uses_the_reference_with_one_warning(claim):
+    claim("toy", "convolve", devices=("xpu",), unavailable=lambda: "the toy is in the attic")
+    with pytest.warns(RuntimeWarning, match="slow reference ops on xpu: the toy is in the attic") as warned:
+        assert [ops.backend_name("xpu") for _ in range(3)] == ["reference"] * 3
+    assert len(warned) == 1
+
+
+def test_a_forced_backend_is_that_of_every_device(claim, monkeypatch):
+    claim("toy", "convolve", devices=("xpu",))
+    monkeypatch.setenv(choice.VARIABLE, "toy")
+    assert [ops.backend_name(kind) for kind in ("cpu", "xpu", "cuda")] == ["toy"] * 3
+    assert choice.find("spectrum", "cpu", torch.float32) is BACKENDS["reference"]
+
+
+def test_an_op_on_fake_gpu_tensors_calls_the_backend_of_that_device(claim, monkeypatch):
+    """Fake tensors have a device and no numbers; torch's fake of the op is passed by."""
+    calls = []
+    toy = claim("toy", "convolve", devices=("xpu",))
+    monkeypatch.setitem(toy.functions, "convolve", lambda u, K, D: calls.append(u.device.type) or torch.empty_like(u))
+    with FakeTensorMode():
+        given = [torch.empty(*shape, device="xpu:1") for shape in ((2, 20, 4), (1, 4, 20), (4,))]
+        assert registration._run(OPS["convolve"], *given).device == torch.device("xpu:1")
+    assert calls == ["xpu"]
+
+
+def test_the_doctor_names_the_backend_of_each_device(claim, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    claim("toy", "convolve", devices=("xpu",))
+    monkeypatch.setattr(check, "device_kinds", lambda: ["cpu", "xpu"])
+    assert call("doctor") == 0
+    assert f"CPU tensors use: {ops.backend_name()}\nXPU tensors use: toy\n" in capsys.readouterr().out

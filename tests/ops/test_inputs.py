@@ -36,6 +36,8 @@ OPS = {
     "scan_backward": {"grad": "beHN", **SCAN, "out": "beHN"},
     "spectrum": SYSTEM,
     "spectrum_backward": {"grad": "DHF2", **SYSTEM},
+    "irfft": {"K_hat": "DHF2"},
+    "irfft_backward": {"grad": "DHL"},
     "truncate": NO_B,
     "truncate_backward": {"grad": "DHM2", **NO_B},
     "power_sum": NO_P,
@@ -51,6 +53,7 @@ OPS = {
     "gated_mix": {"x": "bLH", **GATED},
     "gated_mix_backward": {"grad": "bLH", **GATED},
 }
+ALONE = {"spread": "start", "irfft": "K_hat", "irfft_backward": "grad"}  # the only signal: of either dtype
 ALL_WIDE = {"krylov", "krylov_backward", "power", "power_backward"}
 OF_A_SYSTEM = [name for name in OPS if "Lambda" in OPS[name]]
 every_op = pytest.mark.parametrize("name", OPS)
@@ -95,6 +98,8 @@ def arguments(name, **sizes):
         "spread": [sizes["L"], True],
         "scan": [4],
         "scan_backward": [4],
+        "irfft": [sizes["L"]],
+        "irfft_backward": [sizes["L"]],
     }.get(name, [sizes["L"]] if name in OF_A_SYSTEM else [])
     return tensors, [*more, "zoh"] if "power_sum" in name else more
 
@@ -127,7 +132,7 @@ def test_a_tensor_on_another_device_is_refused(name, backends):
     tensors, more = arguments(name)
     for _ in backends():
         for key in tensors:
-            for moved in ({key}, tensors.keys() - {key}):
+            for moved in ({key}, tensors.keys() - {key}) if len(tensors) > 1 else ():
                 given = {k: t.to("meta") if k in moved else t for k, t in tensors.items()}
                 with pytest.raises(ValueError, match=r"^\w+: expected .* on (cpu|meta) beside .*; call \w+\.to\('"):
                     call(name, given, more)
@@ -148,7 +153,7 @@ def test_another_dtype_is_refused(name, backends):
     dtypes = (torch.float64, torch.bfloat16, torch.int32, torch.complex64)
     for _ in backends():
         for key, dtype in itertools.product(tensors, dtypes):
-            alone = name == "spread" and key == "start"  # the only signal: its dtype may be either of the two
+            alone = key == ALONE.get(name)
             if tensors[key].dtype != dtype and not (alone and dtype == torch.float64):
                 with pytest.raises(ValueError, match=r"^\w+: expected .*torch\."):
                     call(name, {**tensors, key: tensors[key].to(dtype)}, more)
@@ -189,7 +194,7 @@ def test_the_negative_bit_is_heeded(name, backends):
     tensors, more = arguments(name)
     for backend in backends():
         expected = call(name, tensors, more)
-        function = BACKENDS[backend].functions[name]
+        function = BACKENDS[backend].functions.get(name, BACKENDS["reference"].functions[name])
         for key, t in tensors.items():
             if key == "lengths":  # no bit negates a whole number
                 continue
@@ -209,7 +214,7 @@ def test_what_is_empty_gives_nothing_or_is_refused(name, backends):
             if (
                 (name in OF_A_SYSTEM and empty in "LM")
                 or ("change" in tensors and empty == "M")
-                or ("rows" in tensors and empty == "L")
+                or (("rows" in tensors or "irfft" in name) and empty == "L")
             ):
                 message = r"^((Lambda|change): expected at least one state|L: expected a length)"
                 with pytest.raises(ValueError, match=message):

@@ -127,6 +127,14 @@ def test_the_truncation_is_a_proper_op(backend, maps, rank, L, dtype):
     check_op(forward, (Lambda, P, C, dt, L), backward, arguments, dynamic)
 
 
+@pytest.mark.parametrize(("maps", "L", "dtype"), [(1, 1, torch.float64), (2, 7, torch.float64), (1, 8, torch.float32)])
+def test_the_inverse_transform_is_a_proper_op(maps, L, dtype):
+    K_hat = torch.randn(maps, 2, L // 2 + 1, 2, dtype=dtype, requires_grad=True)
+    registered = torch.ops.longwave
+    arguments = (torch.randn(maps, 2, L, dtype=dtype), L)
+    check_op(registered.irfft.default, (K_hat, L), registered.irfft_backward.default, arguments, L == 7)
+
+
 @pytest.mark.parametrize(
     ("maps", "L", "rule", "dtype"), [(1, 1, "zoh", torch.float32), (2, 7, "bilinear", torch.float64)]
 )
@@ -161,6 +169,18 @@ def test_gradcheck_of_the_spectrum_of_undamped_systems(backend, init):
     steps = [0.0731, 0.31][: 1 if backend == "reference" else 2]
     inputs = [t.requires_grad_() for t in pairs(hippo_system(init, 4, steps))]
     assert gradcheck(lambda *x: ops.spectrum(*x, 9), inputs)
+
+
+@pytest.mark.parametrize("L", [1, 2, 3, 8, 9])
+def test_the_inverse_transform_is_that_of_torch(L):
+    """With the gradients of its own backward pass, also of a spectrum that begins at an odd place in memory."""
+    numbers = torch.randn(1 + 3 * (L // 2 + 1) * 2, dtype=torch.float64)
+    K_hat = numbers[1:].view(1, 3, -1, 2).requires_grad_()
+    K, expected = ops.irfft(K_hat, L), torch.fft.irfft(torch.complex(K_hat[..., 0], K_hat[..., 1]), n=L)
+    assert torch.equal(K, expected)
+    weights = torch.randn_like(K)
+    (value,), (true,) = (torch.autograd.grad(one, [K_hat], weights) for one in (K, expected))
+    assert error(value, true) < 1e-14
 
 
 @in_pairs(backend=BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 33])
@@ -286,7 +306,7 @@ def test_the_reference_gives_the_same_in_one_block_and_in_many(monkeypatch):
     monkeypatch.setenv("LONGWAVE_KERNEL", "reference")
     inputs = random_pairs(3, 4, 2)
     whole = spectrum_and_gradients(inputs, 501)
-    monkeypatch.setattr(algorithm_1, "BLOCK_NUMBERS", 256)
+    monkeypatch.setattr(algorithm_1, "CPU_BLOCK_NUMBERS", 256)
     assert disagreement(spectrum_and_gradients(inputs, 501), whole) < 1e-13
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from longwave.core import files
-from longwave.core.progress import Progress, Silent
+from longwave.core.progress import SILENT, Progress
 from longwave.core.terminal import with_command
 from longwave.io.download import catalogue
 from longwave.io.download.archive import BLOCK, Refused, unpack
@@ -24,7 +24,7 @@ class DownloadError(OSError):
     """No URL of a data set served it. The message says what to put where by hand."""
 
 
-def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path:
+def get(name: str, folder: str | Path, progress: Progress = SILENT) -> Path:
     """Download and unpack a data set; existing files are checked, and never overwritten. Returns the path to them."""
     dataset = DATASETS.find(name)
     folder = Path(folder).absolute()
@@ -41,7 +41,7 @@ def get(name: str, folder: str | Path, progress: Progress | None = None) -> Path
                 + with_command("Move it away, then run", catalogue.command("get", name, folder))
             )
     for source in wanted:
-        _obtain(name, source, folder, progress or Silent())
+        _obtain(name, source, folder, progress)
     return folder / dataset.path
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longwave.core import files, lock
-from longwave.core.progress import Progress, Silent
+from longwave.core.progress import SILENT, Progress
 from longwave.core.registry import Registry
-from longwave.core.settings import Settings, check_least
+from longwave.core.settings import Settings, at_least
 from longwave.core.terminal import with_command
 from longwave.io.download.catalogue import MissingData, command, data_dir
 
@@ -46,13 +46,13 @@ class Made(Settings):
     """How a set was made."""
 
     name: str
-    count: int
-    seed: int
+    count: int = at_least(1)
+    seed: int = at_least(0)
     options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         MAKERS.find(self.name)
-        check_least(self, count=1, seed=0)
+        super().__post_init__()
 
     def note(self) -> str | None:
         """A caveat to show beside scores; None for the full set."""
@@ -74,7 +74,7 @@ def make(
     folder: str | Path | None = None,
     count: int | None = None,
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
     options: Sequence[str] = (),
 ) -> Path:
     """Make a data set in the data folder, unless it exists; returns the path to its files.
@@ -97,7 +97,7 @@ def make(
         # Two processes would write into each other's files; what they write differs with the count and the seed.
         with lock.hold(target.with_name(f".{target.name}.making"), "making this data set"):
             if not _is_made(target, wanted):  # by another process, meanwhile
-                _make(maker, wanted, target, progress or Silent())
+                _make(maker, wanted, target, progress)
     return target
 
 

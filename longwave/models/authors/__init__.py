@@ -5,9 +5,9 @@ known as a copy of another. `state_spaces.py` tells the versions of that code ap
 layer; `stack.py` maps a residual layer, the ends of a model and stacks of layers, `unet.py` U-Nets (docs: import).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from longwave.models.authors.state_spaces import RealTransform, Transforms
 from longwave.models.authors.tensors import Tensors
 from longwave.models.authors.unet import convert_unet
 from longwave.models.base import ModelConfig
-from longwave.models.foreign import read_tensors
+from longwave.models.foreign import Checkpoint, read_checkpoint
 
 __all__ = ["Converted", "Output", "RealTransform", "convert", "from_authors"]
 
@@ -28,32 +28,38 @@ __all__ = ["Converted", "Output", "RealTransform", "convert", "from_authors"]
 def from_authors(
     source: str | Path | Mapping[str, Tensor],
     *,
-    dt: DtTransform = "exp",
-    real: RealTransform = "exp",
+    dt: DtTransform | None = None,
+    real: RealTransform | None = None,
     decoder: Output = "mean",
 ) -> Any:
     """The model, in evaluation, of a state dict or of the file that holds it; `convert` says what the keywords are."""
-    state = source if isinstance(source, Mapping) else read_tensors(source)
-    converted = convert(state, dt=dt, real=real, decoder=decoder)
+    checkpoint = Checkpoint(dict(source), None) if isinstance(source, Mapping) else read_checkpoint(source)
+    converted = convert(checkpoint, dt=dt, real=real, decoder=decoder)
     model = converted.config.build()
     model.load_state_dict(converted.weights)
     return model.eval()
 
 
 def convert(
-    state: Mapping[str, Tensor], *, dt: DtTransform = "exp", real: RealTransform = "exp", decoder: Output = "mean"
+    checkpoint: Checkpoint,
+    *,
+    dt: DtTransform | None = None,
+    real: RealTransform | None = None,
+    decoder: Output = "mean",
 ) -> Converted:
-    """Our settings and weights for a state dict of theirs: a language model, a U-Net, SaShiMi, or a plain stack.
+    """Our settings and weights for a file of theirs: a language model, a U-Net, SaShiMi, or a plain stack.
 
     What the tensors cannot say:
 
-    dt       how dt stays positive, in version 4: the exponential of its parameter, or its softplus
-    real     the same of -Re Lambda, in versions 3 and 4
+    dt       how dt stays positive, in version 4: the exponential of its parameter, or its softplus; by default what the
+             hyper-parameters of the file say, which has to be given where there are none
+    real     the same of -Re Lambda, in versions 3 and 4; by default what the hyper-parameters say, or exp
     decoder  what a plain stack of layers puts out: the mean over the steps, the last step, or every step
     """
     for name, value, kinds in (("dt", dt, DtTransform), ("real", real, RealTransform), ("decoder", decoder, Output)):
-        check_choice(name, value, get_args(kinds))
-    tensors = Tensors(state)
+        if value is not None:
+            check_choice(name, value, get_args(kinds))
+    tensors = Tensors(checkpoint.tensors)
     is_unet = tensors.has("model.c_layers.")
     if not is_unet and not tensors.has("model.layers."):
         raise ValueError(
@@ -61,7 +67,10 @@ def convert(
             f"model.c_layers.0 (U-Nets, SaShiMi), got {tensors.some()}"
         )
     tensors.drop_copies("loss_val.", "loss.")
-    how = Transforms(dt, real)
+    how = Transforms(
+        dt=dt or _stated(checkpoint, "dt", get_args(DtTransform)),
+        real=real or _stated(checkpoint, "real", get_args(RealTransform)) or "exp",
+    )
     converted = convert_unet(tensors, how) if is_unet else convert_stack(tensors, how, decoder)
     if left := tensors.some():
         raise ValueError(f"these tensors have no counterpart in a longwave {converted.config.kind}: {left}")
@@ -69,6 +78,19 @@ def convert(
     weights = {name: tensor.to(torch.float32, copy=True).contiguous() for name, tensor in converted.weights.items()}
     _check_fit(converted.config, weights)
     return converted._replace(weights=weights)
+
+
+def _stated(checkpoint: Checkpoint, name: Literal["dt", "real"], known: Sequence[str]) -> Any:
+    """The transform of dt or of the real parts that the hyper-parameters of a file name; None if they do not."""
+    found = sorted(map(str, checkpoint.values(f"{name}_transform")))
+    if not found:
+        return None
+    if len(found) > 1 or found[0] not in known:
+        raise ValueError(
+            f"{name}_transform, of the file's hyper-parameters: expected one of {', '.join(known)}, got "
+            f"{', '.join(found)}; say which is right (--{name})"
+        )
+    return found[0]
 
 
 def _check_fit(config: ModelConfig, weights: Weights) -> None:

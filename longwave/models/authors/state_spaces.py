@@ -3,9 +3,11 @@
     4   inv_dt, A_real, A_imag      Lambda = -exp(A_real) - i A_imag
     3   log_dt, inv_w_real, w_imag  Lambda = -exp(inv_w_real) + i w_imag
     2   log_dt, log_w_real, w_imag  Lambda = -exp(log_w_real) + i w_imag
+    2   log_dt, w, Q                Lambda = w
 
-A = Lambda - P P^* in all of them. They store the other half of each conjugate pair, of Lambda, P, B and C alike: so
-nothing is conjugated, and K = 2 Re(C A_bar^k B_bar) holds for both.
+A = Lambda - P P^*, but for the last, where it is Lambda - P Q^T: our Q is the conjugate of theirs. They store the other
+half of each conjugate pair, of Lambda, P, B and C alike: so nothing else is conjugated, and K = 2 Re(C A_bar^k B_bar)
+holds for both.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,10 +26,10 @@ INITS = {1: "legs", 2: "legt"}  # an initialisation for each rank of P, whose va
 
 
 class Transforms(NamedTuple):
-    """How the parameters of dt and of -Re Lambda become positive."""
+    """How the parameters of dt and of -Re Lambda become positive; None: not known."""
 
-    dt: DtTransform
-    real: RealTransform
+    dt: DtTransform | None = None
+    real: RealTransform = "exp"
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,17 @@ class Version:
     sign: int  # of the imaginary part, as it is stored
     length: str
 
+    @property
+    def has_q(self) -> bool:
+        """Whether A is Lambda - P Q^T, with Lambda as one complex parameter."""
+        return self.real == self.imag
+
 
 VERSIONS = (
     Version(4, "layer.layer.kernel.", "layer.layer.D", "inv_dt", "A_real", "A_imag", -1, "l_kernel"),
     Version(3, "layer.kernel.kernel.", "layer.D", "log_dt", "inv_w_real", "w_imag", 1, "L"),
     Version(2, "layer.kernel.kernel.", "layer.D", "log_dt", "log_w_real", "w_imag", 1, "omega"),
+    Version(2, "layer.kernel.kernel.", "layer.D", "log_dt", "w", "w", 1, "omega"),
 )
 
 
@@ -63,6 +71,7 @@ class System(NamedTuple):
     B: Tensor  # (S, M, 2)
     C: Tensor  # (1 or 2, H, M, 2): forward, and backward if there is such a direction
     D: Tensor  # (H,)
+    Q: Tensor | None = None  # (r, S, M, 2), if A is Lambda - P Q^*
 
 
 def take_system(tensors: Tensors, prefix: str, how: Transforms) -> System:
@@ -79,7 +88,7 @@ def take_system(tensors: Tensors, prefix: str, how: Transforms) -> System:
             f"{kernel}{version.dt}: expected one dt for each of {H} features, got {tuple(dt.shape)}; one for each "
             "state is not imported"
         )
-    imag = tensors.take(kernel + version.imag, None, M)
+    real, imag = _take_lambda(tensors, kernel, version, how, M)
     S = len(imag)
     if H % S:
         raise ValueError(f"{kernel}{version.imag}: expected a number of state spaces that divides {H}, got {S}")
@@ -90,13 +99,26 @@ def take_system(tensors: Tensors, prefix: str, how: Transforms) -> System:
         version=version.number,
         length=_length(tensors, kernel, version),
         dt=dt.flatten(),
-        Lambda_re=_positive(kernel + version.real, tensors.take(kernel + version.real, S, M), how.real, version),
+        Lambda_re=real,
         Lambda_im=version.sign * imag,
         P=P,
         B=tensors.take(f"{kernel}B", 1, S, M, 2).squeeze(0),
         C=C,
         D=tensors.take(prefix + version.D, 1, H).squeeze(0),
+        Q=tensors.take(f"{kernel}Q", len(P), S, M, 2) * P.new_tensor([1, -1]) if version.has_q else None,
     )
+
+
+def _take_lambda(tensors: Tensors, kernel: str, version: Version, how: Transforms, M: int) -> tuple[Tensor, Tensor]:
+    """-Re Lambda, which is positive, and Im Lambda up to its sign, (S, M) each."""
+    if version.has_q:
+        w = tensors.take(f"{kernel}w", None, M, 2)
+        if (w[..., 0] > 0).any():
+            raise ValueError(f"{kernel}w: expected real parts <= 0, got {float(w[..., 0].max()):.3g} among them")
+        return -w[..., 0], w[..., 1]
+    imag = tensors.take(kernel + version.imag, None, M)
+    real = tensors.take(kernel + version.real, *imag.shape)
+    return _positive(kernel + version.real, real, how.real, version), imag
 
 
 def _version(tensors: Tensors, prefix: str, how: Transforms) -> Version:
@@ -105,12 +127,18 @@ def _version(tensors: Tensors, prefix: str, how: Transforms) -> Version:
     if version is None:
         raise ValueError(_unknown(tensors, prefix))
     kernel = prefix + version.kernel
-    if f"{kernel}Q" in tensors:
-        raise ValueError(f"{kernel}Q: expected A = Lambda - P P^*, got one with a Q, which is not imported")
+    if f"{kernel}Q" in tensors and not version.has_q:
+        raise ValueError(f"{kernel}Q: expected A = Lambda - P P^* beside {version.real}, got one with a Q")
     if f"{kernel}P" not in tensors:
         raise ValueError(f"{kernel}P: expected the low-rank part of an S4, got none; S4D is not imported")
+    if how.dt is None and version.number == 4:
+        raise ValueError(
+            "dt: expected exp or softplus: a file of version 4 without hyper-parameters does not say which turns its "
+            "inv_dt into the step size, and the wrong one gives other outputs; say which (--dt): that of the settings "
+            "the model was trained with, dt_transform; exp if the authors' converter made it from an older file"
+        )
     for name, value, oldest in (("dt", how.dt, 4), ("real", how.real, 3)):
-        if value != "exp" and version.number < oldest:
+        if value not in ("exp", None) and version.number < oldest:
             raise ValueError(f"{name}: version {version.number} of the authors' code knows exp alone, got {value}")
     return version
 
@@ -118,8 +146,6 @@ def _version(tensors: Tensors, prefix: str, how: Transforms) -> Version:
 def _unknown(tensors: Tensors, prefix: str) -> str:
     if tensors.has(f"{prefix}layer.kernel.krylov."):
         return f"{prefix}: expected version 2 to 4 of the authors' code, got version 1, A = Lambda - p q^*"
-    if any(f"{prefix}{v.kernel}w" in tensors for v in VERSIONS):
-        return f"{prefix}: expected A = Lambda - P P^*, got w and Q of version 2, which are not imported"
     names = ", ".join(f"{v.kernel}{v.real} (version {v.number})" for v in VERSIONS)
     return f"{prefix}: expected an S4 layer, with {names}, or a feed-forward, with layer.ff.0.0.weight, got neither"
 
@@ -152,20 +178,25 @@ def _positive(name: str, values: Tensor, how: RealTransform, version: Version) -
 def mixer_of(systems: Sequence[System], how: Transforms) -> S4Config:
     """The settings that all layers of a model have in common, but for the length of C~."""
     all_alike("version of S4", (s.version for s in systems))
+    has_q = all_alike("form of A (with Q or without)", (s.Q is not None for s in systems))
+    # As many state spaces in every layer are kept shared; as many as features, whatever their number, are not shared.
+    shared = {len(s.Lambda_re) for s in systems} if any(len(s.Lambda_re) < len(s.dt) for s in systems) else set()
+    n_ssm = shared.pop() if len(shared) == 1 else None
     return S4Config(
         d_state=all_alike("number of states", (2 * s.B.shape[1] for s in systems)),
         init=INITS[all_alike("rank of P", (len(s.P) for s in systems))],
         bidirectional=all_alike("number of directions", (len(s.C) for s in systems)) == 2,
-        # Theirs are shared by the features h, h + S, h + 2 S ..., ours by neighbours: the same for one, or for H.
-        n_ssm=1 if all(len(s.Lambda_re) == 1 for s in systems) else None,
-        dt_transform=how.dt,
+        low_rank="pq" if has_q else "pp",
+        n_ssm=n_ssm,
+        sharing="neighbours" if n_ssm in (1, None) else "turns",  # the same for one
+        dt_transform=how.dt or "exp",
     )
 
 
 def mixer_weights(system: System, mixer: S4Config) -> dict[str, Tensor]:
     """The parameters of a layer by our names; C~ is the parameter if the settings have a length, its own."""
     H = len(system.dt)
-    copies = 1 if mixer.n_ssm == 1 else H // len(system.Lambda_re)
+    copies = (mixer.n_ssm or H) // len(system.Lambda_re)
     weights = {
         "log_dt" if mixer.dt_transform == "exp" else "softplus_inverse_dt": system.dt,
         "Lambda_re": system.Lambda_re.repeat(copies, 1),
@@ -174,6 +205,8 @@ def mixer_weights(system: System, mixer: S4Config) -> dict[str, Tensor]:
         "B": system.B.repeat(copies, 1, 1),
         "D": system.D,
     }
+    if system.Q is not None:
+        weights["Q"] = system.Q.repeat(1, copies, 1, 1)
     C = system.C if mixer.bidirectional else system.C[0]
     if mixer.length is not None:
         return weights | {"C_tilde": C}

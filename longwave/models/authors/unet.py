@@ -44,7 +44,8 @@ def convert_unet(tensors: Tensors, how: Transforms) -> Converted:
     if len(up) != len(down):
         raise ValueError(f"expected as many pools in d_layers as in u_layers, got {len(down)} and {len(up)}")
     centre = [take_sublayer(tensors, f"model.c_layers.{k}.", how) for k in range(tensors.count("model.c_layers."))]
-    n_layers, feed_forward = _level_shape(down, centre, up, has_stages)
+    centre_feed_forward = any(layer.kind == "F" for layer in centre)
+    n_layers, feed_forward = _level_shape(down, centre, up, has_stages, has_stages or centre_feed_forward)
     places = _places(down, centre, up)
     sublayers = [place.layer for place in places.values()]
     systems = [sublayer.system for sublayer in sublayers if sublayer.system is not None]
@@ -65,6 +66,7 @@ def convert_unet(tensors: Tensors, how: Transforms) -> Converted:
         widening=widening,
         skips="stages" if has_stages else "layers",
         feed_forward=feed_forward,
+        centre_feed_forward=centre_feed_forward and not has_stages,
         mixer=mixer,
         norm=all_alike("norm", (sublayer.norm for sublayer in sublayers)),
         glu=has_glu(sublayers),
@@ -105,12 +107,15 @@ def _way_up(tensors: Tensors, how: Transforms, has_stages: bool) -> list[Half]:
 
 
 def _take_pool(tensors: Tensors, prefix: str) -> Weights:
-    """A linear layer whose weight is g v / |v|, row by row."""
-    return {
-        LENGTH: tensors.take(f"{prefix}linear.weight_g", None, 1),
-        DIRECTION: tensors.take(f"{prefix}linear.weight_v", None, None),
-        "linear.bias": tensors.take(f"{prefix}linear.bias").flatten(),
-    }
+    """A linear layer whose weight is g v / |v|, row by row; version 4 also stores the weight itself, v with g = |v|."""
+    if f"{prefix}linear.weight" in tensors:
+        direction = tensors.take(f"{prefix}linear.weight", None, None).float()
+        length = direction.norm(dim=1, keepdim=True)
+        direction = direction.where(length > 0, 1)  # a row of zeros has no direction: any will do
+    else:
+        length = tensors.take(f"{prefix}linear.weight_g", None, 1)
+        direction = tensors.take(f"{prefix}linear.weight_v", None, None)
+    return {LENGTH: length, DIRECTION: direction, "linear.bias": tensors.take(f"{prefix}linear.bias").flatten()}
 
 
 def _pools(down: Sequence[Half], d_model: int) -> tuple[tuple[int, ...], int]:
@@ -125,7 +130,7 @@ def _pools(down: Sequence[Half], d_model: int) -> tuple[tuple[int, ...], int]:
 
 
 def _level_shape(
-    down: Sequence[Half], centre: Sequence[Sublayer], up: Sequence[Half], has_stages: bool
+    down: Sequence[Half], centre: Sequence[Sublayer], up: Sequence[Half], has_stages: bool, centre_has_all: bool
 ) -> tuple[int, int]:
     """S4 layers of a level, and the width of its feed-forward layers as a multiple of its features."""
     wide = [layer.linears[0]["weight"].shape for half in up for layer in half.layers if layer.system is None]
@@ -136,7 +141,7 @@ def _level_shape(
     level = ("SF" if wide else "S") * n_layers
     for name, layers, expected in (
         *(("d_layers", half.layers, "" if has_stages else level) for half in down),
-        ("c_layers", centre, level if has_stages else "S" * n_layers),
+        ("c_layers", centre, level if centre_has_all else "S" * n_layers),
         *(("u_layers", half.layers, level) for half in up),
     ):
         kinds = "".join(layer.kind for layer in layers)

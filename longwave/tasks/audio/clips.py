@@ -28,7 +28,7 @@ from longwave.tasks.base import Baselines, Batch, Scores, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.rates import MOST, check_rates, drawn
 from longwave.tasks.sequences import linear
-from longwave.tasks.sequences.task import class_weights, row_weights
+from longwave.tasks.sequences.task import class_weights, count_labels, row_weights
 from longwave.tasks.statistics import digest
 
 Index = NDArray[np.int64]
@@ -270,12 +270,12 @@ def clip_task(
         return ClipSplit(clips, own, labels[own], scale, inputs.length, longest, weights)
 
     splits: dict[str, Any] = {name: split(own) for name, own in rows.items()}
-    counts = {name: np.bincount(labels[own], minlength=len(inputs.classes)) for name, own in rows.items()}
+    counts = count_labels(splits, len(inputs.classes))
     return ClipTask(
         name=name,
         inputs=inputs,
-        counts={name: tuple(count.tolist()) for name, count in counts.items()},
-        weights=class_weights(counts["train"]) if balance else None,
+        counts=counts,
+        weights=class_weights(np.array(counts["train"])) if balance else None,
         goal="balanced_accuracy" if balance else "accuracy",
         digest=digest(np.frombuffer(clips.digest.encode(), np.uint8), labels, *rows.values()),
         **splits,
@@ -304,6 +304,7 @@ class ClipTaskConfig(TaskConfig):
     """Share of training clips that are low-pass filtered, and share that get a burst of noise, drawn in each epoch."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_rates(self.rates, "rates")
         if not 0 <= self.noise <= 1:
             raise ValueError(f"noise: expected a share of the training clips from 0 to 1, got {self.noise}")

@@ -6,14 +6,13 @@ are dropped, which aliases high frequencies to low ones.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from longwave.core.random import mixed, random_bits
-from longwave.tasks.base import Batch, Split, lengths_of
+from longwave.tasks.base import Batch, ChangedSplit
 
 Values = NDArray[np.float64]
 LOWEST_CUTOFF = 0.2  # of half the sampling frequency
@@ -24,21 +23,12 @@ OWN = np.uint64(0x6E6F697365)  # sets these draws apart from others of the same 
 
 
 @dataclass(frozen=True, eq=False)
-class Disturbed:
+class Disturbed(ChangedSplit):
     """A training set of clips, augmented for one epoch; the draws for a clip depend on seed, epoch and index."""
 
-    split: Split
     share: float  # of the clips that are low-pass filtered, and, independently, that get a burst of noise
     epoch: int
     seed: int
-
-    def __len__(self) -> int:
-        return len(self.split)
-
-    @property
-    def lengths(self) -> Any:
-        """Those of the split itself; None: all are equal."""
-        return lengths_of(self.split)
 
     def batch(self, indices: Sequence[int]) -> Batch:
         """As that of the split, with another x; padding is unchanged."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.pictures.style import BLUE, as_drawn
+from longwave.pictures.style import BLUE, as_drawn, panels
 
 PIXELS = 1000  # across a waveform: more samples are drawn as the range of each pixel
 SLICES = 200  # of a spectrogram, approximately
@@ -52,25 +52,21 @@ def show_frames(axes: Any, frames: NDArray[np.floating], seconds: float) -> None
     axes.tick_params(labelsize=7)
 
 
-def sound_panels(count: int, height: float, deep: int = 2) -> tuple[Any, list[Any]]:
+def sound_panels(count: int, height: float, deep: int = 2) -> tuple[Any, Any]:
     """A figure, and `deep` axes below each other for each of `count` sounds, three in a row; the last one is larger."""
-    from matplotlib.figure import Figure
-
     rows = math.ceil(count / COLUMNS)
-    figure = Figure(figsize=(10, height * rows), layout="constrained")
-    ratios = [1, 2][-deep:] * rows
-    panels = figure.subplots(deep * rows, COLUMNS, squeeze=False, gridspec_kw={"height_ratios": ratios})
-    own = [panels[deep * row : deep * (row + 1), column] for row in range(rows) for column in range(COLUMNS)]
-    for axes in (axes for unused in own[count:] for axes in unused):
+    figure, flat = panels(10, height * rows, deep * rows, COLUMNS, height_ratios=[1, 2][-deep:] * rows)
+    own = flat.reshape(rows, deep, COLUMNS).swapaxes(1, 2).reshape(-1, deep)
+    for axes in own[count:].ravel():
         axes.axis("off")
     for axes in own[:count]:
         axes[-1].set_xlabel("seconds", fontsize=7)
     return figure, own[:count]
 
 
-def show_sound(panels: Any, samples: NDArray[np.floating], sampling_rate: int, title: str) -> None:
+def show_sound(axes: Any, samples: NDArray[np.floating], sampling_rate: int, title: str) -> None:
     """The waveform and the spectrogram of samples (n, channels)."""
-    wave, spectrum = panels
+    wave, spectrum = axes
     wave.set_title(title, fontsize=8)
     show_waveform(wave, samples, len(samples) / sampling_rate)
     wave.set_xticklabels([])
@@ -79,8 +75,8 @@ def show_sound(panels: Any, samples: NDArray[np.floating], sampling_rate: int, t
 
 def draw_sounds(sounds: Mapping[str, NDArray[np.floating]], sampling_rate: int) -> Any:
     """Sounds (n,) by name: the waveform and spectrogram of each."""
-    figure, panels = sound_panels(len(sounds), 2.5)
-    for own, (name, samples) in zip(panels, sounds.items(), strict=True):
+    figure, axes = sound_panels(len(sounds), 2.5)
+    for own, (name, samples) in zip(axes, sounds.items(), strict=True):
         show_sound(own, samples[:, None], sampling_rate, as_drawn(name))
         own[0].set_ylim(-1, 1)
     return figure

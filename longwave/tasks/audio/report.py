@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from longwave.pictures.html import Section, image, table
-from longwave.pictures.style import as_drawn
+from longwave.pictures.style import as_drawn, panels
 from longwave.tasks.audio.clips import ClipTask
 from longwave.tasks.audio.plots import show_frames, show_sound, show_waveform, sound_panels
 from longwave.tasks.classify import report as classification
@@ -70,8 +70,8 @@ def _title(task: ClipTask, found: Predictions, index: int) -> str:
 def draw_clips(task: ClipTask, found: Predictions, indices: list[int]) -> Any:
     """Clips with their class and the prediction: waveform and spectrogram, or MFCC frames."""
     is_raw = task.inputs.features == "raw"
-    figure, panels = sound_panels(len(indices), 2.6 if is_raw else 1.9, 2 if is_raw else 1)
-    for own, index in zip(panels, indices, strict=True):
+    figure, sounds = sound_panels(len(indices), 2.6 if is_raw else 1.9, 2 if is_raw else 1)
+    for own, index in zip(sounds, indices, strict=True):
         clip, title = task.test.clips.clip(int(task.test.rows[index])), _title(task, found, index)
         if is_raw:
             show_sound(own, clip, task.test.clips.sampling_rate, title)
@@ -83,15 +83,13 @@ def draw_clips(task: ClipTask, found: Predictions, indices: list[int]) -> Any:
 
 def draw_attribution(task: ClipTask, found: Predictions, indices: list[int], shares: Tensor) -> Any:
     """Clips and, in colour, the stretches that support (blue) and oppose (orange) the predicted class."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 1.7 * len(indices)), layout="constrained")
-    panels, rate = figure.subplots(len(indices), 1, squeeze=False)[:, 0], task.test.clips.sampling_rate
-    for k, (axes, index) in enumerate(zip(panels, indices, strict=True)):
+    figure, rows = panels(10, 1.7 * len(indices), len(indices))
+    rate = task.test.clips.sampling_rate
+    for k, (axes, index) in enumerate(zip(rows, indices, strict=True)):
         clip = task.test.clips.clip(int(task.test.rows[index]))
         length = min(len(clip), int(task.test.lengths[index]))
         show_waveform(axes, clip[:length], length / rate, "black")
         show_attribution(axes, shares[k, :length], lambda edges: edges / rate)
         axes.set_title(_title(task, found, index).replace("\n", ": "), fontsize=9)
-    panels[-1].set_xlabel("seconds", fontsize=8)
+    rows[-1].set_xlabel("seconds", fontsize=8)
     return figure

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.audio import Channels, Clips
 from longwave.tasks.audio.clip_lists import ClipList, from_csv, from_folder
 from longwave.tasks.audio.clips import (
@@ -42,24 +42,21 @@ class AudioConfig(ClipTaskConfig):
     """The column with the labels (with csv)."""
     split: str | None = None
     """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10 of each class."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the splits, if they are drawn."""
-    sampling_rate: int | None = None
+    sampling_rate: int | None = at_least(1, None)
     """Sampling rate in Hz that all clips are resampled to; none: the most common one."""
     channels: Channels = "mix"
     """Mix all channels down to one, or keep them; then all files must have the same number."""
     seconds: float | None = None
     """Cut longer clips to their first seconds; none: keep their full length."""
-    most_bad: int = FEW_BAD
+    most_bad: int = at_least(0, FEW_BAD)
     """Unreadable files that may be skipped; they are listed. More are refused."""
     balance: bool = False
     """Weight all classes equally, however many clips they have: in the loss, and when choosing the best weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, split_seed=0, most_bad=0)
-        if self.sampling_rate is not None:
-            check_least(self, sampling_rate=1)
         if self.seconds is not None and not self.seconds > 0:
             raise ValueError(f"seconds: expected a number above 0, got {self.seconds}")
 

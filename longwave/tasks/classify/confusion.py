@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.pictures.html import image, table
-from longwave.pictures.style import as_drawn, short
+from longwave.pictures.style import as_drawn, panels, short
 
 SHOWN_CLASSES = 20  # a matrix of more is listed, not drawn
 
@@ -59,13 +59,10 @@ def confusion(matrix: NDArray[np.int64], classes: Sequence[str], trained: Sequen
 
 def draw_confusion(matrix: NDArray[np.int64], classes: Sequence[str]) -> Any:
     """The confusion matrix; the shade of a cell is its share of the row's class."""
-    from matplotlib.figure import Figure
-
     count = len(classes)
     share = matrix / matrix.sum(axis=1, keepdims=True).clip(min=1)
     side = 1.2 + 0.38 * max(count, 5)
-    figure = Figure(figsize=(side + 0.3, side), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(side + 0.3, side)
     # The square root, so that the few mistakes of a good model are visible.
     axes.imshow(np.sqrt(share), cmap="Blues", vmin=0, vmax=1)
     for i in range(count):

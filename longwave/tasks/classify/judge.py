@@ -48,7 +48,7 @@ def judged(task: SequenceTask) -> SequenceTask:
     if task.valid_was_given or len(task.valid) >= FEW_EXAMPLES:
         return task
     both = task.train.joined(task.valid)
-    labels = both.rows["y"]
+    labels = both.labels
     held = np.zeros(len(both), bool)
     held[draw_share(labels, np.arange(len(both)), min(1 / 3, FEW_EXAMPLES / len(both)), seed=0)] = True
     if not held.any():
@@ -71,5 +71,5 @@ def judged(task: SequenceTask) -> SequenceTask:
 
 def _marked(split: SequenceSplit, held: NDArray[np.bool_], is_balanced: bool) -> SequenceSplit:
     """The split with rows that say whether they are held, and new weights if classes are balanced."""
-    weights = {"weight": row_weights(split.rows["y"])} if is_balanced else {}
+    weights = {"weight": row_weights(split.labels)} if is_balanced else {}
     return replace(split, rows={**split.rows, "held": held, **weights})

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.pictures.html import Section, image
-from longwave.pictures.style import BLUE, ORANGE, as_drawn, short
+from longwave.pictures.style import BLUE, ORANGE, as_drawn, panels, short
 from longwave.tasks.base import Batch, Split, batches, call
 from longwave.tasks.classify.confusion import confusion, confusion_matrix
 from longwave.tasks.classify.predict import probabilities
@@ -119,8 +119,8 @@ def draw_examples(task: ClassificationTask, split: Split, predictions: Predictio
     if not _is_image(task):
         lines = [in_units(task.inputs, unpadded(batch, k)) for k in range(len(indices))]
         return draw_sequences(lines, [predictions.caption(index) for index in indices])
-    figure, panels = make_panels(len(indices), 6, 10 / 6, 2.1)
-    for axes, x, index in zip(panels, batch["x"], indices, strict=True):
+    figure, images = make_panels(len(indices), 6, 10 / 6, 2.1)
+    for axes, x, index in zip(images, batch["x"], indices, strict=True):
         _show_image(axes, task, x)
         axes.set_title(predictions.caption(index, width=18), fontsize=8)
     return figure
@@ -128,26 +128,22 @@ def draw_examples(task: ClassificationTask, split: Split, predictions: Predictio
 
 def draw_attribution(task: Any, split: Split, predictions: Predictions, indices: list[int], shares: Tensor) -> Any:
     """Examples and, in colour, the steps that support (blue) and oppose (orange) the predicted class."""
-    from matplotlib.figure import Figure
-
     batch = split.batch(indices)
     if _is_image(task):
-        figure = Figure(figsize=(10, 3.8), layout="constrained")
-        panels = figure.subplots(2, max(len(indices), 6), squeeze=False)
-        for axes in panels[:, len(indices) :].ravel():
-            axes.axis("off")
-        for k, index in enumerate(indices):
-            _show_image(panels[0, k], task, batch["x"][k])
-            panels[0, k].set_title(predictions.caption(index, width=18), fontsize=8)
+        columns = max(len(indices), 6)
+        figure, axes = panels(10, 3.8, 2, columns)
+        for unused in (*axes[len(indices) : columns], *axes[columns + len(indices) :]):
+            unused.axis("off")
+        for k, (above, below, index) in enumerate(zip(axes, axes[columns:], indices, strict=False)):
+            _show_image(above, task, batch["x"][k])
+            above.set_title(predictions.caption(index, width=18), fontsize=8)
             plane = task.picture(shares[k]).sum(-1)
             bound = np.quantile(np.abs(plane), 0.995) or 1.0  # one pixel should not outshine all others
-            panels[1, k].imshow(plane, cmap=attribution_colours(), vmin=-bound, vmax=bound)
-            panels[1, k].set_xticks([])
-            panels[1, k].set_yticks([])
+            below.imshow(plane, cmap=attribution_colours(), vmin=-bound, vmax=bound)
+            below.set(xticks=[], yticks=[])
         return figure
-    figure = Figure(figsize=(10, 1.7 * len(indices)), layout="constrained")
-    panels = figure.subplots(len(indices), 1, squeeze=False)[:, 0]
-    for k, (axes, index) in enumerate(zip(panels, indices, strict=True)):
+    figure, rows = panels(10, 1.7 * len(indices), len(indices))
+    for k, (axes, index) in enumerate(zip(rows, indices, strict=True)):
         x = unpadded(batch, k)
         show_lines(axes, in_units(task.inputs, x), ("black", "0.45", "0.65", "0.8"))
         show_attribution(axes, shares[k, : len(x)], lambda edges: edges - 0.5)
@@ -168,8 +164,7 @@ def _show_image(axes: Any, task: Any, x: Tensor) -> None:
     pixels = task.picture(x) * np.array(task.inputs.deviation) + np.array(task.inputs.mean)
     grey = pixels.shape[-1] == 1
     axes.imshow((pixels[..., 0] if grey else pixels / 255).clip(0, 255 if grey else 1), cmap="gray", vmin=0, vmax=255)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
 
 
 def attribution_colours() -> Any:

@@ -183,12 +183,10 @@ class SequenceTask(ClassificationTask):
         """Channels in, a logit for each class out; training examples to start from."""
         longest = int(self.train.lengths.max())
         rows = sum(map(len, (self.train, self.valid, self.test)))
-        examples = self._examples if sequence_baselines.are_few(rows, longest * self.inputs.channels) else None
+        are_few = sequence_baselines.are_few(rows, longest * self.inputs.channels)
+        # What the random convolutions of a model start from.
+        examples = (lambda: self.train.batch(sequence_baselines.some(self.train))) if are_few else None
         return replace(super().spec, longest=longest, examples=examples)
-
-    def _examples(self) -> Batch:
-        """The examples that the random convolutions of a model start from."""
-        return self.train.batch(sequence_baselines.some(self.train))
 
     def for_model(self, model: ModelConfig) -> Adapted:
         """For a `Classifier`, a small set is trained on whole, and the share of its convolutions is calibrated."""
@@ -298,8 +296,3 @@ class ClassifyConfig(SequenceTaskConfig):
             valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
             **sequence_fields(sequences, splits, inputs, counts, notes, rows),
         )
-
-
-def custom(sequences: Sequences, **settings: Any) -> SequenceTask:
-    """The task on labelled sequences; `settings` are those of `ClassifyConfig`."""
-    return ClassifyConfig(**settings).on(sequences)

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from longwave.pictures.style import panels
+
 HIDDEN = (198, 213, 234)  # the colour of pixels that a model was not given
 GAP = 3  # pixels between images
 
@@ -26,38 +28,32 @@ def draw_completions(originals: NDArray[np.uint8], completions: NDArray[np.uint8
 
 def draw_bits(images: NDArray[np.uint8], bits: NDArray[np.float64]) -> Any:
     """Images above maps of the bits per pixel, summed over colours; both (n, height, width) or (..., 3)."""
-    from matplotlib.figure import Figure
-
     of_pixels = bits if bits.ndim == 3 else bits.sum(axis=-1)
     count = len(images)
-    figure = Figure(figsize=(1.25 * count + 0.6, 2.9), layout="constrained")
-    panels = figure.subplots(2, count, squeeze=False)
+    figure, flat = panels(1.25 * count + 0.6, 2.9, 2, count)
+    above, below = flat[:count], flat[count:]
     bound = float(np.quantile(of_pixels, 0.995)) or 1.0  # a few pixels should not darken all others
     shown: Any = None
     for column, (image, pixels, values) in enumerate(zip(images, of_pixels, bits, strict=True)):
-        panels[0, column].imshow(_in_colour(image), interpolation="nearest")
-        shown = panels[1, column].imshow(pixels, cmap="magma", vmin=0, vmax=bound, interpolation="nearest")
-        panels[0, column].set_title(f"{values.mean():.2f}", fontsize=8)
-        for axes in panels[:, column]:
-            axes.axis("off")
-    bar = figure.colorbar(shown, ax=panels[1, :].tolist(), aspect=12, pad=0.01)
+        above[column].imshow(_in_colour(image), interpolation="nearest")
+        shown = below[column].imshow(pixels, cmap="magma", vmin=0, vmax=bound, interpolation="nearest")
+        above[column].set_title(f"{values.mean():.2f}", fontsize=8)
+    for axes in flat:
+        axes.axis("off")
+    bar = figure.colorbar(shown, ax=below.tolist(), aspect=12, pad=0.01)
     bar.set_label("bits per pixel", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     return figure
 
 
 def _draw_table(rows: list[list[NDArray[np.uint8]]], titles: list[str]) -> Any:
-    from matplotlib.figure import Figure
-
     height, width = (size + GAP for size in rows[0][0].shape[:2])
     columns = len(rows[0])
     canvas = np.full((len(rows) * height - GAP, columns * width - GAP, 3), 255, np.uint8)
     for i, row in enumerate(rows):
         for j, image in enumerate(row):
             canvas[i * height :, j * width :][: height - GAP, : width - GAP] = _in_colour(image)
-    inches = 0.03 * canvas.shape[1], 0.03 * canvas.shape[0] + 0.3 * bool(titles)
-    figure = Figure(figsize=inches, layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(0.03 * canvas.shape[1], 0.03 * canvas.shape[0] + 0.3 * bool(titles))
     axes.imshow(canvas, interpolation="nearest")
     axes.set_frame_on(False)
     axes.set_yticks([])

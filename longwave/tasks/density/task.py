@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.tasks.autoregressive import AutoregressiveTask, Interleaved, TokenWindows
 from longwave.tasks.base import TASKS, Baselines, Scores, TaskConfig
@@ -68,11 +68,10 @@ class DensityConfig(TaskConfig):
 
     data: Literal["mnist", "cifar"] = "mnist"
     """Which images."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the draw of training images for validation: one in ten of MNIST, one in fifty of CIFAR-10."""
-
-    def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
+    ordered: bool = True
+    """Let the vectors of neighbouring values start similar, so that a model need not learn their order."""
 
     @property
     def is_self_describing(self) -> bool:
@@ -102,7 +101,7 @@ class DensityConfig(TaskConfig):
         return DensityTask(
             name=f"{self.data}-density",
             vocabulary=256,
-            is_ordered=True,
+            is_ordered=self.ordered,
             goal="bits_per_dim",
             unit="dim",
             origin=origin,

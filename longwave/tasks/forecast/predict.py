@@ -76,21 +76,18 @@ def _text(cell: Any) -> str:
 
 
 @dataclass(frozen=True)
-class PanelContinuation(Mapping[str, Continuation]):
-    """The forecasts of what comes after the series of a panel, by their ids."""
+class PanelContinuation:
+    """The forecasts of what comes after the series of a panel: `found["store 7"]` is that of one, `len` all rows."""
 
     id: str  # the column that tells them apart
-    each: dict[str, Continuation]
+    each: dict[str, Continuation]  # by id
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Continuation:
         return self.each[name]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.each)
-
     def __len__(self) -> int:
-        return len(self.each)
+        return sum(map(len, self.each.values()))
 
     @property
     def table(self) -> dict[str, list[Any]]:

@@ -10,7 +10,7 @@ from longwave.tasks.forecast.windows import ForecastData
 
 SHORT_CONTEXT, LONG_CONTEXT = 336, 720  # where a context that is chosen from the data lies, if there are enough rows
 Counts = NDArray[np.int64]
-SHORTER = 0.1  # the share of the series of a panel that may be too short for the context that is chosen
+SHORTER = 0.1  # the share of the rows of a panel that may be in series too short for the context that is chosen
 
 
 def split(series: Series, name: str, horizon: int, context: int | None, test: int = 20) -> tuple[ForecastData, int]:
@@ -73,8 +73,7 @@ def _split_panel(panel: Panel, name: str, horizon: int, context: int | None, tes
     kept = train >= horizon + (context or 1)
     if context is None and kept.any():
         data = _data(panel.only(kept), name, horizon, test)
-        rows = np.quantile(train[kept], SHORTER, method="lower")
-        context = choose_context(int(rows), horizon, data.season.rows)
+        context = choose_context(_typical(train[kept]), horizon, data.season.rows)
         kept = train >= horizon + context
     sizes = f"a horizon of {horizon}{'' if given is None else f' and a context of {given}'}"
     context = context or 1
@@ -88,6 +87,12 @@ def _split_panel(panel: Panel, name: str, horizon: int, context: int | None, tes
         )
     text = f"{(~kept).sum()} of {len(kept)} series are left out, with too few rows to train on ({needed})"
     return _data(panel.only(kept, f"{text}: {panel.named(~kept)}"), name, horizon, test), context
+
+
+def _typical(rows: Counts) -> int:
+    """The length of a series for which a context suits a panel: most of its rows, and half of its series, are kept."""
+    rows = np.sort(rows)
+    return int(min(rows[(len(rows) - 1) // 2], rows[np.searchsorted(rows.cumsum(), SHORTER * rows.sum())]))
 
 
 def _parts(rows: Counts, horizon: int, test: int) -> tuple[Counts, Counts, Counts]:

@@ -120,7 +120,7 @@ def _note_news(found: Continuation | PanelContinuation, said: set[str]) -> None:
 
 def _row(found: Continuation | PanelContinuation, count: int) -> Row:
     if isinstance(found, PanelContinuation):
-        ((name, one),) = found.items()
+        ((name, one),) = found.each.items()
         return {found.id: name} | _row(one, count)
     known = found.known_times
     place: Row = {"row": count} if known is None else {"time": str(known[-1]).replace("T", " ")}

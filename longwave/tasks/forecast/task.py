@@ -29,7 +29,7 @@ from longwave.tasks.forecast.panel import Panel, rows_of
 from longwave.tasks.forecast.scales import Scales, standard_values
 from longwave.tasks.forecast.series import Duplicates, Fill, Series, read_series, to_csv
 from longwave.tasks.forecast.splits import check_sizes, choose_context, or_horizon, split
-from longwave.tasks.forecast.windows import ForecastData, ForecastInput, ForecastWindows
+from longwave.tasks.forecast.windows import STAMPS, ForecastData, ForecastInput, ForecastWindows
 from longwave.tasks.statistics import digest
 
 CONTEXT = 384  # the authors' default
@@ -106,10 +106,12 @@ class ForecastTask(Task):
         from longwave.tasks.forecast.baselines import solvable
 
         columns = 1 if self.independent else len(self.inputs.columns)
+        time_size = self.inputs.time_size if self.time_features else 0
         return Spec(
             input_size=columns,
             output_size=columns,
-            time_size=self.inputs.time_size if self.time_features else 0,
+            time_size=time_size,
+            stamps=tuple(STAMPS.values())[:time_size] if self.inputs.stamps else (),
             horizon=self.horizon,
             length=self.context + self.horizon,
             decoders=("forecast", "sequence"),
@@ -205,6 +207,15 @@ class ForecastTask(Task):
         seen = self.data.train_years
         note = f"the usual course of the year, from {seen:.1f} years of training, is subtracted before forecasting"
         return replace(self._with(usual=usual), inputs=inputs, notes=(*self.notes, note))
+
+    def with_stamps(self) -> Self:
+        """The same with time stamps in place of numbers."""
+        times = self.data.series.times
+        if times is None:
+            raise ValueError("time_stamps: expected times, got a series without; set time_stamps to False")
+        inputs = replace(self.inputs, stamps=True)
+        rows = len(self.train.values)
+        return replace(self._with(time=torch.from_numpy(inputs.time(times[:rows], rows))), inputs=inputs)
 
     @property
     def every_train_window(self) -> ForecastWindows:
@@ -408,6 +419,8 @@ class ForecastConfig(TaskConfig):
     """At most so many training windows per epoch, a column of independent ones counting as one; None: all of them."""
     time_features: bool = True
     """Add features of the time (hour, day of the week ...) to the input."""
+    time_stamps: bool = False
+    """Of the context alone, and as learned vectors: month, day, weekday and hour, in place of numbers."""
     yearly: Literal["auto", "on", "off"] = "off"
     """Forecast what differs from the usual course of the year; auto: if the training set has two years or more."""
     csv: Path | None = None
@@ -443,6 +456,8 @@ class ForecastConfig(TaskConfig):
             raise ValueError(f"epoch_windows: expected at least 1, or None, got {self.epoch_windows}")
         if self.log == "on" and self.multivariate:
             raise ValueError("log: expected one column, got multivariate; leave log off")
+        if self.time_stamps and not self.time_features:
+            raise ValueError("time_stamps: expected time_features, too, got none; leave time_features on")
         if not 0 <= self.test <= 50:
             raise ValueError(f"test: expected a percentage from 0 to 50, got {self.test}")
 
@@ -457,6 +472,21 @@ class ForecastConfig(TaskConfig):
             raise ValueError(f"forecast: expected --csv FILE{f' with {given[0]}' if given else ''}, got none")
         features: Features = "M" if self.multivariate else "S"
         return self._adapted(load(self.data, features, self.horizon, self.context, data_dir))
+
+    def on_random_data(self, rows: int, seed: int = 0) -> ForecastTask:
+        """The task on noise of the shape of a public set, with so many training windows."""
+        if self.data not in SETS:
+            return super().on_random_data(rows, seed)  # type: ignore[return-value]  # it refuses
+        if self.context is None:
+            raise ValueError("context: it is chosen from the data, and noise has no season; expected a number of rows")
+        chosen, last = SETS[self.data], self.context + self.horizon + rows - 1
+        borders = (last, last + self.horizon, last + 2 * self.horizon)
+        values = np.random.default_rng(seed).normal(size=(borders[2], chosen.columns if self.multivariate else 1))
+        step = np.timedelta64(3600 // (chosen.rows_per_hour or 1), "s")
+        times = np.datetime64("2016-07-01T00:00:00") + np.arange(borders[2]) * step
+        names = tuple(f"column {k}" for k in range(values.shape[1]))
+        series = Series(values, names, len(names) - 1, times, step, source="noise")
+        return self._adapted(make_task(ForecastData(self.data, series, borders, "noise"), self.context, self.horizon))
 
     def _read(self, source: Any) -> Series:
         """A custom series, or a panel."""
@@ -489,6 +519,7 @@ class ForecastConfig(TaskConfig):
             notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality: {season})")
         task = replace(task, train=train, notes=notes, time_features=self.time_features, independent=self.independent)
         task = replace(task, level=tuple(sorted(self.level))) if self.level else task
+        task = task.with_stamps() if self.time_stamps else task
         if not self._has_year(task):
             return task
         year = task.with_year()

@@ -44,6 +44,29 @@ def time_features(times: Times, minutes: bool | None = None) -> NDArray[np.float
     return (np.stack(columns, axis=1) - 0.5).astype(np.float32)
 
 
+# Values of each stamp: months and days count from 1, and 0 stands for a step to forecast.
+STAMPS = {"month": 13, "day": 32, "weekday": 7, "hour": 24, "quarter": 4}
+
+
+def time_stamps(times: Times, minutes: bool) -> NDArray[np.float32]:
+    """Month, day of the month, day of the week (from Monday) and hour of each time: (rows, 4), whole numbers.
+
+    With `minutes`, the quarter of the hour, too: (rows, 5).
+    """
+    times = times.astype("datetime64[s]")
+    days, months = times.astype("datetime64[D]"), times.astype("datetime64[M]")
+    seconds = (times - days).astype(np.int64)
+    columns = [
+        months.astype(np.int64) % 12 + 1,
+        (days - months.astype("datetime64[D]")).astype(np.int64) + 1,
+        (days.astype(np.int64) + 3) % 7,
+        seconds // 3600,
+    ]
+    if minutes:
+        columns.append(seconds // 900 % 4)
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class ForecastData:
     """A series and its split: the rows after the last of train, of valid and of test; of a panel, those of each."""
@@ -97,6 +120,7 @@ class ForecastInput(TaskInput):
     log: bool = False  # whether mean and deviation, and what a model sees, are of logarithms
     id: str | None = None  # the column that tells the series of a panel apart; None: there is one series
     by_series: bool = False  # whether each series of a panel has a mean and deviation of its own (see `Scales`)
+    stamps: bool = False  # whether the features of time are stamps
 
     def __post_init__(self) -> None:
         if self.target not in self.columns or min(self.context, self.horizon) < 1 or self.time_size < 0:
@@ -115,7 +139,7 @@ class ForecastInput(TaskInput):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; without those that are not used, as it once was."""
-        optional = ("yearly", "log", "id", "by_series")
+        optional = ("yearly", "log", "id", "by_series", "stamps")
         return {name: value for name, value in super().to_dict().items() if value or name not in optional}
 
     @classmethod
@@ -163,7 +187,8 @@ class ForecastInput(TaskInput):
         """The time features that go with the rows: (rows, time_size)."""
         if times is None or self.time_size == 0:
             return np.zeros((rows, 0), np.float32)
-        return time_features(times, minutes=self.time_size == 5)
+        features = time_stamps if self.stamps else time_features
+        return features(times, minutes=self.time_size == 5)
 
     def usual(self, times: Times) -> NDArray[np.float64] | None:
         """What the columns usually have at these times of the year, standardised: (rows, columns); None: not known."""

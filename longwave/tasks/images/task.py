@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.core.random import random_bits, shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Batch, Split, TaskConfig
+from longwave.tasks.base import TASKS, Batch, ChangedSplit, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.images.data import grey, read_cifar10, read_mnist
 from longwave.tasks.rates import check_rates, drawn
 from longwave.tasks.sequences.data import Sequences, read_npz, read_rows
+from longwave.tasks.sequences.task import count_labels
 from longwave.tasks.statistics import deviation_or_one
 
 Bytes = NDArray[np.uint8]
@@ -99,21 +100,18 @@ class Images:
 
 
 @dataclass(frozen=True, eq=False)
-class AugmentedImages:
+class AugmentedImages(ChangedSplit):
     """Images as one epoch sees them: shifted and perhaps flipped, as drawn by seed, epoch and index alone."""
 
-    images: Images
+    split: Images
     epoch: int
     seed: int
     crops: int  # the largest shift in pixels, each way
     flips: bool
 
-    def __len__(self) -> int:
-        return len(self.images)
-
     def batch(self, indices: Sequence[int]) -> Batch:
         index = np.asarray(indices, dtype=np.int64)
-        height, width = self.images.pixels.shape[1:3]
+        height, width = self.split.pixels.shape[1:3]
         draw = random_bits(self.seed, self.epoch, index)
         shifts = 2 * self.crops + 1
         down = (draw >> np.uint64(1)) % np.uint64(shifts)
@@ -123,8 +121,8 @@ class AugmentedImages:
         if self.flips:
             flip = (draw & np.uint64(1)).astype(bool)
             columns[flip] = columns[flip, ::-1]
-        pixels = self.images.pixels[index[:, None, None], rows[:, :, None], columns[:, None, :]]
-        return self.images.sequences(pixels, index)
+        pixels = self.split.pixels[index[:, None, None], rows[:, :, None], columns[:, None, :]]
+        return self.split.sequences(pixels, index)
 
 
 def mirrored(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -208,7 +206,7 @@ class ImageConfig(ImageTaskConfig):
     """Digits, digits in one fixed random order of their pixels, colour images, or the same in grey."""
     augment: bool = False
     """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the draw of one training image in ten for validation."""
     train_size: int | None = None
     """Training images to use; none: all that are not for validation."""
@@ -216,7 +214,7 @@ class ImageConfig(ImageTaskConfig):
     """Sampling rates to train at, one per batch: 2 keeps every second pixel and doubles dt; none: the original rate."""
 
     def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
+        super().__post_init__()
         check_rates(self.rates, "rates")
         if self.rates and SETS[self.data].permuted:
             raise ValueError(f"rates: the pixels of {self.data} are in a random order and cannot be resampled")
@@ -258,7 +256,7 @@ class ImageConfig(ImageTaskConfig):
         return ImageTask(
             name=self.data,
             inputs=ClassifierInput(classes=chosen.classes, mean=mean, deviation=deviation, length=height * width),
-            counts={name: tuple(np.bincount(own.labels, minlength=10).tolist()) for name, own in splits.items()},
+            counts=count_labels(splits, 10),
             size=(height, width),
             order=order,
             crops=PADDING if self.augment else 0,

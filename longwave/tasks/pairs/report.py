@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.pictures.html import Section, image
-from longwave.pictures.style import BLUE, ORANGE
+from longwave.pictures.style import BLUE, ORANGE, panels
 from longwave.tasks.classify.confusion import confusion
 from longwave.tasks.classify.report import Predictions, of_test_set
 from longwave.tasks.pairs.task import PairTask
@@ -40,10 +40,7 @@ def _scores(found: Predictions) -> str:
 
 def draw_scores(found: Predictions) -> Any:
     """The scores of the pairs of each class."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 2.6), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(8, 2.6)
     edges = np.linspace(0, 1, 41).tolist()
     for label, (name, colour) in enumerate(zip(found.classes, (ORANGE, BLUE), strict=True)):
         own = found.probabilities[found.labels == label, 1]

@@ -7,9 +7,8 @@ the longest of all: x (B, 2, L), lengths (B, 2).
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from longwave.core.progress import Patient
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import making
 from longwave.tasks.base import TASKS, Baselines, Batch, Scores, TaskConfig
 from longwave.tasks.pairs import retrieval, topics
@@ -63,7 +62,7 @@ def similarity_scores(train: PairSplit, splits: Mapping[str, PairSplit], order: 
 
     `order` is n. The threshold has the highest accuracy on the training set.
     """
-    size = 1 + max(int(split.documents.tokens.max(initial=0)) for split in (train, *splits.values()))
+    size = 1 + max(int(split.documents.values.max(initial=0)) for split in (train, *splits.values()))
     some = np.sort(shuffled(len(train), 0)[:MOST])
     cosine, label = cosines(train, some, order, size), train.labels[some] == 1
     ranking = np.argsort(cosine, kind="stable")
@@ -85,7 +84,7 @@ def cosines(split: PairSplit, index: NDArray[np.int64], order: int, size: int) -
     documents, found = split.documents, np.zeros(len(index))
     for row, pair in enumerate(split.pairs[index].tolist()):
         first, second = (
-            _counts(documents.tokens[start : start + length - 1], order, size)
+            _counts(documents.values[start : start + length - 1], order, size)
             for start, length in ((int(documents.starts[k]), int(documents.lengths[k])) for k in pair)
         )
         norm = np.sqrt(float(first @ first) * float(second @ second))
@@ -158,35 +157,32 @@ class PairsConfig(TaskConfig):
 
     data: Literal["aan", "retrieval-synthetic"] = "aan"
     """Papers, and whether one cites the other; or synthetic texts, and whether they share a topic."""
-    length: int = 4000
+    length: int = at_least(2, 4000)
     """Characters per document, <eos> included; longer ones are cut."""
-    least_count: int = 1
+    least_count: int = at_least(1, 1)
     """Characters that are rarer in the training set are read as <unk>."""
     decode: bool = False
     """Decode the texts, which the files have as Python bytes literals; the published models read the literals."""
-
-    def __post_init__(self) -> None:
-        check_least(self, length=2, least_count=1)
 
     def build(self, data_dir: Path | None = None) -> PairTask:
         kind, progress = SETS[self.data], Patient()
         folder = kind.require(data_dir)
         vocabulary: Vocabulary | None = None
-        splits: dict[str, PairSplit] = {}
+        splits, known = dict[str, PairSplit](), list[NDArray[Any]]()
         notes = [] if self.data == "aan" else [SYNTHETIC, *making.notes(self.data, data_dir)]
         for split, name in kind.files.items():  # one after the other, so that the codes of one alone are in memory
             read = retrieval.read(folder / name, self.length - 1, self.decode, progress)
             vocabulary = vocabulary or Vocabulary.of(read.counts(), chr, self.least_count)
-            documents = TokenSplit.of(vocabulary.renumbered(read.codes, chr), read.lengths)
-            splits[split] = PairSplit(documents, read.pairs, read.labels)
+            tokens = vocabulary.renumbered(read.codes, chr)
+            splits[split] = PairSplit(TokenSplit.of(tokens, read.lengths), read.pairs, read.labels)
+            known += [tokens, read.lengths + 1, read.pairs, read.labels]
             if read.repaired:
                 notes.append(f"{name}: documents that are not UTF-8, with invalid bytes as U+FFFD: {read.repaired}")
         progress.end()
         assert vocabulary is not None
         task = self._task(splits, vocabulary)
         check_classes(task.counts, kind.classes, str(folder), ", or take more examples", notes)
-        arrays = ((own.documents.tokens, own.documents.lengths, own.pairs, own.labels) for own in splits.values())
-        return replace(task, origin=str(folder), notes=tuple(notes), digest=digest(*chain.from_iterable(arrays)))
+        return replace(task, origin=str(folder), notes=tuple(notes), digest=digest(*known))
 
     def on_random_data(self, rows: int, seed: int = 0) -> PairTask:
         kind, draw = SETS[self.data], np.random.default_rng(seed)

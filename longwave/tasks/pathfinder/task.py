@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from longwave.core.progress import Patient
 from longwave.core.random import mixed, random_bits
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import making
 from longwave.io.download.catalogue import data_dir as data_folder
-from longwave.tasks.base import TASKS, Batch, Split
+from longwave.tasks.base import TASKS, Batch, ChangedSplit, Split
 from longwave.tasks.classify.task import ClassifierInput
 from longwave.tasks.images.task import Bytes, Images, ImageTask, ImageTaskConfig
 from longwave.tasks.pathfinder.drawing import LEVELS, SETTINGS, Setting, draw
 from longwave.tasks.pathfinder.layout import read
 from longwave.tasks.rates import check_rates, drawn
-from longwave.tasks.sequences.task import check_classes
+from longwave.tasks.sequences.task import check_classes, count_labels
 from longwave.tasks.statistics import digest
 
 CLASSES = ("apart", "connected")
@@ -36,7 +36,7 @@ SPREAD = 2  # range of difficulty levels that are drawn at one time
 
 
 @dataclass(frozen=True, eq=False)
-class EasierImages:
+class EasierImages(ChangedSplit):
     """The training set in an epoch of the curriculum: easier images are drawn instead of its own.
 
     All snakes of the set are long and hidden among distractors, so no part of the task can be learned before the rest.
@@ -44,14 +44,11 @@ class EasierImages:
     batch's place in the epoch.
     """
 
-    images: Images
+    split: Images
     setting: Setting  # of the set
     curriculum: float  # epochs
     epoch: int
     seed: int
-
-    def __len__(self) -> int:
-        return len(self.images)
 
     def batch(self, indices: Sequence[int]) -> Batch:
         return self.batch_within(indices, indices)
@@ -60,17 +57,17 @@ class EasierImages:
         """A batch after the share `place` of the epoch."""
         progress = (self.epoch + place) / self.curriculum
         if progress >= 1:
-            return self.images.batch(indices)
+            return self.split.batch(indices)
         index = np.asarray(indices, dtype=np.int64)
         bits = mixed(random_bits(self.seed, self.epoch, index) + OWN)
         below = SPREAD * (bits >> np.uint64(40)) / 2**24
         levels = np.rint(np.maximum(0, (LEVELS - 1) * progress - below)).astype(np.int64)
-        pixels, labels = np.empty((len(index), *self.images.pixels.shape[1:]), np.uint8), np.empty(len(index), np.int64)
+        pixels, labels = np.empty((len(index), *self.split.pixels.shape[1:]), np.uint8), np.empty(len(index), np.int64)
         for level in np.unique(levels).tolist():
             own = np.flatnonzero(levels == level)
             for k, drawn_image in zip(own, draw(self.setting.at_level(level), mixed(bits[own])), strict=True):
                 pixels[k], labels[k] = drawn_image.pixels.reshape(pixels.shape[1:]), drawn_image.label
-        return self.images.sequences(pixels, index) | {"y": torch.from_numpy(labels)}
+        return self.split.sequences(pixels, index) | {"y": torch.from_numpy(labels)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +92,7 @@ class PathfinderConfig(ImageTaskConfig):
 
     data: Literal["pathfinder", "pathx"] = "pathfinder"
     """Images of 32 x 32 pixels, or of 128 x 128."""
-    split_seed: int = 42
+    split_seed: int = at_least(0, 42)
     """Seed of the order that is split 80/10/10; 42 is the benchmark's."""
     centred: bool = False
     """Pixels from -1 to 1, as in the authors' first code, instead of 0 to 1."""
@@ -106,7 +103,7 @@ class PathfinderConfig(ImageTaskConfig):
     none: the original rate."""
 
     def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
+        super().__post_init__()
         check_rates(self.rates, "rates")
         if not 0 <= self.curriculum < math.inf:
             raise ValueError(f"curriculum: expected a finite number of epochs, 0 or more, got {self.curriculum}")
@@ -152,7 +149,7 @@ class PathfinderConfig(ImageTaskConfig):
             name=self.data,
             paper={"accuracy": PAPER[self.data]},
             inputs=ClassifierInput(classes=CLASSES, mean=(mean,), deviation=(deviation,), length=size * size),
-            counts={name: tuple(np.bincount(own.labels, minlength=2).tolist()) for name, own in splits.items()},
+            counts=count_labels(splits, 2),
             size=(size, size),
             setting=SETTINGS[self.data],
             curriculum=self.curriculum,

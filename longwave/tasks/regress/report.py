@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.pictures.html import Section, image, table
-from longwave.pictures.style import BLUE, ORANGE, as_drawn, short
+from longwave.pictures.style import BLUE, ORANGE, as_drawn, panels, short
 from longwave.tasks.actions import predict_all
 from longwave.tasks.regress.task import SHOWN_TARGETS, RegressionTask
 from longwave.tasks.sequences.plots import draw_sequences, in_units, make_panels, unpadded
@@ -70,8 +70,8 @@ def predict(model: Any, task: RegressionTask, size: int = 100) -> Predictions:
 
 def draw_predictions(truth: Values, predicted: Values, names: Sequence[str]) -> Any:
     """Predicted over true values (n, targets), one panel per target; on the line they agree. NaN is not drawn."""
-    figure, panels = make_panels(len(names), min(COLUMNS, len(names)), SIDE, SIDE)
-    for k, (axes, name) in enumerate(zip(panels, names, strict=True)):
+    figure, squares = make_panels(len(names), min(COLUMNS, len(names)), SIDE, SIDE)
+    for k, (axes, name) in enumerate(zip(squares, names, strict=True)):
         known = ~np.isnan(truth[:, k])
         true, found = truth[known, k], predicted[known, k]
         both = np.concatenate((true, found))
@@ -90,10 +90,8 @@ def draw_predictions(truth: Values, predicted: Values, names: Sequence[str]) -> 
 
 def draw_residuals(truth: Values, predicted: Values, names: Sequence[str]) -> Any:
     """Predicted minus true values over the predicted ones, and how they are distributed, one row per target."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 2.2 * len(names)), layout="constrained")
-    rows = figure.subplots(len(names), 2, squeeze=False, sharey="row", width_ratios=(3, 1))
+    figure, axes_by_row = panels(10, 2.2 * len(names), len(names), 2, sharey="row", width_ratios=(3, 1))
+    rows = axes_by_row.reshape(-1, 2)
     for k, ((left, right), name) in enumerate(zip(rows, names, strict=True)):
         known = ~np.isnan(truth[:, k])
         residuals = predicted[known, k] - truth[known, k]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.pictures.style import BLUE, GREY, ORANGE, lone_points
+from longwave.pictures.style import BLUE, GREY, ORANGE, lone_points, panels
 from longwave.tasks.base import Batch
 
 LINES = (BLUE, ORANGE, GREY, "#38a169")
@@ -26,20 +26,14 @@ def in_units(inputs: Any, x: Tensor) -> NDArray[np.float64]:
 
 def make_panels(count: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
     """A figure, and `count` of its axes, row by row, each of so many inches."""
-    from matplotlib.figure import Figure
-
     rows = math.ceil(count / columns)
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for unused in panels[count:]:
-        unused.axis("off")
-    return figure, panels[:count]
+    return panels(width * columns, height * rows, rows, columns, count)
 
 
 def draw_sequences(sequences: Sequence[NDArray[np.float64]], captions: Sequence[str]) -> Any:
     """Sequences (length, channels) as lines, with captions."""
-    figure, panels = make_panels(len(sequences), 2, 5, 1.75)
-    for axes, values, caption in zip(panels, sequences, captions, strict=True):
+    figure, rows = make_panels(len(sequences), 2, 5, 1.75)
+    for axes, values, caption in zip(rows, sequences, captions, strict=True):
         show_lines(axes, values)
         axes.set_title(caption, fontsize=9)
     return figure

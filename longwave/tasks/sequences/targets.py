@@ -34,12 +34,8 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 # One label for each sequence
 
 
-def read_labels(y: Any, source: str) -> tuple[str, ...]:
-    """(n,) names."""
-    return _read_each(y, f"{source}: y", "label", read_label)
-
-
-def _read_each(values: Any, name: str, what: str, read: Callable[[Any, str], str]) -> tuple[str, ...]:
+def read_each(values: Any, name: str, what: str, read: Callable[[Any, str], str]) -> tuple[str, ...]:
+    """(n,) of what `read` gives for each value."""
     cells = np.asarray(values)
     if cells.ndim != 1:
         raise ValueError(f"{name}: expected one {what} per sequence, (n,), got shape {cells.shape}")
@@ -165,11 +161,6 @@ def _tag(cell: Any, where: str) -> str:
 
 
 # Splits
-
-
-def read_splits(split: Any, source: str) -> tuple[str, ...]:
-    """(n,) of train, valid and test."""
-    return _read_each(split, f"{source}: split", "split", read_split)
 
 
 def read_split(cell: Any, where: str) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.tasks.base import Batch, OnData, Scores, Task, TaskConfig, TaskInput, score
 from longwave.tasks.sequences.data import Channels, Sequences, from_arrays, npz_bytes, read_npz
 from longwave.tasks.sequences.targets import Answer
@@ -47,7 +47,7 @@ class SequenceInput(TaskInput):
 class SequenceSplit:
     """Some of the sequences, in memory and standardised."""
 
-    values: NDArray[np.float32]  # (total, channels) of all sequences, one after the other
+    values: NDArray[Any]  # (total, channels) or (total,) of all sequences, one after the other
     starts: Index  # (n,) of those that belong to the split
     lengths: Index  # (n,)
     same_length: bool  # of the whole data set, so that batches of a model are all alike
@@ -57,7 +57,7 @@ class SequenceSplit:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def joined(self, other: "SequenceSplit") -> "SequenceSplit":
+    def joined(self, other: "SequenceSplit") -> Self:
         """The sequences of both; tags are of all sequences anyway."""
         return replace(
             self,
@@ -66,7 +66,7 @@ class SequenceSplit:
             rows={name: np.concatenate([values, other.rows[name]]) for name, values in self.rows.items()},
         )
 
-    def chosen(self, index: Any) -> "SequenceSplit":
+    def chosen(self, index: Any) -> Self:
         """Some of the sequences."""
         rows = {name: values[index] for name, values in self.rows.items()}
         return replace(self, starts=self.starts[index], lengths=self.lengths[index], rows=rows)
@@ -89,6 +89,11 @@ class SequenceSplit:
         for row, start, length in zip(padded, self.starts[index], lengths, strict=True):
             row[:length] = values[start : start + length]
         return torch.from_numpy(padded)
+
+    @property
+    def labels(self) -> Index:
+        """(n,) classes of the sequences."""
+        return self.rows["y"]
 
     @property
     def own_tags(self) -> list[Index]:
@@ -169,6 +174,11 @@ def sequence_fields(
         "origin": sequences.source,
         "notes": (*sequences.notes, *notes),
     }
+
+
+def count_labels(splits: Mapping[str, Any], classes: int) -> dict[str, tuple[int, ...]]:
+    """The examples of each class in splits that have `labels`."""
+    return {name: tuple(np.bincount(own.labels, minlength=classes).tolist()) for name, own in splits.items()}
 
 
 def row_weights(labels: Index) -> NDArray[np.float64]:
@@ -315,13 +325,10 @@ class SequenceTaskConfig(TaskConfig):
     """Or a CSV file with a header."""
     split: str | None = None
     """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the splits, if they are drawn."""
     channels: Channels = "last"
     """Whether x in an .npz file is (n, length, channels), last, or (n, channels, length), first."""
-
-    def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
 
     @abstractmethod
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:

@@ -17,7 +17,7 @@ import numpy as np
 
 from longwave.core.progress import Patient
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
 from longwave.io.mapped import Put, mapped
@@ -88,14 +88,13 @@ class SpeechCommandsConfig(ClipTaskConfig):
     """As in the paper (35 words: the official lists; ten words: random), or 70/15/15 with disjoint speakers."""
     resplit: Literal["none", "speaker"] = "none"
     """If only some of the clips are on disk: split those 70/15/15, with disjoint speakers."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of random splits."""
     scale: float = 1.0
     """Factor on samples in [-1, 1] before MFCC; the authors' code has 2^-15, which hides quiet sounds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, split_seed=0)
         if not self.scale > 0:
             raise ValueError(f"scale: expected a number above 0, got {self.scale}")
         if self.noise and self.features == "mfcc":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.tasks.audio.clip_lists import TEST_TAKES, spoken_digits
 from longwave.tasks.audio.clips import (
@@ -34,12 +34,8 @@ LENGTH = 3500  # samples of a clip, on average
 class SpokenDigitsConfig(ClipTaskConfig):
     """Spoken digits to classify from their samples."""
 
-    valid_takes: int = 5
+    valid_takes: int = at_least(1, 5)
     """Takes of each digit and speaker for validation, after the five of the official test set."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, valid_takes=1)
 
     def build(self, data_dir: Path | None = None) -> ClipTask:
         folder = catalogue.require("fsdd", data_dir)

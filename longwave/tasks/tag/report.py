@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.pictures.html import Section, image, table
-from longwave.pictures.style import as_drawn, short
+from longwave.pictures.style import as_drawn, panels, short
 from longwave.tasks.classify.confusion import SHOWN_CLASSES, confusion, confusion_matrix
 from longwave.tasks.sequences.plots import in_units, show_lines, unpadded
 from longwave.tasks.sequences.task import NO_TAG
@@ -79,16 +79,15 @@ def draw_tags(
 
     A negative class is one that is not known. The legend has the classes that are shown, if they are few.
     """
-    from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
     shown = sorted({int(k) for tags in (*truth, *predicted) for k in np.unique(tags) if k >= 0})
     colours = _colours(len(classes))
     with_legend = len(shown) <= NAMED
-    figure = Figure(figsize=(10, 2.3 * len(sequences) + 0.4 * with_legend), layout="constrained")
-    panels = figure.subplots(2 * len(sequences), 1, squeeze=False, height_ratios=[2.2, 1] * len(sequences))[:, 0]
+    count, height = len(sequences), 2.3 * len(sequences) + 0.4 * with_legend
+    figure, rows = panels(10, height, 2 * count, height_ratios=[2.2, 1] * count)
     for k, (values, caption) in enumerate(zip(sequences, captions, strict=True)):
-        lines, bands = panels[2 * k], panels[2 * k + 1]
+        lines, bands = rows[2 * k], rows[2 * k + 1]
         show_lines(lines, values, GREYS)
         lines.set_title(as_drawn(caption), fontsize=9)
         lines.set_xticklabels([])

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
 from longwave.models.recurrence import map_tensors
@@ -134,13 +134,13 @@ class TextConfig(TaskConfig):
     """What a token is; a custom text is read by bytes only."""
     length: int = 512
     """Bytes or words per window, in training and evaluation."""
-    rows: int = 0
+    rows: int = at_least(0, 0)
     """Rows to cut each split into, whose windows begin with the true previous token; 0: windows begin with token 0."""
     carry_state: bool = False
     """Carry the state from window to window of a row, in training (truncated back-propagation) and evaluation."""
 
     def __post_init__(self) -> None:
-        check_least(self, rows=0)
+        super().__post_init__()
         if self.carry_state and not self.rows:
             raise ValueError("carry_state: expected rows of consecutive windows (--task.rows), got none")
 

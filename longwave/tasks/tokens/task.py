@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from longwave.core.progress import Patient, Progress
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue, making
 from longwave.models import Spec
 from longwave.tasks.base import TASKS, Batch, TaskConfig
 from longwave.tasks.classify.task import LabelInput, LabelTask
-from longwave.tasks.sequences.task import check_classes
+from longwave.tasks.sequences.task import SequenceSplit, check_classes, count_labels
 from longwave.tasks.statistics import digest
 from longwave.tasks.tokens import listops, reviews
 from longwave.tasks.tokens.data import END, SPECIAL, Labelled, Vocabulary
@@ -30,39 +29,21 @@ VALID_SHARE = 10  # one training example in this many is for validation, if no v
 
 
 @dataclass(frozen=True, eq=False)
-class TokenSplit:
-    """Sequences of tokens in memory, without their ends."""
-
-    tokens: NDArray[Any]  # (total,), concatenated
-    starts: NDArray[np.int64]  # (n,)
-    lengths: NDArray[np.int64]  # (n,), ends included
-    labels: NDArray[np.int64]  # (n,)
-
-    def __len__(self) -> int:
-        return len(self.starts)
+class TokenSplit(SequenceSplit):
+    """Sequences of tokens in memory, each with its end."""
 
     @classmethod
     def of(cls, tokens: NDArray[Any], lengths: NDArray[np.int64], labels: NDArray[np.int64] | None = None) -> Self:
         """The concatenated sequences of these lengths, to which ends are added; without labels, all are 0."""
-        labels = np.zeros(len(lengths), np.int64) if labels is None else labels
-        return cls(tokens, np.cumsum(lengths) - lengths, lengths + 1, labels)
-
-    def chosen(self, index: NDArray[np.int64]) -> "TokenSplit":
-        return TokenSplit(self.tokens, self.starts[index], self.lengths[index], self.labels[index])
+        ends = np.cumsum(lengths)
+        starts = ends - lengths + np.arange(len(lengths))
+        rows = {"y": np.zeros(len(lengths), np.int64) if labels is None else labels}
+        return cls(np.insert(tokens, ends, SPECIAL.index(END)), starts, lengths + 1, False, rows)
 
     def batch(self, indices: Sequence[int]) -> Batch:
         """x (B, longest of the batch), padded with 0; lengths (B,), y (B,)."""
-        index = np.asarray(indices, dtype=np.int64)
-        lengths = self.lengths[index]
-        x = np.zeros((len(index), int(lengths.max(initial=0))), np.int64)
-        for row, start, length in zip(x, self.starts[index], lengths, strict=True):
-            row[: length - 1] = self.tokens[start : start + length - 1]
-            row[length - 1] = SPECIAL.index(END)
-        return {
-            "x": torch.from_numpy(x),
-            "lengths": torch.from_numpy(lengths),
-            "y": torch.from_numpy(self.labels[index]),
-        }
+        batch = super().batch(indices)
+        return batch | {"x": batch["x"].long()}
 
 
 # The sets
@@ -142,10 +123,7 @@ def vocabulary_fields(
     classes: tuple[str, ...], splits: Mapping[str, Any], vocabulary: Vocabulary, length: int
 ) -> dict[str, Any]:
     """The fields that all tasks with a vocabulary have."""
-    counts = {
-        name: tuple(np.bincount(splits[name].labels, minlength=len(classes)).tolist())
-        for name in ("train", "valid", "test")
-    }
+    counts = count_labels({name: splits[name] for name in ("train", "valid", "test")}, len(classes))
     inputs = TokenInput(classes=classes, vocabulary=vocabulary.size, length=length)
     return {**splits, "inputs": inputs, "counts": counts, "vocabulary": vocabulary}
 
@@ -172,17 +150,14 @@ class TokensConfig(TaskConfig):
 
     data: Literal["listops", "imdb"] = "listops"
     """Nested lists of operators on digits, or film reviews by characters."""
-    length: int = 2048
+    length: int = at_least(2, 2048)
     """Tokens per sequence, <eos> included; longer ones are cut."""
-    least_count: int = 1
+    least_count: int = at_least(1, 1)
     """Tokens that are rarer in the training set are read as <unk>."""
     validation: Literal["train", "test"] = "train"
     """If no validation set was published: hold out a tenth of the training set, or use the test set, as LRA does."""
-    split_seed: int = 42
+    split_seed: int = at_least(0, 42)
     """Seed of the draw of that tenth."""
-
-    def __post_init__(self) -> None:
-        check_least(self, length=2, least_count=1, split_seed=0)
 
     def build(self, data_dir: Path | None = None) -> TokenTask:
         kind, progress = SETS[self.data], Patient()
@@ -190,11 +165,11 @@ class TokensConfig(TaskConfig):
         parts = {split: kind.read(folder / name, self.length - 1, progress) for split, name in kind.files.items()}
         progress.end()
         vocabulary = Vocabulary.of(np.bincount(parts["train"].codes), kind.name_of, self.least_count)
-        splits = {
-            name: TokenSplit.of(vocabulary.renumbered(part.codes, kind.name_of), part.lengths, part.labels)
-            for name, part in parts.items()
-        }
-        known = digest(*(values for part in splits.values() for values in (part.tokens, part.lengths, part.labels)))
+        splits, known = {}, []
+        for name, part in parts.items():
+            tokens = vocabulary.renumbered(part.codes, kind.name_of)
+            splits[name] = TokenSplit.of(tokens, part.lengths, part.labels)
+            known += [tokens, part.lengths + 1, part.labels]
         notes = list(making.notes(self.data, data_dir)) if self.data in making.MAKERS else []
         if "valid" not in splits:
             splits |= self._validated(splits, notes)
@@ -202,7 +177,7 @@ class TokensConfig(TaskConfig):
             raise ValueError(f"validation: {self.data} has a validation set of its own; expected train, got test")
         task = self._task(splits, vocabulary)
         check_classes(task.counts, kind.classes, str(folder), ", or take more examples", notes)
-        return replace(task, origin=str(folder), notes=tuple(notes), digest=known)
+        return replace(task, origin=str(folder), notes=tuple(notes), digest=digest(*known))
 
     def on_random_data(self, rows: int, seed: int = 0) -> TokenTask:
         kind, draw = SETS[self.data], np.random.default_rng(seed)

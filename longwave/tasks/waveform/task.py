@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core.progress import Patient
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
 from longwave.tasks.audio.clip_lists import ClipList, from_folder, speech_commands, spoken_digits
@@ -135,17 +135,12 @@ class WaveformConfig(TaskConfig):
     """Custom audio: a folder of WAV, FLAC or OGG files; docs: waveforms."""
     encoding: Code = "mu-law"
     """256 codes by the mu law, finer for quiet sounds, or in equal steps."""
-    length: int = 8192
+    length: int = at_least(2, 8192)
     """Samples per window, in training and evaluation."""
-    sampling_rate: int | None = None
+    sampling_rate: int | None = at_least(1, None)
     """Sampling rate in Hz that all clips are resampled to; none: the most common one."""
-    most_bad: int = FEW_BAD
+    most_bad: int = at_least(0, FEW_BAD)
     """Unreadable files that may be skipped; they are listed. More are refused."""
-
-    def __post_init__(self) -> None:
-        check_least(self, length=2, most_bad=0)
-        if self.sampling_rate is not None:
-            check_least(self, sampling_rate=1)
 
     @property
     def is_self_describing(self) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pair_files import TEXTS, line, write_aan
 
-from longwave.core.progress import Silent
+from longwave.core.progress import SILENT
 from longwave.io.download.catalogue import MissingData
 from longwave.tasks.pairs import retrieval
 from longwave.tasks.tokens.data import SPECIAL, Vocabulary
@@ -13,7 +13,7 @@ GOOD = line(1.0, "one", "two")
 
 
 def read(path, most=10_000, decode=False):
-    return retrieval.read(path, most, decode, Silent())
+    return retrieval.read(path, most, decode, SILENT)
 
 
 def texts(found):

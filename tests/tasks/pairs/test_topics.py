@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pair_files import write_synthetic
 
-from longwave.core.progress import Silent
+from longwave.core.progress import SILENT
 from longwave.io.download import making
 from longwave.tasks.pairs import retrieval, topics
 
@@ -39,7 +39,7 @@ def test_files_are_those_of_retrieval_and_both_classes_are_equally_frequent(tmp_
     folder = write_synthetic(tmp_path, count=60)
     sizes = []
     for name in topics.FILES.values():
-        found = retrieval.read(folder / name, 10_000, False, Silent())
+        found = retrieval.read(folder / name, 10_000, False, SILENT)
         sizes.append(len(found))
         assert found.labels.mean() == 0.5
         assert len(found.lengths) == 2 * len(found)  # no document is in two pairs

@@ -11,13 +11,13 @@ from pathfinder_files import write_pathfinder
 from PIL import Image
 
 from longwave.core import files
-from longwave.core.progress import Silent
+from longwave.core.progress import SILENT, Progress
 from longwave.io.download import making
 from longwave.tasks.pathfinder import layout
 from longwave.tasks.pathfinder.layout import HARD, INDEX, PIXELS, read
 
 
-class Stopped(Silent):
+class Stopped(Progress):
     """Progress that ends the job, as a kill would, after some examples."""
 
     def __init__(self, after):
@@ -90,7 +90,7 @@ def test_options_make_another_set_and_are_noted(small_batches, tmp_path):
 def test_what_was_made_is_read_with_its_labels(small_batches, tmp_path, name, size):
     path = making.make(name, tmp_path, count=12)
     line = (path / HARD / "metadata" / "1.npy").read_text().splitlines()[1].split()
-    found = read(path, size, Silent())
+    found = read(path, size, SILENT)
     assert found.pixels.shape == (12, size, size)
     assert found.pixels.max(axis=(1, 2)).tolist() == [255] * 12
     assert line[:3] == ["imgs/1", "sample_1.png", "1"]
@@ -103,7 +103,7 @@ def test_what_was_made_is_read_with_its_labels(small_batches, tmp_path, name, si
 
 
 def test_batches_are_read_by_their_number_and_lines_in_their_order(folder):
-    found = read(folder, 32, Silent())
+    found = read(folder, 32, SILENT)
     assert values(found) == [*range(20, 27), *range(100, 105)]
     assert found.labels.tolist() == [0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0]
     assert found.empty == 0
@@ -111,17 +111,17 @@ def test_batches_are_read_by_their_number_and_lines_in_their_order(folder):
 
 @pytest.mark.parametrize("kind", [str, bytes])
 def test_metadata_may_be_arrays_of_strings(folder, kind):
-    expected = values(read(folder, 32, Silent()))
+    expected = values(read(folder, 32, SILENT))
     path = folder / HARD / "metadata" / "2.npy"
     rows = [line.split() for line in path.read_text().splitlines()]
     np.save(path, np.array(rows).astype(kind))
-    assert values(read(folder, 32, Silent())) == expected
+    assert values(read(folder, 32, SILENT)) == expected
 
 
 def test_empty_images_are_left_out_and_counted(folder):
     (folder / HARD / "imgs" / "2" / "sample_4.png").write_bytes(b"")
     for _ in range(2):  # read, and read again from what was kept
-        found = read(folder, 32, Silent())
+        found = read(folder, 32, SILENT)
         assert found.empty == 1
         assert values(found) == [20, 21, 22, 23, 25, 26, *range(100, 105)]
         assert found.labels.tolist() == [0, 1, 0, 1, 1, 0, 0, 1, 0, 1, 0]
@@ -129,37 +129,37 @@ def test_empty_images_are_left_out_and_counted(folder):
         path.write_bytes(b"")
     (folder / HARD / INDEX).unlink()
     with pytest.raises(ValueError, match="expected images, got 12 empty files"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)
 
 
 def test_pixels_are_kept_in_one_file_until_the_metadata_change(folder):
-    first = values(read(folder, 32, Silent()))
+    first = values(read(folder, 32, SILENT))
     shutil.rmtree(folder / HARD / "imgs" / "2")
-    kept = read(folder, 32, Silent())
+    kept = read(folder, 32, SILENT)
     assert isinstance(kept.pixels, np.memmap)
     assert values(kept) == first
     path = folder / HARD / "metadata" / "2.npy"
     path.write_text(path.read_text().replace("0.5 1 1", "0.5 2 1"))
     with pytest.raises(ValueError, match=r"sample_0\.png: there is no such file; expected this image"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)
     path.unlink()
-    assert values(read(folder, 32, Silent())) == [*range(100, 105)]
+    assert values(read(folder, 32, SILENT)) == [*range(100, 105)]
 
 
 @pytest.mark.parametrize("name", [PIXELS, INDEX])
 def test_what_was_kept_is_made_again_if_it_is_damaged(folder, name):
-    first = values(read(folder, 32, Silent()))
+    first = values(read(folder, 32, SILENT))
     (folder / HARD / name).write_bytes((folder / HARD / name).read_bytes()[:20])
-    assert values(read(folder, 32, Silent())) == first
+    assert values(read(folder, 32, SILENT)) == first
     assert json.loads((folder / HARD / INDEX).read_text())["empty"] == []
 
 
 @pytest.mark.parametrize("empty", [None, [2, True], [99], "12", [0.5]])
 def test_an_index_that_names_no_images_is_made_again(folder, empty):
-    first = values(read(folder, 32, Silent()))
+    first = values(read(folder, 32, SILENT))
     index = folder / HARD / INDEX
     index.write_text(json.dumps(json.loads(index.read_text()) | {"empty": empty}))
-    assert values(read(folder, 32, Silent())) == first
+    assert values(read(folder, 32, SILENT)) == first
 
 
 def test_a_folder_that_cannot_be_written_to_is_read_into_memory(folder, monkeypatch):
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_written_to_is_read_into_memory(folder, monkeypa
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(files, "atomic", refused)
-    assert values(read(folder, 32, Silent())) == [*range(20, 27), *range(100, 105)]
+    assert values(read(folder, 32, SILENT)) == [*range(20, 27), *range(100, 105)]
     assert not (folder / HARD / PIXELS).exists()
 
 
@@ -196,7 +196,7 @@ def write_png(path, pixels):
 def test_a_damaged_image_is_named(folder, damage, message):
     damage(folder / HARD / "imgs" / "10" / "sample_3.png")
     with pytest.raises(ValueError, match=rf"sample_3\.png: .*{message}"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)
     assert not (folder / HARD / PIXELS).exists()
 
 
@@ -217,30 +217,30 @@ GOOD = "imgs/2 sample_1.png 1 0 1.0 14 4 2 0.5 1 1"
 def test_a_line_that_describes_no_image_is_named(folder, line):
     (folder / HARD / "metadata" / "2.npy").write_text(f"{GOOD}\n{line}\n")
     with pytest.raises(ValueError, match=r"2\.npy: image 2: expected 11 fields that begin with imgs/BATCH"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)
 
 
 def test_metadata_that_are_no_table_of_strings_are_refused(folder):
     path = folder / HARD / "metadata" / "2.npy"
     np.save(path, np.array([[{"a": 1}]], object), allow_pickle=True)
     with pytest.raises(ValueError, match=r"2\.npy: expected an array of strings, got Object arrays cannot be loaded"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)
     np.save(path, np.zeros((2, 11)))
     with pytest.raises(ValueError, match=r"2\.npy: expected a table of strings, got an array \(2, 11\) of float64"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)
     path.write_bytes(path.read_bytes()[:9])
     with pytest.raises(ValueError, match=r"2\.npy: expected an array of strings"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match=r"2\.npy: expected lines of text, or an array of strings"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)
     path.rename(path.with_name("two.npy"))
     with pytest.raises(ValueError, match=r"expected files called NUMBER\.npy, got two\.npy"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)
     for left in (folder / HARD / "metadata").iterdir():
         left.unlink()
     with pytest.raises(ValueError, match=r"expected files called NUMBER\.npy, got none"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)
     path.write_text("\n")
     with pytest.raises(ValueError, match="expected a line for each image, got none"):
-        read(folder, 32, Silent())
+        read(folder, 32, SILENT)

@@ -5,7 +5,7 @@ import statistics
 import numpy as np
 import pytest
 
-from longwave.core.progress import Silent
+from longwave.core.progress import SILENT
 from longwave.core.random import numbered_bits
 from longwave.tasks.tokens import listops
 from longwave.tasks.tokens.listops import draw, in_order, make, read, sizes, trees, values, written
@@ -134,7 +134,7 @@ def test_lists_are_nested_nine_deep_at_most(drawn):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("listops")
-    make(folder, 60, 3, Silent())
+    make(folder, 60, 3, SILENT)
     return folder
 
 
@@ -151,14 +151,14 @@ def test_files_have_a_header_and_the_split_of_the_benchmark(made):
 def test_the_same_seed_makes_the_same_files_and_another_others(made, tmp_path):
     for name, seed in (("same", 3), ("other", 4)):
         (tmp_path / name).mkdir()
-        make(tmp_path / name, 60, seed, Silent())
+        make(tmp_path / name, 60, seed, SILENT)
         same = [(tmp_path / name / file).read_bytes() == (made / file).read_bytes() for file in listops.FILES.values()]
         assert same == [seed == 3] * 3
 
 
 def test_what_was_written_is_read_again(made):
     for split, (start, stop) in {"train": (0, 58), "valid": (58, 59), "test": (59, 60)}.items():
-        found = read(made / listops.FILES[split], most=2000, progress=Silent())
+        found = read(made / listops.FILES[split], most=2000, progress=SILENT)
         ahead = [pair for pair, _ in zip(trees(3), range(stop), strict=False)][start:]
         assert found.lengths.tolist() == [len(tokens) for tokens, _ in ahead]
         assert found.labels.tolist() == [value for _, value in ahead]
@@ -171,7 +171,7 @@ def test_lines_may_end_either_way_and_trees_are_cut(end, tmp_path):
     path = tmp_path / "basic_test.tsv"
     lines = ["Source\tTarget", "( ( ( [MAX 3 ) 4 ) ] )\t4", "( ( ( ( [MIN 3 ) 4 ) 0 ) ] )\t0"]
     path.write_text(end.join([*lines, ""]), newline="")
-    found = read(path, most=4, progress=Silent())
+    found = read(path, most=4, progress=SILENT)
     assert [listops.TOKENS[code] for code in found.codes] == ["[MAX", "3", "4", "X", "[MIN", "3", "4", "0"]
     assert (found.lengths.tolist(), found.labels.tolist()) == ([4, 4], [4, 0])
 
@@ -191,9 +191,9 @@ def test_lines_may_end_either_way_and_trees_are_cut(end, tmp_path):
 def test_what_is_no_such_file_is_refused(text, message, tmp_path):
     (tmp_path / "x.tsv").write_text(text)
     with pytest.raises(ValueError, match=message):
-        read(tmp_path / "x.tsv", most=100, progress=Silent())
+        read(tmp_path / "x.tsv", most=100, progress=SILENT)
 
 
 def test_too_few_trees_for_three_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="count: expected at least 3 trees, one in each file, got 2"):
-        make(tmp_path, 2, 0, Silent())
+        make(tmp_path, 2, 0, SILENT)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from token_files import write_reviews
 
-from longwave.core.progress import Silent
+from longwave.core.progress import SILENT
 from longwave.tasks.tokens import reviews
 from longwave.tasks.tokens.data import Vocabulary
 
@@ -15,7 +15,7 @@ REAL = os.environ.get("LONGWAVE_DATA")
 
 
 def read(folder, most=10_000):
-    return reviews.read(folder, most, Silent())
+    return reviews.read(folder, most, SILENT)
 
 
 def texts(found):

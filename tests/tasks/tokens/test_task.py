@@ -52,7 +52,7 @@ def test_random_tokens_are_of_full_length_and_the_published_vocabulary(data):
         assert batch["x"].max() < size
         assert task.spec.output_size == len(task.inputs.classes)
         assert torch.equal(batch["x"], config.on_random_data(rows=7).train.batch(range(7))["x"])
-    assert config.on_random_data(rows=7, seed=1).train.tokens.tolist() != task.train.tokens.tolist()
+    assert config.on_random_data(rows=7, seed=1).train.values.tolist() != task.train.values.tolist()
     real = TokensConfig("listops", length=2048).build(data).spec
     random = TokensConfig("listops", length=2048).on_random_data(rows=7).spec
     assert dataclasses.replace(real, longest=2048) == random
