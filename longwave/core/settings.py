@@ -78,7 +78,7 @@ class Settings:
             raise ValueError(f"{where}: {error}") from error
 
     @classmethod
-    def of(cls, settings: Self | None = None, **changes: Any) -> Self:
+    def by_keyword(cls, settings: Self | None = None, **changes: Any) -> Self:
         """Settings by keyword, over the defaults or `settings`; a part that has kinds may be given by its name."""
         if settings is not None and not isinstance(settings, cls):
             raise ValueError(f"config: expected {cls.__name__}(...), or keywords alone, got {settings!r:.80}")

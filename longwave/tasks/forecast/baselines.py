@@ -1,4 +1,5 @@
-"""Forecasts to compare a model with: repeat-last, seasonal-naive, NLinear and DLinear.
+"""Forecasts to compare a model with: repeat-last, seasonal-naive, NLinear, DLinear, exponential smoothing and an
+autoregression.
 
 Each is an affine map of the context, forecast = weight context + bias, the same for every column. The two linear models
 are those of Zeng et al., "Are Transformers Effective for Time Series Forecasting?" (2023), with weights shared by the
@@ -76,6 +77,20 @@ def dlinear(task: ForecastTask) -> Forecast:
     return ridge(Problem.of(task), "none", trend_and_rest(task.context))
 
 
+def exponential_smoothing(task: ForecastTask) -> Forecast:
+    """Exponential smoothing of level, damped trend and season, with one set of parameters for all windows."""
+    from longwave.tasks.forecast import classical
+
+    return classical.smoothing(Problem.of(task), task.period)
+
+
+def autoregression(task: ForecastTask) -> Forecast:
+    """An autoregression that forecasts one row after the other, of the order that its criterion chooses."""
+    from longwave.tasks.forecast import classical
+
+    return classical.autoregression(Problem.of(task), task.train.end, task.period)
+
+
 def trend_and_rest(context: int) -> Matrix:
     """DLinear's features of a context.
 
@@ -94,7 +109,10 @@ BASELINES: dict[str, Callable[[ForecastTask], Forecast]] = {
     "seasonal-naive": seasonal_naive,
     "nlinear": nlinear,
     "dlinear": dlinear,
+    "exponential smoothing": exponential_smoothing,
+    "autoregression": autoregression,
 }
+SOLVED = ("nlinear", "dlinear", "exponential smoothing", "autoregression")  # from the moments of windows
 
 
 def fit(name: str, task: ForecastTask) -> Forecast:
@@ -125,7 +143,7 @@ def left_out(task: ForecastTask) -> dict[str, str]:
         absent["seasonal-naive"] = "the context is shorter than a season"
     if not solvable(task):
         # Their time grows as the third power of the length of a window.
-        absent |= dict.fromkeys(("nlinear", "dlinear"), f"windows of more than {LONGEST:,} rows would take too long")
+        absent |= dict.fromkeys(SOLVED, f"windows of more than {LONGEST:,} rows would take too long")
     return absent
 
 

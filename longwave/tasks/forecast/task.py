@@ -242,7 +242,7 @@ class ForecastTask(Task):
         return int(batch["known"].sum()) if "known" in batch else batch["y"].numel()
 
     def baselines(self) -> Baselines:
-        """Repeat-last, seasonal-naive, NLinear and DLinear, as far as context and horizon allow."""
+        """Those of `baselines`, as far as context and horizon allow."""
         from longwave.tasks.forecast import baselines
 
         return baselines.table(self)
