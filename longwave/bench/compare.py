@@ -24,9 +24,7 @@ class CompareBench(Bench):
 
     Nothing is measured. Figures that differ by more than a tenth come first; on a busy machine even these may be noise.
 
-    Examples:
-        longwave bench layer --quick --json > before.json
-        longwave bench compare before.json after.json
+    Example: longwave bench compare before.json after.json
     """
 
     old: Positional[Annotated[Path, arg(metavar="OLD.json")]] = Path("old.json")

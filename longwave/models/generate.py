@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from longwave import ops
 from longwave.layers.checks import check_choice, check_count
-from longwave.models.recurrence import Recurrence
+from longwave.models.recurrence import Recurrence, WeightType
 from longwave.models.rows import Rows, Stop, check_limits
-from longwave.ops import WEIGHT_TYPES, WeightType
 
 Reads = Callable[[Tensor, int], Tensor]
 START = 0  # what an empty prompt stands for; the tasks of longwave begin every sequence with it
@@ -90,7 +90,7 @@ def stream(
     prompt = _check_prompt(prompt, model)
     draws = None if seed is None else torch.Generator(prompt.device).manual_seed(seed)
     rows = Rows(prompt, config.output_size, repetition_penalty, stops)
-    check_choice("weights", weights, WEIGHT_TYPES)
+    check_choice("weights", weights, ops.WEIGHT_TYPES)
     return _steps(model, prompt, length, (temperature, top_k, top_p, min_p), draws, reads, rows, weights)
 
 

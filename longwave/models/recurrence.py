@@ -13,7 +13,8 @@ from torch import Tensor
 
 from longwave import ops
 from longwave.layers.checks import check_choice, check_count, check_rate
-from longwave.ops import WEIGHT_TYPES, WeightType
+
+WeightType = ops.WeightType
 
 
 class Recurrence:
@@ -31,7 +32,7 @@ class Recurrence:
     ) -> None:
         check_count("batch", batch)
         check_rate(rate)
-        check_choice("weights", weights, WEIGHT_TYPES)
+        check_choice("weights", weights, ops.WEIGHT_TYPES)
         if model.config.decoder == "forecast":
             raise ValueError("model: a forecast model takes a whole window; use forecast_by_steps to go step by step")
         self.model, self.batch, self.rate = model, batch, rate

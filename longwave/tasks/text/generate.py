@@ -11,7 +11,7 @@ import torch
 
 from longwave.core.terminal import say
 from longwave.models.generate import stream
-from longwave.ops import WeightType
+from longwave.models.recurrence import WeightType
 from longwave.tasks.actions import OnDevice, check_kind
 from longwave.tasks.autoregressive import START
 from longwave.tasks.base import Action, TrainedRun
