@@ -5,12 +5,14 @@ dt (H,). The spectrum is computed block by block of nodes, so that no array of s
 the formulas.
 """
 
+import functools
 import math
 from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 # A block of nodes holds at most about this many (feature, pair, node) numbers. On the CPU it stays in a cache;
 # elsewhere every call costs microseconds, and memory is the bound.
@@ -30,12 +32,16 @@ def spectrum(
 ) -> Float[Tensor, "D H nodes 2"]:
     """K_hat (D, H, L//2+1, 2): the spectrum of the kernel whose truncated output map is C (Algorithm 1, pole-free).
 
-    Q stands for the original paper's A = diag(Lambda) - P Q^*; without it Q = P.
+    Q stands for the original paper's A = diag(Lambda) - P Q^*; without it Q = P. Where autograd differentiates it, each
+    of several blocks is computed again in the backward pass, so that none is kept until then.
     """
     dtype = Lambda.dtype
     Lambda, P, B, C, dt, Q = widen(Lambda, P, B, C, dt, P if Q is None else Q)
     sigma, kappa = nodes(L, Lambda)
-    parts = [spectrum_block(Lambda, P, B, C, dt, Q, sigma[k], kappa[k]) for k in blocks(Lambda, L)]
+    block, parts_of_nodes = spectrum_block, blocks(Lambda, L)
+    if len(parts_of_nodes) > 1 and torch.is_grad_enabled():
+        block = functools.partial(checkpoint, spectrum_block, use_reentrant=False, preserve_rng_state=False)
+    parts = [block(Lambda, P, B, C, dt, Q, sigma[k], kappa[k]) for k in parts_of_nodes]
     return torch.cat(parts, dim=-2).to(dtype)
 
 
@@ -122,15 +128,16 @@ def widen(Lambda: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     return tuple(convert(p) for p in (Lambda, *others))
 
 
-def needs_float64(Lambda: Float[Tensor, "H M 2"], dt: Float[Tensor, "H"]) -> UInt8[Tensor, "H"]:
+def needs_float64(Lambda: Float[Tensor, "H M 2"], dt: Float[Tensor, "H"], damping: float = 3e-5) -> UInt8[Tensor, "H"]:
     """Which features (H,) are evaluated in float64 whatever their dtype, as 0 or 1.
 
-    Those with a pole that only P P^* damps, because terms of Woodbury's identity cancel where a node comes close to it,
-    and those with steps so small that their squares leave float32's range. LegS with N = 64 has a damping of
-    4e-4 |Lambda|, LegT and LagT have none; docs/results/accuracy.md has the errors in between.
+    Those with a pole that only P P^* damps, whose own damping is less than `damping` |Lambda|, because terms of
+    Woodbury's identity cancel where a node comes close to it, and those with steps so small that their squares leave
+    float32's range. LegS has a damping of 4e-4 |Lambda| with N = 64 and of 2.4e-5 with N = 256, LegT and LagT have
+    none; docs/results/accuracy.md has the errors in between.
     """
-    damping, size = Lambda[..., 0].abs(), torch.linalg.vector_norm(Lambda, dim=-1)
-    return ((damping < 3e-5 * size) | (size * dt.unsqueeze(-1) < 1e-6)).any(-1).to(torch.uint8)
+    own, size = Lambda[..., 0].abs(), torch.linalg.vector_norm(Lambda, dim=-1)
+    return ((own < damping * size) | (size * dt.unsqueeze(-1) < 1e-6)).any(-1).to(torch.uint8)
 
 
 def _times(x: Pair, y: Pair) -> Pair:
