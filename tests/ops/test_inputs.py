@@ -64,7 +64,7 @@ def backends(monkeypatch):
     """Every backend that can run here, each forced while a loop is at it. One that is there and does not work fails."""
 
     def in_turn():
-        for name in sorted(BACKENDS):
+        for name in sorted(CPU_BACKENDS):
             reason = BACKENDS[name].unavailable()
             assert reason is None or "no compiled library" in reason
             if reason is None:
