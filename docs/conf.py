@@ -8,7 +8,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import results_data
 import results_tables
 
-# The version is read rather than imported, so that the pages build without torch.
 _project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 project = "longwave"
@@ -16,7 +15,12 @@ author = "the longwave contributors"
 copyright = author
 version = release = _project["version"]
 
-extensions = ["myst_parser", "sphinx.ext.mathjax"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax"]
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100
+autosummary_generate = False
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "_static"]

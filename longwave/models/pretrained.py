@@ -1,16 +1,17 @@
 """Models on disk: config.json and model.safetensors. Nothing is unpickled."""
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from longwave.core import files
 from longwave.layers.state_space import StateSpaces
 from longwave.models import format_1, hub, weights
 from longwave.models.base import FORMAT, ModelConfig
+from longwave.ops import WeightType
 
 BEST = "best"  # the folder of a run's best weights
 
@@ -41,9 +42,16 @@ class Pretrained:
         """The part of the model whose gradients a report shows; usually all of it."""
         return self
 
-    def compiled_run(self) -> Any:
-        """How the compiled library takes the steps of a model that is no stack of blocks; None: it does not."""
+    def compiled_steps(self, rate: float = 1.0, weights: WeightType = "float32") -> Any:
+        """Steps with the weights as they are now, f(z, states) in place.
+
+        z (B, d_model) is the encoder's output, and afterwards what the last norm sees. `weights` is how those of linear
+        layers are kept. None if the backend has no such steps for this model.
+        """
         return None
+
+    def check_states(self, states: Any, batch: int) -> None:
+        """Refuse states that are not those of `batch` rows of this model, as far as that can be said."""
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`, each atomically."""
@@ -73,21 +81,20 @@ class Pretrained:
         `longwave.push_to_hub` uploads a run, with its scores and what its data needs. `client` is a
         huggingface_hub.HfApi, by default one that logs in with `token`, or as `hf auth login` has stored it.
         """
-        hub.check(name, licence)
-        with tempfile.TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
+        model: Any = self
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        sections = {
+            "Model": f"{type(model).__name__}, {parameters:,} parameters. All settings are in config.json.",
+            "Training": "Not stated: this is the model alone, without its training run.",
+        }
+
+        def write(folder: Path) -> None:
             self.save_pretrained(folder)
-            (Path(folder) / "README.md").write_text(_card(self, name, licence), encoding="utf-8")
-            return hub.upload(Path(folder), name, private=private, token=token, revision=revision, client=client)
+            card = hub.card(model.config.label, sections, name, licence)
+            (folder / "README.md").write_text(card, encoding="utf-8")
 
-
-def _card(model: Any, name: str, licence: str | None) -> str:
-    """The model card of a model without its run."""
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    sections = {
-        "Model": f"{type(model).__name__}, {parameters:,} parameters. All settings are in config.json.",
-        "Training": "Not stated: this is the model alone, without its training run.",
-    }
-    return hub.card(model.config.label, sections, name, licence)
+        where = {"token": token, "revision": revision, "client": client}
+        return hub.push(write, name, private=private, licence=licence, **where)
 
 
 def write_model(config: ModelConfig, tensors: Mapping[str, Tensor], folder: str | Path) -> None:
@@ -109,9 +116,11 @@ def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> A
     if (folder / BEST / "config.json").exists() and not (folder / "model.safetensors").exists():
         folder = folder / BEST
     path = folder / "config.json"
-    model = build(_read_config(path), str(path))
+    config, said = _read_config(path), str(path)
     path = folder / "model.safetensors"
-    found, expected = weights.read(path), model.state_dict()
+    found = weights.read(path)
+    model = _empty(config, said, found)
+    expected = model.state_dict()
     for name, tensor in found.items():
         if name in expected and expected[name].is_floating_point() != tensor.is_floating_point():
             raise ValueError(f"{path}: {name}: expected {expected[name].dtype}, got {tensor.dtype}")
@@ -122,6 +131,25 @@ def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> A
     except RuntimeError as error:
         raise ValueError(f"{path}: the weights do not fit the config.json beside them: {error}") from error
     return model
+
+
+def _empty(config: ModelConfig, where: str, tensors: Mapping[str, Tensor]) -> Any:
+    """The model of settings, whose weights `tensors` will replace: without numbers, which take long to draw.
+
+    Unless the model has something that is not among them, or does not build without.
+    """
+    try:
+        with torch.device("meta"):
+            model = config.build()
+    except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError, NotImplementedError):
+        return build(config, where)
+    held = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+    return model if held <= tensors.keys() and _holds_no_more(model) else build(config, where)
+
+
+def _holds_no_more(model: Any) -> bool:
+    """Whether a model has no tensors but parameters and buffers."""
+    return not any(isinstance(value, Tensor) for module in model.modules() for value in vars(module).values())
 
 
 def build(config: ModelConfig, where: str) -> Any:

@@ -5,12 +5,14 @@ dt (H,). The spectrum is computed block by block of nodes, so that no array of s
 the formulas.
 """
 
+import functools
 import math
 from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 # A block of nodes holds at most about this many (feature, pair, node) numbers. On the CPU it stays in a cache;
 # elsewhere every call costs microseconds, and memory is the bound.
@@ -30,12 +32,16 @@ def spectrum(
 ) -> Float[Tensor, "D H nodes 2"]:
     """K_hat (D, H, L//2+1, 2): the spectrum of the kernel whose truncated output map is C (Algorithm 1, pole-free).
 
-    Q stands for the original paper's A = diag(Lambda) - P Q^*; without it Q = P.
+    Q stands for the original paper's A = diag(Lambda) - P Q^*; without it Q = P. Where autograd differentiates it, each
+    of several blocks is computed again in the backward pass, so that none is kept until then.
     """
     dtype = Lambda.dtype
     Lambda, P, B, C, dt, Q = widen(Lambda, P, B, C, dt, P if Q is None else Q)
     sigma, kappa = nodes(L, Lambda)
-    parts = [spectrum_block(Lambda, P, B, C, dt, Q, sigma[k], kappa[k]) for k in blocks(Lambda, L)]
+    block, parts_of_nodes = spectrum_block, blocks(Lambda, L)
+    if len(parts_of_nodes) > 1 and torch.is_grad_enabled():
+        block = functools.partial(checkpoint, spectrum_block, use_reentrant=False, preserve_rng_state=False)
+    parts = [block(Lambda, P, B, C, dt, Q, sigma[k], kappa[k]) for k in parts_of_nodes]
     return torch.cat(parts, dim=-2).to(dtype)
 
 
