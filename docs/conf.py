@@ -1,3 +1,4 @@
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -46,5 +47,31 @@ def _fill_results(app: Any, page: str, source: list[str]) -> None:
             app.env.note_dependency(str(results_data.FOLDER / name))
 
 
+def _as_rst(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text: code in single backticks, formulas as they are, parameters in two columns."""
+    if what == "data":
+        lines.clear()  # the docstring of its class
+    found: list[str] = []
+    in_list = False
+    for line in lines:
+        row = re.fullmatch(r"(\w[\w., *]*?) {2,}(\S.*)", line)
+        if row:
+            found += [*([] if in_list else [""]), f"- **{_escaped(row[1])}**: {_escaped(row[2])}"]
+        elif in_list and line.startswith("  "):
+            found.append(f"  {_escaped(line.strip())}")
+            continue
+        else:
+            found += [*([""] if in_list else []), _escaped(line.strip())]
+        in_list = row is not None
+    lines[:] = found
+
+
+def _escaped(text: str) -> str:
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"([\\\\*_|])", r"\\\1", part) for part in parts[::2]]
+    return "``".join(parts)
+
+
 def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", _as_rst)
     app.connect("source-read", _fill_results)
