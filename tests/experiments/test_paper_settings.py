@@ -22,6 +22,10 @@ COMMON: dict[str, Any] = {
     "mixer": "s4",
     "d_state": 64,
     "init": "legs",
+    "alpha": None,
+    "beta": None,
+    "sharing": "neighbours",
+    "re_transform": "abs",
     "dt_min": 0.001,
     "dt_max": 0.1,
     "n_ssm": None,
@@ -31,6 +35,7 @@ COMMON: dict[str, Any] = {
     "decoder": "mean",
     "mixers_per_block": 1,
     "cutoffs": (),
+    "logistics": 0,
     "window": "none",
     "method": "adamw",
     "ssm_lr": 0.001,
@@ -70,7 +75,7 @@ UPDATED = COMMON | {
     "schedule": "cosine",
     "decay_norms": False,
 }
-# Where the same files leave dropout, as in their text and forecasting models, at two places and dt an exponential.
+# The language model and the forecasts came with versions 1 to 3 of their code: dropout at two places, dt an exponential.
 LATER = UPDATED | {"bidirectional": False, "dt_transform": "exp", "dropout_after": TWO}
 
 HEAD = ["n_layers", "d_model", "norm", "prenorm", "dropout", "lr", "batch_size", "epochs", "weight_decay"]
