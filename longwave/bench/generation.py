@@ -12,12 +12,12 @@ from torch import nn
 
 from longwave import ops
 from longwave.bench import generators
-from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
+from longwave.bench.base import BENCHES, DrawnBench, Progress, Result, scaling
 from longwave.bench.generators import OurGenerator, make_generator, make_model
 from longwave.bench.measure import best_times, in_fresh_process, state_bytes, too_little_memory
 from longwave.bench.numbers import megabytes, milliseconds, over, three_digits
-from longwave.bench.picture import Panel
 from longwave.core.text_table import TextTable
+from longwave.pictures.curves import Panel
 
 LABELS = {
     "attention": "attention",
@@ -174,7 +174,7 @@ class GenerationBench(DrawnBench):
                 for name, row in case["models"].items()
             }
             title = f"{case['shape']}: vocabulary {case['vocabulary']:,}, batch {case['batch']}"
-            found.append(Panel(title, "context", "tokens per second", lines))
+            found.append(scaling(title, "context", "tokens per second", lines))
         return found
 
 

@@ -178,9 +178,8 @@ class AutoregressiveTask(Task):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        splits = {"train": self.train, "valid": self.valid, "test": self.test}
-        tokens = {name: len(split.tokens) for name, split in splits.items()}
-        return {"tokens": tokens, "digest": digest(*(split.tokens for split in splits.values()))}
+        tokens = {name: split.tokens for name, split in self.splits.items()}
+        return {"tokens": {name: len(own) for name, own in tokens.items()}, "digest": digest(*tokens.values())}
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"unit": self.unit}

@@ -28,6 +28,7 @@ from longwave.models import ModelConfig, Spec
 from longwave.pictures.html import Section
 
 Batch = dict[str, Tensor]
+SPLITS = ("train", "valid", "test")
 Sums = dict[str, tuple[Tensor, int]]  # scores by name, each as a sum and a count, so that batches add up exactly
 Scores = dict[str, float]
 T = TypeVar("T")
@@ -223,6 +224,11 @@ class Task(ABC):
         return means
 
     @property
+    def splits(self) -> dict[str, Any]:
+        """All three, by name."""
+        return {name: getattr(self, name) for name in SPLITS}
+
+    @property
     def held_out(self) -> dict[str, Split]:
         """The validation set, and the test set if there is one."""
         return {"valid": self.valid, "test": self.test} if len(self.test) else {"valid": self.valid}
@@ -301,10 +307,9 @@ class Task(ABC):
 
     def describe(self) -> dict[str, Any]:
         """Facts for a run's config and report; `fingerprint` is how a run recognises its data."""
-        splits = {"train": len(self.train), "valid": len(self.valid), "test": len(self.test)}
         return {
             "name": self.name,
-            "examples": splits,
+            "examples": {name: len(split) for name, split in self.splits.items()},
             "data": self.origin,
             "notes": list(self.notes),
             **self.fingerprint,

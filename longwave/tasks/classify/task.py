@@ -37,11 +37,9 @@ from longwave.tasks.sequences.task import (
     SequenceSplit,
     SequenceTaskConfig,
     channel_facts,
-    check_classes,
     check_several,
+    class_splits,
     class_weights,
-    draw_class_splits,
-    given_splits,
     note_rare_class,
     row_weights,
     sequence_fields,
@@ -271,14 +269,10 @@ class ClassifyConfig(SequenceTaskConfig):
         check_several(classes, source)
         code = {name: k for k, name in enumerate(classes)}
         labels = np.array([code[name] for name in sequences.labels], np.int64)
-        if sequences.splits is None:
-            splits = draw_class_splits(labels, classes, self.split_seed, f"{source}: y")
-        else:
-            everything = np.arange(len(labels))
-            splits = given_splits(sequences.splits, source, labels, everything, self.split_seed, notes)
-        counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
-        if sequences.splits is not None:
-            check_classes(counts, classes, source, "", notes)
+        given = sequences.splits
+        splits, counts = class_splits(
+            given, labels, classes, self.split_seed, source, notes, drawn_from=f"{source}: y", what="sequence"
+        )
         note_rare_class(counts["train"], classes, "examples", self.balance, notes)
         inputs = ClassifierInput(classes=classes, **channel_facts(sequences, splits["train"], notes))
 
@@ -293,6 +287,6 @@ class ClassifyConfig(SequenceTaskConfig):
             rates=self.rates,
             digest=digest(sequences.values, sequences.lengths, labels),
             goal="balanced_accuracy" if self.balance else "accuracy",
-            valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
+            valid_was_given=given is not None and "valid" in given,
             **sequence_fields(sequences, splits, inputs, counts, notes, rows),
         )

@@ -16,7 +16,7 @@ from longwave.core.random import shuffled
 from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.tasks.autoregressive import AutoregressiveTask, Interleaved, TokenWindows
-from longwave.tasks.base import TASKS, Baselines, Scores, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Baselines, Scores, TaskConfig
 from longwave.tasks.images.data import read_cifar10, read_mnist
 from longwave.tasks.images.task import VALID_SHARE, Bytes
 
@@ -89,7 +89,7 @@ class DensityConfig(TaskConfig):
     def on_random_data(self, rows: int, seed: int = 0) -> DensityTask:
         shape = (28, 28, 1) if self.data == "mnist" else (32, 32, 3)
         images = np.random.default_rng(seed).integers(256, size=(rows, *shape), dtype=np.uint8)
-        return self._task(dict.fromkeys(("train", "valid", "test"), images), "noise")
+        return self._task(dict.fromkeys(SPLITS, images), "noise")
 
     def _task(self, images: dict[str, Bytes], origin: str) -> DensityTask:
         height, width, channels = images["train"].shape[1:]

@@ -7,11 +7,11 @@ and costs nothing to apply. All of them are fitted from the moments of windows a
 The members are fitted to the rows before each of some origins in the training set, and forecast the stretch that
 follows; then to all of the training set, and forecast the validation set. Non-negative weights that sum to one minimise
 the squared error of the combination over these stretches, each in units of its own errors. The validation set, which is
-nearest to what will be forecast, counts most. Where the stretches hold few horizons, the weights stay near those in
-inverse proportion to the errors, which need no fit, mixed with the simple member that has the least error on the
-validation set.
+nearest to what will be forecast, counts most. Where the stretches hold few horizons, the combination stays near the
+simple member that has the least error on the validation set.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -37,9 +37,8 @@ from longwave.tasks.forecast.windows import ForecastWindows
 ORIGINS = 4  # in the training set
 FIRST_ORIGIN = 0.6  # of the training rows, which the first stretch follows
 RECENT = 4.0  # how much more the validation set counts than an earlier stretch
-SHRINKAGE = 1.0  # towards the usual weights, divided by the horizons that were held out
 SIMPLE = ("repeat-last", "seasonal-naive", "nlinear", "dlinear")
-SIMPLE_SHARE = 0.3  # of the best of these on the validation set, in the usual weights
+SHRINKAGE = 1.0  # towards the best of these on the validation set, divided by the horizons that were held out
 MOST_NUMBERS = 2**20  # of the errors on a stretch; of longer ones some windows are left out
 MARGIN = 0.05  # by which logarithms must be better
 LONGEST_SEASON = 60  # rows, of exponential smoothing: each is a state
@@ -72,22 +71,27 @@ def combine(task: ForecastTask) -> Combination:
         gram += recency * own / (np.median(np.diag(own)) or 1.0)
         horizons += (stretch.end - stretch.first) / task.horizon
     errors = np.diag(gram)
-    inverse = 1 / errors.clip(1e-12 * errors.max() or 1.0)
+    least = max(errors.min(), 1e-12 * errors.max()) or 1.0
     simplest = min((place for place, name in enumerate(final) if name in SIMPLE), key=np.diag(own).__getitem__)
-    usual = (1 - SIMPLE_SHARE) * inverse / inverse.sum() + SIMPLE_SHARE * np.eye(len(final))[simplest]
-    weights = simplex(gram / (errors.mean() or 1.0), usual, SHRINKAGE / max(1.0, horizons))
+    weights = simplex(gram / least, np.eye(len(final))[simplest], SHRINKAGE / max(1.0, horizons))
     return Combination(final, dict(zip(final, weights.tolist(), strict=True)), trials)
 
 
 def log_pays(plain: ForecastTask, logs: ForecastTask) -> bool:
-    """Whether the combination is better by MARGIN on held-out windows if logarithms are forecast."""
+    """Whether the combination is better on held-out windows if logarithms are forecast: by MARGIN, and not by chance.
+
+    The mean over stretches of the logarithm of the ratio of errors has to be below 0 by its standard error, too, which
+    one stretch alone does not have.
+    """
     if not solvable(plain):
         return False
-    ratio = total = 0.0
-    for one, two in zip(_errors(plain), _errors(logs), strict=True):
-        (error, recency), (other, _) = one, two
-        ratio, total = ratio + recency * np.log((other + 1e-30) / (error + 1e-30)), total + recency
-    return bool(ratio / total < np.log(1 - MARGIN))
+    errors, others = (np.array(list(_errors(task))) for task in (plain, logs))
+    if len(errors) < 2:
+        return False
+    ratios, shares = np.log((others[:, 0] + 1e-30) / (errors[:, 0] + 1e-30)), errors[:, 1] / errors[:, 1].sum()
+    mean_ratio, squares = shares @ ratios, np.square(shares)
+    deviation = np.sqrt(squares @ np.square(ratios - mean_ratio) / (1 - squares.sum()))
+    return bool(mean_ratio < min(np.log(1 - MARGIN), -deviation))
 
 
 def _errors(task: ForecastTask) -> Iterator[tuple[float, float]]:
@@ -231,12 +235,21 @@ def _some(windows: ForecastWindows) -> Batch:
 
 
 def simplex(gram: Matrix, usual: Matrix, shrinkage: float) -> Matrix:
-    """Non-negative w that sum to one with the least w^T gram w + shrinkage |w - usual|^2, by projected gradients."""
-    w = usual.copy()
-    rate = 0.5 / (np.linalg.eigvalsh(gram).max() + shrinkage)
-    for _ in range(3000):
-        moved = w - 2 * rate * (gram @ w + shrinkage * (w - usual))
-        down = np.sort(moved)[::-1]
-        excess = (np.cumsum(down) - 1) / np.arange(1, len(w) + 1)
-        w = (moved - excess[np.flatnonzero(down > excess)[-1]]).clip(0)
-    return np.asarray(w / w.sum())
+    """Non-negative w that sum to one with the least w^T gram w + shrinkage |w - usual|^2.
+
+    Where w is positive, the gradient is the same everywhere: a linear system for each set of members, of which there
+    are few.
+    """
+    H, best, found = gram + shrinkage * np.eye(len(usual)), np.inf, usual
+    for chosen in itertools.product((False, True), repeat=len(usual)):
+        some = np.flatnonzero(chosen)
+        if not len(some):
+            continue
+        right = np.stack([np.ones(len(some)), shrinkage * usual[some]], axis=1)
+        ones, free = np.linalg.solve(H[np.ix_(some, some)], right).T
+        own = free + ones * (1 - free.sum()) / ones.sum()
+        error = own @ H[np.ix_(some, some)] @ own - 2 * shrinkage * own @ usual[some]
+        if error < best and (own >= 0).all():
+            best, found = error, np.zeros(len(usual))
+            found[some] = own
+    return np.asarray(found / found.sum())

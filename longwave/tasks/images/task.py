@@ -18,7 +18,7 @@ from longwave.core.random import random_bits, shuffled
 from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Batch, ChangedSplit, Split, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Batch, ChangedSplit, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.images.data import grey, read_cifar10, read_mnist
 from longwave.tasks.rates import check_rates, drawn
@@ -243,7 +243,7 @@ class ImageConfig(ImageTaskConfig):
         chosen, draw = SETS[self.data], np.random.default_rng(seed)
         pixels = draw.integers(256, size=(rows, *chosen.shape), dtype=np.uint8)
         labels = draw.integers(len(chosen.classes), size=rows)
-        return self._task(dict.fromkeys(("train", "valid", "test"), (pixels, labels)), *_statistics(pixels))
+        return self._task(dict.fromkeys(SPLITS, (pixels, labels)), *_statistics(pixels))
 
     def _task(self, examples: dict[str, tuple[Bytes, NDArray[Any]]], mean: Floats, deviation: Floats) -> ImageTask:
         """The task on pixels and labels by split."""

@@ -18,7 +18,7 @@ from longwave.core.progress import Patient
 from longwave.core.random import shuffled
 from longwave.core.settings import at_least
 from longwave.io.download import making
-from longwave.tasks.base import TASKS, Baselines, Batch, Scores, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Baselines, Batch, Scores, TaskConfig
 from longwave.tasks.pairs import retrieval, topics
 from longwave.tasks.sequences.task import check_classes
 from longwave.tasks.statistics import digest
@@ -190,7 +190,7 @@ class PairsConfig(TaskConfig):
         lengths = np.full(2 * rows, self.length - 1)
         tokens = draw.integers(len(SPECIAL), vocabulary.size, lengths.sum())
         split = PairSplit(TokenSplit.of(tokens, lengths), np.arange(2 * rows).reshape(-1, 2), np.arange(rows) % 2)
-        return self._task(dict.fromkeys(("train", "valid", "test"), split), vocabulary)
+        return self._task(dict.fromkeys(SPLITS, split), vocabulary)
 
     def _task(self, splits: dict[str, PairSplit], vocabulary: Vocabulary) -> PairTask:
         kind = SETS[self.data]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from longwave.io.table import number
 
 Answer = Literal["labels", "targets", "tags"]  # a name for each sequence, numbers for each, a name at each step
-SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
+SPLIT_OF = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
 NO_LABEL = ("", "nan", "<na>", "nat")
 
 
@@ -166,6 +166,6 @@ def _tag(cell: Any, where: str) -> str:
 def read_split(cell: Any, where: str) -> str:
     """Train, valid or test."""
     name = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip().lower()
-    if name not in SPLITS:
+    if name not in SPLIT_OF:
         raise ValueError(f"{where}: expected train, valid or test, got {name[:40]!r}")
-    return SPLITS[name]
+    return SPLIT_OF[name]

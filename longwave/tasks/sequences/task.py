@@ -13,7 +13,7 @@ from torch import Tensor
 
 from longwave.core.random import shuffled
 from longwave.core.settings import at_least
-from longwave.tasks.base import Batch, OnData, Scores, Task, TaskConfig, TaskInput, score
+from longwave.tasks.base import SPLITS, Batch, OnData, Scores, Task, TaskConfig, TaskInput, score
 from longwave.tasks.sequences.data import Channels, Sequences, from_arrays, npz_bytes, read_npz
 from longwave.tasks.sequences.targets import Answer
 from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
@@ -218,17 +218,33 @@ def draw_splits(groups: Index, members: Index, seed: int) -> dict[str, Index]:
     return {split: np.sort(np.concatenate(chosen)) for split, chosen in splits.items()}
 
 
-def draw_class_splits(
-    labels: Index, classes: Sequence[str], seed: int, source: str, what: str = "sequence"
-) -> dict[str, Index]:
-    """80/10/10 of each class, and at least one of each in each."""
-    for count, name in zip(np.bincount(labels), classes, strict=True):
-        if count < 3:
-            raise ValueError(
-                f"{source}: class {name!r} has {count} {what}{'s' * int(count > 1)}, too few for one in each split; "
-                "expected at least 3 per class: leave it out, merge it with another, or assign splits yourself (split)"
-            )
-    return draw_splits(labels, np.arange(len(labels)), seed)
+def class_splits(
+    given: Sequence[str] | None,
+    labels: Index,
+    classes: Sequence[str],
+    seed: int,
+    source: str,
+    notes: list[str],
+    drawn_from: str,
+    what: str,
+) -> tuple[dict[str, Index], dict[str, Index]]:
+    """The given splits, or else 80/10/10 of each class and at least one of each in each; and their counts by class."""
+    everything = np.arange(len(labels))
+    if given is not None:
+        splits = given_splits(given, source, labels, everything, seed, notes)
+    else:
+        for count, name in zip(np.bincount(labels), classes, strict=True):
+            if count < 3:
+                raise ValueError(
+                    f"{drawn_from}: class {name!r} has {count} {what}{'s' * int(count > 1)}, too few for one in each "
+                    "split; expected at least 3 per class: leave it out, merge it with another, or assign splits "
+                    "yourself (split)"
+                )
+        splits = draw_splits(labels, everything, seed)
+    counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
+    if given is not None:
+        check_classes(counts, classes, source, "", notes)
+    return splits, counts
 
 
 def given_splits(
@@ -239,7 +255,7 @@ def given_splits(
     Without a validation set, a tenth of each group of the training set is taken.
     """
     named = np.array(given)
-    splits = {split: members[named[members] == split] for split in ("train", "valid", "test")}
+    splits = {split: members[named[members] == split] for split in SPLITS}
     if not len(splits["train"]):
         raise ValueError(f"{source}: split: expected sequences in train, got none")
     if not len(splits["valid"]):

@@ -22,7 +22,7 @@ from longwave.tasks.audio.clips import (
     random_clips,
     read_clips,
 )
-from longwave.tasks.base import TASKS
+from longwave.tasks.base import SPLITS, TASKS
 
 DIGITS = tuple("0123456789")
 RATE = 8000
@@ -42,7 +42,7 @@ class SpokenDigitsConfig(ClipTaskConfig):
         listed = spoken_digits(folder, self.valid_takes)
         read = read_clips(listed, cache_folder(data_dir), sampling_rate=RATE)
         labels, splits = np.array([int(label) for label in listed.labels]), np.array(listed.splits)
-        rows = {name: np.flatnonzero(splits == name) for name in ("train", "valid", "test")}
+        rows = {name: np.flatnonzero(splits == name) for name in SPLITS}
         for split, own in rows.items():
             if missing := sorted(set(DIGITS) - {listed.labels[k] for k in own}):
                 first = TEST_TAKES + self.valid_takes  # training take
@@ -56,7 +56,7 @@ class SpokenDigitsConfig(ClipTaskConfig):
 
     def on_random_data(self, rows: int, seed: int = 0) -> ClipTask:
         clips = random_clips(rows, LENGTH, RATE, 1, seed)
-        splits = dict.fromkeys(("train", "valid", "test"), np.arange(rows))
+        splits = dict.fromkeys(SPLITS, np.arange(rows))
         return clip_task("fsdd", clips, np.arange(rows) % 10, splits, _inputs(0.0, 1.0))
 
 

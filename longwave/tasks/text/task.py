@@ -24,7 +24,7 @@ from longwave.io.download import catalogue
 from longwave.models import Spec
 from longwave.models.recurrence import map_tensors
 from longwave.tasks.autoregressive import AutoregressiveTask, TokenRows, TokenWindows
-from longwave.tasks.base import TASKS, Batch, Outcome, Scores, Split, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Batch, Outcome, Scores, Split, TaskConfig
 from longwave.tasks.text.codecs import CODECS, END, Bytes, Codec, Ties, Words, read_bytes, read_lines
 
 
@@ -163,14 +163,14 @@ class TextConfig(TaskConfig):
             codec = Words((END, *map(str, range(1, PUBLISHED[self.data].vocabulary))))
         tokens = np.random.default_rng(seed).integers(0, codec.size, rows * (self.length + 1), np.int32)
         windows = TokenRows(tokens, self.length, rows=rows)
-        return _task(f"{self.data}-random", codec, dict.fromkeys(("train", "valid", "test"), windows), "random tokens")
+        return _task(f"{self.data}-random", codec, dict.fromkeys(SPLITS, windows), "random tokens")
 
     def _published(self, data_dir: Path | None) -> TextTask:
         if self.file is not None:
             raise ValueError(f"file: expected none with data {self.data}, got {self.file}; `text` takes a file")
         name, published = self.data, PUBLISHED[self.data]
         folder = catalogue.require(name, data_dir)
-        files = {split: folder / f"wiki.{split}.tokens" for split in ("train", "valid", "test")}
+        files = {split: folder / f"wiki.{split}.tokens" for split in SPLITS}
         if self.level == "bytes":
             tokens: dict[str, NDArray[Any]] = {split: read_bytes(file) for split, file in files.items()}
             return _task(f"{name}-bytes", Bytes(), self._cut(tokens), str(folder))
@@ -203,7 +203,7 @@ class TextConfig(TaskConfig):
             )
         held = len(tokens) // HELD_SHARE
         splits = np.split(tokens, [len(tokens) - 2 * held, len(tokens) - held])
-        return _task("text", Bytes(), self._cut(dict(zip(("train", "valid", "test"), splits, strict=True))), str(path))
+        return _task("text", Bytes(), self._cut(dict(zip(SPLITS, splits, strict=True))), str(path))
 
     def _cut(self, splits: dict[str, NDArray[Any]]) -> dict[str, Any]:
         """Each split in windows, or in rows of windows."""

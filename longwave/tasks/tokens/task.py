@@ -18,7 +18,7 @@ from longwave.core.random import shuffled
 from longwave.core.settings import at_least
 from longwave.io.download import catalogue, making
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Batch, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Batch, TaskConfig
 from longwave.tasks.classify.task import LabelInput, LabelTask
 from longwave.tasks.sequences.task import SequenceSplit, check_classes, count_labels
 from longwave.tasks.statistics import digest
@@ -123,7 +123,7 @@ def vocabulary_fields(
     classes: tuple[str, ...], splits: Mapping[str, Any], vocabulary: Vocabulary, length: int
 ) -> dict[str, Any]:
     """The fields that all tasks with a vocabulary have."""
-    counts = count_labels({name: splits[name] for name in ("train", "valid", "test")}, len(classes))
+    counts = count_labels({name: splits[name] for name in SPLITS}, len(classes))
     inputs = TokenInput(classes=classes, vocabulary=vocabulary.size, length=length)
     return {**splits, "inputs": inputs, "counts": counts, "vocabulary": vocabulary}
 
@@ -185,7 +185,7 @@ class TokensConfig(TaskConfig):
         lengths = np.full(rows, self.length - 1)
         tokens = draw.integers(len(SPECIAL), vocabulary.size, lengths.sum())
         split = TokenSplit.of(tokens, lengths, draw.integers(len(kind.classes), size=rows))
-        return self._task(dict.fromkeys(("train", "valid", "test"), split), vocabulary)
+        return self._task(dict.fromkeys(SPLITS, split), vocabulary)
 
     def _task(self, splits: dict[str, TokenSplit], vocabulary: Vocabulary) -> TokenTask:
         kind = SETS[self.data]
