@@ -70,7 +70,7 @@ UPDATED = COMMON | {
     "schedule": "cosine",
     "decay_norms": False,
 }
-# Where the same files leave dropout, as in their text and forecasting models, at two places and dt an exponential.
+# The language model and the forecasts came with versions 1 to 3 of their code: dropout at two places, dt an exponential.
 LATER = UPDATED | {"bidirectional": False, "dt_transform": "exp", "dropout_after": TWO}
 
 HEAD = ["n_layers", "d_model", "norm", "prenorm", "dropout", "lr", "batch_size", "epochs", "weight_decay"]
