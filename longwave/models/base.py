@@ -46,6 +46,7 @@ class Spec:
     image_size: tuple[int, int] | None = None  # height and width, if the sequence is an image row by row
     decoders: tuple[str, ...] = ()  # those of a sequence model whose output the task understands
     is_causal: bool = False  # whether a step must not see those after it
+    ordered: bool = False  # whether the outputs of a step are those of values in order, as of a pixel
     # The linear solution of a shift, of which the given share (None: as the validation set suggests) has no shift.
     linear: Callable[[StartShift, float | None], LinearSolution] | None = None
     # Training examples to solve a classifier from: x, y, and what else a batch has; None: there are none.
@@ -129,6 +130,11 @@ class ModelConfig(Settings):
     def cutoffs(self) -> tuple[int, ...]:
         """Tokens at which the bins of an adaptive softmax begin, if there is one."""
         return ()
+
+    @property
+    def logistics(self) -> int:
+        """Components of a mixture of logistics, if that is what values are drawn from."""
+        return 0
 
     @property
     def takes_any_length(self) -> bool:

@@ -15,6 +15,7 @@ from longwave.models.adaptive import AdaptiveSoftmax
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
 from longwave.models.hf_trainer import label_loss, takes_use_cache
+from longwave.models.logistics import LogisticMixture, check_logistics
 from longwave.models.pretrained import Pretrained
 from longwave.models.recompute import recomputed
 
@@ -54,6 +55,8 @@ class SequenceConfig(ModelConfig):
     """Compute each block again in the backward pass, which takes less memory and more time."""
     cutoffs: tuple[int, ...] = ()
     """Tokens (most common first) at which bins begin, each with shorter vectors and its own softmax."""
+    logistics: int = 0
+    """Components of a mixture of discretised logistics, in place of a softmax over values in order; 0: a softmax."""
     decoder: Literal["mean", "last", "sequence", "forecast"] = "mean"
     """Mean over the steps, the last step, every step, or the last `horizon` steps."""
     window: Literal["none", "last", "standard"] = "none"
@@ -88,6 +91,7 @@ class SequenceConfig(ModelConfig):
                 "bidirectional: this task needs a causal model, since a step must not see later ones; set "
                 "bidirectional to False (--model.mixer.no-bidirectional)"
             )
+        check_logistics(self, spec)
         return replace(self.with_sizes(spec), mixer=self.mixer.for_length(spec.length))
 
     @property
@@ -102,8 +106,8 @@ class SequenceConfig(ModelConfig):
 
     @property
     def takes_any_length(self) -> bool:
-        """Yes, unless it forecasts or has an adaptive softmax."""
-        return self.decoder != "forecast" and not self.cutoffs
+        """Yes, unless it forecasts, or has an adaptive softmax or a mixture of logistics."""
+        return self.decoder != "forecast" and not self.cutoffs and not self.logistics
 
     @property
     def supports_rate(self) -> bool:
@@ -134,7 +138,7 @@ class SequenceModel(Pretrained, nn.Module):
         per_block = [0] * (config.mixers_per_block - 1) + [config.feed_forward]
         self.blocks: Any = nn.ModuleList(_block(config, width) for width in per_block * config.n_layers)
         self.norm = NORMS[config.norm](config.d_model) if config.prenorm else None
-        self.decoder: Any = _adaptive(config, self.encoder) if config.cutoffs else Decoder(config)
+        self.decoder: Any = _decoder(config, self.encoder)
         self.window = Window(config.window, config.horizon if config.decoder == "forecast" else 0)
         if config.window != "none" and (config.decoder != "forecast" or config.input_size != config.output_size):
             raise ValueError(
@@ -297,7 +301,16 @@ class SequenceModel(Pretrained, nn.Module):
         return self.window.restore(torch.stack(outputs[-self.config.horizon :], dim=1), measured)
 
 
-def _adaptive(config: SequenceConfig, encoder: Encoder) -> AdaptiveSoftmax:
+def _decoder(config: SequenceConfig, encoder: Encoder) -> nn.Module:
+    if config.logistics:
+        if config.decoder != "sequence" or config.cutoffs:
+            raise ValueError(
+                "logistics: a mixture of logistics predicts a value at each step; expected decoder sequence and no "
+                f"cutoffs, got decoder {config.decoder} and cutoffs {config.cutoffs}"
+            )
+        return LogisticMixture(config.d_model, config.output_size, config.logistics)
+    if not config.cutoffs:
+        return Decoder(config)
     if config.decoder != "sequence" or not config.vocabulary or config.output_size != config.vocabulary:
         raise ValueError(
             "cutoffs: an adaptive softmax predicts the next token at each step; expected decoder sequence, tokens "

@@ -42,6 +42,7 @@ class DensityTask(AutoregressiveTask):
     """Predict the next value of an image. START, before the first value of a grey image, is a dark pixel."""
 
     report_module: ClassVar[str | None] = "longwave.tasks.density.report"
+    has_values: ClassVar[bool] = True
 
     size: tuple[int, ...]  # height and width, and 3 if there are colours
 

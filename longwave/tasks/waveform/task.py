@@ -71,6 +71,7 @@ class WaveformTask(AutoregressiveTask):
     """Predict the next sample of a waveform."""
 
     report_module: ClassVar[str | None] = "longwave.tasks.waveform.report"
+    has_values: ClassVar[bool] = True
 
     train: ClipWindows  # type: ignore[assignment]
     valid: ClipWindows  # type: ignore[assignment]
