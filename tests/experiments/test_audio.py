@@ -33,6 +33,26 @@ def test_paper_size_models_have_as_many_parameters_as_their_sizes_say(name, chan
     assert sum(p.numel() for p in model.parameters()) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "mixer", "heads", "width", "layers", "epochs", "batch"),
+    [
+        ("sc10-mfcc-transformer", "attention", 8, 128, 4, 150, 100),
+        ("sc10-mfcc-performer", "performer", 8, 128, 4, 150, 100),
+        ("sc10-raw-performer", "performer", 4, 128, 4, 100, 16),
+        ("sc10-mfcc-exp-rnn", "exp-rnn", None, 512, 1, 200, 100),
+        ("sc10-mfcc-lipschitz-rnn", "lipschitz-rnn", None, 512, 1, 150, 100),
+    ],
+)
+def test_baselines_have_the_sizes_of_the_paper(name, mixer, heads, width, layers, epochs, batch):
+    """Of its appendix, "Speech Commands"; where it swept, the larger of two."""
+    e = EXPERIMENTS.find(name)
+    assert (e.model.mixer.kind, getattr(e.model.mixer, "heads", None)) == (mixer, heads)
+    assert (e.model.d_model, e.model.n_layers, e.loop.epochs, e.loop.batch_size) == (width, layers, epochs, batch)
+    assert (e.optim.lr, e.model.prenorm) == (0.001, heads is not None)
+    assert e.model.dropout == (0.1 if heads == 8 else 0)
+    e.model.resolve(e.task.on_random_data(rows=1).spec)
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("-small") or name == "fsdd"])
 def test_small_settings_fit_their_task_and_take_a_step(name):
     """On a hundredth of a second or so of noise, where the length of clips is free."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from longwave.models import ForecasterConfig
-from longwave.tasks.forecast import combine
+from longwave.tasks.forecast import classical, combine
 from longwave.tasks.forecast.baselines import Problem, moments, nlinear
 from longwave.tasks.forecast.linear_start import certain_share
 from longwave.tasks.forecast.seasons import find_season
@@ -46,7 +46,7 @@ def test_the_map_of_exponential_smoothing_is_its_recurrence(period, trend):
     for k in range(horizon):
         ahead += damping ** (k + 1)
         expected.append(smoothed + (ahead * slope if trend else 0.0) + s[(context + k) % period])
-    found = combine.smoothing_map(context, horizon, level, trend, damping, seasonal, period) @ y
+    found = classical.smoothing_map(context, horizon, level, trend, damping, seasonal, period) @ y
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
