@@ -63,7 +63,7 @@ def test_what_cannot_be_run_is_refused_before_anything_is(monkeypatch):
         StepBench(names=("etth1-24-hybrid",)).check()
 
 
-@pytest.mark.parametrize(("name", "length"), [("etth1-24", 96 + 24), ("ettm1-672-m", 96 + 672)])
+@pytest.mark.parametrize(("name", "length"), [("etth1-24", 384 + 24), ("ettm1-672-m", 384 + 672)])
 def test_a_forecast_is_measured_on_windows_of_noise(name, length, monkeypatch):
     monkeypatch.undo()
     row = measure_step(name, None, quick=True)
