@@ -36,8 +36,10 @@ DAMAGE = (
 class Foreign:
     """Stands for an object of another program, or for a class or function of it."""
 
+    content: Any = None  # what it was to be made of
+
     def __init__(self, *arguments: Any) -> None:
-        self.content: Any = arguments
+        self.content = arguments
 
     def __setstate__(self, state: Any) -> None:
         self.content = state
