@@ -33,13 +33,15 @@ def command(
         out: The file; by default model.onnx or model.pt2. What its user has to know is beside it as JSON.
     """
     found = _early.find_run(run)
+    from longwave.core.terminal import say
     from longwave.exporting import export
     from longwave.train.folder import RunFolder
 
-    exported = export(RunFolder.open(found), out, form=form, to=to, length=length, level=level)
+    exported = export(RunFolder.open(found), out, form=form, to=to, length=length, level=level, say=say)
     for name, described in exported.metadata["inputs"].items():
         print(f"input: {name} ({', '.join(map(str, described['shape']))}) {described['dtype']}")
     print(f"outputs: {', '.join(exported.metadata['outputs'])}")
-    print(f"largest difference from the model: {exported.difference:.2g} on {exported.checked}")
+    outputs = f"of outputs up to {exported.largest:.3g}"
+    print(f"largest difference from the model: {exported.difference:.2g}, {outputs}, on {exported.checked}")
     print(f"file: {exported.path} ({exported.path.stat().st_size / 1e6:.2g} MB)")
     print(f"what its user has to know: {exported.metadata_path}")

@@ -8,7 +8,7 @@ metadata.py  what a user of a file has to know: scaling, names of classes, vocab
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -35,6 +35,7 @@ class Exported(NamedTuple):
     metadata_path: Path  # the same as in the file, as JSON
     metadata: dict[str, Any]
     difference: float  # the largest from the model's outputs
+    largest: float  # of these outputs
     checked: str  # on what
 
 
@@ -47,6 +48,7 @@ def export(
     length: int | None = None,
     lengths: bool | None = None,
     level: Sequence[float] | None = None,
+    say: Callable[[str], object] = lambda text: None,
 ) -> Exported:
     """Write a model as a file that runs without longwave, and check it by its runtime against the model.
 
@@ -56,20 +58,26 @@ def export(
              "whole", sequences of up to `length` steps (by default those of training), also for bidirectional models
     lengths  whole: whether rows may have lengths of their own, as a second input; by default as in the run's data
     level    forecasts: intervals in per cent; by default 80 and 95 if the run has the errors for them, () for none
+    say      is told what is done, which takes from seconds to minutes
     """
     check_choice("form", form, FORMS)
     check_choice("to", to, FORMATS)
     if length is not None:
         check_count("length", length)
-    check_packages(to)
-    run, model = _opened(source)
-    data = examples.of(run, model)
-    graph = _graph(run, model, data, form, length, lengths, level)
     path = Path(f"model.{to}" if out is None else out).expanduser()
     if path.suffix == ".json":
         raise ValueError(f"out: expected the name of a file in the format {to}, got {path}")
+    if not path.parent.is_dir():
+        raise ValueError(f"out: {path.parent}: there is no such folder")
+    check_packages(to)
+    say("reading the model, and examples of its data")
+    run, model = _opened(source)
+    data = examples.of(run, model)
+    graph = _graph(run, model, data, form, length, lengths, level)
     described = metadata.of(run, model, graph, form)
+    say("writing the graph")
     content = FORMATS[to].write(graph, described)
+    say("comparing it with the model")
     difference, largest = _difference(FORMATS[to].load(content, graph), model, data, form, graph)
     if not difference <= MOST_DIFFERENCE * max(1.0, largest):
         raise ValueError(
@@ -79,7 +87,7 @@ def export(
     beside = path.with_suffix(".json")
     files.write_bytes(path, content)
     files.write_text(beside, json.dumps(described, indent=1) + "\n")
-    return Exported(path, beside, described, difference, data.what)
+    return Exported(path, beside, described, difference, largest, data.what)
 
 
 def _opened(source: Any) -> tuple[RunFolder | MemoryRun | None, Any]:

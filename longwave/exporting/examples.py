@@ -68,9 +68,12 @@ def of_whole(model: Any, batch: Batch, graph: Graph) -> tuple[Inputs, NDArray[An
         plain: Batch = {key: batch[key] for key in ("x", "time") if key in batch}
         return _numpy(inputs), forecast(model, plain, module.independent, module.horizon).numpy()
     x, lengths = batch["x"], batch.get("lengths")
-    size = min(graph.most["length"], _length(model, x))
+    longest = _length(model, graph.inputs["x"])
+    size = min(longest, _length(model, x)) if graph.most else longest
     if "lengths" not in graph.inputs and lengths is not None:
         size, lengths = min(size, int(lengths.min())), None
+    if missing := max(0, size - _length(model, x)):  # only of a graph of one length
+        x = torch.nn.functional.pad(x, (0, missing) if model.config.vocabulary else (0, 0, 0, missing))
     x = x[..., :size] if model.config.vocabulary else x[..., :size, :]
     inputs = {"x": x}
     if "lengths" in graph.inputs:

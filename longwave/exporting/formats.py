@@ -47,7 +47,11 @@ def _traced(graph: Graph) -> tuple[ExportedProgram, Any]:
     sizes = {name: Dim(name, min=1, max=graph.most.get(name)) for name in names}
     shapes = {name: {axis: sizes[size] for axis, size in graph.axes[name].items()} for name in graph.inputs}
     with torch.no_grad(), ops.unfused(), _quiet():
-        return torch.export.export(graph.module, (), dict(graph.inputs), dynamic_shapes=shapes), shapes
+        try:
+            return torch.export.export(graph.module, (), dict(graph.inputs), dynamic_shapes=shapes), shapes
+        except RuntimeError as error:  # of a model that branches on sizes or values
+            first, *_ = str(error).strip().splitlines()
+            raise ValueError(f"model: expected one that torch.export can trace, got {first}") from error
 
 
 def _write_onnx(graph: Graph, metadata: Mapping[str, Any]) -> bytes:

@@ -67,7 +67,8 @@ class Whole(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         """The output of the model."""
-        y: Tensor = self.model(x, lengths=lengths, time=time)[0]
+        given = {name: value for name, value in (("lengths", lengths), ("time", time)) if value is not None}
+        y: Tensor = self.model(x, **given)[0]
         return y
 
 
@@ -134,17 +135,18 @@ def carried(model: Any, T: int | None) -> Graph:
 
 
 def whole(model: Any, longest: int, lengths: bool) -> Graph:
-    """Sequences of up to `longest` steps, with the lengths of the rows or without."""
+    """Sequences of up to `longest` steps, with the lengths of the rows or without; a U-Net: of exactly so many."""
     if longest < 2:
         raise ValueError(f"length: expected the steps of the longest sequence, at least 2, got {longest}")
     pairs = (2,) if isinstance(model, PairModel) else ()
     place = 1 + len(pairs)
     inputs = {"x": example(model.config, (SOME, *pairs, longest))}
-    axes = {"x": {0: "batch", place: "length"}}
+    is_fixed = model.config.kind == "UNet"
+    axes = {"x": {0: "batch"} if is_fixed else {0: "batch", place: "length"}}
     if lengths:
         inputs["lengths"] = torch.full((SOME, *pairs), longest)
         axes["lengths"] = {0: "batch"}
-    return Graph(Whole(model, longest), inputs, ("y",), axes, {"length": longest})
+    return Graph(Whole(model, longest), inputs, ("y",), axes, {} if is_fixed else {"length": longest})
 
 
 def forecast(
