@@ -84,7 +84,10 @@ _HOME = {  # the module of a name
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'longwave' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    from longwave.core.extras import named
+
+    with named():
+        return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,5 @@
 """Publish a trained run on the Hugging Face hub: weights, settings, what its data needs, and a model card."""
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,11 @@ def push_to_hub(
 
     `client` is a huggingface_hub.HfApi, by default one that logs in with `token`, or as `hf auth login` has stored it.
     """
-    hub.check(name, licence)
     opened = RunFolder.open(run, published=False)
-    with tempfile.TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
-        assemble(opened, Path(folder), name, licence)
-        return hub.upload(Path(folder), name, private=private, token=token, revision=revision, client=client)
+    where = {"token": token, "revision": revision, "client": client}
+    return hub.push(
+        lambda folder: assemble(opened, folder, name, licence), name, private=private, licence=licence, **where
+    )
 
 
 def assemble(run: RunFolder | MemoryRun, folder: Path, name: str, licence: str | None = None) -> None:

@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "aeon": {"estimators"},
     "sktime": {"estimators"},
     "importing": {"core", "experiments", "layers", "models", "tasks", "train"},
-    "sweeps": {"core", "experiments", "layers", "models", "pictures", "runs", "tasks", "train"},
+    "sweeps": {"core", "experiments", "io", "layers", "models", "pictures", "runs", "tasks", "train"},
 }
 ALLOWED["bench"] = set(ALLOWED)
 ALLOWED["cli"] = set(ALLOWED)

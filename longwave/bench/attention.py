@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from longwave import ops
-from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
+from longwave.bench.base import BENCHES, DrawnBench, Points, Progress, Result, scaling
 from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of, too_little_memory
 from longwave.bench.numbers import MEMORY, TIME, over, three_digits
-from longwave.bench.picture import Panel, Points
 from longwave.core.text_table import TextTable
 from longwave.layers import MIXERS, S4Config
 from longwave.models import SequenceConfig, SequenceModel
+from longwave.pictures.curves import Panel
 
 WITH_KERNELS = ("s4", "s4-glu")
 BASE = "attention-stored"  # the paper's Transformer, which is 1 in its table
@@ -130,7 +130,7 @@ class AttentionBench(DrawnBench):
                     value = row[quantity.field] / quantity.unit / (row["batch"] * row["L"] / 1000)
                     lines[LABELS[row["model"]]].append((row["L"], value))
             title = f"{quantity.name.capitalize()} of a training pass"
-            found.append(Panel(title, "length", f"{quantity.symbol} for 1,000 tokens", lines))
+            found.append(scaling(title, "length", f"{quantity.symbol} for 1,000 tokens", lines))
         return found
 
 

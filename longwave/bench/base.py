@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from longwave.bench.measure import machine, machine_line
-from longwave.bench.picture import Panel, draw
 from longwave.core.registry import Registry
 from longwave.core.text_table import TextTable
+from longwave.pictures.curves import COLOURS, Curve, Panel, draw_panels
 from longwave.pictures.style import check_path
 
 Result = dict[str, Any]
+Points = list[tuple[float, float]]
 Progress = Callable[[str], None]
 
 
@@ -74,14 +75,28 @@ class DrawnBench(Bench):
     def draw(self, result: Result) -> str | None:
         if self.picture is None:
             return None
-        panels = self.panels(result)
-        if not any(any(panel.lines.values()) for panel in panels):
+        panels = [panel for panel in self.panels(result) if panel.curves]
+        if not panels:
             return f"{self.picture} was not drawn: nothing was measured"
-        draw(panels, self.picture)
+        draw_panels(panels, self.picture)
         return str(self.picture)
 
 
 BENCHES: Registry[type[Bench]] = Registry("bench", "longwave.bench")
+
+
+def scaling(
+    title: str, xlabel: str, ylabel: str, lines: Mapping[str, Points], paper: Mapping[str, Points] = {}
+) -> Panel:
+    """Named lines over a length, a size or a context, on logarithmic axes; those of the paper are dashed."""
+    curves = []
+    for style, suffix, own in (("-", "", lines), ("--", ", the paper", paper)):
+        for name, points in own.items():
+            if points:
+                x, y = zip(*sorted(points), strict=True)
+                colour = COLOURS[[*lines, *paper].index(name) % len(COLOURS)]
+                curves.append(Curve(name + suffix, x, y, colour, style))
+    return Panel(title, xlabel, ylabel, curves, is_scaling=True)
 
 
 def table(title: str, rows: Iterable[Any], columns: Mapping[str, Callable[[Any], str]], **options: Any) -> TextTable:

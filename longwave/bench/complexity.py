@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from longwave.bench import measure
-from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
+from longwave.bench.base import BENCHES, DrawnBench, Points, Progress, Result, scaling
 from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of
 from longwave.bench.numbers import MEMORY, TIME
-from longwave.bench.picture import Panel, Points
 from longwave.core.text_table import TextTable
 from longwave.layers import make_mixer
 from longwave.ops import fft_conv
+from longwave.pictures.curves import Panel
 
 BASE = {"L": 1024, "B": 4, "H": 64}
 SIZES: dict[str, Sequence[int]] = {"L": (256, 512, 1024, 2048), "B": (1, 2, 4, 8), "H": (64, 128, 256, 512)}
@@ -152,7 +152,7 @@ class ComplexityBench(DrawnBench):
                 for name, layer in LABELS.items():
                     measured = points(result["rows"], result["sizes"], what, name, axis)
                     lines[layer] = [(size, value / quantity.unit) for size, value in measured]
-                found.append(Panel(title, label, quantity.symbol, lines))
+                found.append(scaling(title, label, quantity.symbol, lines))
         return found
 
 

@@ -12,12 +12,12 @@ from torch import nn
 
 from longwave import ops
 from longwave.bench import generators
-from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
+from longwave.bench.base import BENCHES, DrawnBench, Progress, Result, scaling
 from longwave.bench.generators import OurGenerator, make_generator, make_model
 from longwave.bench.measure import best_times, in_fresh_process, state_bytes, too_little_memory
 from longwave.bench.numbers import megabytes, milliseconds, over, three_digits
-from longwave.bench.picture import Panel
 from longwave.core.text_table import TextTable
+from longwave.pictures.curves import Panel
 
 LABELS = {
     "attention": "attention",
@@ -29,15 +29,20 @@ LABELS = {
     "s4-paper": "S4, the paper's",
     "gpt2-paper": "GPT-2, the paper's",
     "unet-paper": "S4 U-Net, the paper's base",
-    "gpt2-unet-paper": "GPT-2 of its size",
+    "unet-large-paper": "S4 U-Net, the paper's large",
+    "gpt2-unet-paper": "GPT-2 of the base's size",
 }
 SMALL_MODELS = ("attention", "linear-attention", "s4", "s4d", "s4-feed-forward", "gpt2")
-PAPER_MODELS = {"wikitext103": ("s4-paper", "gpt2-paper"), "cifar10": ("unet-paper", "gpt2-unet-paper")}
+PAPER_MODELS = {
+    "wikitext103": ("s4-paper", "gpt2-paper"),
+    "cifar10": ("unet-paper", "unet-large-paper", "gpt2-unet-paper"),
+}
 # name: steps to generate, and vocabulary
 SHAPES = {"cifar": (3072, 256), "words": (512, 33_278)}
 QUICK_SHAPES = {"cifar": (768, 256)}
 PAPER_SHAPES = {"wikitext103": (512, 267_735), "cifar10": (3072, 256)}
 BATCHES, QUICK_BATCHES = (64, 1), (16, 1)
+LARGE_UNET = 254_000_000  # parameters
 POINTS = 9  # number of contexts at which a step is timed
 # batch: turns of each model at a context, and steps in each turn
 TURNS = {64: (2, 4), 16: (2, 4), 1: (4, 8)}
@@ -47,7 +52,7 @@ PAPER = {
     "cifar": {"linear-attention": 56.0, "s4": 65.1},
     "words": {"s4": 60.0},
     "wikitext103": {"s4-paper": 60.0},
-    "cifar10": {"unet-paper": 65.1},
+    "cifar10": {"unet-paper": 65.1, "unet-large-paper": 10.5},
 }
 WITHOUT_GPT2 = 'not measured: pip install "longwave[bench]" brings GPT-2'
 PAPER_SPEED = "paper: speed over its Transformer on an A100, each model at the largest batch that fits into memory"
@@ -62,8 +67,9 @@ CAPTION = (
     "with its WikiText-103, whose models are far larger."
 )
 PAPER_CAPTION = (
-    "The models of the experiments wikitext103, with embedding and adaptive softmax, and cifar-density, a U-Net, whose "
-    "step is a mean over a group of 48; beside them Hugging Face's GPT-2, with a cache, with "
+    "The models of the experiments wikitext103, with embedding and adaptive softmax, cifar-density and "
+    "cifar-density-large, U-Nets, whose step is a mean over a group of 48; beside them Hugging Face's GPT-2, with a "
+    "cache, with "
     + ", and with ".join(
         f"{layers} layers, {width:,} features, {heads} heads and {hidden:,} hidden features"
         for layers, width, heads, hidden in generators.PAPER_SIZES.values()
@@ -79,8 +85,8 @@ class GenerationBench(DrawnBench):
     """Tokens per second of S4, attention and GPT-2 in generation, over the length of the context, beside the paper's.
 
     --quick generates bytes only, no words. --paper-size measures the paper's models of WikiText-103 (250 million
-    parameters) and CIFAR-10 (a U-Net, 61 million), each beside a GPT-2 of its size, all with random weights; a batch of
-    1 takes a few minutes and 4 GB.
+    parameters) and CIFAR-10 (U-Nets of 61 and 254 million), beside a GPT-2 of the size of the first and one of the
+    second, all with random weights; a batch of 1 takes a few minutes and 5 GB.
 
     Examples:
         longwave bench generation --picture generation.png
@@ -113,7 +119,8 @@ class GenerationBench(DrawnBench):
                 table: dict[str, Any] = {"shape": shape, **case, "layers": layers, "d_model": width, "heads": heads}
                 table["missing"] = [name for name in ours if name in missing]
                 tables.append(table)
-                reason = too_little_memory(needed_bytes(steps, batch, layers, width))
+                large = 4 * LARGE_UNET if "unet-large-paper" in ours else 0
+                reason = too_little_memory(needed_bytes(steps, batch, layers, width) + large)
                 if reason is not None:
                     table["skipped"] = reason
                     continue
@@ -167,7 +174,7 @@ class GenerationBench(DrawnBench):
                 for name, row in case["models"].items()
             }
             title = f"{case['shape']}: vocabulary {case['vocabulary']:,}, batch {case['batch']}"
-            found.append(Panel(title, "context", "tokens per second", lines))
+            found.append(scaling(title, "context", "tokens per second", lines))
         return found
 
 

@@ -1,6 +1,6 @@
 """The models whose generation is timed, with random weights: ours and GPT-2, small and at the size of the paper's."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,25 +14,12 @@ LAYERS, WIDTH, HEADS, FEED_FORWARD = 4, 256, 4, 1024
 # of S4's, of which a layer has two mixers where a Transformer has one; that of CIFAR-10 has as many parameters as the
 # U-Net.
 PAPER_SIZES = {"wikitext103": (16, 1024, 8, 4096), "cifar10": (20, 512, 8, 2048)}
-EXPERIMENT_OF = {"s4-paper": "wikitext103", "unet-paper": "cifar-density"}
+EXPERIMENT_OF = {"s4-paper": "wikitext103", "unet-paper": "cifar-density", "unet-large-paper": "cifar-density-large"}
 SHAPE_OF = {"gpt2-paper": "wikitext103", "gpt2-unet-paper": "cifar10"}
 
 
-class Generator(Protocol):
-    """A model with its state, and the token that it reads next."""
-
-    model: Any
-    period: int  # steps after which the work of a step repeats itself
-
-    @property
-    def state(self) -> Any:
-        """The state between two steps."""
-
-    def read(self, tokens: Tensor) -> None:
-        """Read tokens (B, L) at once."""
-
-    def step(self) -> None:
-        """Read one token and choose the next."""
+# A generator is a model with its `state`, and the token that it reads next. `read` reads tokens (B, L) at once, `step`
+# reads one and chooses the next; the work of a step repeats itself after `period` of them.
 
 
 class OurGenerator:
@@ -126,7 +113,7 @@ def make_model(name: str, vocabulary: int) -> SequenceModel:
     return config.build()
 
 
-def make_generator(name: str, steps: int, vocabulary: int, batch: int) -> Generator:
+def make_generator(name: str, steps: int, vocabulary: int, batch: int) -> OurGenerator | GPT2Generator | GPT2Body:
     """A model with random weights, ready to generate."""
     if name == "gpt2":
         return GPT2Generator(steps, vocabulary, batch)

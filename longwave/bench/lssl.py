@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from longwave import ops
-from longwave.bench.base import BENCHES, DrawnBench, Progress, Result
+from longwave.bench.base import BENCHES, DrawnBench, Points, Progress, Result, scaling
 from longwave.bench.layer import layer_pass
 from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of, too_little_memory
 from longwave.bench.numbers import MEMORY, TIME, Quantity, over, three_digits
-from longwave.bench.picture import Panel, Points
 from longwave.core.text_table import TextTable
 from longwave.layers import LSSL, S4
+from longwave.pictures.curves import Panel
 
 L, BATCH = 1024, 1
 LABELS = {"lssl": "LSSL", "s4": "S4"}
@@ -94,7 +94,7 @@ class LSSLBench(DrawnBench):
         ours = [(row["dimension"], row) for row in result["rows"]]
         paper = [(H, row["paper"]) for H, row in ours if row["paper"]]
         return [
-            Panel(
+            scaling(
                 f"{quantity.name.capitalize()} of a training pass",
                 "features H",
                 quantity.symbol,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 from longwave.cli import _early
 from longwave.core import files
 from longwave.core.settings import check_numbers
+from longwave.experiments import families
 
 if TYPE_CHECKING:
     from longwave.experiments import Experiment
@@ -88,6 +89,8 @@ def parse_experiment(
     kinds = f"--model.kind chooses the model: {', '.join(MODELS)} (here {model.kind})."
     if hasattr(model, "mixer"):
         kinds += f" --model.mixer.kind chooses the mixer: {', '.join(MIXERS)} (here {model.mixer.kind})."
+    if default.name.endswith("-original"):
+        description = f"{description}\n\n{families.ORIGINAL}"
     settings_kind = dataclasses.make_dataclass("Settings", fields, frozen=True)
     settings: Any = tyro.cli(
         settings_kind, prog=f"longwave {command} {called}", description=f"{description}\n\n{kinds}", args=rest
@@ -144,7 +147,8 @@ def _offered(settings: Any) -> Any:
         elif one.metadata.get("set_by_task"):
             annotation = Annotated[annotation, tyro.conf.Fixed, tyro.conf.Suppress]
         values[one.name] = value
-        fields.append((one.name, annotation, field(default_factory=lambda value=value: value)))  # type: ignore[misc]
+        kept: Any = field(default_factory=lambda value=value: value, metadata=one.metadata)  # type: ignore[misc]
+        fields.append((one.name, annotation, kept))
     names = {"__doc__": inspect.getdoc(settings), "original": type(settings)}
     kind = dataclasses.make_dataclass(
         type(settings).__name__, fields, bases=(type(settings),), namespace=names, frozen=True

@@ -17,7 +17,7 @@ def command(all: bool = False) -> None:
     from rich.console import Console
 
     from longwave.cli import _early
-    from longwave.experiments.families import CUSTOM, FAMILIES, Family, names
+    from longwave.experiments.families import CUSTOM, FAMILIES, ORIGINAL, Family, names
 
     if all:
         print("\n".join(_early.experiment_names()))
@@ -35,4 +35,5 @@ def command(all: bool = False) -> None:
                 print(f"{'':{NAMES}}{line}")
         print()
     print("NAME-small is the same task for a CPU with few cores.")
+    print(textwrap.fill(ORIGINAL, WIDTH))
     print("longwave show NAME prints every setting; longwave train NAME runs it.")

@@ -14,7 +14,7 @@ import warnings
 from typing import Any
 
 from longwave.cli import _tyro
-from longwave.core import files
+from longwave.core import extras, files
 from longwave.core.terminal import say
 from longwave.train import signals
 
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ["MPLBACKEND"] = "agg"  # pictures are written and never shown, whatever a notebook has set
     warnings.formatwarning = _note  # type: ignore[assignment]
     try:
-        with signals.raised(), warnings.catch_warnings():
+        with signals.raised(), warnings.catch_warnings(), extras.named():
             warnings.showwarning = lambda message, *_, **__: say(f"longwave: warning: {message}")
             code = _run(name, rest)
             sys.stdout.flush()  # a failed write is an error of the command, too
@@ -94,6 +94,8 @@ def main(arguments: list[str] | None = None) -> None:
         _exit(f"{error}{_advice(error, name)}")
     except ValueError as error:
         _exit(as_options(str(error)))
+    except extras.MissingExtra as error:
+        _exit(str(error))
     except MemoryError as error:
         _exit(f"out of memory ({str(error) or 'the allocation failed'})")
     except OverflowError as error:

@@ -24,9 +24,11 @@ def random_bits(seed: int, epoch: int, index: NDArray[np.int64]) -> NDArray[np.u
     return state
 
 
-def numbered_bits(seed: int, numbers: NDArray[Any]) -> NDArray[np.uint64]:
-    """64 random bits for each number, from the seed and the number alone."""
+def numbered_bits(seed: int, numbers: NDArray[Any], *roles: int) -> NDArray[np.uint64]:
+    """64 random bits for each number, from the seed and the number alone; others in another role."""
     first = mixed(np.array([seed % 2**64], np.uint64) + GOLDEN)
+    for role in roles:
+        first = mixed(first + np.uint64(role) + GOLDEN)
     return mixed(first + GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)))
 
 

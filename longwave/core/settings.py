@@ -26,11 +26,21 @@ def set_by_task(default: T) -> T:
     return made
 
 
+def at_least(least: float, default: Any = dataclasses.MISSING) -> Any:
+    """A setting with a lower bound; None, where it is allowed, has none."""
+    return dataclasses.field(default=default, metadata={"least": least})
+
+
 @dataclass(frozen=True)
 class Settings:
     """The base of all settings."""
 
     registry: ClassVar[Registry[Any] | None] = None  # of the kinds, by the name that JSON has for them
+
+    def __post_init__(self) -> None:
+        """Refuse settings below their bounds."""
+        bounds = {one.name: one.metadata["least"] for one in dataclasses.fields(self) if "least" in one.metadata}
+        check_least(self, **{name: least for name, least in bounds.items() if getattr(self, name) is not None})
 
     @property
     def kind(self) -> str:
@@ -68,7 +78,7 @@ class Settings:
             raise ValueError(f"{where}: {error}") from error
 
     @classmethod
-    def of(cls, settings: Self | None = None, **changes: Any) -> Self:
+    def by_keyword(cls, settings: Self | None = None, **changes: Any) -> Self:
         """Settings by keyword, over the defaults or `settings`; a part that has kinds may be given by its name."""
         if settings is not None and not isinstance(settings, cls):
             raise ValueError(f"config: expected {cls.__name__}(...), or keywords alone, got {settings!r:.80}")

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state, estimator_html_repr
+from sklearn.utils.validation import check_is_fitted
 
 from longwave import runs
 from longwave.experiments import EXPERIMENTS, Experiment
@@ -16,15 +19,6 @@ from longwave.runs import FinishedRun
 from longwave.tasks.base import OnData
 from longwave.train.loop import Interrupted
 from longwave.train.trained import MemoryRun
-
-try:
-    from sklearn.base import BaseEstimator
-    from sklearn.utils import check_random_state, estimator_html_repr
-    from sklearn.utils.validation import check_is_fitted
-except ImportError as error:
-    raise ImportError(
-        "the estimators need scikit-learn, which is not installed: pip install 'longwave[sklearn]'"
-    ) from error
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

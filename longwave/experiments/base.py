@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from longwave.core.registry import Registry
-from longwave.core.settings import Settings, check_least
+from longwave.core.settings import Settings, at_least
 from longwave.models import ModelConfig, SequenceConfig
 from longwave.tasks.base import FEW_EXAMPLES, TaskConfig
 
@@ -34,27 +34,25 @@ class OptimConfig(Settings):
     """Weight decay also on norms, and on the biases of the blocks."""
     schedule: Literal["cosine", "plateau", "constant"] = "cosine"
     """Cosine decay to 0 over all steps, decay when the validation score stops improving, or neither."""
-    decay_steps: int | None = None
+    decay_steps: int | None = at_least(1, None)
     """Steps over which the cosine falls to 0, warm-up included, if not those of the run; then it stays there."""
-    warmup: int = 0
+    warmup: int = at_least(0, 0)
     """Steps of linear warm-up."""
-    plateau_patience: int = 5
+    plateau_patience: int = at_least(0, 5)
     """Validations without a better score before the rate falls (schedule plateau)."""
     plateau_factor: float = 0.2
     """Factor by which the rate is then multiplied."""
     ema: float = 0.0
     """Decay of an exponential moving average of the weights, validated and kept in their place; 0: none."""
-    clip: float = 0.0
+    clip: float = at_least(0, 0.0)
     """Largest norm of the gradient, 0 for no clipping."""
-    accumulate: int = 1
+    accumulate: int = at_least(1, 1)
     """Micro-batches per batch (gradient accumulation), to save memory."""
     precision: Literal["no", "bf16", "fp16"] = "no"
     """Mixed precision; the SSMs stay in float32."""
 
     def __post_init__(self) -> None:
-        check_least(self, accumulate=1, warmup=0, plateau_patience=0, clip=0)
-        if self.decay_steps is not None:
-            check_least(self, decay_steps=1)
+        super().__post_init__()
         if not 0 <= self.ema < 1:
             raise ValueError(f"ema: expected a number from 0 (none) to below 1, such as 0.9995, got {self.ema}")
         if not 0 < self.plateau_factor <= 1:
@@ -65,15 +63,15 @@ class OptimConfig(Settings):
 class LoopConfig(Settings):
     """How long to train, and how often to validate."""
 
-    epochs: int | None = 10
+    epochs: int | None = at_least(1, 10)
     """Passes over the training set; none: as many as least_steps takes, at least 10."""
-    batch_size: int = 50
+    batch_size: int = at_least(1, 50)
     """Examples per step, over all processes."""
-    eval_batch_size: int = 200
+    eval_batch_size: int = at_least(1, 200)
     """Batch size in evaluation; it does not change the scores."""
-    bucket: int = 0
+    bucket: int = at_least(0, 0)
     """Number of batches whose examples are sorted by length together, to reduce padding; 0: no sorting."""
-    least_steps: int = 0
+    least_steps: int = at_least(0, 0)
     """Minimum of optimiser steps, where no epochs are given: a small training set is passed over more often."""
     minutes: float | None = None
     """Time limit of training in minutes, without the final scores; the schedule is fitted to it."""
@@ -81,21 +79,19 @@ class LoopConfig(Settings):
     """Validations per epoch, evenly spaced; 0.1: one every ten epochs."""
     checkpoint_minutes: float = 15
     """Maximum of minutes between checkpoints; each validation has one, too."""
-    patience: int = 0
+    patience: int = at_least(0, 0)
     """Validations without a better score before the run ends (early stopping); 0: never."""
     keep: Literal["best", "last", "auto"] = "best"
     """Weights to keep: the best on the validation set, or the last; auto: the last if that set is small."""
-    workers: int = 0
+    workers: int = at_least(0, 0)
     """Processes that load data, at most one per core; 0: none. It does not change the results."""
-    seed: int = 0
+    seed: int = at_least(0, 0)
     """Seed of weights, order and dropout."""
     tracker: str | None = None
     """Also log to tensorboard, wandb, mlflow or another tracker that accelerate supports."""
 
     def __post_init__(self) -> None:
-        if self.epochs is not None:
-            check_least(self, epochs=1)
-        check_least(self, batch_size=1, eval_batch_size=1, bucket=0, least_steps=0, patience=0, workers=0, seed=0)
+        super().__post_init__()
         if self.workers > MOST_WORKERS:
             raise ValueError(f"workers: expected a number from 0 to {MOST_WORKERS}, got {self.workers}")
         for name in ("validations", "minutes", "checkpoint_minutes"):

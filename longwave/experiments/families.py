@@ -64,9 +64,11 @@ FAMILIES = (
             ("sc10-raw-original", "the paper's settings"),
             ("sc10-mfcc[-small]", "ten words, 161 frames of MFCC"),
             ("sc10-mfcc-original", "the paper's settings"),
-            ("sc10-raw-cnn-small", "a convolutional network, for comparison"),
+            ("sc10-raw-cnn[-small]", "a convolutional network (WaveGAN-D), for comparison"),
+            ("sc10-{raw,mfcc}-performer", "a Performer, for comparison"),
+            ("sc10-mfcc-transformer[-small]", "a Transformer, for comparison"),
+            ("sc10-mfcc-{exp,lipschitz}-rnn", "recurrences, for comparison"),
             ("sc10-raw-lstm-small", "an LSTM, for comparison"),
-            ("sc10-mfcc-transformer-small", "a Transformer, for comparison"),
             ("fsdd", "spoken digits, 8 kHz, ~3,500 samples"),
         ),
     ),
@@ -95,6 +97,7 @@ FAMILIES = (
             ("wikitext2-words[-small]", "the same, word by word (33,278 words)"),
             ("wikitext2-adaptive-small", "wikitext2-words-small with an adaptive softmax"),
             ("wikitext103", "267,735 words, 50 times the text; the paper's model, 250 million parameters"),
+            ("wikitext103-original", "the same with a context of 1,024 words, as before the update"),
             ("wikitext103-shared", "the same with one Lambda, P and B for all features of a layer, 243 million"),
             ("mnist-density[-small]", "digits, 784 pixels of 256 values"),
             ("mnist-density-unet-small", "the same with a U-Net of state spaces"),
@@ -123,6 +126,12 @@ FAMILIES = (
             ("ablation-nplr-random-dropout[-small]", "with dropout"),
         ),
     ),
+)
+
+
+ORIGINAL = (
+    "NAME-original has the settings of the paper's first version, but A = Lambda - P P^*, which is always stable; that "
+    "version had A = Lambda - P Q^* (--model.mixer.low-rank pq)."
 )
 
 

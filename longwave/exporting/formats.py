@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch.export import Dim, ExportedProgram
 
 from longwave import ops
+from longwave.core import extras
 from longwave.exporting.graphs import Graph
 
 OPSET = 20  # the first with GELU and the DFT of a given axis
@@ -34,11 +35,9 @@ class Format(NamedTuple):
 
 def check_packages(name: str) -> None:
     """Refuse a format whose packages are not installed."""
-    for package in FORMATS[name].packages:
-        try:
+    with extras.named():
+        for package in FORMATS[name].packages:
             importlib.import_module(package)
-        except ImportError as error:
-            raise ValueError(f"to: {name} needs {package} ({error}); pip install 'longwave[onnx]'") from error
 
 
 def _traced(graph: Graph) -> tuple[ExportedProgram, Any]:

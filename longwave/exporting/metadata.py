@@ -11,7 +11,7 @@ from torch import Tensor
 
 import longwave
 from longwave.exporting.graphs import Forecast, Graph
-from longwave.tasks.forecast.intervals import FILE, LEVELS, Intervals, half_widths
+from longwave.tasks.forecast.intervals import FILE, LEVELS, Intervals
 from longwave.tasks.forecast.windows import ForecastInput
 
 FORMAT = 1
@@ -55,6 +55,11 @@ def forecast_facts(
             raise ValueError(f"level: intervals need the errors of a run, got a model and {level}")
         return context, config.input_size, False, None, ()
     inputs = run.fact("inputs", ForecastInput.from_dict)
+    if inputs.id is not None:
+        raise ValueError(
+            f"{run.path}: forecasts a panel, each series with scales and intervals of its own, which a file cannot hold; "
+            "expected a run on one series"
+        )
     if length is not None and length != inputs.context:
         raise ValueError(f"length: the run forecasts from {inputs.context} rows; expected None, got {length}")
     if level is None:
@@ -62,13 +67,7 @@ def forecast_facts(
     intervals = Intervals(run, inputs, level)
     if not intervals.levels:
         return inputs.context, len(inputs.columns), run.settings.independent, None, ()
-    errors = intervals.held_out
-    widths, _ = half_widths(errors.values[-errors.counted :], intervals.levels)
-    if np.isnan(widths).any():
-        raise ValueError(
-            f"level: {len(errors.values)} windows have errors, too few for {', '.join(map(str, intervals.levels))} per "
-            "cent; expected lower levels, or none (--level None)"
-        )
+    widths, _ = intervals.half_widths(intervals.held_out.values[:0])
     return inputs.context, len(inputs.columns), run.settings.independent, torch.from_numpy(widths), intervals.levels
 
 

@@ -117,7 +117,7 @@ def _joined(blocks: list[Cells]) -> Cells:
     return np.concatenate(arrays) if len(arrays) == len(blocks) > 0 else [cell for block in blocks for cell in block]
 
 
-def write_csv(path: str | os.PathLike[str], rows: Iterable[list[str]]) -> None:
+def write_csv(path: str | os.PathLike[str], rows: Iterable[list[Any]]) -> None:
     """Write rows, the header first, atomically; missing folders are created."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -115,8 +115,11 @@ def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths: expected {batch} whole numbers, one per row, got {describe(lengths)}")
     check_known("lengths", lengths, u)
-    known = not (lengths.is_meta or torch.compiler.is_compiling()) and batch > 0
-    if known and (int(lengths.min()) < 0 or int(lengths.max()) > L):
+    known = checks.has_values(lengths) and not torch.compiler.is_compiling() and batch > 0
+    if known and lengths.is_cuda:  # to read them would wait for the GPU: it looks at them itself, and ends the process
+        fits = (lengths >= 0).all() & (lengths <= L).all()
+        torch._assert_async(fits, f"lengths: expected numbers from 0 to {L}")
+    elif known and (int(lengths.min()) < 0 or int(lengths.max()) > L):
         raise ValueError(f"lengths: expected numbers from 0 to {L}, got {int(lengths.min())} to {int(lengths.max())}")
     return lengths.to(u.device).long()
 

@@ -1,7 +1,9 @@
 """Systems x' = A x + B u with a step dt: what S4, S4D and LSSL share, whatever the form of A."""
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
@@ -21,6 +23,21 @@ from longwave.layers.mixer import Mixer
 from longwave.ops.checks import has_values
 
 Derived = TypeVar("Derived")
+Known = dict[tuple["Discretised", Any], Any]  # what was derived from the parameters of layers, by layer and key
+_fixed: ContextVar[Known | None] = ContextVar("fixed", default=None)
+
+
+@contextlib.contextmanager
+def fixed_parameters(known: Known) -> Iterator[None]:
+    """Parameters stay as they are while `known` is in use: what is derived from them goes there, once.
+
+    To look at them at each step, as layers do otherwise, would wait for a GPU.
+    """
+    token = _fixed.set(known)
+    try:
+        yield
+    finally:
+        _fixed.reset(token)
 
 
 class Discretised(Mixer):
@@ -71,10 +88,17 @@ class Discretised(Mixer):
             return False
         if torch.compiler.is_compiling() or not has_values(torch.empty(0)):  # traced
             return False
+        if _fixed.get() is not None:
+            return True
+        if parameters[0].is_cuda and torch.cuda.is_current_stream_capturing():
+            return False  # the graph derives it anew, whatever the parameters are when it runs
         return all(has_values(p) and not p.is_inference() for p in parameters)
 
     def _kept(self, key: Any, derive: Callable[[], Derived]) -> Derived:
         """What is derived from the parameters as they are now, kept until one of them changes."""
+        known_here = _fixed.get()
+        if known_here is not None:
+            return self._kept_in(known_here, key, derive)
         parameters = [p for p in self._parameters.values() if p is not None]
         # The parameters themselves are compared: version counters miss what fused optimisers and `p.data` do.
         if key in self._derived:
@@ -88,6 +112,14 @@ class Discretised(Mixer):
             derived = derive()
             self._derived[key] = ([p.clone(memory_format=torch.contiguous_format) for p in parameters], derived)
         return derived
+
+    def _kept_in(self, known: Known, key: Any, derive: Callable[[], Derived]) -> Derived:
+        """What is derived from parameters that stay as they are."""
+        if (self, key) not in known:
+            with torch.inference_mode(False), torch.no_grad():
+                known[self, key] = derive()
+        found: Derived = known[self, key]
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_derived": {}}  # copies and pickles derive their own

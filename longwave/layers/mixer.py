@@ -189,7 +189,8 @@ class StateSpaceConfig(MixerConfig):
     d_state: int = 64
     """State size of each feature."""
     init: str = "legs"
-    """Initialisation of the state spaces: legs, legt, lagt, fout, random-nplr; s4d-legs, s4d-lin, s4d-inv."""
+    """Initialisation of the state spaces: legs, legs-clipped, legt, lagt, fout, random-nplr; s4d-legs, s4d-lin,
+    s4d-inv."""
     bidirectional: bool = False
     """Look both ways; such a model can stream only with a sliding window."""
     n_ssm: int | None = None

@@ -16,7 +16,15 @@ from longwave.layers.checks import check_choice, check_count, check_rate
 from longwave.layers.discretised import check_state_size
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
-from longwave.layers.state_space import DPLR, DtTransform, NonsymmetricDPLR, StateSpaces, new_parameter, widened
+from longwave.layers.state_space import (
+    DPLR,
+    DtTransform,
+    NonsymmetricDPLR,
+    ReTransform,
+    StateSpaces,
+    new_parameter,
+    widened,
+)
 from longwave.ops import dplr_kernel, truncated_output_map
 from longwave.ssm import DiscreteDPLR, dplr, dplr_bilinear, output_map
 from longwave.ssm.algebra import as_complex
@@ -30,7 +38,9 @@ class S4(StateSpaces):
 
     d_model        H, the number of features
     d_state        N, the size of each feature's state (even)
-    init           "legs", "legt", "lagt", "fout" or "random-nplr" (those of longwave.ssm.INITS with a low-rank part)
+    init           "legs", "legs-clipped", "legt", "lagt", "fout" or "random-nplr" (those of longwave.ssm.INITS with a
+                   low-rank part)
+    alpha, beta    order and tilt of the generalised Laguerre polynomials, for "lagt"; None: 0
     bidirectional  two kernels, one for each direction; then there is no state and no step
     length         None: C is the parameter, and every length costs a truncation C~ = C (I - A_bar^L).
                    A number: C~ of that length is the parameter, as in the paper; other lengths go through C, exactly
@@ -41,11 +51,12 @@ class S4(StateSpaces):
     dt_min, dt_max bounds of the log-uniform distribution that dt starts from
     dt_transform   "exp": dt = exp(log_dt); "softplus": dt = softplus(softplus_inverse_dt). Small steps move alike under
                    both; under softplus those above 1 grow by less
+    re_transform   "abs": Re Lambda = -|Lambda_re|; "exp": Re Lambda = -exp(log_Lambda_re), which is never 0
     trainable      False freezes dt, A (Lambda and P) and B; names, such as ("B", "dt"), freeze the others of these
     return_state   False: forward returns y alone, as nn.Sequential expects; `step` returns (y_t, state) all the same
     """
 
-    shown = (*StateSpaces.shown, "length", "low_rank", "sharing")
+    shown = (*StateSpaces.shown, "length", "low_rank", "sharing", "alpha", "beta")
 
     def __init__(
         self,
@@ -53,6 +64,8 @@ class S4(StateSpaces):
         d_state: int = 64,
         *,
         init: str = "legs",
+        alpha: float | None = None,
+        beta: float | None = None,
         bidirectional: bool = False,
         length: int | None = None,
         low_rank: LowRank = "pp",
@@ -61,6 +74,7 @@ class S4(StateSpaces):
         dt_min: float = 1e-3,
         dt_max: float = 1e-1,
         dt_transform: DtTransform = "exp",
+        re_transform: ReTransform = "abs",
         trainable: Trainable = True,
         return_state: bool = True,
     ) -> None:
@@ -69,7 +83,8 @@ class S4(StateSpaces):
             check_count("length", length)
         check_choice("low_rank", low_rank, get_args(LowRank))
         check_choice("sharing", sharing, get_args(Sharing))
-        Lambda, P, B, _ = dplr(init, d_state)
+        laguerre = {name: value for name, value in (("alpha", alpha), ("beta", beta)) if value is not None}
+        Lambda, P, B, _ = dplr(init, d_state, **laguerre)
         if not len(P):
             raise ValueError(f"init: expected one with a low-rank part, got {init!r}, which is diagonal; use S4D (s4d)")
         super().__init__(
@@ -82,9 +97,11 @@ class S4(StateSpaces):
             dt_min=dt_min,
             dt_max=dt_max,
             dt_transform=dt_transform,
+            re_transform=re_transform,
             return_state=return_state,
         )
         self.length, self.low_rank, self.sharing = length, low_rank, sharing
+        self.alpha, self.beta = alpha, beta
         if low_rank == "pq":
             self.Q = new_parameter(self.P.detach().clone())  # memory of its own: both are updated in place
         C = self._random_output_map()
@@ -159,6 +176,12 @@ class S4Config(StateSpaceConfig):
     """Which features share one of n_ssm state spaces: neighbours, or every n_ssm-th (turns, the authors' way)."""
     dt_transform: DtTransform = "exp"
     """How dt is kept positive: the exponential or the softplus of its parameter."""
+    re_transform: ReTransform = "abs"
+    """How the real parts of Lambda are kept negative: the absolute value or the exponential of their parameter."""
+    alpha: float | None = None
+    """Order of the generalised Laguerre polynomials, above -1; for the initialisation lagt."""
+    beta: float | None = None
+    """Tilt of the generalised Laguerre polynomials, at least 0; for the initialisation lagt."""
 
     def for_length(self, length: int | None) -> "S4Config":
         """With C~ of that length as the parameter."""

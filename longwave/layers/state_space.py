@@ -31,6 +31,7 @@ from longwave.ssm import DiscreteDPLR, block_size, dplr_step
 from longwave.ssm.algebra import as_complex
 
 DtTransform = Literal["exp", "softplus"]
+ReTransform = Literal["abs", "exp"]
 
 
 class DPLR(NamedTuple):
@@ -93,7 +94,7 @@ class StateSpaces(Discretised):
     with `_finish`, and has the methods that are abstract here.
     """
 
-    shown: tuple[str, ...] = (*Discretised.shown, "dt_transform")
+    shown: tuple[str, ...] = (*Discretised.shown, "dt_transform", "re_transform")
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class StateSpaces(Discretised):
         dt_min: float,
         dt_max: float,
         dt_transform: DtTransform,
+        re_transform: ReTransform = "abs",
         return_state: bool,
     ) -> None:
         super().__init__(
@@ -114,7 +116,8 @@ class StateSpaces(Discretised):
         )
         check_dt_bounds(dt_min, dt_max)
         check_choice("dt_transform", dt_transform, get_args(DtTransform))
-        self.dt_transform = dt_transform
+        check_choice("re_transform", re_transform, get_args(ReTransform))
+        self.dt_transform, self.re_transform = dt_transform, re_transform
         Lambda, P, B = system
         n_ssm = self.n_ssm
         log_dt = initial_log_dt(d_model, dt_min, dt_max)
@@ -122,7 +125,14 @@ class StateSpaces(Discretised):
             self.log_dt = new_parameter(log_dt)
         else:
             self.softplus_inverse_dt = new_parameter(log_dt.double().exp().expm1().log())
-        self.Lambda_re = new_parameter((-Lambda.real).repeat(n_ssm, 1))
+        if re_transform == "abs":
+            self.Lambda_re = new_parameter((-Lambda.real).repeat(n_ssm, 1))
+        else:
+            if not (Lambda.real < 0).all():
+                raise ValueError(
+                    f"re_transform: expected abs with init {init!r}, as exp has no Re(Lambda) = 0, got exp"
+                )
+            self.log_Lambda_re = new_parameter((-Lambda.real).log().repeat(n_ssm, 1))
         self.Lambda_im = new_parameter(Lambda.imag.repeat(n_ssm, 1))
         if len(P):
             self.P = new_parameter(torch.view_as_real(P.unsqueeze(1).repeat(1, n_ssm, 1)))
@@ -165,17 +175,22 @@ class StateSpaces(Discretised):
         return DPLR(Lambda, P, B, self._output_map(), self.D.to(dt.dtype), dt)
 
     def _placed(self) -> tuple[Tensor, nn.Module]:
-        return self.Lambda_re, self
+        return self.Lambda_im, self
 
     def _system(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Lambda, P, B, dt, one of each per feature."""
-        re = self.Lambda_re.to(dtype)
-        # -|x|, but with a slope at 0: LegT and LagT start there exactly, and -exp(x) could not.
-        re = torch.where(re >= 0, -re, re)
-        Lambda = torch.complex(re, self.Lambda_im.to(dtype))
+        Lambda = torch.complex(self._real_part(dtype), self.Lambda_im.to(dtype))
         P = as_complex(self.P.to(dtype)) if "P" in self._parameters else Lambda.new_empty(0, *Lambda.shape)
         Lambda, P, B = (self._shared_out(x) for x in (Lambda, P, as_complex(self.B.to(dtype))))
         return Lambda, P, B, self._dt(dtype)
+
+    def _real_part(self, dtype: torch.dtype) -> Tensor:
+        """Re Lambda <= 0."""
+        if self.re_transform == "exp":
+            return -self.log_Lambda_re.to(dtype).exp()
+        re = self.Lambda_re.to(dtype)
+        # -|x|, but with a slope at 0: LegT and LagT start there exactly, and -exp(x) could not.
+        return torch.where(re >= 0, -re, re)
 
     def _shared_out(self, values: Tensor) -> Tensor:
         """(..., n_ssm, M) to (..., H, M): each system for the features that share it."""

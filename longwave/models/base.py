@@ -37,12 +37,16 @@ class Spec:
     vocabulary: int = 0  # number of tokens, if the input is tokens
     scale: int = 0  # values in order that the tokens stand for, as of a pixel; 0: tokens have no order
     time_size: int = 0  # features of time beside the input
+    stamps: tuple[
+        int, ...
+    ] = ()  # where these are stamps, whole numbers, as of the month: how many values each can have
     horizon: int = 0  # steps to forecast
     length: int | None = None  # steps of every sequence; None: they differ
     longest: int = 1  # steps of the longest training sequence, for models that start from examples
     image_size: tuple[int, int] | None = None  # height and width, if the sequence is an image row by row
     decoders: tuple[str, ...] = ()  # those of a sequence model whose output the task understands
     is_causal: bool = False  # whether a step must not see those after it
+    ordered: bool = False  # whether the outputs of a step are those of values in order, as of a pixel
     # The linear solution of a shift, of which the given share (None: as the validation set suggests) has no shift.
     linear: Callable[[StartShift, float | None], LinearSolution] | None = None
     # Training examples to solve a classifier from: x, y, and what else a batch has; None: there are none.
@@ -126,6 +130,11 @@ class ModelConfig(Settings):
     def cutoffs(self) -> tuple[int, ...]:
         """Tokens at which the bins of an adaptive softmax begin, if there is one."""
         return ()
+
+    @property
+    def logistics(self) -> int:
+        """Components of a mixture of logistics, if that is what values are drawn from."""
+        return 0
 
     @property
     def takes_any_length(self) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from longwave.core.settings import check_least, set_by_task
+from longwave.core.settings import at_least, set_by_task
 from longwave.layers import MixerConfig, S4Config
 from longwave.layers.checks import without_autocast
 from longwave.layers.state_space import StateSpaces
@@ -32,7 +32,7 @@ DOUBT = 2.0  # how much likelier, in nats, one of the two alone must make the va
 class ClassifierConfig(ModelConfig):
     """Ridge regression on random convolutions, solved before training, and a deep model beside it."""
 
-    convolutions: int = 5040
+    convolutions: int = at_least(0, 5040)
     """Random convolution features for the ridge regression; 0 for the deep model alone."""
     d_model: int = 64
     """Features of every layer of the deep model."""
@@ -58,9 +58,6 @@ class ClassifierConfig(ModelConfig):
     """Whether a second model is trained without some examples, to be validated on them (set by the task)."""
 
     takes_any_length = True
-
-    def __post_init__(self) -> None:
-        check_least(self, convolutions=0)
 
     def build(self) -> "Classifier":
         """A new model with these settings; until `prepare`, its ridge regression scores all classes the same."""

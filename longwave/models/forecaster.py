@@ -62,6 +62,8 @@ class ForecasterConfig(ModelConfig):
         """The settings with the sizes that a task decides, and the reversion that its validation set suggests."""
         if not spec.horizon or spec.length is None or spec.input_size != spec.output_size:
             raise ValueError("model: a Forecaster needs a task that forecasts its input columns, in windows")
+        if spec.stamps:
+            raise ValueError("time_stamps: a Forecaster takes no time stamps; set time_stamps to False")
         reversion, members = self.reversion, self.members
         if spec.linear is not None and self.shift == "combined":
             members = tuple(spec.linear("combined", None).members.items())

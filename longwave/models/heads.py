@@ -33,9 +33,14 @@ class Encoder(nn.Module):
                 order_vectors(self.values.weight, config.scale)
         else:
             self.values = nn.Linear(config.input_size, config.d_model)
-        self.time = nn.Linear(config.time_size, config.d_model, bias=False) if config.time_size else None
-        # A step to forecast comes in as 0, which is a value like any other: this tells the two apart.
-        self.unknown = nn.Parameter(torch.randn(config.d_model)) if config.decoder == "forecast" else None
+        self.time: nn.Module | None = None
+        if config.stamps:
+            self.time = StampEmbedding(config.stamps, config.d_model)
+        elif config.time_size:
+            self.time = nn.Linear(config.time_size, config.d_model, bias=False)
+        # A step to forecast comes in as 0, which is a value like any other: this, or its stamps, tell the two apart.
+        is_marked = config.decoder == "forecast" and not config.stamps
+        self.unknown = nn.Parameter(torch.randn(config.d_model)) if is_marked else None
 
     def forward(self, x: Tensor, time: Tensor | None = None, unknown: Tensor | None = None) -> Tensor:
         """The sum of all; position-wise, so that one step is encoded as it is within a sequence.
@@ -50,6 +55,8 @@ class Encoder(nn.Module):
             if time is None:
                 raise ValueError(f"time: this model needs {self.time.in_features} time features per step, got none")
             check_device("time", time, encoded.device)
+            if isinstance(self.time, StampEmbedding) and unknown is not None:
+                time = torch.where(unknown > 0, 0, time)
             encoded = encoded + self.time(time)
         return encoded
 
@@ -63,6 +70,25 @@ class Encoder(nn.Module):
         if x.layout is not torch.strided or (isinstance(weight, Tensor) and x.device != weight.device):
             check_strided("x", x)
             check_beside("x", x, weight, values)
+
+
+class StampEmbedding(nn.Module):
+    """Time stamps (B, L, stamps), whole numbers such as the month and the hour, to the sum of their vectors.
+
+    Stamps of steps to forecast come as 0. Months and days count from 1, so that their vectors 0 mark these steps.
+    """
+
+    def __init__(self, sizes: tuple[int, ...], d_model: int) -> None:
+        super().__init__()
+        self.in_features = len(sizes)
+        self.vectors = nn.ModuleList(nn.Embedding(size, d_model) for size in sizes)
+
+    def forward(self, stamps: Tensor) -> Tensor:
+        """(B, L, d_model)."""
+        if stamps.shape[-1] != self.in_features:
+            raise ValueError(f"time: expected {self.in_features} stamps per step, got {stamps.shape[-1]}")
+        each = stamps.long().unbind(-1)
+        return torch.stack([vectors(one) for vectors, one in zip(self.vectors, each, strict=True)]).sum(0)
 
 
 @torch.no_grad()

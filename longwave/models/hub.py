@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from longwave.core import files
+from longwave.core import extras, files
 
 # Of a model and what it needs; nothing else is fetched.
 FILES = ("*.json", "*.safetensors", "*.npz", "*.txt", "README.md")
@@ -19,6 +20,7 @@ model = longwave.load_model("{name}").eval()
 ```"""
 
 
+@extras.named()
 def find(
     name: str | Path,
     *,
@@ -55,35 +57,45 @@ def find(
     return Path(str(found))
 
 
-def check(name: str, licence: str | None) -> None:
-    """Refuse a name or a licence that the hub does not know, before anything is written or sent."""
+@extras.named()
+def push(
+    write: Callable[[Path], None],
+    name: str,
+    *,
+    private: bool,
+    licence: str | None,
+    token: str | None = None,
+    revision: str | None = None,
+    client: Any = None,
+) -> str:
+    """Upload what `write` puts into a folder as the hub's "user/name", made if it does not exist; their address.
+
+    A name or a licence that the hub does not know is refused before anything is written or sent.
+    """
     if not NAME.fullmatch(name):
         raise ValueError(f"name: expected USER/NAME, of letters, digits, '-', '_' and '.', got {name!r}")
     if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", licence):
         raise ValueError(f"licence: expected a hub identifier, such as apache-2.0 or cc-by-4.0, got {licence!r}")
+    with tempfile.TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
+        write(Path(folder))
+        from huggingface_hub import HfApi
 
-
-def upload(
-    folder: Path, name: str, *, private: bool, token: str | None = None, revision: str | None = None, client: Any = None
-) -> str:
-    """Upload the files of a folder as the hub's "user/name", which is made if it does not exist; their address."""
-    from huggingface_hub import HfApi
-
-    client = client or HfApi(token=token, library_name="longwave")
-    try:
-        client.create_repo(name, private=private, exist_ok=True)
-        done = client.upload_folder(
-            repo_id=name,
-            folder_path=folder,
-            revision=revision,
-            commit_message="Upload with longwave",
-            delete_patterns=[RUN],  # that of an earlier upload, unless this one brings its own
-        )
-    except OSError as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(
-            f"{name}: the hub refused the upload ({reason}); log in with hf auth login, or use another token or name"
-        ) from error
+        client = client or HfApi(token=token, library_name="longwave")
+        try:
+            client.create_repo(name, private=private, exist_ok=True)
+            done = client.upload_folder(
+                repo_id=name,
+                folder_path=Path(folder),
+                revision=revision,
+                commit_message="Upload with longwave",
+                delete_patterns=[RUN],  # that of an earlier upload, unless this one brings its own
+            )
+        except OSError as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ValueError(
+                f"{name}: the hub refused the upload ({reason}); log in with hf auth login, or use another token or "
+                "name"
+            ) from error
     return str(getattr(done, "commit_url", done))
 
 

@@ -1,6 +1,5 @@
 """Models on disk: config.json and model.safetensors. Nothing is unpickled."""
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -73,21 +72,20 @@ class Pretrained:
         `longwave.push_to_hub` uploads a run, with its scores and what its data needs. `client` is a
         huggingface_hub.HfApi, by default one that logs in with `token`, or as `hf auth login` has stored it.
         """
-        hub.check(name, licence)
-        with tempfile.TemporaryDirectory(prefix="longwave-", ignore_cleanup_errors=True) as folder:
+        model: Any = self
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        sections = {
+            "Model": f"{type(model).__name__}, {parameters:,} parameters. All settings are in config.json.",
+            "Training": "Not stated: this is the model alone, without its training run.",
+        }
+
+        def write(folder: Path) -> None:
             self.save_pretrained(folder)
-            (Path(folder) / "README.md").write_text(_card(self, name, licence), encoding="utf-8")
-            return hub.upload(Path(folder), name, private=private, token=token, revision=revision, client=client)
+            card = hub.card(model.config.label, sections, name, licence)
+            (folder / "README.md").write_text(card, encoding="utf-8")
 
-
-def _card(model: Any, name: str, licence: str | None) -> str:
-    """The model card of a model without its run."""
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    sections = {
-        "Model": f"{type(model).__name__}, {parameters:,} parameters. All settings are in config.json.",
-        "Training": "Not stated: this is the model alone, without its training run.",
-    }
-    return hub.card(model.config.label, sections, name, licence)
+        where = {"token": token, "revision": revision, "client": client}
+        return hub.push(write, name, private=private, licence=licence, **where)
 
 
 def write_model(config: ModelConfig, tensors: Mapping[str, Tensor], folder: str | Path) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from longwave.layers.checks import check_count, check_rate
 from longwave.layers.compiled import compiled_steps, is_untouched
+from longwave.layers.discretised import Known, fixed_parameters
 from longwave.models.sequence import SequenceModel
 
 
@@ -37,6 +38,7 @@ class Recurrence:
             self._blocks = compiled_steps(model.blocks, rate) if ours else None
             # A model that is no stack of blocks says itself how the library takes its steps.
             self._run: Any = model.compiled_run()
+            self._known: Known = {}
             self.states = states
 
     @property
@@ -66,7 +68,8 @@ class Recurrence:
     def __call__(self, x: Tensor) -> Tensor:
         """The output for x (B, input_size) or tokens (B,)."""
         if not self.is_compiled:
-            y, (self._states, self._decoder_state) = self.model.step(x, self.state, rate=self.rate)
+            with fixed_parameters(self._known):
+                y, (self._states, self._decoder_state) = self.model.step(x, self.state, rate=self.rate)
             return y
         y, self._decoder_state = self.model.decoder.step(self.features(x), self._decoder_state)
         return y
@@ -77,7 +80,8 @@ class Recurrence:
         model = self.model
         if self._blocks is None:
             how = {} if self._run is None else {"run": self._run}
-            z, self._states = model.step_features(x, self._states, rate=self.rate, **how)
+            with fixed_parameters(self._known):
+                z, self._states = model.step_features(x, self._states, rate=self.rate, **how)
             return z
         z = model.encoder(x)
         if z.shape != (self.batch, model.config.d_model):

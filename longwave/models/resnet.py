@@ -57,7 +57,7 @@ class ResNet(Pretrained, nn.Module):
 
     def __init__(self, config: ResNetConfig | None = None, **settings: Any) -> None:
         super().__init__()
-        config = ResNetConfig.of(config, **settings)
+        config = ResNetConfig.by_keyword(config, **settings)
         check_choice("norm", config.norm, NORMS)
         check_count("width", config.width)
         self.config = config

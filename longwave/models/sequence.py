@@ -15,6 +15,7 @@ from longwave.models.adaptive import AdaptiveSoftmax
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
 from longwave.models.hf_trainer import label_loss, takes_use_cache
+from longwave.models.logistics import LogisticMixture, check_logistics
 from longwave.models.pretrained import Pretrained
 from longwave.models.recompute import recomputed
 
@@ -54,6 +55,8 @@ class SequenceConfig(ModelConfig):
     """Compute each block again in the backward pass, which takes less memory and more time."""
     cutoffs: tuple[int, ...] = ()
     """Tokens (most common first) at which bins begin, each with shorter vectors and its own softmax."""
+    logistics: int = 0
+    """Components of a mixture of discretised logistics, in place of a softmax over values in order; 0: a softmax."""
     decoder: Literal["mean", "last", "sequence", "forecast"] = "mean"
     """Mean over the steps, the last step, every step, or the last `horizon` steps."""
     window: Literal["none", "last", "standard"] = "none"
@@ -67,6 +70,8 @@ class SequenceConfig(ModelConfig):
     task)."""
     time_size: int = set_by_task(0)
     """Time features beside the input (set by the task)."""
+    stamps: tuple[int, ...] = set_by_task(())
+    """Number of values of each time stamp, if the time features are stamps, embedded (set by the task)."""
     output_size: int = set_by_task(1)
     """Outputs per sequence or per step (set by the task)."""
     horizon: int = set_by_task(0)
@@ -86,6 +91,7 @@ class SequenceConfig(ModelConfig):
                 "bidirectional: this task needs a causal model, since a step must not see later ones; set "
                 "bidirectional to False (--model.mixer.no-bidirectional)"
             )
+        check_logistics(self, spec)
         return replace(self.with_sizes(spec), mixer=self.mixer.for_length(spec.length))
 
     @property
@@ -100,8 +106,8 @@ class SequenceConfig(ModelConfig):
 
     @property
     def takes_any_length(self) -> bool:
-        """Yes, unless it forecasts or has an adaptive softmax."""
-        return self.decoder != "forecast" and not self.cutoffs
+        """Yes, unless it forecasts, or has an adaptive softmax or a mixture of logistics."""
+        return self.decoder != "forecast" and not self.cutoffs and not self.logistics
 
     @property
     def supports_rate(self) -> bool:
@@ -121,7 +127,7 @@ class SequenceModel(Pretrained, nn.Module):
 
     def __init__(self, config: SequenceConfig | None = None, **settings: Any) -> None:
         super().__init__()
-        config = SequenceConfig.of(config, **settings)
+        config = SequenceConfig.by_keyword(config, **settings)
         check_count("d_model", config.d_model, MOST_FEATURES)
         check_count("n_layers", config.n_layers, MOST_LAYERS)
         check_count("mixers_per_block", config.mixers_per_block, MOST_LAYERS)
@@ -132,7 +138,7 @@ class SequenceModel(Pretrained, nn.Module):
         per_block = [0] * (config.mixers_per_block - 1) + [config.feed_forward]
         self.blocks: Any = nn.ModuleList(_block(config, width) for width in per_block * config.n_layers)
         self.norm = NORMS[config.norm](config.d_model) if config.prenorm else None
-        self.decoder: Any = _adaptive(config, self.encoder) if config.cutoffs else Decoder(config)
+        self.decoder: Any = _decoder(config, self.encoder)
         self.window = Window(config.window, config.horizon if config.decoder == "forecast" else 0)
         if config.window != "none" and (config.decoder != "forecast" or config.input_size != config.output_size):
             raise ValueError(
@@ -295,7 +301,16 @@ class SequenceModel(Pretrained, nn.Module):
         return self.window.restore(torch.stack(outputs[-self.config.horizon :], dim=1), measured)
 
 
-def _adaptive(config: SequenceConfig, encoder: Encoder) -> AdaptiveSoftmax:
+def _decoder(config: SequenceConfig, encoder: Encoder) -> nn.Module:
+    if config.logistics:
+        if config.decoder != "sequence" or config.cutoffs:
+            raise ValueError(
+                "logistics: a mixture of logistics predicts a value at each step; expected decoder sequence and no "
+                f"cutoffs, got decoder {config.decoder} and cutoffs {config.cutoffs}"
+            )
+        return LogisticMixture(config.d_model, config.output_size, config.logistics)
+    if not config.cutoffs:
+        return Decoder(config)
     if config.decoder != "sequence" or not config.vocabulary or config.output_size != config.vocabulary:
         raise ValueError(
             "cutoffs: an adaptive softmax predicts the next token at each step; expected decoder sequence, tokens "

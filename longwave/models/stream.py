@@ -284,9 +284,10 @@ def _obstacle(config: Any) -> tuple[str, str] | None:
             f"a {config.kind} takes whole sequences or windows",
             "train a causal SequenceModel (--model.kind SequenceModel --model.mixer.no-bidirectional)",
         )
-    if config.cutoffs:
+    if config.cutoffs or config.logistics:
+        head = "an adaptive softmax (cutoffs)" if config.cutoffs else "a mixture of logistics"
         return (
-            "an adaptive softmax (cutoffs) gives log-probabilities of words, step by step",
+            f"{head} gives log-probabilities, step by step",
             "use longwave.generate, or longwave.models.Recurrence",
         )
     if not config.streams:

@@ -24,6 +24,7 @@ from longwave.layers.checks import check_choice, check_count, check_known, check
 from longwave.layers.compiled import compiled_steps, is_untouched
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder
+from longwave.models.logistics import LogisticMixture, check_logistics
 from longwave.models.pretrained import Pretrained
 from longwave.models.unet_levels import Level, Run
 
@@ -60,6 +61,8 @@ class UNetConfig(ModelConfig):
     """Dropout probability, before the linear layer after each mixer and before the second of a feed-forward."""
     tie_dropout: bool = False
     """Share one dropout mask among all steps of a row."""
+    logistics: int = 0
+    """Components of a mixture of discretised logistics, in place of a softmax over values in order; 0: a softmax."""
     input_size: int = set_by_task(1)
     """Channels of the input (set by the task)."""
     vocabulary: int = set_by_task(0)
@@ -87,6 +90,7 @@ class UNetConfig(ModelConfig):
                 f"model: a UNet has an output at every step, and this task needs {wanted}; use another model "
                 "(--model.kind SequenceModel)"
             )
+        check_logistics(self, spec)
         return self.with_sizes(spec)
 
     @property
@@ -111,7 +115,7 @@ class UNet(Pretrained, nn.Module):
 
     def __init__(self, config: UNetConfig | None = None, **settings: Any) -> None:
         super().__init__()
-        config = UNetConfig.of(config, **settings)
+        config = UNetConfig.by_keyword(config, **settings)
         for name in ("d_model", "n_layers", "widening"):
             check_count(name, getattr(config, name))
         if not config.poolings:
@@ -129,7 +133,10 @@ class UNet(Pretrained, nn.Module):
         self.encoder = Encoder(ends)
         self.levels = Level(config, 0)
         self.norm = LayerNorm(config.d_model)
-        self.decoder = Decoder(ends)
+        logistics = config.logistics
+        self.decoder: Any = (
+            LogisticMixture(config.d_model, config.output_size, logistics) if logistics else Decoder(ends)
+        )
 
     def forward(
         self,
@@ -158,6 +165,14 @@ class UNet(Pretrained, nn.Module):
         check_rate_is_one(rate, "a UNet")
         z, after = self._features(x, None if state is None else state[0], _convolution(need_state))
         return self.decoder(z)[0], (after, None) if need_state else None
+
+    def nll(self, x: Tensor, y: Tensor, state: Any = None, *, need_state: bool = False) -> tuple[Tensor, Any]:
+        """-log p in nats of the tokens y (B, L) that follow tokens x (B, L), and the state after them if it is wanted.
+
+        Where y is -100 there is no token, and 0.
+        """
+        z, after = self._features(x, None if state is None else state[0], _convolution(need_state))
+        return self.decoder.nll(z, y), (after, None) if need_state else None
 
     def _features(self, x: Tensor, states: list[Any] | None, run: Run) -> tuple[Tensor, list[Any]]:
         """What the decoder sees of x, (B, L, d_model), and the states after it."""

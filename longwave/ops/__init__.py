@@ -100,8 +100,7 @@ def dplr_kernel(
     """K (H, L) of a DPLR system by Algorithm 1, in O(H (M + L)) memory; see longwave.ssm.dplr_kernel.
 
     All but dt are complex: Lambda, B (H, M), P (r, H, M), C (H, M), or (2, H, M) for two kernels (2, H, L). With `Q`,
-    for A = Lambda - P Q^*, it is longwave.ssm's function itself, in plain torch and O(H M L) memory. `nodes` is that of
-    `spectrum`.
+    for A = Lambda - P Q^*, it is longwave.ssm's function itself, in plain torch. `nodes` is that of `spectrum`.
     """
     if Q is not None:
         return ssm.dplr_kernel(Lambda, P, B, C, dt, L, C_is_truncated=C_is_truncated, Q=Q)

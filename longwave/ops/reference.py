@@ -15,7 +15,7 @@ from torch.nn.functional import gelu, glu, linear
 from longwave.ops.backend import BACKENDS, Backend, functions_of
 from longwave.ops.checks import has_values
 from longwave.ssm.algebra import as_pairs, truncate
-from longwave.ssm.conv import convolve as convolve
+from longwave.ssm.conv import convolve as convolve_at_once
 from longwave.ssm.conv import fft_length, kernel_spectrum
 from longwave.ssm.diagonal import power_sum
 from longwave.ssm.nodes import Nodes, spectrum_from_few
@@ -137,8 +137,42 @@ def spread_backward(grad: Tensor, rows: Tensor, E: Tensor | None, kept: Tensor) 
     return _pull_back(lambda rows, E, start: spread_states(rows, E, start, L)[0], given, grad)
 
 
+CONVOLUTION_BYTES = 1 << 30  # of transforms that a convolution holds at one time
+
+
+def convolve(u: Tensor, K: Tensor, D: Tensor) -> Tensor:
+    """y (batch, L, H); as many features at a time as fit into a bounded amount of memory."""
+    groups = _groups(u, 3)
+    if len(groups) == 1:
+        return convolve_at_once(u, K, D)
+    y = torch.empty_like(u, memory_format=torch.contiguous_format)
+    for h in groups:
+        y[..., h] = convolve_at_once(u[..., h], K[:, h], D[h])
+    return y
+
+
 def convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor) -> list[Tensor]:
-    """Gradients with respect to u, K and D.
+    """Gradients with respect to u, K and D, some features at a time."""
+    groups = _groups(u, 5)
+    if len(groups) == 1:
+        return _convolve_backward(dy, u, K, D)
+    du, dK = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (u, K))
+    for h in groups:
+        du[..., h], dK[:, h], _ = _convolve_backward(dy[..., h], u[..., h], K[:, h], D[h])
+    return [du, dK, dK[0, :, 0].clone()]
+
+
+def _groups(u: Tensor, arrays: int) -> list[slice]:
+    """Features that are convolved together, where so many arrays of the size of a transform of u are held."""
+    batch, L, H = u.shape
+    size = max(1, CONVOLUTION_BYTES // (arrays * batch * fft_length(2 * L - 1) * u.element_size()))
+    count = -(-H // size)
+    size = -(-H // count)  # of equal groups
+    return [slice(start, min(start + size, H)) for start in range(0, H, size)]
+
+
+def _convolve_backward(dy: Tensor, u: Tensor, K: Tensor, D: Tensor) -> list[Tensor]:
+    """All features at once.
 
     Autograd differentiates rfft by a complex transform of the full length; written out, real transforms are enough.
     """

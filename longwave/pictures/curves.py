@@ -1,4 +1,4 @@
-"""Scores of several runs: over epochs and minutes, and over the values of a setting."""
+"""Curves side by side: scores over epochs, minutes and settings, and time and memory over sizes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +33,7 @@ class Panel(NamedTuple):
     curves: Sequence[Curve]
     is_log: bool = False
     is_whole: bool = False  # x is a count: integer ticks
+    is_scaling: bool = False  # a time, a size or a speed over a length: both axes are logarithmic, and points marked
 
 
 def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2, shares_y: bool = False) -> None:
@@ -57,7 +58,7 @@ def draw_panels(panels: Sequence[Panel], path: str | Path, columns: int = 2, sha
 
 def _show(axes: Any, panel: Panel) -> dict[str, Any]:
     """Draw a panel; its lines by their names in the legend."""
-    from matplotlib.ticker import MaxNLocator, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     legend: dict[str, Any] = {}
     words = list(dict.fromkeys(str(x) for curve in panel.curves for x in curve.x if not isinstance(x, int | float)))
@@ -65,6 +66,8 @@ def _show(axes: Any, panel: Panel) -> dict[str, Any]:
         x = [words.index(str(value)) for value in curve.x] if words else list(curve.x)
         points = {"marker": "o", "markersize": 5, "linestyle": ""} if not curve.style else {"linestyle": curve.style}
         options = points if not curve.style else {**points, **lone_points(curve.y)}
+        if panel.is_scaling:
+            options |= {"marker": "o", "markersize": 5, "mfc": "white" if curve.style == "--" else curve.colour}
         (line,) = axes.plot(
             x, curve.y, color=curve.colour, linewidth=curve.width, zorder=3 - rank / len(panel.curves), **options
         )
@@ -79,7 +82,17 @@ def _show(axes: Any, panel: Panel) -> dict[str, Any]:
         values = sorted({x for curve in panel.curves if not curve.style for x in curve.x})
         if panel.is_log:
             axes.set_xscale("log")
-        if 1 < len(values) <= FEW:  # they are the ticks themselves
+        if panel.is_scaling:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:,.6g}")
+            axes.yaxis.set_minor_formatter(NullFormatter())
+            measured = sorted({x for curve in panel.curves if curve.style == "-" for x in curve.x})
+            if measured and measured[0] > 0:
+                axes.set_xscale("log", base=2)
+                axes.set_xticks(measured)
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+        elif 1 < len(values) <= FEW:  # they are the ticks themselves
             axes.xaxis.set_minor_locator(NullLocator())
             axes.set_xticks(values, [f"{value:g}" for value in values])
             axes.margins(x=0.15)

@@ -5,6 +5,8 @@ is the number of output maps, r the rank of P. Conjugates are physical: a lazy o
 compiled graph calls.
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
@@ -76,15 +78,54 @@ def truncate(
     """
     dtype = C.dtype
     Lambda, P, C, dt = (t.double() for t in (Lambda, P, C, dt))
-    E, row = minus_identity(Lambda, P, dt, None if Q is None else Q.double()), to_row(C)
-    change = torch.zeros_like(row)  # row A_bar^m - row for the bits of L seen so far
-    while L:
-        if L & 1:
-            change = change + (row + change) @ E
-        L >>= 1
-        if L:
-            E = 2 * E + E @ E
-    return from_row(-change).to(dtype)
+    E = minus_identity(Lambda, P, dt, None if Q is None else Q.double())
+    return from_row(-_ChangeOfRows.apply(E, to_row(C), L)).to(dtype)
+
+
+class _ChangeOfRows(torch.autograd.Function):
+    """rows A^L - rows, (H, D, N), from E = A - I; its gradient computes the squares again, two products for each."""
+
+    @staticmethod
+    def forward(ctx: Any, E: Tensor, rows: Tensor, L: int) -> Tensor:
+        """Bit by bit of L, from the lowest."""
+        ctx.save_for_backward(E, rows)
+        ctx.length = L
+        return _changes(_squares(E, L), rows, L)[-1]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        """The gradients of E and rows."""
+        (E, rows), L = ctx.saved_tensors, ctx.length
+        squares = _squares(E, L)
+        changes = _changes(squares, rows, L)[:-1]  # before each bit that is set
+        d_rows, dE = torch.zeros_like(rows), None
+        for j in reversed(range(len(squares))):
+            if dE is not None:  # through 2 E + E E
+                dE = torch.baddbmm(torch.baddbmm(dE, dE, squares[j].mT, beta=2), squares[j].mT, dE)
+            if L >> j & 1:  # through change + (rows + change) E
+                before = rows + changes.pop()
+                dE = before.mT @ grad if dE is None else torch.baddbmm(dE, before.mT, grad)
+                through = grad @ squares[j].mT
+                grad, d_rows = grad + through, d_rows + through
+        assert dE is not None
+        return dE, d_rows, None
+
+
+def _squares(E: Tensor, L: int) -> list[Tensor]:
+    """A^m - I for the powers of two m <= L."""
+    found = [E]
+    while 2 << len(found) - 1 <= L:
+        found.append(torch.baddbmm(found[-1], found[-1], found[-1], beta=2))
+    return found
+
+
+def _changes(squares: list[Tensor], rows: Tensor, L: int) -> list[Tensor]:
+    """rows A^m - rows for the bits of L seen so far, from none to all."""
+    found = [torch.zeros_like(rows)]
+    for j, E in enumerate(squares):
+        if L >> j & 1:
+            found.append(torch.baddbmm(found[-1], rows + found[-1], E))
+    return found
 
 
 def to_row(C: Float[Tensor, "D H M 2"]) -> Float[Tensor, "H D N"]:

@@ -6,6 +6,7 @@ what each one remembers.
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -50,6 +51,12 @@ def legs(N: int) -> NPLR:
     root = torch.sqrt(2 * n + 1)
     A = -torch.tril(torch.outer(root, root), -1) - torch.diag(n + 1)
     return NPLR(A, root, torch.sqrt(n + 0.5).unsqueeze(0))
+
+
+def legs_clipped(N: int) -> Modes:
+    """LegS with imaginary parts of V^* B of at most 2: what the authors' later code (version 4) starts from."""
+    Lambda, P, B, _ = dplr("legs", N)
+    return Modes(Lambda, P, torch.complex(B.real, B.imag.clamp(-2, 2)))
 
 
 def legt(N: int) -> NPLR:
@@ -125,6 +132,7 @@ def _diagonal(frequency: Tensor) -> Modes:
 
 INITS: dict[str, Callable[..., NPLR | Modes]] = {
     "legs": legs,
+    "legs-clipped": legs_clipped,
     "legt": legt,
     "lagt": lagt,
     "fout": fout,
@@ -146,6 +154,8 @@ def _initial(name: str, N: int, **parameters: float) -> NPLR | Modes:
         raise ValueError(f"init: expected one of {', '.join(sorted(INITS))}, got {name!r}")
     if isinstance(N, bool) or not isinstance(N, int) or N < 2 or N % 2:
         raise ValueError(f"N: expected an even number of states, at least 2 (they are stored as N/2 pairs), got {N!r}")
+    if unknown := parameters.keys() - inspect.signature(INITS[name]).parameters.keys():
+        raise ValueError(f"{min(unknown)}: expected none, as the initialisation {name!r} has no such parameter")
     return INITS[name](N, **parameters)
 
 

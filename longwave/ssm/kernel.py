@@ -97,9 +97,18 @@ def output_map(
     Lambda_, P_, C_ = (as_pairs(t).double() for t in (Lambda, P, C_tilde))
     E_L = power_minus_identity(minus_identity(Lambda_, P_, dt.double(), None if Q is None else as_pairs(Q).double()), L)
     rows = to_row(C_.reshape(-1, *Lambda.shape, 2))  # (H, D, N)
-    # One solve per feature: batched solves of large systems deadlock in some builds of the linear-algebra library.
-    solved = [torch.linalg.solve(-E_h.mT, row.mT).mT for E_h, row in zip(E_L.unbind(), rows.unbind(), strict=True)]
-    return torch.view_as_complex(from_row(torch.stack(solved))).reshape(C_tilde.shape).to(C_tilde.dtype)
+    solved = _solved_one_by_one(-E_L.mT, rows.mT) if rows.is_cpu else _solved_at_once(-E_L.mT, rows.mT)
+    return torch.view_as_complex(from_row(solved.mT)).reshape(C_tilde.shape).to(C_tilde.dtype)
+
+
+def _solved_one_by_one(A: Float[Tensor, "H N N"], b: Float[Tensor, "H N D"]) -> Float[Tensor, "H N D"]:
+    """A^-1 b feature by feature: batched solves of large systems deadlock in some linear-algebra libraries of CPUs."""
+    return torch.stack([torch.linalg.solve(A_h, b_h) for A_h, b_h in zip(A, b, strict=True)])
+
+
+def _solved_at_once(A: Float[Tensor, "H N N"], b: Float[Tensor, "H N D"]) -> Float[Tensor, "H N D"]:
+    """A^-1 b in one call, which does not look whether A is singular: it would wait for the device."""
+    return torch.linalg.solve_ex(A, b).result
 
 
 def _check_rank(P: Tensor) -> None:

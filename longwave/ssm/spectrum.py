@@ -5,14 +5,18 @@ dt (H,). The spectrum is computed block by block of nodes, so that no array of s
 the formulas.
 """
 
+import functools
 import math
 from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
-BLOCK_NUMBERS = 1 << 20  # a block of nodes holds at most about this many (feature, pair, node) numbers
+# A block of nodes holds at most about this many (feature, pair, node) numbers. On the CPU it stays in a cache;
+# elsewhere every call costs microseconds, and memory is the bound.
+CPU_BLOCK_NUMBERS, BLOCK_NUMBERS = 1 << 20, 1 << 24
 
 Pair = tuple[Tensor, Tensor]  # a complex tensor as its real and imaginary part
 
@@ -28,12 +32,16 @@ def spectrum(
 ) -> Float[Tensor, "D H nodes 2"]:
     """K_hat (D, H, L//2+1, 2): the spectrum of the kernel whose truncated output map is C (Algorithm 1, pole-free).
 
-    Q stands for the original paper's A = diag(Lambda) - P Q^*; without it Q = P.
+    Q stands for the original paper's A = diag(Lambda) - P Q^*; without it Q = P. Where autograd differentiates it, each
+    of several blocks is computed again in the backward pass, so that none is kept until then.
     """
     dtype = Lambda.dtype
     Lambda, P, B, C, dt, Q = widen(Lambda, P, B, C, dt, P if Q is None else Q)
     sigma, kappa = nodes(L, Lambda)
-    parts = [spectrum_block(Lambda, P, B, C, dt, Q, sigma[k], kappa[k]) for k in blocks(Lambda, L)]
+    block, parts_of_nodes = spectrum_block, blocks(Lambda, L)
+    if len(parts_of_nodes) > 1 and torch.is_grad_enabled():
+        block = functools.partial(checkpoint, spectrum_block, use_reentrant=False, preserve_rng_state=False)
+    parts = [block(Lambda, P, B, C, dt, Q, sigma[k], kappa[k]) for k in parts_of_nodes]
     return torch.cat(parts, dim=-2).to(dtype)
 
 
@@ -105,27 +113,31 @@ def nodes(L: int, like: Tensor) -> Pair:
 def blocks(Lambda: Tensor, L: int) -> list[slice]:
     """The nodes 0 ... L//2 in blocks that are worked on one after the other."""
     count = L // 2 + 1
-    size = max(16, BLOCK_NUMBERS // max(1, Lambda.shape[0] * Lambda.shape[1]))
+    numbers = CPU_BLOCK_NUMBERS if Lambda.is_cpu else BLOCK_NUMBERS
+    size = max(16, numbers // max(1, Lambda.shape[0] * Lambda.shape[1]))
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def widen(Lambda: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-    """All in float64, when float32 would not do for one of the features."""
-    convert: Callable[[Tensor], Tensor] = (
-        Tensor.double if bool(needs_float64(Lambda, others[3]).any()) else Tensor.contiguous
-    )
+    """All in float64, when float32 would not do for one of the features.
+
+    On other devices than the CPU always: to ask would wait for them, and memory bounds these sums, not arithmetic.
+    """
+    is_wide = not Lambda.is_cpu or bool(needs_float64(Lambda, others[3]).any())
+    convert: Callable[[Tensor], Tensor] = Tensor.double if is_wide else Tensor.contiguous
     return tuple(convert(p) for p in (Lambda, *others))
 
 
-def needs_float64(Lambda: Float[Tensor, "H M 2"], dt: Float[Tensor, "H"]) -> UInt8[Tensor, "H"]:
+def needs_float64(Lambda: Float[Tensor, "H M 2"], dt: Float[Tensor, "H"], damping: float = 3e-5) -> UInt8[Tensor, "H"]:
     """Which features (H,) are evaluated in float64 whatever their dtype, as 0 or 1.
 
-    Those with a pole that only P P^* damps, because terms of Woodbury's identity cancel where a node comes close to it,
-    and those with steps so small that their squares leave float32's range. LegS with N = 64 has a damping of
-    4e-4 |Lambda|, LegT and LagT have none; docs/results/accuracy.md has the errors in between.
+    Those with a pole that only P P^* damps, whose own damping is less than `damping` |Lambda|, because terms of
+    Woodbury's identity cancel where a node comes close to it, and those with steps so small that their squares leave
+    float32's range. LegS has a damping of 4e-4 |Lambda| with N = 64 and of 2.4e-5 with N = 256, LegT and LagT have
+    none; docs/results/accuracy.md has the errors in between.
     """
-    damping, size = Lambda[..., 0].abs(), torch.linalg.vector_norm(Lambda, dim=-1)
-    return ((damping < 3e-5 * size) | (size * dt.unsqueeze(-1) < 1e-6)).any(-1).to(torch.uint8)
+    own, size = Lambda[..., 0].abs(), torch.linalg.vector_norm(Lambda, dim=-1)
+    return ((own < damping * size) | (size * dt.unsqueeze(-1) < 1e-6)).any(-1).to(torch.uint8)
 
 
 def _times(x: Pair, y: Pair) -> Pair:

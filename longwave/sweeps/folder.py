@@ -4,8 +4,6 @@ Runs are compared by their scores on the validation set. Scores on the test set,
 out, and shown on request for the best settings only.
 """
 
-import csv
-import io
 import math
 import shlex
 import statistics
@@ -18,6 +16,7 @@ from longwave.core import files
 from longwave.core.settings import flat, typed
 from longwave.core.terminal import command_line, with_command
 from longwave.experiments import Experiment
+from longwave.io.csv import write_csv
 from longwave.sweeps.plan import Member
 from longwave.tasks.base import scored_split
 from longwave.train.folder import RunFolder
@@ -185,10 +184,8 @@ class SweepFolder:
     def write_table(self) -> Path:
         """Write table.csv, one line per run, best rows first."""
         names = list(dict.fromkeys(name for member in self.members for name in member.values))
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         scores = [f"valid_{self.goal}", f"train_{self.goal}"]
-        writer.writerow([*names, "seed", "state", *scores, "best_step", "steps", "minutes", "parameters"])
+        lines = [[*names, "seed", "state", *scores, "best_step", "steps", "minutes", "parameters"]]
         for row in self.rows():
             for member, state in zip(row.members, row.states, strict=True):
                 cells = [*(member.values.get(name, "") for name in names), member.experiment.loop.seed, state]
@@ -197,9 +194,9 @@ class SweepFolder:
                     minutes = round(result["seconds"] / 60, 2)
                     cells += [result["valid"][self.goal], self.train_score(member)]
                     cells += [result["best_step"], result["steps"], minutes, result["parameters"]]
-                writer.writerow(cells)
+                lines.append(cells)
         path = self.path / "table.csv"
-        files.write_text(path, text.getvalue())
+        write_csv(path, lines)
         return path
 
 

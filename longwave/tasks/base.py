@@ -14,20 +14,21 @@ names that models and training know:
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from longwave.core.registry import Registry
-from longwave.core.settings import Settings, typed
+from longwave.core.settings import Settings
 from longwave.models import ModelConfig, Spec
 from longwave.pictures.html import Section
 
 Batch = dict[str, Tensor]
+SPLITS = ("train", "valid", "test")
 Sums = dict[str, tuple[Tensor, int]]  # scores by name, each as a sum and a count, so that batches add up exactly
 Scores = dict[str, float]
 T = TypeVar("T")
@@ -89,37 +90,48 @@ class Outcome(NamedTuple):
     output: Tensor | None = None  # of each row, if the report of the task shows more of the test set than its scores
 
 
-class TrainedRun(Protocol):
-    """A run with weights, as a kind of task sees it."""
+class TrainedRun(ABC):
+    """A run with weights, as a kind of task sees it; `train` has those in a folder, and those in memory."""
 
     path: Path  # its folder
     settings: "TaskConfig"
     facts: Mapping[str, Any]  # what training found out about its data, as plain values
     batch_size: int  # of evaluation
 
+    @property
+    def config_path(self) -> Path:
+        """The settings, as messages name them."""
+        return self.path
+
     def fact(self, name: str, read: Callable[[Any], T]) -> T:
         """One of the facts, converted by `read` from plain values; a missing or damaged one is refused."""
-        ...
+        try:
+            return read(self.facts[name])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            got = f"no {name}" if isinstance(error, KeyError) and name not in self.facts else str(error)
+            raise ValueError(
+                f"{self.config_path}: task: {name}: expected what training wrote there, got {got}"
+            ) from error
 
+    @abstractmethod
     def artifact(self, name: str) -> bytes:
         """A file that the task left beside the run."""
-        ...
 
+    @abstractmethod
     def result(self) -> dict[str, Any] | None:
         """Its scores, and the names of the `files` that its task left at the end of training; None before the end."""
-        ...
 
+    @abstractmethod
     def load_best(self, device: str = "cpu") -> Any:
         """The model with the best weights, on a device."""
-        ...
 
+    @abstractmethod
     def build_task(self, data_dir: str | Path | None = None) -> "Task":
         """The task with the data of training."""
-        ...
 
+    @abstractmethod
     def check_supports_rate(self, option: str) -> None:
         """Refuse a model that cannot follow another sampling rate."""
-        ...
 
 
 class Action(NamedTuple):
@@ -170,21 +182,8 @@ TASKS: Registry[type[TaskConfig]] = TaskConfig.registry
 
 
 @dataclass(frozen=True)
-class TaskInput:
+class TaskInput(Settings):
     """What a trained model must know to be used on new data; made of plain values, for a run's config."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of to_dict, also by way of JSON."""
-        types = get_type_hints(cls)
-        try:
-            return cls(**{name: typed(value, types.get(name, Any), name) for name, value in values.items()})
-        except TypeError as error:  # one that is missing, or that there is not
-            raise ValueError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -221,6 +220,11 @@ class Task(ABC):
     def reported(self, means: Scores) -> Scores:
         """The scores of a split, from the means: here a task adds what is no mean, such as perplexity."""
         return means
+
+    @property
+    def splits(self) -> dict[str, Any]:
+        """All three, by name."""
+        return {name: getattr(self, name) for name in SPLITS}
 
     @property
     def held_out(self) -> dict[str, Split]:
@@ -301,10 +305,9 @@ class Task(ABC):
 
     def describe(self) -> dict[str, Any]:
         """Facts for a run's config and report; `fingerprint` is how a run recognises its data."""
-        splits = {"train": len(self.train), "valid": len(self.valid), "test": len(self.test)}
         return {
             "name": self.name,
-            "examples": splits,
+            "examples": {name: len(split) for name, split in self.splits.items()},
             "data": self.origin,
             "notes": list(self.notes),
             **self.fingerprint,

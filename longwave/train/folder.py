@@ -23,7 +23,7 @@ from longwave.train.config_file import StoredConfig
 from longwave.train.device import find_device
 from longwave.train.trained import RunConfig, Trained
 
-SPLITS = ("valid", "test")  # that have scores
+SCORED = ("valid", "test")  # that have scores
 
 
 class RunFolder(Trained):
@@ -74,7 +74,7 @@ class RunFolder(Trained):
             return run
         if not isinstance(run, StoredConfig):
             run = config_file.read(hub.find(run) if published else run, published=published)
-        return cls(run.folder, RunConfig.from_dict(run.content, run.path))
+        return cls(run.folder, RunConfig.from_dict(run.content, str(run.path)))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[str | None]:
@@ -262,13 +262,13 @@ def _checked_result(content: Any) -> dict[str, Any]:
         raise ValueError(f"expected scores by name, got {content!r:.80}")
     for name, kind in {"best_step": int, "steps": int, "parameters": int, "seconds": float}.items():
         typed(content.get(name), kind, name)
-    scored: dict[str, Any] = {name: content.get(name) for name in SPLITS}
+    scored: dict[str, Any] = {name: content.get(name) for name in SCORED}
     for name in ("baselines", "parts"):
         others = content.get(name, {})
         if not isinstance(others, dict) or not all(isinstance(splits, dict) for splits in others.values()):
             raise ValueError(f"{name}: expected the scores of each, got {others!r:.80}")
         # Without a test set, the run itself has no scores of it.
-        kept = [split for split in SPLITS if content.get(split) != {}]
+        kept = [split for split in SCORED if content.get(split) != {}]
         scored |= {f"{name}: {own}: {split}": splits.get(split) for own, splits in others.items() for split in kept}
     for own, levels in typed(content.get("intervals", {}), dict, "intervals").items():
         if isinstance(levels, dict):

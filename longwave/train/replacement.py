@@ -6,7 +6,6 @@ can be repeated, so whoever opens the folder next finishes what a kill cut short
 and the next run in the folder removes .new.
 """
 
-import contextlib
 import os
 import shutil
 import time
@@ -18,7 +17,6 @@ from longwave.core.settings import typed
 # What a run writes, besides the files of its task. The file that makes a folder a run comes last.
 FILES = ("metrics.jsonl", "result.json", "report.html", "best", "checkpoints", "config.json")
 NEW, MARKER = ".new", ".moving"
-REPLACED = ".replaced"  # where version 0.1.0 put the old run, and left it if the new one could not be written
 PATIENCE, POLL = 10.0, 0.05  # seconds to wait for another process that is moving files
 
 
@@ -30,13 +28,11 @@ def announce(folder: Path) -> None:
 def settle(folder: str | Path) -> None:
     """Finish a replacement that was cut short; to be called before a folder is read."""
     folder, waited = Path(folder), 0.0
-    while (folder / MARKER).exists() or _is_set_aside(folder):
+    while (folder / MARKER).exists():
         try:
             with lock.hold(folder):
                 if (folder / MARKER).exists():
                     _finish(folder)
-                elif _is_set_aside(folder):
-                    _restore(folder)
         except lock.Busy:
             if waited >= PATIENCE:
                 raise
@@ -48,8 +44,6 @@ def discard(folder: Path) -> None:
     """Remove what is left of runs that do not count; the caller holds the lock of the folder."""
     if not (folder / MARKER).exists():
         shutil.rmtree(folder / NEW, ignore_errors=True)
-    if (folder / "config.json").exists():
-        shutil.rmtree(folder / REPLACED, ignore_errors=True)
 
 
 def _finish(folder: Path) -> None:
@@ -79,22 +73,6 @@ def _new_names(folder: Path) -> list[str]:
             "hand, and remove both"
         ) from error
     return list(names)
-
-
-def _is_set_aside(folder: Path) -> bool:
-    """Whether version 0.1.0 set a run aside, and then could not write the new one."""
-    return (folder / REPLACED / "config.json").exists() and not (folder / "config.json").exists()
-
-
-def _restore(folder: Path) -> None:
-    """Move a run that was set aside back; config.json comes last, as it says that all of it is there."""
-    for name in FILES:
-        if (folder / REPLACED / name).exists():
-            _remove(folder / name)
-            os.rename(folder / REPLACED / name, folder / name)
-    files.sync_folder(folder)
-    with contextlib.suppress(OSError):  # it is not empty, as somebody put more there
-        (folder / REPLACED).rmdir()
 
 
 def _remove(path: Path) -> None:

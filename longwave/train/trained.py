@@ -2,44 +2,34 @@
 
 import contextlib
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor
 
 import longwave
-from longwave.core.settings import typed
+from longwave.core.settings import Settings, typed
 from longwave.core.terminal import command_line
 from longwave.experiments import Experiment
 from longwave.experiments.prepared import Prepared
 from longwave.models import format_1
-from longwave.tasks.base import Task, TaskConfig
+from longwave.tasks.base import Task, TaskConfig, TrainedRun
 from longwave.train.config_file import FORMAT
 from longwave.train.device import find_device
 
-T = TypeVar("T")
-TYPES = {  # of what config.json holds beside the experiment
-    "data_dir": Path | None,
-    "task": dict,
-    "command": str,
-    "versions": dict,
-    "artifacts": tuple[str, ...] | None,
-    "imported": str | None,
-}
-
 
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(Settings):
     """The content of config.json."""
 
     experiment: Experiment
     data_dir: Path | None = None
-    task: dict[str, Any] = field(default_factory=dict)  # as `Task.describe` gave it
+    task: dict = field(default_factory=dict)  # as `Task.describe` gave it
     command: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict = field(default_factory=dict)
     artifacts: tuple[str, ...] | None = None  # files of the task beside the run; None: an older run does not say
     imported: str | None = None  # the file that the weights are from, if another program trained them
 
@@ -62,32 +52,25 @@ class RunConfig:
         return f"{train:,} training, {valid:,} validation and {test:,} test examples"
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "experiment": self.experiment.to_dict(),
-            "data_dir": None if self.data_dir is None else str(self.data_dir),
-            "task": self.task,
-            "command": self.command,
-            "versions": self.versions,
-            "artifacts": None if self.artifacts is None else list(self.artifacts),
-            **({} if self.imported is None else {"imported": self.imported}),
-        }
+        content = {"format": FORMAT, **super().to_dict()}
+        return {name: value for name, value in content.items() if name != "imported" or value is not None}
 
     @classmethod
-    def from_dict(cls, content: Any, path: Path) -> "RunConfig":
-        """The inverse of `to_dict`; `path` is what messages call the file."""
+    def from_dict(cls, content: Any, where: str = "config.json") -> "RunConfig":
+        """The inverse of `to_dict`; what there is beside its fields is left out."""
         try:
             settings = content["experiment"]
             settings = format_1.of_experiment(settings) if content.get("format") == 1 else settings
-            experiment = Experiment.from_dict(settings, str(path))
+            experiment = Experiment.from_dict(settings, where)
         except ValueError as error:
             raise ValueError(f"{error}; written by a newer longwave?") from error
-        given = {name: typed(content[name], kind, f"{path}: {name}") for name, kind in TYPES.items() if name in content}
-        typed(given.get("task", {}).get("notes", []), tuple[str, ...], f"{path}: task: notes")
+        types = {name: kind for name, kind in get_type_hints(cls).items() if name in content and name != "experiment"}
+        given = {name: typed(content[name], kind, f"{where}: {name}") for name, kind in types.items()}
+        typed(given.get("task", {}).get("notes", []), tuple[str, ...], f"{where}: task: notes")
         return cls(experiment, **given)
 
 
-class Trained:
+class Trained(TrainedRun):
     """What a run in a folder and a run in memory have in common."""
 
     is_replacing = False  # another run, which stays in `path` until this one has a checkpoint
@@ -98,23 +81,8 @@ class Trained:
         self.facts: Mapping[str, Any] = config.task  # what training found out about its data, as plain values
         self.batch_size: int = config.experiment.loop.eval_batch_size
 
-    @property
-    def config_path(self) -> Path:
-        """The settings, as messages name them."""
-        return self.path
-
     def check_supports_rate(self, option: str) -> None:
         self.config.experiment.check_supports_rate(option)
-
-    def fact(self, name: str, read: Callable[[Any], T]) -> T:
-        """A fact that training found out about its data, converted by `read` from plain values."""
-        try:
-            return read(self.facts[name])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            got = f"no {name}" if isinstance(error, KeyError) and name not in self.facts else str(error)
-            raise ValueError(
-                f"{self.config_path}: task: {name}: expected what training wrote there, got {got}"
-            ) from error
 
 
 class MemoryRun(Trained):

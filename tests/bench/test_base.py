@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from longwave.bench.base import BENCHES, DrawnBench
+from longwave.bench.base import BENCHES, DrawnBench, scaling
 from longwave.bench.measure import machine_line
-from longwave.bench.picture import Panel
 from longwave.cli.bench import SUMMARIES
 
 
@@ -31,7 +30,7 @@ def test_figures_survive_json_and_fill_tables_and_panels(name):
         assert {*table.text, *([table.sections] if table.sections else [])} <= set(table.columns)
     assert bench.notes(result)[-1] == machine_line(result["machine"])
     if isinstance(bench, DrawnBench):
-        assert any(points for panel in bench.panels(result) for points in panel.lines.values())
+        assert any(panel.curves for panel in bench.panels(result))
 
 
 def test_help_without_torch_names_every_bench():
@@ -53,7 +52,7 @@ class Drawn(DrawnBench):
         return []
 
     def panels(self, result):
-        return [Panel("title", "x", "y", {"S4": list(self.points)}, {})]
+        return [scaling("title", "x", "y", {"S4": list(self.points)})]
 
 
 def test_a_picture_is_drawn_only_if_it_was_requested_and_there_is_something_to_draw(tmp_path, monkeypatch):

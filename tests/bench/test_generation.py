@@ -89,12 +89,19 @@ def test_the_paper_s_size_is_measured_with_its_own_models_and_batches():
     row = words["models"]["s4-paper"]
     assert row["parameters"] > 267_735
     assert row["state_bytes_first"] == row["state_bytes_last"] == 2 * 2 * 4 * 32 * 8  # two mixers in a block
-    assert (images["shape"], images["batch"], list(images["models"])) == ("cifar10", 2, ["unet-paper"])
-    assert images["models"]["unet-paper"]["state_bytes_first"] == images["models"]["unet-paper"]["state_bytes_last"]
+    assert (images["shape"], images["batch"], list(images["models"])) == (
+        "cifar10",
+        2,
+        ["unet-paper", "unet-large-paper"],
+    )
+    for row, times in zip(images["models"].values(), (65.1, 10.5), strict=True):
+        assert row["state_bytes_first"] == row["state_bytes_last"]
+        assert row["paper_times_transformer"] == times
     tables = bench.tables(result)
     assert [table.rows[0][0] for table in tables] == ["S4, the paper's", "S4 U-Net, the paper's base"]
     assert 'GPT-2, the paper\'s: not measured: pip install "longwave[bench]" brings GPT-2' in tables[0].notes
-    assert 'GPT-2 of its size: not measured: pip install "longwave[bench]" brings GPT-2' in tables[1].notes
+    assert tables[1].rows[1][0] == "S4 U-Net, the paper's large"
+    assert 'GPT-2 of the base\'s size: not measured: pip install "longwave[bench]" brings GPT-2' in tables[1].notes
     assert any(note.startswith("images per second: S4 U-Net, the paper's base ") for note in tables[1].notes)
     assert [(t["layers"], t["d_model"], t["heads"]) for t in (words, images)] == [(16, 1024, 8), (20, 512, 8)]
     with pytest.raises(ValueError, match=r"batches: expected numbers from 1 on, got \(4, 0\)"):

@@ -58,7 +58,16 @@ def test_what_cannot_be_run_is_refused_before_anything_is(monkeypatch):
         StepBench(accumulate=0).check()
     monkeypatch.undo()
     with pytest.raises(ValueError, match="the shapes of forecast are not known without its data"):
-        StepBench(names=("etth1-24",)).check()
+        StepBench(names=("forecast",)).check()
+    with pytest.raises(ValueError, match="context: it is chosen from the data"):
+        StepBench(names=("etth1-24-hybrid",)).check()
+
+
+@pytest.mark.parametrize(("name", "length"), [("etth1-24", 384 + 24), ("ettm1-672-m", 384 + 672)])
+def test_a_forecast_is_measured_on_windows_of_noise(name, length, monkeypatch):
+    monkeypatch.undo()
+    row = measure_step(name, None, quick=True)
+    assert (row["batch"], row["length"], row["reason"]) == (2, length, None)
 
 
 def test_a_language_model_is_measured_at_another_context():

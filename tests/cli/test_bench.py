@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from command import call
 
-from longwave.bench.base import BENCHES, DrawnBench
-from longwave.bench.picture import Panel
+from longwave.bench.base import BENCHES, DrawnBench, scaling
 from longwave.core.text_table import TextTable
 
 COLUMNS = ("model", "a long name of a column", "another long name of a column")
@@ -50,7 +49,7 @@ def toy():
             ]
 
         def panels(self, result):
-            return [Panel("title", "x", "y", {"S4": [(1, 2.0), (2, 3.0)]}, {})]
+            return [scaling("title", "x", "y", {"S4": [(1, 2.0), (2, 3.0)]})]
 
     yield ToyBench
     BENCHES.unregister("toy")

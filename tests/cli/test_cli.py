@@ -323,6 +323,14 @@ def test_list_names_every_experiment(capsys):
     shown = capsys.readouterr().out
     assert "etth1-{24,48,168,336,720}" in shown
     assert "classify --npz FILE" in shown
+    assert "NAME-original has the settings of the paper's first version" in shown
+
+
+def test_the_help_of_an_original_setting_says_in_what_it_is_not(capsys):
+    assert call("train", "lra-text-original", "--help") == 0
+    assert "--model.mixer.low-rank pq" in " ".join(capsys.readouterr().out.split())
+    assert call("train", "lra-text", "--help") == 0
+    assert "first version" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

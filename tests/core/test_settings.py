@@ -101,10 +101,10 @@ def test_a_value_of_another_type_is_refused(content, message):
 
 
 def test_settings_by_keyword_may_name_a_kind():
-    assert Drawing.of(name="a", shape="box") == Drawing("a", Box())
-    assert Drawing.of(Drawing("a"), shape=Disc(2.0)) == Drawing("a", Disc(2.0))
+    assert Drawing.by_keyword(name="a", shape="box") == Drawing("a", Box())
+    assert Drawing.by_keyword(Drawing("a"), shape=Disc(2.0)) == Drawing("a", Disc(2.0))
     with pytest.raises(ValueError, match=r"Drawing: there is no setting 'nmae'; .*did you mean 'name'"):
-        Drawing.of(nmae="a")
+        Drawing.by_keyword(nmae="a")
 
 
 def test_a_class_that_is_not_registered_has_no_kind():

@@ -74,6 +74,18 @@ def test_the_paper_has_s4_in_all_25_settings_of_a_forecasting_table(table):
         assert len({line["row"] for line in lines if line["metric"] == metric}) == 25
 
 
+def test_the_paper_s_rivals_are_all_quoted_in_every_row():
+    """With S4, and of tab:lra-full chance and the two versions of S4."""
+    lines = [*results_data.Results().paper.values()]
+    sizes = {"tab:lra": 9, "tab:lra-full": 17, "tab:informer-s-long": 8, "tab:informer-s": 9, "tab:informer-m": 7}
+    for table, size in sizes.items():
+        rows = {}
+        for line in lines:
+            if line["table"] == table:
+                rows.setdefault((line["row"], line["metric"]), []).append(line["model"])
+        assert all(len(models) == len(set(models)) == size for models in rows.values())
+
+
 def test_a_new_line_is_shown_in_every_table_that_it_belongs_to(folder):
     add(folder / "measured.csv", LINE)
     results = results_data.Results(folder)

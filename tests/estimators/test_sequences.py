@@ -4,9 +4,7 @@ import copy
 import io
 import logging
 import pickle
-import runpy
 import shutil
-import sys
 import warnings
 
 import numpy as np
@@ -19,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 
 import longwave
 from longwave import S4Classifier, S4Regressor, S4Tagger
-from longwave.estimators import base
 from longwave.tasks.sequences.data import from_arrays, save_npz
 
 SMALL = {"d_model": 8, "n_layers": 1, "epochs": 2, "random_state": 0}
@@ -242,12 +239,6 @@ def test_ctrl_c_is_the_interruption_that_notebooks_expect(monkeypatch, fitted):
     monkeypatch.setattr(Run, "step", interrupt)
     with pytest.raises(KeyboardInterrupt, match="a run without a folder cannot be resumed"):
         S4Classifier(**SMALL).fit(x, y)
-
-
-def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    with pytest.raises(ImportError, match=r"pip install 'longwave\[sklearn\]'"):
-        runpy.run_path(base.__file__)
 
 
 def test_a_notebook_shows_scores(fitted):

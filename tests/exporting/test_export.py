@@ -171,7 +171,7 @@ def test_models_without_a_state_are_refused_as_steps():
 
 def test_a_missing_package_is_named(model, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnxscript", None)
-    with pytest.raises(ValueError, match=r"to: onnx needs onnxscript .*; pip install 'longwave\[onnx\]'"):
+    with pytest.raises(ImportError, match=r"onnxscript is not installed; .* pip install 'longwave\[onnx\]'"):
         longwave.export(model, form="step")
 
 

@@ -28,6 +28,7 @@ VARIANTS = {
     "s4 softplus": {"dt_transform": "softplus"},
     "s4 pq": {"low_rank": "pq"},
     "s4 turns": {"n_ssm": 2, "sharing": "turns"},
+    "s4 exp": {"re_transform": "exp"},
     "s4d bilinear": {"rule": "bilinear"},
 }
 every_mixer = pytest.mark.parametrize("name", [*MIXERS, *VARIANTS])

@@ -5,6 +5,7 @@ import torch
 from dense import System, dense_kernel, dense_matrix, error, gradients
 
 from longwave import S4, param_groups
+from longwave.ssm import spectrum
 
 
 def make(low_rank="pq", apart=0.3, seed=0, **settings):
@@ -46,6 +47,26 @@ def test_steps_and_chunks_equal_the_convolution(backend, length):
     assert error(state, after) < 1e-10
     first, middle = layer(u[:, :33])
     assert error(torch.cat((first, layer(u[:, 33:], middle)[0]), 1), y) < 1e-10
+
+
+def test_its_kernel_keeps_no_block_of_nodes_for_the_backward_pass(monkeypatch):
+    """In blocks it has the gradients of one block, and of nodes only what comes out."""
+    layer, length, saved = make(), 400, []
+
+    def numbers():
+        saved.clear()
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()) or t, lambda t: t):
+            K = layer.kernel(length)
+        return K, gradients(K, [layer.Q, layer.P, layer.B, layer.C, layer.Lambda_im, layer.log_dt])
+
+    K, whole = numbers()
+    kept_whole = max(saved)
+    monkeypatch.setattr(spectrum, "BLOCK_NUMBERS", 3 * 4 * 20)
+    K_in_blocks, parts = numbers()
+    assert error(K_in_blocks, K) < 1e-12
+    for part, gradient in zip(parts, whole, strict=True):
+        assert error(part, gradient) < 1e-12
+    assert kept_whole >= 3 * 4 * (length // 2 + 1) > 8 * max(saved)
 
 
 def test_it_starts_as_the_symmetric_form_does():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pairwise import in_pairs
 from torch import nn
 
-from longwave import S4, param_groups
+from longwave import S4, S4Config, param_groups
 from longwave.ops import BACKENDS
 from longwave.ssm import dplr, dplr_kernel
 
@@ -512,6 +512,31 @@ def test_a_damping_that_crosses_0_stays_a_damping():
     assert torch.equal(layer.ssm().Lambda.real, torch.full((3, 4), -0.2, dtype=torch.float64))
     layer.kernel(8)[:, -1].sum().backward()
     assert (layer.Lambda_re.grad != 0).all()
+
+
+def test_the_real_part_can_be_an_exponential_which_starts_alike_and_is_never_0():
+    layer, other = make(re_transform="exp"), make()
+    torch.testing.assert_close(layer.kernel(40), other.kernel(40), rtol=0, atol=1e-13)
+    assert layer.SSM_PARAMETERS == ("log_dt", "log_Lambda_re", "Lambda_im", "P", "B")
+    for one in (layer, other):
+        one.kernel(40).square().sum().backward()
+    # x = log(-Re Lambda): dK/dx = dK/d(-Re Lambda) times -Re Lambda
+    expected = other.Lambda_re.grad * other.Lambda_re.detach()
+    torch.testing.assert_close(layer.log_Lambda_re.grad, expected, rtol=1e-11, atol=1e-13)
+    with torch.no_grad():
+        layer.log_Lambda_re.fill_(-60)
+    assert (layer.ssm().Lambda.real < 0).all()
+    with pytest.raises(ValueError, match="re_transform: expected abs with init 'fout', as exp has no Re"):
+        make(init="fout", re_transform="exp")
+
+
+def test_laguerre_parameters_reach_the_layer():
+    layer = S4(3, 8, init="lagt", alpha=0.4, beta=1.5).double()
+    for found, true in zip(layer.ssm()[:3], dplr("lagt", 8, alpha=0.4, beta=1.5), strict=False):
+        torch.testing.assert_close(found, true.unsqueeze(-2).expand(found.shape), rtol=1e-6, atol=1e-6)
+    assert S4Config(init="lagt", beta=1.5).build(3).beta == 1.5
+    with pytest.raises(ValueError, match="alpha: expected none, as the initialisation 'legs' has no such parameter"):
+        S4(3, 8, alpha=0.4)
 
 
 @in_pairs(backend=BACKENDS, init=INITS, dtype=[torch.float32, torch.float64], L=[1, 2, 1023, 1024], length=[None, 1024])

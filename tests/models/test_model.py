@@ -29,6 +29,14 @@ HEADS = {
     "adaptive": {"decoder": "sequence", "vocabulary": 9, "output_size": 9, "cutoffs": (4,)},
     "time": {"decoder": "sequence", "input_size": 2, "time_size": 4, "output_size": 3},
     "forecast": {"decoder": "forecast", "horizon": HORIZON, "input_size": 2, "output_size": 2, "time_size": 4},
+    "forecast-stamps": {
+        "decoder": "forecast",
+        "horizon": HORIZON,
+        "input_size": 2,
+        "output_size": 2,
+        "time_size": 2,
+        "stamps": (13, 7),
+    },
     "forecast-last": {"decoder": "forecast", "horizon": HORIZON, "window": "last", "input_size": 2, "output_size": 2},
     "forecast-standard": {
         "decoder": "forecast",
@@ -92,6 +100,8 @@ def inputs(model, batch=3, length=L):
         x = 5 + 2 * torch.randn(batch, length, config.input_size)
     if config.decoder == "forecast":
         x[:, length - config.horizon :] = 0
+    if config.stamps:
+        return x, {"time": torch.stack([torch.randint(n, (batch, length)) for n in config.stamps], -1).to(x)}
     return x, {"time": torch.randn(batch, length, config.time_size)} if config.time_size else {}
 
 

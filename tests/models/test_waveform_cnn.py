@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from longwave.experiments import EXPERIMENTS
 from longwave.models import Spec, WaveformCNN, WaveformCNNConfig, load_model
 
 
@@ -15,6 +16,39 @@ def test_the_layers_are_those_of_wavegans_discriminator():
     widths = [1, 64, 128, 256, 512, 1024]
     expected = sum(25 * a * b + 2 * b for a, b in pairwise(widths)) + 1025 * 10
     assert sum(p.numel() for p in model.parameters()) == expected
+
+
+def test_with_a_layer_over_all_steps_it_has_the_parameters_of_the_paper():
+    """26.3 million, where 16 of the 16,000 steps are left."""
+    config = EXPERIMENTS.find("sc10-raw-cnn").model
+    with torch.device("meta"):
+        model = config.resolve(Spec(input_size=1, output_size=10, length=16_000)).build()
+    assert model.hidden.in_features == 16 * 1024
+    assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == 26.3
+
+
+def test_a_layer_over_all_steps_knows_where_a_step_stands_and_takes_one_length():
+    torch.manual_seed(0)
+    model = WaveformCNN(width=3, n_layers=2, hidden=5, length=45, output_size=4).eval()
+    assert model.hidden.in_features == 3 * 6  # 45 -> 12 -> 3 steps of 6 features
+    x = torch.randn(2, 45, 1)
+    y = model(x)[0]
+    assert y.shape == (2, 4)
+    assert (y - model(x.roll(16, dims=1))[0]).abs().max() > 1e-3
+    padded = torch.cat((x[:, :30], torch.full((2, 15, 1), torch.nan)), dim=1)
+    lengths = torch.tensor([30, 30])
+    zeros = torch.cat((x[:, :30], torch.zeros(2, 15, 1)), dim=1)
+    torch.testing.assert_close(model(padded, lengths=lengths)[0], model(zeros, lengths=lengths)[0])
+    with pytest.raises(ValueError, match="x: expected 45 steps, got 22; a fully-connected layer reads all of them"):
+        model(x[:, ::2][:, :22])
+    assert not model.config.takes_any_length
+    assert WaveformCNNConfig().takes_any_length
+    with pytest.raises(ValueError, match=r"hidden: expected 0, for the mean over the steps, got 5; .* differ"):
+        WaveformCNNConfig(hidden=5).resolve(Spec(input_size=1, output_size=3))
+    with pytest.raises(
+        ValueError, match="length: expected that of all clips, which a hidden layer of 5 needs, got none"
+    ):
+        WaveformCNN(hidden=5)
 
 
 @pytest.mark.parametrize("length", [1, 24, 97, 100])

@@ -306,7 +306,7 @@ def test_the_reference_gives_the_same_in_one_block_and_in_many(monkeypatch):
     monkeypatch.setenv("LONGWAVE_KERNEL", "reference")
     inputs = random_pairs(3, 4, 2)
     whole = spectrum_and_gradients(inputs, 501)
-    monkeypatch.setattr(algorithm_1, "BLOCK_NUMBERS", 256)
+    monkeypatch.setattr(algorithm_1, "CPU_BLOCK_NUMBERS", 256)
     assert disagreement(spectrum_and_gradients(inputs, 501), whole) < 1e-13
 
 

@@ -173,6 +173,18 @@ def test_fout_remembers_a_window_of_length_1_in_cosines_and_sines():
     assert w[~inside].square().mean() < 0.05 * w[inside].square().mean()
 
 
+def test_clipped_legs_is_legs_but_for_the_imaginary_parts_of_b():
+    """As version 4 of the authors' code starts: at N = 64 it is 11 of 32 that are clipped."""
+    for clipped, whole in zip(dplr("legs-clipped", 64)[:2], dplr("legs", 64)[:2], strict=True):
+        torch.testing.assert_close(clipped, whole, rtol=0, atol=0)
+    B, clipped = dplr("legs", 64)[2], dplr("legs-clipped", 64)[2]
+    changed = clipped != B
+    assert changed.sum() == 11
+    assert (clipped.real == B.real).all()
+    assert (clipped.imag[changed] == 2 * B.imag[changed].sign()).all()
+    assert clipped.imag.abs().max() == 2
+
+
 def test_the_diagonal_inits_are_their_formulas():
     lin, inv = dplr("s4d-lin", 8)[0], dplr("s4d-inv", 8)[0]
     assert torch.equal(lin, torch.complex(torch.full((4,), -0.5).double(), torch.pi * torch.arange(4).double()))
@@ -264,10 +276,8 @@ def test_naive_diagonalisation_fails_where_dplr_does_not():
 
 @pytest.mark.parametrize("function", [hippo, nplr, dplr])
 def test_an_unknown_init_is_refused_with_the_known_ones(function):
-    with pytest.raises(
-        ValueError,
-        match=r"init: expected one of fout, lagt, legs, legt, random-nplr, s4d-inv, s4d-legs, s4d-lin, got 'legendre'",
-    ):
+    known = "fout, lagt, legs, legs-clipped, legt, random-nplr, s4d-inv, s4d-legs, s4d-lin"
+    with pytest.raises(ValueError, match=f"init: expected one of {known}, got 'legendre'"):
         function("legendre", 4)
 
 
@@ -278,6 +288,11 @@ def test_a_state_size_that_is_not_even_is_refused(function, N):
     function("legs", 4)  # a result that is remembered for 4 must not answer for 4.0
     with pytest.raises(ValueError, match=r"N: expected an even number of states.*got " + repr(N)):
         function("legs", N)
+
+
+def test_parameters_of_another_init_are_refused():
+    with pytest.raises(ValueError, match="beta: expected none, as the initialisation 'legt' has no such parameter"):
+        dplr("legt", 8, beta=1.0)
 
 
 @pytest.mark.parametrize(

@@ -189,5 +189,5 @@ def test_a_model_without_a_time_between_steps_is_not_trained_at_several_rates():
         )
     with pytest.raises(ValueError, match=r"^rates: the model of classify \(LSTM\) has no notion"):
         longwave.train_classifier(
-            *tones(), "run", experiment=dataclasses.replace(experiment(), model=SequenceConfig.of(mixer="lstm"))
+            *tones(), "run", experiment=dataclasses.replace(experiment(), model=SequenceConfig.by_keyword(mixer="lstm"))
         )

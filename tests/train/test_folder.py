@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,7 +129,7 @@ def test_what_is_no_run_is_never_overwritten(tmp_path):
 def test_the_config_says_where_the_data_was(tmp_path, folder):
     assert RunFolder.open(folder.path).config.data_dir == tmp_path / "data"
     config = dataclasses.replace(folder.config, data_dir=None)
-    assert RunConfig.from_dict(config.to_dict(), Path("config.json")).data_dir is None
+    assert RunConfig.from_dict(config.to_dict()).data_dir is None
 
 
 # The data

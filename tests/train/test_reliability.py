@@ -216,22 +216,6 @@ def test_replacing_a_run_leaves_the_old_one_or_a_new_one_whatever_happens(does, 
         assert {path.name for path in folders[at].iterdir()} == {path.name for path in old.iterdir()}, at
 
 
-def test_a_run_that_an_earlier_version_set_aside_is_restored(replacing, tmp_path):
-    old, truth, _ = replacing
-    for at in range(len(replacement.FILES) + 1):  # a kill between any two of its moves
-        folder = tmp_path / str(at)
-        shutil.copytree(old, folder)
-        (folder / ".replaced").mkdir()
-        for name in ("config.json", *replacement.FILES[:-1])[:at]:
-            if (folder / name).exists():
-                (folder / name).rename(folder / ".replaced" / name)
-        config_file.read(folder)
-        assert trace(folder) == truth[0]
-        (answer,) = run_cases([{"folder": str(folder), "resume": True} | seeded(0)])
-        assert answer["code"] == 0, answer["stderr"]
-        assert not (folder / ".replaced").exists()
-
-
 def test_a_reader_waits_for_files_that_are_being_moved(replacing, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     shutil.copytree(replacing[0], folder)
@@ -291,7 +275,7 @@ def test_best_weights_that_are_damaged_are_noticed_before_a_run_goes_on(damage, 
         if keep == "last":
             again._train = lambda: None
             fit(again, resume=True)
-            assert "it is written again from the checkpoint, which has the same weights" in capsys.readouterr().err
+            assert "rewriting it from the checkpoint, which has the same weights" in capsys.readouterr().err
             assert tiny.bits(load_model(folder / "best").state_dict()) == before
         else:
             with pytest.raises(ValueError, match=r"best weights, of step 2, are lost.*step 4: restore .* --overwrite"):

@@ -7,10 +7,9 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from longwave.core import files
 from longwave.core.progress import SILENT, Progress
@@ -36,10 +35,12 @@ def unpack(archive: Path, folder: Path, limit: int, progress: Progress = SILENT)
     if it holds anything but files and folders (no data set needs a link), or if it unpacks to more than `limit` bytes.
     """
     try:
-        with _entries(archive) as entries:
+        is_zip = archive.suffix == ".zip"
+        opened: Any
+        with zipfile.ZipFile(archive) if is_zip else tarfile.open(archive) as opened:
             wanted: list[_Entry] = []
             total = 0
-            for entry in entries:
+            for entry in (_zip_entries if is_zip else _tar_entries)(opened, archive):
                 total += entry.size or 0
                 if total > limit or len(wanted) >= MAX_ENTRIES:
                     raise Refused(f"{archive.name} would unpack to more than {limit:,} bytes or {MAX_ENTRIES:,} files")
@@ -81,16 +82,6 @@ def _entry(archive: Path, name: str, is_plain: bool, size: int | None, open: Cal
     if not is_plain:
         raise Refused(f"{archive.name} is not safe to unpack: {name!r} is neither a file nor a folder")
     return _Entry(PurePosixPath(name), size, open)
-
-
-@contextmanager
-def _entries(archive: Path) -> Iterator[Iterator[_Entry]]:
-    if archive.suffix == ".zip":
-        with zipfile.ZipFile(archive) as opened_zip:
-            yield _zip_entries(opened_zip, archive)
-    else:
-        with tarfile.open(archive) as opened_tar:
-            yield _tar_entries(opened_tar, archive)
 
 
 def _zip_entries(opened: zipfile.ZipFile, archive: Path) -> Iterator[_Entry]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from longwave.core import files, lock
 from longwave.core.progress import SILENT, Progress
 from longwave.core.registry import Registry
-from longwave.core.settings import Settings, check_least
+from longwave.core.settings import Settings, at_least
 from longwave.core.terminal import with_command
 from longwave.io.download.catalogue import MissingData, command, data_dir
 
@@ -46,13 +46,13 @@ class Made(Settings):
     """How a set was made."""
 
     name: str
-    count: int
-    seed: int
+    count: int = at_least(1)
+    seed: int = at_least(0)
     options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         MAKERS.find(self.name)
-        check_least(self, count=1, seed=0)
+        super().__post_init__()
 
     def note(self) -> str | None:
         """A caveat to show beside scores; None for the full set."""

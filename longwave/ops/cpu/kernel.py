@@ -10,13 +10,15 @@ from longwave.ssm.diagonal import Rule
 from longwave.ssm.nodes import Nodes
 from longwave.ssm.spectrum import needs_float64
 
+# A share of |Lambda|. Nodes near a pole are in float64 in any case, so that LegS with N = 256 (2.4e-5) need not be.
+DAMPING = 1e-5
 FEW_FROM = 8192  # the length from which few nodes are faster, and never slower where damping is light
 
 
 def spectrum(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, nodes: Nodes = "auto") -> Tensor:
     """K_hat (D, H, L//2+1, 2); see longwave.ssm.spectrum, and longwave.ssm.nodes for few nodes."""
     K_hat = C.new_empty(*C.shape[:2], L // 2 + 1, 2)
-    inputs = (*_wide(Lambda, P, B, C, dt), needs_float64(Lambda, dt))
+    inputs = (*_wide(Lambda, P, B, C, dt), needs_float64(Lambda, dt, DAMPING))
     call("spectrum" + suffix(C), (*_sizes(C, L), len(P)), inputs, (K_hat,), _takes_few(nodes, L))
     return K_hat
 
@@ -25,7 +27,7 @@ def spectrum_backward(
     grad: Tensor, Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, L: int, nodes: Nodes = "auto"
 ) -> list[Tensor]:
     """Gradients with respect to Lambda, P, B, C and dt."""
-    inputs = (*_wide(Lambda, P, B, C, dt), needs_float64(Lambda, dt))
+    inputs = (*_wide(Lambda, P, B, C, dt), needs_float64(Lambda, dt, DAMPING))
     out, sizes = _wide_like(Lambda, P, B, C, dt), (*_sizes(C, L), len(P))
     call("spectrum_backward" + suffix(C), sizes, inputs, (plain(grad), *out), _takes_few(nodes, L))
     return [t.to(C.dtype) for t in out]

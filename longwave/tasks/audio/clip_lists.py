@@ -7,7 +7,7 @@ from pathlib import Path
 
 from longwave.io.audio import ENDINGS
 from longwave.io.read import read_table
-from longwave.tasks.sequences.targets import SPLITS, read_label, read_split
+from longwave.tasks.sequences.targets import SPLIT_OF, read_label, read_split
 
 TEST_TAKES = 5  # of each free spoken digit and speaker: the official test set
 SHOWN = 3  # other files that a note lists
@@ -49,8 +49,8 @@ def from_folder(folder: Path, labelled: bool = True) -> ClipList:
     names = [path.relative_to(folder).as_posix() for path in files]
     parts = [Path(name).parts for name in names]
     first = {part[0] for part in parts}
-    has_splits = first <= set(SPLITS) and {SPLITS.get(name) for name in first} >= {"train", "test"}
-    splits = tuple(SPLITS[part[0]] for part in parts) if has_splits else None
+    has_splits = first <= set(SPLIT_OF) and {SPLIT_OF.get(name) for name in first} >= {"train", "test"}
+    splits = tuple(SPLIT_OF[part[0]] for part in parts) if has_splits else None
     if not labelled:
         return ClipList(tuple(files), tuple(names), str(folder), splits=splits, notes=tuple(notes))
     depth = 1 if has_splits else 0

@@ -304,6 +304,7 @@ class ClipTaskConfig(TaskConfig):
     """Share of training clips that are low-pass filtered, and share that get a burst of noise, drawn in each epoch."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_rates(self.rates, "rates")
         if not 0 <= self.noise <= 1:
             raise ValueError(f"noise: expected a share of the training clips from 0 to 1, got {self.noise}")

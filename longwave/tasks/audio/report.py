@@ -53,7 +53,7 @@ def _attribution(model: Any, task: ClipTask, found: Predictions) -> str:
 def _data(task: ClipTask) -> str:
     """Clips of each split, and notes."""
     rows = []
-    for name, split in (("train", task.train), ("valid", task.valid), ("test", task.test)):
+    for name, split in task.splits.items():
         seconds = split.clips.lengths[split.rows] / split.clips.sampling_rate
         rows.append(
             (name, f"{len(split):,}", f"{seconds.sum() / 60:.1f}", f"{seconds.min():.2f} to {seconds.max():.2f}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.audio import Channels, Clips
 from longwave.tasks.audio.clip_lists import ClipList, from_csv, from_folder
 from longwave.tasks.audio.clips import (
@@ -22,7 +22,7 @@ from longwave.tasks.audio.clips import (
 )
 from longwave.tasks.base import TASKS
 from longwave.tasks.sequences.targets import class_names
-from longwave.tasks.sequences.task import check_classes, draw_class_splits, given_splits, note_rare_class
+from longwave.tasks.sequences.task import class_splits, note_rare_class
 
 LONG = 30  # seconds; a batch of longer clips takes a lot of memory
 
@@ -42,24 +42,21 @@ class AudioConfig(ClipTaskConfig):
     """The column with the labels (with csv)."""
     split: str | None = None
     """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10 of each class."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the splits, if they are drawn."""
-    sampling_rate: int | None = None
+    sampling_rate: int | None = at_least(1, None)
     """Sampling rate in Hz that all clips are resampled to; none: the most common one."""
     channels: Channels = "mix"
     """Mix all channels down to one, or keep them; then all files must have the same number."""
     seconds: float | None = None
     """Cut longer clips to their first seconds; none: keep their full length."""
-    most_bad: int = FEW_BAD
+    most_bad: int = at_least(0, FEW_BAD)
     """Unreadable files that may be skipped; they are listed. More are refused."""
     balance: bool = False
     """Weight all classes equally, however many clips they have: in the loss, and when choosing the best weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, split_seed=0, most_bad=0)
-        if self.sampling_rate is not None:
-            check_least(self, sampling_rate=1)
         if self.seconds is not None and not self.seconds > 0:
             raise ValueError(f"seconds: expected a number above 0, got {self.seconds}")
 
@@ -89,7 +86,9 @@ class AudioConfig(ClipTaskConfig):
             raise ValueError(f"{listed.source}: expected at least two classes, got only {classes[0]!r}")
         labels = np.array([classes.index(name) for name in names], np.int64)
         notes = [*listed.notes, *read.notes]
-        rows = self._splits(listed, read.rows, labels, classes, notes)
+        given = None if listed.splits is None else [listed.splits[k] for k in read.rows.tolist()]
+        source, seed = listed.source, self.split_seed
+        rows, _ = class_splits(given, labels, classes, seed, source, notes, drawn_from=source, what="clip")
         mean, deviation = (
             (value,) * read.clips.channels for value in one_scale(read.clips, rows["train"], listed.source)
         )
@@ -100,18 +99,6 @@ class AudioConfig(ClipTaskConfig):
         task = clip_task("audio", read.clips, labels, rows, inputs, longest=longest, balance=self.balance)
         note_rare_class(np.array(task.counts["train"]), classes, "clips", self.balance, notes)
         return replace(task, origin=listed.source, notes=tuple(notes), rates=self.rates, noise=self.noise)
-
-    def _splits(
-        self, listed: ClipList, kept: Any, labels: Any, classes: tuple[str, ...], notes: list[str]
-    ) -> dict[str, Any]:
-        """The given splits of the files that could be read, else 80/10/10 of each class."""
-        if listed.splits is None:
-            return draw_class_splits(labels, classes, self.split_seed, listed.source, "clip")
-        given = [listed.splits[k] for k in kept.tolist()]
-        rows = given_splits(given, listed.source, labels, np.arange(len(labels)), self.split_seed, notes)
-        counts = {name: np.bincount(labels[own], minlength=len(classes)) for name, own in rows.items()}
-        check_classes(counts, classes, listed.source, "", notes)
-        return rows
 
     def _longest(self, clips: Clips, notes: list[str]) -> int | None:
         """The length in samples that clips are cut to."""

@@ -169,9 +169,8 @@ def _check_inputs(run: TrainedRun, inputs: dict[str, Any]) -> None:
         )
 
 
-def stream_labels(run: TrainedRun, **options: Any) -> Iterator[Row]:
-    """The rows of `longwave stream`, with its options by keyword."""
-    return labels(run, Options(**options))
-
-
-ACTION = Action(Options, lambda run, options: written(labels(run, options), options), stream_labels)
+ACTION = Action(
+    Options,
+    lambda run, options: written(labels(run, options), options),
+    lambda run, **options: labels(run, Options(**options)),
+)

@@ -37,11 +37,9 @@ from longwave.tasks.sequences.task import (
     SequenceSplit,
     SequenceTaskConfig,
     channel_facts,
-    check_classes,
     check_several,
+    class_splits,
     class_weights,
-    draw_class_splits,
-    given_splits,
     note_rare_class,
     row_weights,
     sequence_fields,
@@ -143,13 +141,8 @@ class ClassificationTask(LabelTask):
     @property
     def spec(self) -> Spec:
         """Channels in, a logit for each class out."""
-        return Spec(
-            input_size=self.inputs.channels,
-            output_size=len(self.inputs.classes),
-            length=None if self.rates else self.inputs.length,
-            decoders=("mean", "last"),
-            changes_rate=bool(self.rates),
-        )
+        spec = self.inputs.spec(len(self.inputs.classes), ("mean", "last"))
+        return replace(spec, length=None, changes_rate=True) if self.rates else spec
 
     def train_at(self, epoch: int, seed: int) -> Split:
         """The training set, each batch at one of the rates if there are any."""
@@ -183,12 +176,10 @@ class SequenceTask(ClassificationTask):
         """Channels in, a logit for each class out; training examples to start from."""
         longest = int(self.train.lengths.max())
         rows = sum(map(len, (self.train, self.valid, self.test)))
-        examples = self._examples if sequence_baselines.are_few(rows, longest * self.inputs.channels) else None
+        are_few = sequence_baselines.are_few(rows, longest * self.inputs.channels)
+        # What the random convolutions of a model start from.
+        examples = (lambda: self.train.batch(sequence_baselines.some(self.train))) if are_few else None
         return replace(super().spec, longest=longest, examples=examples)
-
-    def _examples(self) -> Batch:
-        """The examples that the random convolutions of a model start from."""
-        return self.train.batch(sequence_baselines.some(self.train))
 
     def for_model(self, model: ModelConfig) -> Adapted:
         """For a `Classifier`, a small set is trained on whole, and the share of its convolutions is calibrated."""
@@ -273,14 +264,10 @@ class ClassifyConfig(SequenceTaskConfig):
         check_several(classes, source)
         code = {name: k for k, name in enumerate(classes)}
         labels = np.array([code[name] for name in sequences.labels], np.int64)
-        if sequences.splits is None:
-            splits = draw_class_splits(labels, classes, self.split_seed, f"{source}: y")
-        else:
-            everything = np.arange(len(labels))
-            splits = given_splits(sequences.splits, source, labels, everything, self.split_seed, notes)
-        counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
-        if sequences.splits is not None:
-            check_classes(counts, classes, source, "", notes)
+        given = sequences.splits
+        splits, counts = class_splits(
+            given, labels, classes, self.split_seed, source, notes, drawn_from=f"{source}: y", what="sequence"
+        )
         note_rare_class(counts["train"], classes, "examples", self.balance, notes)
         inputs = ClassifierInput(classes=classes, **channel_facts(sequences, splits["train"], notes))
 
@@ -295,11 +282,6 @@ class ClassifyConfig(SequenceTaskConfig):
             rates=self.rates,
             digest=digest(sequences.values, sequences.lengths, labels),
             goal="balanced_accuracy" if self.balance else "accuracy",
-            valid_was_given=sequences.splits is not None and "valid" in sequences.splits,
+            valid_was_given=given is not None and "valid" in given,
             **sequence_fields(sequences, splits, inputs, counts, notes, rows),
         )
-
-
-def custom(sequences: Sequences, **settings: Any) -> SequenceTask:
-    """The task on labelled sequences; `settings` are those of `ClassifyConfig`."""
-    return ClassifyConfig(**settings).on(sequences)

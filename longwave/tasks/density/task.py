@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.tasks.autoregressive import AutoregressiveTask, Interleaved, TokenWindows
-from longwave.tasks.base import TASKS, Baselines, Scores, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Baselines, Scores, TaskConfig
 from longwave.tasks.images.data import read_cifar10, read_mnist
 from longwave.tasks.images.task import VALID_SHARE, Bytes
 
@@ -42,6 +42,7 @@ class DensityTask(AutoregressiveTask):
     """Predict the next value of an image. START, before the first value of a grey image, is a dark pixel."""
 
     report_module: ClassVar[str | None] = "longwave.tasks.density.report"
+    has_values: ClassVar[bool] = True
 
     size: tuple[int, ...]  # height and width, and 3 if there are colours
 
@@ -68,11 +69,10 @@ class DensityConfig(TaskConfig):
 
     data: Literal["mnist", "cifar"] = "mnist"
     """Which images."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the draw of training images for validation: one in ten of MNIST, one in fifty of CIFAR-10."""
-
-    def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
+    ordered: bool = True
+    """Let the vectors of neighbouring values start similar, so that a model need not learn their order."""
 
     @property
     def is_self_describing(self) -> bool:
@@ -90,7 +90,7 @@ class DensityConfig(TaskConfig):
     def on_random_data(self, rows: int, seed: int = 0) -> DensityTask:
         shape = (28, 28, 1) if self.data == "mnist" else (32, 32, 3)
         images = np.random.default_rng(seed).integers(256, size=(rows, *shape), dtype=np.uint8)
-        return self._task(dict.fromkeys(("train", "valid", "test"), images), "noise")
+        return self._task(dict.fromkeys(SPLITS, images), "noise")
 
     def _task(self, images: dict[str, Bytes], origin: str) -> DensityTask:
         height, width, channels = images["train"].shape[1:]
@@ -102,7 +102,7 @@ class DensityConfig(TaskConfig):
         return DensityTask(
             name=f"{self.data}-density",
             vocabulary=256,
-            is_ordered=True,
+            is_ordered=self.ordered,
             goal="bits_per_dim",
             unit="dim",
             origin=origin,

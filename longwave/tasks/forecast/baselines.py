@@ -1,4 +1,5 @@
-"""Forecasts to compare a model with: repeat-last, seasonal-naive, NLinear and DLinear.
+"""Forecasts to compare a model with: repeat-last, seasonal-naive, NLinear, DLinear, exponential smoothing and an
+autoregression.
 
 Each is an affine map of the context, forecast = weight context + bias, the same for every column. The two linear models
 are those of Zeng et al., "Are Transformers Effective for Time Series Forecasting?" (2023), with weights shared by the
@@ -76,6 +77,20 @@ def dlinear(task: ForecastTask) -> Forecast:
     return ridge(Problem.of(task), "none", trend_and_rest(task.context))
 
 
+def exponential_smoothing(task: ForecastTask) -> Forecast:
+    """Exponential smoothing of level, damped trend and season, with one set of parameters for all windows."""
+    from longwave.tasks.forecast import classical
+
+    return classical.smoothing(Problem.of(task), task.period)
+
+
+def autoregression(task: ForecastTask) -> Forecast:
+    """An autoregression that forecasts one row after the other, of the order that its criterion chooses."""
+    from longwave.tasks.forecast import classical
+
+    return classical.autoregression(Problem.of(task), task.train.end, task.period)
+
+
 def trend_and_rest(context: int) -> Matrix:
     """DLinear's features of a context.
 
@@ -94,7 +109,10 @@ BASELINES: dict[str, Callable[[ForecastTask], Forecast]] = {
     "seasonal-naive": seasonal_naive,
     "nlinear": nlinear,
     "dlinear": dlinear,
+    "exponential smoothing": exponential_smoothing,
+    "autoregression": autoregression,
 }
+SOLVED = ("nlinear", "dlinear", "exponential smoothing", "autoregression")  # from the moments of windows
 
 
 def fit(name: str, task: ForecastTask) -> Forecast:
@@ -125,7 +143,7 @@ def left_out(task: ForecastTask) -> dict[str, str]:
         absent["seasonal-naive"] = "the context is shorter than a season"
     if not solvable(task):
         # Their time grows as the third power of the length of a window.
-        absent |= dict.fromkeys(("nlinear", "dlinear"), f"windows of more than {LONGEST:,} rows would take too long")
+        absent |= dict.fromkeys(SOLVED, f"windows of more than {LONGEST:,} rows would take too long")
     return absent
 
 
@@ -144,17 +162,22 @@ def moments(windows: ForecastWindows) -> tuple[Matrix, Matrix]:
     """Mean (L,) and covariance (L, L) of the windows w of all columns, L = context + horizon.
 
     Shifting a window by one row changes the sum over windows in its first and last term only:
-    sum w[i+1] w[j+1] = sum w[i] w[j] - v[i] v[j] + v[n+i] v[n+j]. So the sums cost O(L^2 + n L), not O(n L^2).
+    sum w[i+1] w[j+1] = sum w[i] w[j] - v[i] v[j] + v[n+i] v[n+j]. So the sums cost O(L^2 + n L), not O(n L^2). Those of
+    the series of a panel add up.
     """
-    n, length = len(windows), windows.context + windows.horizon
-    values = windows.values[windows.first - windows.context : windows.end].double().numpy()
-    count = n * values.shape[1]
-    sums = np.concatenate([[0.0], values.sum(axis=1).cumsum()])
-    mean = (sums[n:] - sums[:length]) / count
-    heads, tails = values[: length - 1], values[n:]
+    length = windows.context + windows.horizon
+    total, products, ends = np.zeros(length), np.zeros((length, length)), []
+    for stretch in windows.stretches():
+        values = stretch.double().numpy()
+        n = len(values) - length + 1
+        sums = np.concatenate([[0.0], values.sum(axis=1).cumsum()])
+        total += sums[n:] - sums[:length]
+        products[0] += sum(np.correlate(column, column[:n], "valid") for column in values.T)
+        ends.append((values[: length - 1], values[n:]))
+    count = len(windows) * windows.values.shape[1]
+    mean = total / count
+    heads, tails = (np.concatenate(parts, axis=1) for parts in zip(*ends, strict=True))
     change = tails @ tails.T - heads @ heads.T
-    products = np.empty((length, length))
-    products[0] = sum(np.correlate(column, column[:n], "valid") for column in values.T)
     products[1:, 0] = products[0, 1:]
     for row in range(1, length):
         products[row, 1:] = products[row - 1, :-1] + change[row - 1]

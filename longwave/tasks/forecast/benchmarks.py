@@ -1,13 +1,13 @@
 """The public data sets of forecasting: how each is split, and what the paper's S4 scores on them."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Features = Literal["S", "M"]  # univariate: the target alone; multivariate: all columns in, all columns out
 MONTH = 30 * 24  # hours, as Informer counts
 
 
-def share_borders(rows: int, test: int = 20) -> tuple[int, int, int]:
+def share_borders(rows: Any, test: int = 20) -> tuple[Any, Any, Any]:
     """The rows after the last of train, valid (10 %) and test, which has so many per cent, rounded as Informer does."""
     return rows * (90 - test) // 100, rows - rows * test // 100, rows
 
@@ -17,8 +17,9 @@ class SeriesSet:
     """A public data set, called the same in the catalogue: what is forecast, and how it is split."""
 
     target: str
+    columns: int
     rows_per_hour: int | None = (
-        None  # split after 12, 16 and 20 months of 30 days; None: after 70, 80 and 100 % of rows
+        None  # split after 12, 16 and 20 months of 30 days; None: hourly, split after 70, 80 and 100 % of rows
     )
     time: str = "date"
 
@@ -31,11 +32,11 @@ class SeriesSet:
 
 
 SETS = {
-    "etth1": SeriesSet("OT", rows_per_hour=1),
-    "etth2": SeriesSet("OT", rows_per_hour=1),
-    "ettm1": SeriesSet("OT", rows_per_hour=4),
-    "weather": SeriesSet("WetBulbCelsius"),
-    "ecl": SeriesSet("MT_320"),
+    "etth1": SeriesSet("OT", 7, rows_per_hour=1),
+    "etth2": SeriesSet("OT", 7, rows_per_hour=1),
+    "ettm1": SeriesSet("OT", 7, rows_per_hour=4),
+    "weather": SeriesSet("WetBulbCelsius", 12),
+    "ecl": SeriesSet("MT_320", 321),
 }
 
 # S4's figures on the test set. Data set, horizon; MSE and MAE of tab:informer-s; MSE and MAE of tab:informer-m.

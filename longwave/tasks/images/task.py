@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.core.random import random_bits, shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Batch, ChangedSplit, Split, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Batch, ChangedSplit, Split, TaskConfig
 from longwave.tasks.classify.task import ClassificationTask, ClassifierInput
 from longwave.tasks.images.data import grey, read_cifar10, read_mnist
 from longwave.tasks.rates import check_rates, drawn
@@ -206,7 +206,7 @@ class ImageConfig(ImageTaskConfig):
     """Digits, digits in one fixed random order of their pixels, colour images, or the same in grey."""
     augment: bool = False
     """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the draw of one training image in ten for validation."""
     train_size: int | None = None
     """Training images to use; none: all that are not for validation."""
@@ -214,7 +214,7 @@ class ImageConfig(ImageTaskConfig):
     """Sampling rates to train at, one per batch: 2 keeps every second pixel and doubles dt; none: the original rate."""
 
     def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
+        super().__post_init__()
         check_rates(self.rates, "rates")
         if self.rates and SETS[self.data].permuted:
             raise ValueError(f"rates: the pixels of {self.data} are in a random order and cannot be resampled")
@@ -243,7 +243,7 @@ class ImageConfig(ImageTaskConfig):
         chosen, draw = SETS[self.data], np.random.default_rng(seed)
         pixels = draw.integers(256, size=(rows, *chosen.shape), dtype=np.uint8)
         labels = draw.integers(len(chosen.classes), size=rows)
-        return self._task(dict.fromkeys(("train", "valid", "test"), (pixels, labels)), *_statistics(pixels))
+        return self._task(dict.fromkeys(SPLITS, (pixels, labels)), *_statistics(pixels))
 
     def _task(self, examples: dict[str, tuple[Bytes, NDArray[Any]]], mean: Floats, deviation: Floats) -> ImageTask:
         """The task on pixels and labels by split."""

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from longwave.core.progress import Patient
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import making
-from longwave.tasks.base import TASKS, Baselines, Batch, Scores, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Baselines, Batch, Scores, TaskConfig
 from longwave.tasks.pairs import retrieval, topics
 from longwave.tasks.sequences.task import check_classes
 from longwave.tasks.statistics import digest
@@ -157,15 +157,12 @@ class PairsConfig(TaskConfig):
 
     data: Literal["aan", "retrieval-synthetic"] = "aan"
     """Papers, and whether one cites the other; or synthetic texts, and whether they share a topic."""
-    length: int = 4000
+    length: int = at_least(2, 4000)
     """Characters per document, <eos> included; longer ones are cut."""
-    least_count: int = 1
+    least_count: int = at_least(1, 1)
     """Characters that are rarer in the training set are read as <unk>."""
     decode: bool = False
     """Decode the texts, which the files have as Python bytes literals; the published models read the literals."""
-
-    def __post_init__(self) -> None:
-        check_least(self, length=2, least_count=1)
 
     def build(self, data_dir: Path | None = None) -> PairTask:
         kind, progress = SETS[self.data], Patient()
@@ -193,7 +190,7 @@ class PairsConfig(TaskConfig):
         lengths = np.full(2 * rows, self.length - 1)
         tokens = draw.integers(len(SPECIAL), vocabulary.size, lengths.sum())
         split = PairSplit(TokenSplit.of(tokens, lengths), np.arange(2 * rows).reshape(-1, 2), np.arange(rows) % 2)
-        return self._task(dict.fromkeys(("train", "valid", "test"), split), vocabulary)
+        return self._task(dict.fromkeys(SPLITS, split), vocabulary)
 
     def _task(self, splits: dict[str, PairSplit], vocabulary: Vocabulary) -> PairTask:
         kind = SETS[self.data]

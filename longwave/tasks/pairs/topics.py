@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from longwave.core import files
 from longwave.core.progress import Progress
-from longwave.core.random import GOLDEN, mixed
+from longwave.core.random import GOLDEN, mixed, numbered_bits
 from longwave.tasks.pairs import retrieval
 
 Keys = NDArray[np.uint64]
@@ -33,13 +33,6 @@ SHARE = 10  # one pair in this many is for validation, and one for the test
 DRAWN = 1000  # pairs at a time
 
 
-def _keys(seed: int, role: int, numbers: Index) -> Keys:
-    """Random bits for each number in one role."""
-    state = mixed(np.array([seed % 2**64], np.uint64) + GOLDEN)
-    state = mixed(state + np.uint64(role) + GOLDEN)
-    return mixed(state + GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)))
-
-
 def _scaled(bits: Keys, count: int) -> Index:
     """0 to count - 1, from the upper 32 of 64 random bits."""
     return ((bits >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
@@ -48,7 +41,7 @@ def _scaled(bits: Keys, count: int) -> Index:
 def followers(seed: int) -> Index:
     """(topics, characters): the successor of each character in each topic; all of them form one cycle."""
     size = len(ALPHABET)
-    bits = _keys(seed, 0, np.arange(TOPICS * size)).reshape(TOPICS, size)
+    bits = numbered_bits(seed, np.arange(TOPICS * size), 0).reshape(TOPICS, size)
     order = np.argsort(bits, axis=1, kind="stable")
     found = np.empty_like(order)
     np.put_along_axis(found, order, np.roll(order, -1, axis=1), axis=1)
@@ -57,7 +50,7 @@ def followers(seed: int) -> Index:
 
 def documents(seed: int, numbers: Index, topics: Index) -> list[str]:
     """The documents with these numbers, on these topics."""
-    follower, keys = followers(seed), _keys(seed, 1, numbers)
+    follower, keys = followers(seed), numbered_bits(seed, numbers, 1)
     lengths = SHORTEST + _scaled(keys, LONGEST - SHORTEST + 1)
     codes = np.empty((len(numbers), LONGEST), np.int64)
     places = GOLDEN * np.arange(1, LONGEST + 1, dtype=np.uint64)
@@ -76,7 +69,7 @@ def pairs(seed: int, count: int) -> Iterator[tuple[Index, list[tuple[str, str]]]
     for start in range(0, count, DRAWN):
         number = np.arange(start, min(start + DRAWN, count))
         labels = number % 2
-        bits = _keys(seed, 2, number)
+        bits = numbered_bits(seed, number, 2)
         first = _scaled(bits, TOPICS)
         other = (first + 1 + _scaled(bits << np.uint64(32), TOPICS - 1)) % TOPICS
         second = np.where(labels == 1, first, other)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from longwave.core.progress import Patient
 from longwave.core.random import mixed, random_bits
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import making
 from longwave.io.download.catalogue import data_dir as data_folder
-from longwave.tasks.base import TASKS, Batch, ChangedSplit, Split
+from longwave.tasks.base import SPLITS, TASKS, Batch, ChangedSplit, Split
 from longwave.tasks.classify.task import ClassifierInput
 from longwave.tasks.images.task import Bytes, Images, ImageTask, ImageTaskConfig
 from longwave.tasks.pathfinder.drawing import LEVELS, SETTINGS, Setting, draw
@@ -92,7 +92,7 @@ class PathfinderConfig(ImageTaskConfig):
 
     data: Literal["pathfinder", "pathx"] = "pathfinder"
     """Images of 32 x 32 pixels, or of 128 x 128."""
-    split_seed: int = 42
+    split_seed: int = at_least(0, 42)
     """Seed of the order that is split 80/10/10; 42 is the benchmark's."""
     centred: bool = False
     """Pixels from -1 to 1, as in the authors' first code, instead of 0 to 1."""
@@ -103,7 +103,7 @@ class PathfinderConfig(ImageTaskConfig):
     none: the original rate."""
 
     def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
+        super().__post_init__()
         check_rates(self.rates, "rates")
         if not 0 <= self.curriculum < math.inf:
             raise ValueError(f"curriculum: expected a finite number of epochs, 0 or more, got {self.curriculum}")
@@ -135,7 +135,7 @@ class PathfinderConfig(ImageTaskConfig):
     def on_random_data(self, rows: int, seed: int = 0) -> PathfinderTask:
         size, random = SETTINGS[self.data].size, np.random.default_rng(seed)
         pixels = random.integers(256, size=(rows, size, size, 1), dtype=np.uint8)
-        return self._task(pixels, dict.fromkeys(("train", "valid", "test"), (np.arange(rows) % 2, np.arange(rows))))
+        return self._task(pixels, dict.fromkeys(SPLITS, (np.arange(rows) % 2, np.arange(rows))))
 
     def _task(self, pixels: Bytes, examples: dict[str, tuple[NDArray[Any], NDArray[Any]]]) -> PathfinderTask:
         """The task on labels, and their rows of the pixels, by split."""
@@ -163,11 +163,7 @@ class PathfinderConfig(ImageTaskConfig):
         if not held:
             raise ValueError(f"{source}: expected at least {SHARE} images, one of them to test, got {count}")
         order = torch.randperm(count, generator=torch.Generator().manual_seed(self.split_seed)).numpy()
-        return {
-            "train": order[: count - 2 * held],
-            "valid": order[count - 2 * held : count - held],
-            "test": order[count - held :],
-        }
+        return dict(zip(SPLITS, np.split(order, [count - 2 * held, count - held]), strict=True))
 
 
 def _with_release(name: str, explicit: Path | None) -> Path:

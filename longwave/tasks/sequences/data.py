@@ -46,10 +46,9 @@ from longwave.tasks.sequences.targets import (
     Answer,
     as_array,
     default_names,
+    read_each,
     read_label,
-    read_labels,
     read_split,
-    read_splits,
     read_tags,
     read_target,
     read_targets,
@@ -317,7 +316,7 @@ def _sequences(
         steps = (len(values),)
     known: dict[str, Any] = {}
     if y is not None and answer == "labels":
-        known["labels"] = read_labels(y, source)
+        known["labels"] = read_each(y, f"{source}: y", "label", read_label)
     elif y is not None and answer == "targets":
         targets = read_targets(y, source)
         known["targets"] = targets
@@ -328,7 +327,7 @@ def _sequences(
         known["tags"] = _flat_tags(y, steps, source)
     if weight is not None:
         known["weights"] = read_weights(weight, source)
-    splits = None if split is None else read_splits(split, source)
+    splits = None if split is None else read_each(split, f"{source}: split", "split", read_split)
     notes = _transposed(values.shape[1], int(lengths.max(initial=0)), channels)
     return Sequences(values, lengths.astype(np.int64), splits=splits, source=source, notes=notes, **known)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from longwave.io.table import number
 
 Answer = Literal["labels", "targets", "tags"]  # a name for each sequence, numbers for each, a name at each step
-SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
+SPLIT_OF = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
 NO_LABEL = ("", "nan", "<na>", "nat")
 
 
@@ -34,12 +34,8 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 # One label for each sequence
 
 
-def read_labels(y: Any, source: str) -> tuple[str, ...]:
-    """(n,) names."""
-    return _read_each(y, f"{source}: y", "label", read_label)
-
-
-def _read_each(values: Any, name: str, what: str, read: Callable[[Any, str], str]) -> tuple[str, ...]:
+def read_each(values: Any, name: str, what: str, read: Callable[[Any, str], str]) -> tuple[str, ...]:
+    """(n,) of what `read` gives for each value."""
     cells = np.asarray(values)
     if cells.ndim != 1:
         raise ValueError(f"{name}: expected one {what} per sequence, (n,), got shape {cells.shape}")
@@ -70,24 +66,20 @@ def read_tag(cell: Any, where: str) -> str:
             )
         cell = int(cell)
     name = "" if cell is None else str(cell).strip()
-    if not is_text(name):
+    if any("\ud800" <= letter <= "\udfff" for letter in name):  # half of a pair of surrogates
         raise ValueError(f"{where}: expected a name that UTF-8 can encode, got {name[:40]!r}, with half a character")
     return "" if name.lower() in NO_LABEL else name
-
-
-def is_text(name: str) -> bool:
-    """Whether a name can be written to a file: half of a pair of surrogates cannot."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def class_names(labels: Iterable[str]) -> tuple[str, ...]:
     """The different labels: by size if all are whole numbers, else by the alphabet."""
     names = sorted(set(labels))
-    return tuple(sorted(names, key=int) if all(_is_whole(name) for name in names) else names)
+    return tuple(sorted(names, key=int) if are_whole(names) else names)
 
 
-def _is_whole(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()
+def are_whole(names: Iterable[str]) -> bool:
+    """Whether all labels are whole numbers."""
+    return all(name.removeprefix("-").isdecimal() for name in names)
 
 
 # Numbers for each sequence
@@ -167,14 +159,9 @@ def _tag(cell: Any, where: str) -> str:
 # Splits
 
 
-def read_splits(split: Any, source: str) -> tuple[str, ...]:
-    """(n,) of train, valid and test."""
-    return _read_each(split, f"{source}: split", "split", read_split)
-
-
 def read_split(cell: Any, where: str) -> str:
     """Train, valid or test."""
     name = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip().lower()
-    if name not in SPLITS:
+    if name not in SPLIT_OF:
         raise ValueError(f"{where}: expected train, valid or test, got {name[:40]!r}")
-    return SPLITS[name]
+    return SPLIT_OF[name]

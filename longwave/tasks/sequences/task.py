@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
-from longwave.tasks.base import Batch, OnData, Scores, Task, TaskConfig, TaskInput, score
+from longwave.core.settings import at_least
+from longwave.models import Spec
+from longwave.tasks.base import SPLITS, Batch, OnData, Scores, Task, TaskConfig, TaskInput, score
 from longwave.tasks.sequences.data import Channels, Sequences, from_arrays, npz_bytes, read_npz
 from longwave.tasks.sequences.targets import Answer
 from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
@@ -37,6 +38,10 @@ class SequenceInput(TaskInput):
     def channels(self) -> int:
         """Numbers per step."""
         return len(self.mean)
+
+    def spec(self, outputs: int, decoders: tuple[str, ...]) -> Spec:
+        """Channels in, so many numbers out, for the whole sequence or for each step."""
+        return Spec(input_size=self.channels, output_size=outputs, length=self.length, decoders=decoders)
 
     def standardise(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """(..., channels) as the model sees them."""
@@ -218,17 +223,33 @@ def draw_splits(groups: Index, members: Index, seed: int) -> dict[str, Index]:
     return {split: np.sort(np.concatenate(chosen)) for split, chosen in splits.items()}
 
 
-def draw_class_splits(
-    labels: Index, classes: Sequence[str], seed: int, source: str, what: str = "sequence"
-) -> dict[str, Index]:
-    """80/10/10 of each class, and at least one of each in each."""
-    for count, name in zip(np.bincount(labels), classes, strict=True):
-        if count < 3:
-            raise ValueError(
-                f"{source}: class {name!r} has {count} {what}{'s' * int(count > 1)}, too few for one in each split; "
-                "expected at least 3 per class: leave it out, merge it with another, or assign splits yourself (split)"
-            )
-    return draw_splits(labels, np.arange(len(labels)), seed)
+def class_splits(
+    given: Sequence[str] | None,
+    labels: Index,
+    classes: Sequence[str],
+    seed: int,
+    source: str,
+    notes: list[str],
+    drawn_from: str,
+    what: str,
+) -> tuple[dict[str, Index], dict[str, Index]]:
+    """The given splits, or else 80/10/10 of each class and at least one of each in each; and their counts by class."""
+    everything = np.arange(len(labels))
+    if given is not None:
+        splits = given_splits(given, source, labels, everything, seed, notes)
+    else:
+        for count, name in zip(np.bincount(labels), classes, strict=True):
+            if count < 3:
+                raise ValueError(
+                    f"{drawn_from}: class {name!r} has {count} {what}{'s' * int(count > 1)}, too few for one in each "
+                    "split; expected at least 3 per class: leave it out, merge it with another, or assign splits "
+                    "yourself (split)"
+                )
+        splits = draw_splits(labels, everything, seed)
+    counts = {split: np.bincount(labels[index], minlength=len(classes)) for split, index in splits.items()}
+    if given is not None:
+        check_classes(counts, classes, source, "", notes)
+    return splits, counts
 
 
 def given_splits(
@@ -239,7 +260,7 @@ def given_splits(
     Without a validation set, a tenth of each group of the training set is taken.
     """
     named = np.array(given)
-    splits = {split: members[named[members] == split] for split in ("train", "valid", "test")}
+    splits = {split: members[named[members] == split] for split in SPLITS}
     if not len(splits["train"]):
         raise ValueError(f"{source}: split: expected sequences in train, got none")
     if not len(splits["valid"]):
@@ -325,13 +346,10 @@ class SequenceTaskConfig(TaskConfig):
     """Or a CSV file with a header."""
     split: str | None = None
     """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of the splits, if they are drawn."""
     channels: Channels = "last"
     """Whether x in an .npz file is (n, length, channels), last, or (n, channels, length), first."""
-
-    def __post_init__(self) -> None:
-        check_least(self, split_seed=0)
 
     @abstractmethod
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:

@@ -17,7 +17,7 @@ import numpy as np
 
 from longwave.core.progress import Patient
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
 from longwave.io.mapped import Put, mapped
@@ -42,7 +42,7 @@ from longwave.tasks.audio.clips import (
     unlabelled,
 )
 from longwave.tasks.audio.mfcc import COEFFICIENTS, FRAME, frames_of, mfcc
-from longwave.tasks.base import TASKS
+from longwave.tasks.base import SPLITS, TASKS
 from longwave.tasks.sequences.task import check_classes
 
 RATE = LENGTH = 16_000
@@ -88,14 +88,13 @@ class SpeechCommandsConfig(ClipTaskConfig):
     """As in the paper (35 words: the official lists; ten words: random), or 70/15/15 with disjoint speakers."""
     resplit: Literal["none", "speaker"] = "none"
     """If only some of the clips are on disk: split those 70/15/15, with disjoint speakers."""
-    split_seed: int = 0
+    split_seed: int = at_least(0, 0)
     """Seed of random splits."""
     scale: float = 1.0
     """Factor on samples in [-1, 1] before MFCC; the authors' code has 2^-15, which hides quiet sounds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, split_seed=0)
         if not self.scale > 0:
             raise ValueError(f"scale: expected a number above 0, got {self.scale}")
         if self.noise and self.features == "mfcc":
@@ -137,7 +136,7 @@ class SpeechCommandsConfig(ClipTaskConfig):
         length, channels = (LENGTH, 1) if self.features == "raw" else (frames_of(LENGTH), COEFFICIENTS)
         clips = random_clips(rows, length, RATE if self.features == "raw" else FRAME_RATE, channels, seed)
         ones = np.ones((length, 1) if self.features == "raw" else channels, np.float32)
-        splits = dict.fromkeys(("train", "valid", "test"), np.arange(rows))
+        splits = dict.fromkeys(SPLITS, np.arange(rows))
         return self._task(clips, np.arange(rows) % len(words), splits, words, Scale(0 * ones, ones))
 
     def arrange(self, clips: Clips, inputs: ClipInput, artifact: Callable[[str], bytes]) -> tuple[ClipSplit, list[str]]:
@@ -192,7 +191,7 @@ class SpeechCommandsConfig(ClipTaskConfig):
             return by_speaker(speakers, kept, self.split_seed, source)
         if chosen.is_official:
             official = np.array(listed.splits)
-            return {name: np.flatnonzero(official == name) for name in ("train", "valid", "test")}
+            return {name: np.flatnonzero(official == name) for name in SPLITS}
         train, rest = stratified(labels, kept, SHARES[0], self.split_seed)
         valid, test = stratified(labels, rest, SHARES[1], self.split_seed + 1)
         return {"train": train, "valid": valid, "test": test}
@@ -268,4 +267,4 @@ def by_speaker(speakers: tuple[str, ...], members: Index, seed: int, source: str
     if not (place == 1).any():
         place[order[1]] = 1
     splits = ("test", "valid", "train")
-    return {name: members[place[own] == splits.index(name)] for name in ("train", "valid", "test")}
+    return {name: members[place[own] == splits.index(name)] for name in SPLITS}

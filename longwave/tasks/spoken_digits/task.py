@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.tasks.audio.clip_lists import TEST_TAKES, spoken_digits
 from longwave.tasks.audio.clips import (
@@ -22,7 +22,7 @@ from longwave.tasks.audio.clips import (
     random_clips,
     read_clips,
 )
-from longwave.tasks.base import TASKS
+from longwave.tasks.base import SPLITS, TASKS
 
 DIGITS = tuple("0123456789")
 RATE = 8000
@@ -34,19 +34,15 @@ LENGTH = 3500  # samples of a clip, on average
 class SpokenDigitsConfig(ClipTaskConfig):
     """Spoken digits to classify from their samples."""
 
-    valid_takes: int = 5
+    valid_takes: int = at_least(1, 5)
     """Takes of each digit and speaker for validation, after the five of the official test set."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, valid_takes=1)
 
     def build(self, data_dir: Path | None = None) -> ClipTask:
         folder = catalogue.require("fsdd", data_dir)
         listed = spoken_digits(folder, self.valid_takes)
         read = read_clips(listed, cache_folder(data_dir), sampling_rate=RATE)
         labels, splits = np.array([int(label) for label in listed.labels]), np.array(listed.splits)
-        rows = {name: np.flatnonzero(splits == name) for name in ("train", "valid", "test")}
+        rows = {name: np.flatnonzero(splits == name) for name in SPLITS}
         for split, own in rows.items():
             if missing := sorted(set(DIGITS) - {listed.labels[k] for k in own}):
                 first = TEST_TAKES + self.valid_takes  # training take
@@ -60,7 +56,7 @@ class SpokenDigitsConfig(ClipTaskConfig):
 
     def on_random_data(self, rows: int, seed: int = 0) -> ClipTask:
         clips = random_clips(rows, LENGTH, RATE, 1, seed)
-        splits = dict.fromkeys(("train", "valid", "test"), np.arange(rows))
+        splits = dict.fromkeys(SPLITS, np.arange(rows))
         return clip_task("fsdd", clips, np.arange(rows) % 10, splits, _inputs(0.0, 1.0))
 
 

@@ -19,12 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue
 from longwave.models import Spec
 from longwave.models.recurrence import map_tensors
 from longwave.tasks.autoregressive import AutoregressiveTask, TokenRows, TokenWindows
-from longwave.tasks.base import TASKS, Batch, Outcome, Scores, Split, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Batch, Outcome, Scores, Split, TaskConfig
 from longwave.tasks.text.codecs import CODECS, END, Bytes, Codec, Ties, Words, read_bytes, read_lines
 
 
@@ -134,13 +134,13 @@ class TextConfig(TaskConfig):
     """What a token is; a custom text is read by bytes only."""
     length: int = 512
     """Bytes or words per window, in training and evaluation."""
-    rows: int = 0
+    rows: int = at_least(0, 0)
     """Rows to cut each split into, whose windows begin with the true previous token; 0: windows begin with token 0."""
     carry_state: bool = False
     """Carry the state from window to window of a row, in training (truncated back-propagation) and evaluation."""
 
     def __post_init__(self) -> None:
-        check_least(self, rows=0)
+        super().__post_init__()
         if self.carry_state and not self.rows:
             raise ValueError("carry_state: expected rows of consecutive windows (--task.rows), got none")
 
@@ -163,14 +163,14 @@ class TextConfig(TaskConfig):
             codec = Words((END, *map(str, range(1, PUBLISHED[self.data].vocabulary))))
         tokens = np.random.default_rng(seed).integers(0, codec.size, rows * (self.length + 1), np.int32)
         windows = TokenRows(tokens, self.length, rows=rows)
-        return _task(f"{self.data}-random", codec, dict.fromkeys(("train", "valid", "test"), windows), "random tokens")
+        return _task(f"{self.data}-random", codec, dict.fromkeys(SPLITS, windows), "random tokens")
 
     def _published(self, data_dir: Path | None) -> TextTask:
         if self.file is not None:
             raise ValueError(f"file: expected none with data {self.data}, got {self.file}; `text` takes a file")
         name, published = self.data, PUBLISHED[self.data]
         folder = catalogue.require(name, data_dir)
-        files = {split: folder / f"wiki.{split}.tokens" for split in ("train", "valid", "test")}
+        files = {split: folder / f"wiki.{split}.tokens" for split in SPLITS}
         if self.level == "bytes":
             tokens: dict[str, NDArray[Any]] = {split: read_bytes(file) for split, file in files.items()}
             return _task(f"{name}-bytes", Bytes(), self._cut(tokens), str(folder))
@@ -203,7 +203,7 @@ class TextConfig(TaskConfig):
             )
         held = len(tokens) // HELD_SHARE
         splits = np.split(tokens, [len(tokens) - 2 * held, len(tokens) - held])
-        return _task("text", Bytes(), self._cut(dict(zip(("train", "valid", "test"), splits, strict=True))), str(path))
+        return _task("text", Bytes(), self._cut(dict(zip(SPLITS, splits, strict=True))), str(path))
 
     def _cut(self, splits: dict[str, NDArray[Any]]) -> dict[str, Any]:
         """Each split in windows, or in rows of windows."""

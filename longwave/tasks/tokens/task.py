@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from longwave.core.progress import Patient, Progress
 from longwave.core.random import shuffled
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.download import catalogue, making
 from longwave.models import Spec
-from longwave.tasks.base import TASKS, Batch, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Batch, TaskConfig
 from longwave.tasks.classify.task import LabelInput, LabelTask
 from longwave.tasks.sequences.task import SequenceSplit, check_classes, count_labels
 from longwave.tasks.statistics import digest
@@ -123,7 +123,7 @@ def vocabulary_fields(
     classes: tuple[str, ...], splits: Mapping[str, Any], vocabulary: Vocabulary, length: int
 ) -> dict[str, Any]:
     """The fields that all tasks with a vocabulary have."""
-    counts = count_labels({name: splits[name] for name in ("train", "valid", "test")}, len(classes))
+    counts = count_labels({name: splits[name] for name in SPLITS}, len(classes))
     inputs = TokenInput(classes=classes, vocabulary=vocabulary.size, length=length)
     return {**splits, "inputs": inputs, "counts": counts, "vocabulary": vocabulary}
 
@@ -150,17 +150,14 @@ class TokensConfig(TaskConfig):
 
     data: Literal["listops", "imdb"] = "listops"
     """Nested lists of operators on digits, or film reviews by characters."""
-    length: int = 2048
+    length: int = at_least(2, 2048)
     """Tokens per sequence, <eos> included; longer ones are cut."""
-    least_count: int = 1
+    least_count: int = at_least(1, 1)
     """Tokens that are rarer in the training set are read as <unk>."""
     validation: Literal["train", "test"] = "train"
     """If no validation set was published: hold out a tenth of the training set, or use the test set, as LRA does."""
-    split_seed: int = 42
+    split_seed: int = at_least(0, 42)
     """Seed of the draw of that tenth."""
-
-    def __post_init__(self) -> None:
-        check_least(self, length=2, least_count=1, split_seed=0)
 
     def build(self, data_dir: Path | None = None) -> TokenTask:
         kind, progress = SETS[self.data], Patient()
@@ -188,7 +185,7 @@ class TokensConfig(TaskConfig):
         lengths = np.full(rows, self.length - 1)
         tokens = draw.integers(len(SPECIAL), vocabulary.size, lengths.sum())
         split = TokenSplit.of(tokens, lengths, draw.integers(len(kind.classes), size=rows))
-        return self._task(dict.fromkeys(("train", "valid", "test"), split), vocabulary)
+        return self._task(dict.fromkeys(SPLITS, split), vocabulary)
 
     def _task(self, splits: dict[str, TokenSplit], vocabulary: Vocabulary) -> TokenTask:
         kind = SETS[self.data]

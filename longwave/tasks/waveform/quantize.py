@@ -5,7 +5,7 @@ encoded as the same code again.
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,18 @@ Samples = NDArray[np.floating]
 
 
 class Encoding(NamedTuple):
-    """Samples in [-1, 1] to codes, and codes to samples."""
+    """Samples in [-1, 1] to codes in equal steps of the compressed sample, and back."""
 
-    encode: Callable[[Samples], NDArray[np.uint8]]
-    decode: Callable[[NDArray[np.integer]], NDArray[np.float32]]
+    compress: Callable[[Any], Any]
+    expand: Callable[[Any], Any]
+
+    def encode(self, samples: Samples) -> NDArray[np.uint8]:
+        share = (self.compress(np.asarray(samples, np.float64)) + 1) / 2
+        return np.floor(share * (CODES - EDGE) + EDGE / 2).astype(np.uint8)
+
+    def decode(self, codes: NDArray[np.integer]) -> NDArray[np.float32]:
+        level = (np.asarray(codes, np.float64) + 0.5) / SILENCE - 1
+        return np.asarray(self.expand(level), np.float32)
 
 
 def scaled(samples: Samples, low: float, high: float) -> NDArray[np.float64]:
@@ -32,27 +40,10 @@ def scaled(samples: Samples, low: float, high: float) -> NDArray[np.float64]:
     return np.clip((np.asarray(samples, np.float64) - low) * (2 / (high - low)) - 1, -1, 1)
 
 
-def _encode_linear(samples: Samples) -> NDArray[np.uint8]:
-    share = (np.asarray(samples, np.float64) + 1) / 2
-    return np.floor(share * (CODES - EDGE) + EDGE / 2).astype(np.uint8)
-
-
-def _decode_linear(codes: NDArray[np.integer]) -> NDArray[np.float32]:
-    return ((np.asarray(codes, np.float64) + 0.5) / SILENCE - 1).astype(np.float32)
-
-
-def _encode_mu_law(samples: Samples) -> NDArray[np.uint8]:
-    """sign(a) ln(1 + 255 |a|) / ln 256, in equal steps."""
-    samples = np.asarray(samples, np.float64)
-    return _encode_linear(np.sign(samples) * np.log1p((CODES - 1) * np.abs(samples)) / np.log(CODES))
-
-
-def _decode_mu_law(codes: NDArray[np.integer]) -> NDArray[np.float32]:
-    level = (np.asarray(codes, np.float64) + 0.5) / SILENCE - 1
-    return (np.sign(level) * np.expm1(np.abs(level) * np.log(CODES)) / (CODES - 1)).astype(np.float32)
-
-
 ENCODINGS = {
-    "mu-law": Encoding(_encode_mu_law, _decode_mu_law),
-    "linear": Encoding(_encode_linear, _decode_linear),
+    "mu-law": Encoding(  # sign(a) ln(1 + 255 |a|) / ln 256
+        lambda a: np.sign(a) * np.log1p((CODES - 1) * np.abs(a)) / np.log(CODES),
+        lambda b: np.sign(b) * np.expm1(np.abs(b) * np.log(CODES)) / (CODES - 1),
+    ),
+    "linear": Encoding(np.asarray, np.asarray),
 }

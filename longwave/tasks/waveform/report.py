@@ -49,7 +49,7 @@ def report(model: Any, task: WaveformTask) -> list[Section]:
 def _data(task: WaveformTask) -> str:
     """Audio of each split, and how it is encoded."""
     rows = []
-    for name, split in (("train", task.train), ("valid", task.valid), ("test", task.test)):
+    for name, split in task.splits.items():
         clips = len(np.unique(split.places[:, 0]))
         rows.append((name, f"{clips:,}", f"{len(split):,}", f"{split.counts.sum() / task.sampling_rate / 60:.1f}"))
     text = f"<p>{task.sampling_rate:,} Hz, 256 codes ({task.test.encoding}), windows of {task.length:,} samples.</p>"

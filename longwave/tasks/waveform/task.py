@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longwave.core.progress import Patient
-from longwave.core.settings import check_least
+from longwave.core.settings import at_least
 from longwave.io.audio import Clips
 from longwave.io.download import catalogue
 from longwave.tasks.audio.clip_lists import ClipList, from_folder, speech_commands, spoken_digits
 from longwave.tasks.audio.clips import FEW_BAD, cache_folder, random_clips, read_clips
 from longwave.tasks.autoregressive import PADDING, AutoregressiveTask, shifted
-from longwave.tasks.base import TASKS, Baselines, Batch, TaskConfig
+from longwave.tasks.base import SPLITS, TASKS, Baselines, Batch, TaskConfig
 from longwave.tasks.statistics import digest
 from longwave.tasks.waveform.quantize import CODES, ENCODINGS, SILENCE, Code, scaled
 
@@ -71,6 +71,7 @@ class WaveformTask(AutoregressiveTask):
     """Predict the next sample of a waveform."""
 
     report_module: ClassVar[str | None] = "longwave.tasks.waveform.report"
+    has_values: ClassVar[bool] = True
 
     train: ClipWindows  # type: ignore[assignment]
     valid: ClipWindows  # type: ignore[assignment]
@@ -83,11 +84,10 @@ class WaveformTask(AutoregressiveTask):
     @property
     def fingerprint(self) -> dict[str, Any]:
         """Samples of each split, and a digest of the clips and windows."""
-        splits = {"train": self.train, "valid": self.valid, "test": self.test}
         known = np.frombuffer(self.test.clips.digest.encode(), np.uint8)
         return {
-            "samples": {name: int(split.counts.sum()) for name, split in splits.items()},
-            "digest": digest(known, *(split.places for split in splits.values())),
+            "samples": {name: int(split.counts.sum()) for name, split in self.splits.items()},
+            "digest": digest(known, *(split.places for split in self.splits.values())),
         }
 
     def describe(self) -> dict[str, Any]:
@@ -135,17 +135,12 @@ class WaveformConfig(TaskConfig):
     """Custom audio: a folder of WAV, FLAC or OGG files; docs: waveforms."""
     encoding: Code = "mu-law"
     """256 codes by the mu law, finer for quiet sounds, or in equal steps."""
-    length: int = 8192
+    length: int = at_least(2, 8192)
     """Samples per window, in training and evaluation."""
-    sampling_rate: int | None = None
+    sampling_rate: int | None = at_least(1, None)
     """Sampling rate in Hz that all clips are resampled to; none: the most common one."""
-    most_bad: int = FEW_BAD
+    most_bad: int = at_least(0, FEW_BAD)
     """Unreadable files that may be skipped; they are listed. More are refused."""
-
-    def __post_init__(self) -> None:
-        check_least(self, length=2, most_bad=0)
-        if self.sampling_rate is not None:
-            check_least(self, sampling_rate=1)
 
     @property
     def is_self_describing(self) -> bool:
@@ -169,7 +164,7 @@ class WaveformConfig(TaskConfig):
     def on_random_data(self, rows: int, seed: int = 0) -> WaveformTask:
         clips = random_clips(3 * rows, self.length, self.sampling_rate or 16_000, 1, seed)
         ranges = np.repeat(np.array([[-4, 4]], np.float32), 3 * rows, axis=0)
-        return self._task(clips, ranges, np.repeat(np.array(["train", "valid", "test"]), rows), "noise")
+        return self._task(clips, ranges, np.repeat(np.array(SPLITS), rows), "noise")
 
     def _task(
         self, clips: Clips, ranges: NDArray[np.float32], splits: NDArray[np.str_] | None, source: str
@@ -183,9 +178,9 @@ class WaveformConfig(TaskConfig):
                     f"{len(places)} at {clips.sampling_rate:,} Hz; give more audio, or use shorter windows (--length)"
                 )
             parts = np.split(places, [len(places) - 2 * held, len(places) - held])
-            own = dict(zip(("train", "valid", "test"), parts, strict=True))
+            own = dict(zip(SPLITS, parts, strict=True))
         else:
-            own = {name: places[splits[places[:, 0]] == name] for name in ("train", "valid", "test")}
+            own = {name: places[splits[places[:, 0]] == name] for name in SPLITS}
             if missing := [name for name, some in own.items() if not len(some)]:
                 raise ValueError(f"{source}: expected audio in all three splits, got none for {missing[0]}")
         windows: dict[str, Any] = {

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from longwave.models import ForecasterConfig
-from longwave.tasks.forecast import combine
+from longwave.tasks.forecast import classical, combine
 from longwave.tasks.forecast.baselines import Problem, moments, nlinear
 from longwave.tasks.forecast.linear_start import certain_share
 from longwave.tasks.forecast.seasons import find_season
@@ -46,7 +46,7 @@ def test_the_map_of_exponential_smoothing_is_its_recurrence(period, trend):
     for k in range(horizon):
         ahead += damping ** (k + 1)
         expected.append(smoothed + (ahead * slope if trend else 0.0) + s[(context + k) % period])
-    found = combine.smoothing_map(context, horizon, level, trend, damping, seasonal, period) @ y
+    found = classical.smoothing_map(context, horizon, level, trend, damping, seasonal, period) @ y
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -100,13 +100,18 @@ def test_what_repeats_itself_gets_the_weight_and_what_does_not_gets_none():
     assert combine.combine(make_task(drift)).weights["repeat-last"] > 0.3
 
 
-def test_few_horizons_leave_a_share_to_the_simple_member_that_the_validation_set_prefers():
+def test_the_fewer_horizons_the_more_counts_the_simple_member_that_the_validation_set_prefers(monkeypatch):
     drift = np.random.default_rng(3).standard_normal(60).cumsum()
     task = make_task(drift, horizon=6, context=8)
-    found = combine.combine(task)
-    errors = {name: float(np.diag(combine._gram(task.valid, [found.members[name]]))[0]) for name in found.members}
-    best = min((name for name in combine.SIMPLE if name in errors), key=errors.__getitem__)
-    assert found.weights[best] > combine.SIMPLE_SHARE
+    shares = []
+    for shrinkage in (0.01, combine.SHRINKAGE, 1e6):
+        monkeypatch.setattr(combine, "SHRINKAGE", shrinkage)
+        found = combine.combine(task)
+        errors = {name: float(np.diag(combine._gram(task.valid, [found.members[name]]))[0]) for name in found.members}
+        best = min((name for name in combine.SIMPLE if name in errors), key=errors.__getitem__)
+        shares.append(found.weights[best])
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
 
 
 def test_rows_after_an_origin_do_not_change_the_members_before_it():
@@ -191,6 +196,14 @@ def test_logarithms_are_forecast_where_their_errors_are_clearly_smaller(ratio, p
     assert task.inputs.log == pays
     assert ("logarithms are forecast, whose errors on held-out windows were smaller" in task.notes) == pays
     assert not config.on(as_series(growth() - 200)).inputs.log  # not all of it is above 0
+
+
+@pytest.mark.parametrize("ratios", [[0.5], [0.3, 1.6, 0.9]])
+def test_logarithms_are_not_forecast_where_their_errors_may_be_smaller_by_chance(ratios, monkeypatch):
+    logs = ForecastConfig(data="own", horizon=12, context=24, log="on").on(as_series(growth()))
+    found = [(ratio, 1.0) for ratio in ratios]
+    monkeypatch.setattr(combine, "_errors", lambda task: found if task.inputs.log else [(1.0, 1.0)] * len(found))
+    assert not combine.log_pays(logs.plain, logs)
 
 
 def test_errors_of_trials_are_in_the_units_of_scores():

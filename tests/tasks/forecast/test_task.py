@@ -11,10 +11,12 @@ import torch
 from constant_model import mean_loss, scores
 
 from longwave.io.download.catalogue import DATASETS
+from longwave.models import ForecasterConfig, SequenceConfig
 from longwave.tasks.forecast.benchmarks import HORIZONS, PAPER, SETS, share_borders
 from longwave.tasks.forecast.series import Series, read_series
-from longwave.tasks.forecast.task import ForecastConfig, choose_context, custom, load, make_task, needed_rows
-from longwave.tasks.forecast.windows import ForecastData, ForecastInput, time_features
+from longwave.tasks.forecast.splits import choose_context, needed_rows
+from longwave.tasks.forecast.task import ForecastConfig, custom, load, make_task
+from longwave.tasks.forecast.windows import STAMPS, ForecastData, ForecastInput, time_features, time_stamps
 
 CONTEXT, HORIZON = 7, 5
 BORDERS = (60, 80, 97)  # three rows of the series belong to no part
@@ -225,6 +227,58 @@ def test_time_features_stay_within_a_half_and_begin_with_the_minute_below_an_hou
 
 def test_a_task_below_an_hour_has_five_time_features():
     assert make(make_series(minutes=15)).spec.time_size == 5
+
+
+def test_time_stamps_are_month_day_weekday_hour_and_quarter():
+    times = np.datetime64("2020-12-31T23:45:00") + np.arange(2) * np.timedelta64(15, "m")  # a Thursday
+    np.testing.assert_array_equal(time_stamps(times, minutes=True), [[12, 31, 3, 23, 3], [1, 1, 4, 0, 0]])
+    every = time_stamps(np.datetime64("2015-01-01T00:00:00") + np.arange(50_000) * np.timedelta64(1, "h"), False)
+    assert (every.min(axis=0) == [1, 1, 0, 0]).all()
+    assert (every.max(axis=0) + 1 == list(STAMPS.values())[:4]).all()
+
+
+def test_stamps_take_the_place_of_time_features_in_batches_and_continuations(task):
+    stamped = task.with_stamps()
+    assert (stamped.spec.time_size, stamped.spec.stamps) == (4, (13, 32, 7, 24))
+    now, series = BORDERS[1], task.data.series
+    batch = stamped.test.batch([0])
+    rows = np.arange(now - CONTEXT, now + HORIZON)
+    np.testing.assert_array_equal(batch["time"][0], time_stamps(series.times[rows], False))
+    cut = Series(series.values[:now], series.columns, series.target, series.times[:now], series.step)
+    torch.testing.assert_close(stamped.inputs.continuation(cut)[0]["time"], batch["time"], rtol=0, atol=0)
+    facts = json.loads(json.dumps(stamped.describe()))
+    assert ForecastInput.from_dict(facts["inputs"]) == stamped.inputs
+    assert "stamps" not in task.describe()["inputs"]
+    untimed = make(Series(series.values, series.columns, 0))
+    with pytest.raises(ValueError, match="time_stamps: expected times, got a series without"):
+        untimed.with_stamps()
+    with pytest.raises(ValueError, match="time_stamps: expected time_features, too"):
+        ForecastConfig(time_stamps=True, time_features=False)
+    with pytest.raises(ValueError, match="a Forecaster takes no time stamps"):
+        ForecasterConfig().resolve(stamped.spec)
+
+
+def test_a_model_sees_stamps_of_the_context_alone(task):
+    spec = task.with_stamps().spec
+    model = SequenceConfig(d_model=4, n_layers=1, decoder="forecast").resolve(spec).build()
+    batch = task.with_stamps().test.batch([0, 1])
+    y = model(batch["x"], time=batch["time"])[0]
+    time = batch["time"].clone()
+    time[:, CONTEXT:] = 5
+    torch.testing.assert_close(model(batch["x"], time=time)[0], y, rtol=0, atol=0)
+    time[:, :CONTEXT] = 5
+    assert not torch.equal(model(batch["x"], time=time)[0], y)
+
+
+@pytest.mark.parametrize(("data", "multivariate", "columns"), [("etth1", False, 1), ("ettm1", True, 7)])
+def test_random_data_has_the_shape_of_the_public_set(data, multivariate, columns):
+    settings = ForecastConfig(data, multivariate, horizon=4, context=6)
+    task = settings.on_random_data(rows=5)
+    assert [len(task.train), len(task.valid), len(task.test)] == [5, 1, 1]
+    batch = task.train.batch(range(5))
+    assert (batch["x"].shape, batch["y"].shape) == ((5, 10, columns), (5, 4, columns))
+    assert batch["time"].shape[-1] == (5 if data == "ettm1" else 4)
+    assert torch.equal(batch["x"], settings.on_random_data(rows=5).train.batch(range(5))["x"])
 
 
 # Going on after the last row
@@ -512,6 +566,7 @@ def test_real_sets_have_the_published_rows_columns_and_splits(name, columns, bor
         assert task.data.borders == borders
         assert task.spec.input_size == {"S": 1, "M": columns}[features]
         assert task.spec.time_size == time_size
+        assert SETS[name].columns == columns
         assert task.paper == PAPER[name, features, horizon]
         assert len(task.test) == borders[2] - borders[1] - horizon + 1
         assert torch.isfinite(task.test.values).all()

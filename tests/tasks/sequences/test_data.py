@@ -273,4 +273,4 @@ def test_a_data_frame_reads_as_the_file_of_the_same_rows(tmp_path, make):
 
 
 def test_every_name_of_a_part_is_one_of_three():
-    assert set(answers.SPLITS.values()) == {"train", "valid", "test"}
+    assert set(answers.SPLIT_OF.values()) == {"train", "valid", "test"}
