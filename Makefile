@@ -21,7 +21,7 @@ NATIVE := $(wildcard longwave/ops/cpu/*.cpp longwave/ops/cpu/*.inc)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-busy test-interop test-browser fuzz sanitize check lint format demo bench results docs clean
+.PHONY: help setup test test-busy test-interop test-gpu test-browser fuzz sanitize check lint format demo bench results docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,17 @@ $(BROWSER)/.package-lock.json: examples/browser/package.json examples/browser/pa
 
 test-browser: $(STAMP) $(BROWSER)/.package-lock.json  ## an exported model in headless Chromium (node and Chromium have to be there)
 	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest -rs tests/browser
+
+# Triton is large, too, and with it torch would compile for GPUs.
+WITH_TRITON := .venv-gpu
+$(WITH_TRITON)/.installed: pyproject.toml | $(STAMP)
+	$(PYTHON) -m venv $(WITH_TRITON)
+	$(WITH_TRITON)/bin/python -m pip install "$(TORCH)" -e ".[gpu-test,dev]"
+	@touch $@
+
+test-gpu: $(WITH_TRITON)/.installed  ## the GPU kernels in Triton's interpreter, and compiled for six targets: without a GPU
+	$(KEEP_COMPILED) OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(WITH_TRITON)/bin/python -m pytest tests/gpu/test_interpreted.py
+	$(KEEP_COMPILED) OMP_NUM_THREADS=1 $(WITH_TRITON)/bin/python -m pytest tests/gpu/test_compiled.py
 
 fuzz: $(STAMP)  ## thousands of damaged files through the commands, in processes of their own (FUZZ_CASES of each kind)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --cases $(FUZZ_CASES)

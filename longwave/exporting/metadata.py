@@ -57,7 +57,7 @@ def forecast_facts(
     inputs = run.fact("inputs", ForecastInput.from_dict)
     if inputs.id is not None:
         raise ValueError(
-            f"{run.path}: forecasts a panel, each series with scales and intervals of its own, which a file cannot hold; "
+            f"{run.path}: a panel has scales and intervals of its own for each series, which a file does not hold; "
             "expected a run on one series"
         )
     if length is not None and length != inputs.context:
