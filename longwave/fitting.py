@@ -87,9 +87,9 @@ def train_forecaster(
     fill: Literal["linear", "mask"] | None = None,
     level: Sequence[float] | None = None,
     id: str | None = None,
-    past: Sequence[str] = (),
-    future: Sequence[str] = (),
-    static: Sequence[str] = (),
+    past: Sequence[str] | None = None,
+    future: Sequence[str] | None = None,
+    static: Sequence[str] | None = None,
     scale: Literal["series", "all"] | None = None,
     experiment: Experiment | None = None,
     overwrite: bool = False,
@@ -106,7 +106,8 @@ def train_forecaster(
     in a folder keeps what is no file in data.csv there, so that it can be resumed and scored again.
     """
     given: dict[str, Any] = dict(time=time, horizon=horizon, context=context, multivariate=multivariate, fill=fill)
-    given |= {"id": id, "scale": scale, "past": tuple(past), "future": tuple(future), "static": tuple(static)}
+    beside = {"past": past, "future": future, "static": static}
+    given |= {"id": id, "scale": scale} | {name: tuple(names) for name, names in beside.items() if names is not None}
     given |= {"target": None if target is None else str(target), "level": None if level is None else tuple(level)}
     changes = {name: value for name, value in given.items() if value is not None}
 
