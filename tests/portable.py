@@ -1,8 +1,8 @@
 """The compiled library on other processors and systems, by cross compilers and emulators: `make portable`.
 
-Calls of the library are recorded here, with the memory before and after. For every target whose compiler is installed, the
-library and tests/replay.cpp are compiled and the calls replayed under an emulator; for those without an emulator it is
-compiled and linked. Targets whose tools are missing are named, with the Debian package or the wheel that has them.
+Calls of the library are recorded here, with the memory before and after. For every target whose compiler is installed,
+the library and tests/replay.cpp are compiled and the calls replayed under an emulator; for those without an emulator it
+is compiled and linked. Targets whose tools are missing are named, with the Debian package or the wheel that has them.
 """
 
 import argparse
@@ -41,7 +41,6 @@ TARGETS = {
     ),
     "x86-64 Windows, Clang": Target(f"{ZIG} x86_64-windows-gnu", "wine", "ziglang, a wheel", ()),
     "arm64 macOS": Target(f"{ZIG} aarch64-macos", None, "ziglang, a wheel", ()),
-    "x86-64 macOS": Target(f"{ZIG} x86_64-macos", None, "ziglang, a wheel", ()),
 }
 
 
