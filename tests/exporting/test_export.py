@@ -273,3 +273,23 @@ def test_the_code_of_the_page_runs_without_longwave(trained_runs, capsys):
     assert result.returncode == 0, result.stderr
     assert len(result.stdout.splitlines()) == 10
     assert {"up", "down"} >= set(result.stdout.replace("'", " ").replace(",", " ").split()) - {"[", "]"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"id": "store"}, "run: a panel has scales and intervals of its own for each series"),
+        ({"covariates": [{"name": "holiday"}]}, r"run: its forecasts read columns beside the target \(holiday\)"),
+    ],
+)
+def test_forecasts_of_more_than_one_series_of_numbers_are_refused(trained_runs, facts, message):
+    trained_runs.fetch("forecast")
+    config = json.loads(Path("run/config.json").read_text())
+    if "id" in facts:
+        config["task"]["inputs"] |= facts
+    else:
+        config["task"] |= facts
+    Path("run/config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=message):
+        longwave.export("run", "m.onnx")
+    assert not Path("m.onnx").exists()
