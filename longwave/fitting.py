@@ -86,6 +86,8 @@ def train_forecaster(
     multivariate: bool | None = None,
     fill: Literal["linear", "mask"] | None = None,
     level: Sequence[float] | None = None,
+    id: str | None = None,
+    scale: Literal["series", "all"] | None = None,
     experiment: Experiment | None = None,
     overwrite: bool = False,
     quiet: bool = False,
@@ -95,10 +97,12 @@ def train_forecaster(
 
     An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. The series is
     read by the rules of `longwave.tasks.forecast.series`; an index of dates gives the times, unless `time` names a
-    column. `level=[80, 95]` are the levels, in per cent, of the intervals that are scored. A run in a folder keeps what
-    is no file in data.csv there, so that it can be resumed and scored again.
+    column. `level=[80, 95]` are the levels, in per cent, of the intervals that are scored. `id` names the column that
+    tells many series apart, for one model of all of them; each is standardised by itself, unless `scale="all"`. A run
+    in a folder keeps what is no file in data.csv there, so that it can be resumed and scored again.
     """
     given: dict[str, Any] = dict(time=time, horizon=horizon, context=context, multivariate=multivariate, fill=fill)
+    given |= {"id": id, "scale": scale}
     given |= {"target": None if target is None else str(target), "level": None if level is None else tuple(level)}
     changes = {name: value for name, value in given.items() if value is not None}
 

@@ -1,10 +1,8 @@
 """One training step of named experiments at their own size, on random data: time, memory and rows per second."""
 
 import math
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
@@ -16,8 +14,8 @@ from longwave.core.text_table import TextTable
 from longwave.experiments import EXPERIMENTS, Experiment
 from longwave.experiments.prepared import prepare_on
 from longwave.tasks.base import Task, TaskConfig
-from longwave.train.folder import RunFolder
 from longwave.train.loop import Run
+from longwave.train.trained import MemoryRun
 
 QUICK_ROWS = 2
 REPEATS = 2
@@ -105,8 +103,7 @@ def measure_step(name: str, accumulate: int | None, quick: bool, length: int | N
     task = _task(experiment, batch_size, length)
     optim = replace(experiment.optim, accumulate=parts, precision="no")  # fp16 is for GPUs
     prepared = prepare_on(replace(experiment, optim=optim), task)
-    with tempfile.TemporaryDirectory() as folder:  # nothing is written there: a run just wants one
-        run = Run(RunFolder.create(Path(folder) / "run", prepared, None), prepared, quiet=True, device="cpu")
+    run = Run(MemoryRun.create(prepared), prepared, quiet=True, device="cpu")
     row: dict[str, Any] = {
         "name": name,
         "parameters": sum(p.numel() for p in run.model.parameters()),

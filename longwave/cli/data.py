@@ -27,6 +27,8 @@ def data_list(data_dir: DataDir = None) -> None:
 
     Example: longwave data list
     """
+    from rich.filesize import decimal
+
     from longwave.core.text_table import TextTable
     from longwave.io.download import catalogue, making
 
@@ -34,7 +36,8 @@ def data_list(data_dir: DataDir = None) -> None:
     for name, dataset in catalogue.DATASETS.items():
         present = [part.present(folder) for part in dataset.checks]
         on_disk = "yes" if all(present) else "in part" if any(present) else "-"
-        rows.append([name, dataset.title, _size(dataset.size), dataset.verified_by, dataset.licence, on_disk])
+        verified_by = "sha256" if all(source.sha256 for source in dataset.sources) else "contents (no checksum)"
+        rows.append([name, dataset.title, decimal(dataset.size), verified_by, dataset.licence, on_disk])
     words = ("name", "contents", "verified by", "licence", "on disk")
     notes = [f"on disk: in {folder}; `longwave data check` verifies the files"]
     TextTable("Data sets", (*words[:2], "download", *words[2:]), rows, notes, words).print()
@@ -106,9 +109,8 @@ def data_check(names: Names = (), data_dir: DataDir = None) -> int:
         catalogue.DATASETS.find(name)
     folder, rows = catalogue.data_dir(data_dir), []
     for name in names or catalogue.DATASETS:
-        report = catalogue.check(name, folder)
-        problems = f"longwave data get {name}" if report.state == "missing" else "\n".join(report.problems)
-        rows.append([name, report.state, problems])
+        state, problems = catalogue.check(name, folder)
+        rows.append([name, state, f"longwave data get {name}" if state == "missing" else "\n".join(problems)])
     columns, colours = ("name", "state", "problems"), {"good": "green", "missing": "yellow", "wrong": "red"}
     TextTable(f"Data sets in {folder}", columns, rows, text=columns, colours=colours).print()
     states = [state for _, state, _ in rows]
@@ -146,10 +148,6 @@ class _Bar(Progress):
     def advance(self, size: int) -> None:
         for task in self.bars.task_ids:
             self.bars.advance(task, size)
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 COMMANDS = {"list": data_list, "get": data_get, "make": data_make, "check": data_check}

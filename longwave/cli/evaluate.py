@@ -71,12 +71,12 @@ class Options:
         files = [name for name, value in of_files.items() if value is not None]
         if not self.all_rates and (self.antialias or self.picture is not None):
             option = "antialias" if self.antialias else "picture"
-            raise ValueError(f"--{option}: it needs another sampling rate; give --rate or --rates, too")
+            raise ValueError(f"--{option}: needs another sampling rate; add --rate or --rates")
         if self.all_rates and files:
-            raise ValueError(f"--{files[0]}: expected it without --rate and --rates")
+            raise ValueError(f"--{files[0]}: cannot be combined with --rate or --rates")
         if (self.carry_state or self.restart_state or self.residuals) and (self.all_rates or files):
             option = "residuals" if self.residuals else "carry-state" if self.carry_state else "restart-state"
-            raise ValueError(f"--{option}: expected it without other sampling rates and files")
+            raise ValueError(f"--{option}: cannot be combined with other sampling rates or files")
 
 
 def main(arguments: list[str]) -> None:

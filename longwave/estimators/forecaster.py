@@ -13,7 +13,7 @@ from longwave.estimators.base import Estimator
 from longwave.tasks.forecast.backtest import Backtest
 from longwave.tasks.forecast.intervals import TRAILING, check_levels
 from longwave.tasks.forecast.plots import draw_forecast
-from longwave.tasks.forecast.predict import Continuation, Forecasts
+from longwave.tasks.forecast.predict import Continuation, Forecasts, PanelContinuation
 from longwave.tasks.forecast.series import read_series
 
 
@@ -24,12 +24,15 @@ class S4Forecaster(Estimator):
     >>> fc = S4Forecaster(horizon=24, random_state=0).fit(df, target_col="load", time_col="hour")
     >>> fc.predict()        # the 24 rows after the last of df, in a data frame of its kind
     >>> fc.update(new_rows).predict()
+    >>> S4Forecaster(horizon=24, id_col="store").fit(df)  # many series, one model; predictions carry the id
     """
 
     kind: ClassVar[str] = "forecast"
 
     horizon: int = field(default=96, kw_only=False)  # rows to forecast
     context: int | None = None  # rows that a forecast looks back on; None: by series length and seasonality
+    id_col: str | None = None  # the column that tells many series apart, for one model of all; None: there is one
+    scale: Literal["series", "all"] = "series"  # of many series: standardise each by itself, or all alike
     multivariate: bool = False  # all columns in and out, not the target alone
     fill: Literal["linear", "mask"] | None = None  # missing values: interpolate them, or keep the gaps
     level: Any = None  # of prediction intervals, in per cent, such as [80, 95]; None: no intervals
@@ -43,34 +46,37 @@ class S4Forecaster(Estimator):
 
         Without columns of these names, the one column of numbers is the target, and times are those of the index, or of
         the one column that holds some. All rows are used: the last tenth validates, and none is kept for a test. `y` is
-        ignored; `id_col` names a column that must have one value, since one series is forecast.
+        ignored; `id_col` here counts before that of the estimator.
         """
-        frame, names = _frame(df, id_col)
+        id_col = self.id_col if id_col is None else id_col
+        frame, names = _frame(df)
+        if id_col is not None and names is not None and id_col not in names:
+            raise ValueError(f"id_col: there is no column {id_col!r}; {nearest(id_col, names)}")
         target = _name(target_col, "y", names, "target_col")
         time = _name(time_col, "ds", names, "time_col")
         given: dict[str, Any] = {"horizon": self.horizon, "context": self.context, "fill": self.fill, "test": 0}
-        given["level"] = check_levels(self.level) or None
+        given |= {"level": check_levels(self.level) or None, "id": id_col, "scale": self.scale}
         experiment = self._experiment(target=target, time=time, multivariate=self.multivariate, **given)
         self._train(experiment, lambda task, folder: task.on_frame(folder, frame))
-        self.id_col_ = id_col
-        self.rows_ = _last(frame, self._kept())
+        self.rows_ = _last(frame, self._kept(), id_col)
         return self
 
     def update(self, df: Any) -> "S4Forecaster":
         """Forecast from new rows on, which follow the known ones; nothing is trained."""
-        forecasts, (new, _) = self._forecasts(), _frame(df, self.id_col_)
+        forecasts, (new, _) = self._forecasts(), _frame(df)
         if isinstance(self.rows_, np.ndarray):
             rows: Any = np.concatenate((self.rows_, np.asarray(new, self.rows_.dtype)))
         else:
             both = (nw.from_native(part, eager_only=True) for part in (self.rows_, new))
             rows = nw.concat(list(both)).to_native()
         read_series(rows, **vars(forecasts.reading))  # which refuses rows that do not follow
-        self.rows_ = _last(rows, self._kept())
+        self.rows_ = _last(rows, self._kept(), forecasts.inputs.id)
         return self
 
     def predict(self, df: Any = None) -> Any:
         """The rows that follow those of `df`, or else those of training: time and target, in the form that came in.
 
+        Of many series, those that follow each, after the column with its id; also of series that `fit` has not seen.
         With `level`, the ends of intervals come after the target, as y-lo-80 and y-hi-80; of an array, as more columns.
         """
         frame = self._rows(df)
@@ -82,18 +88,18 @@ class S4Forecaster(Estimator):
         return backtest(self._trained(), _frame(df, self.id_col_)[0], **given)
 
     def plot(self, df: Any = None, ax: Any = None) -> Any:
-        """matplotlib axes with the target's known rows and its forecast."""
+        """matplotlib axes with the target's known rows and its forecast; of many series, the first."""
         if ax is None:
             import matplotlib.pyplot as plt
 
             ax = plt.subplots(figsize=(10, 3), layout="constrained")[1]
-        found = self._continuation(self._rows(df))
-        draw_forecast(ax, found, found.columns.index(found.target))
+        name, found, k = self._continuation(self._rows(df)).lines[0]
+        draw_forecast(ax, found, k, name)
         return ax
 
     def _rows(self, df: Any) -> Any:
         if df is not None:
-            return _frame(df, getattr(self, "id_col_", None))[0]
+            return _frame(df)[0]
         self._trained()
         if not hasattr(self, "rows_"):
             raise ValueError("df: expected the rows to forecast from; a loaded forecaster has none of its training")
@@ -107,13 +113,13 @@ class S4Forecaster(Estimator):
     def _forecasts(self) -> Forecasts:
         return Forecasts(self._trained(), self.device, self.level)
 
-    def _continuation(self, frame: Any) -> Continuation:
+    def _continuation(self, frame: Any) -> Continuation | PanelContinuation:
         forecasts = self._forecasts()
         return forecasts(read_series(frame, **vars(forecasts.reading)))
 
 
-def _frame(df: Any, id_col: str | None) -> tuple[Any, list[str] | None]:
-    """Rows as a native data frame without the id, an array or a path, and the names of the columns, if known."""
+def _frame(df: Any) -> tuple[Any, list[str] | None]:
+    """Rows as a native data frame, an array or a path, and the names of the columns, if known."""
     frame: Any = nw.from_native(df, allow_series=True, pass_through=True)
     if isinstance(frame, nw.Series):
         frame = frame.to_frame() if frame.name else frame.alias("y").to_frame()
@@ -123,12 +129,6 @@ def _frame(df: Any, id_col: str | None) -> tuple[Any, list[str] | None]:
         if isinstance(df, str | Path):
             return df, None
         return np.asarray(df), []
-    if id_col is not None:
-        if id_col not in frame.columns:
-            raise ValueError(f"id_col: there is no column {id_col!r}; {nearest(id_col, frame.columns)}")
-        if (count := frame[id_col].n_unique()) != 1:
-            raise ValueError(f"id_col: expected the rows of one series, got {count} in {id_col!r}; fit each alone")
-        frame = frame.drop(id_col)
     return frame.to_native(), [str(name) for name in frame.columns]
 
 
@@ -141,14 +141,24 @@ def _name(name: str, default: str, names: list[str] | None, argument: str) -> st
     raise ValueError(f"{argument}: there is no column {name!r}; {nearest(name, names)}")
 
 
-def _last(frame: Any, count: int) -> Any:
+def _last(frame: Any, count: int, id_col: str | None) -> Any:
+    """The last rows of a series, or of each series."""
     if isinstance(frame, str | Path):
         return frame
+    if id_col is not None:
+        rows: Any = nw.from_native(frame, eager_only=True)
+        ids = np.unique(rows[id_col].to_numpy().astype(str), return_inverse=True)[1]
+        order = np.argsort(ids, kind="stable")[::-1]  # series by series, from their last rows on
+        begins = np.flatnonzero(np.diff(ids[order], prepend=-1))
+        place = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+        return rows[np.sort(order[place < count])].to_native()
     return frame[-count:] if isinstance(frame, np.ndarray) else nw.from_native(frame).tail(count).to_native()
 
 
-def _like(frame: Any, found: Continuation) -> Any:
+def _like(frame: Any, found: Continuation | PanelContinuation) -> Any:
     """A forecast in the form of the rows that it follows: a data frame, or an array."""
+    if isinstance(found, PanelContinuation):
+        return _like_panel(frame, found)
     columns = {name: np.ascontiguousarray(values) for name, values in found.named.items()}
     if isinstance(frame, np.ndarray):
         is_one = frame.ndim == 1 and len(columns) == 1
@@ -164,3 +174,14 @@ def _like(frame: Any, found: Continuation) -> Any:
             return made
     named = columns if times is None else {found.time or "time": times, **columns}
     return nw.from_dict(named, backend=backend).to_native()
+
+
+def _like_panel(frame: Any, found: PanelContinuation) -> Any:
+    """The forecasts of many series in one data frame: id, time, target, and the ends of intervals."""
+    columns = {name: np.array(cells) for name, cells in found.table.items()}
+    columns |= {name: cells.astype("datetime64[us]") for name, cells in columns.items() if cells.dtype.kind == "M"}
+    if isinstance(frame, str | Path):
+        return nw.from_dict(columns, backend="pandas").to_native()
+    given: Any = nw.from_native(frame, eager_only=True)
+    made = nw.from_dict(columns, backend=given.implementation)
+    return made.with_columns(nw.col(found.id).cast(given[found.id].dtype)).to_native()

@@ -22,7 +22,7 @@ from longwave.tasks.classify.task import AVERAGE, ClassifierInput
 from longwave.tasks.regress.predict import regress
 from longwave.tasks.sequences.data import Channels, Sequences, from_arrays
 from longwave.tasks.sequences.predict import prepare
-from longwave.tasks.sequences.targets import as_array, read_label
+from longwave.tasks.sequences.targets import are_whole, as_array, read_label
 from longwave.tasks.sequences.task import SequenceInput, SequenceSplit
 from longwave.tasks.tag.predict import tag
 
@@ -84,8 +84,7 @@ class SequenceEstimator(Estimator):
             self.n_features_in_ = inputs["length"] if len(inputs["mean"]) == 1 else len(inputs["mean"])
         names = self.run_.facts["inputs"].get("classes")
         if names is not None and not hasattr(self, "classes_"):
-            is_whole = all(name.removeprefix("-").isdecimal() for name in names)
-            self.classes_ = np.array([int(name) for name in names] if is_whole else names)
+            self.classes_ = np.array([int(name) for name in names] if are_whole(names) else names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

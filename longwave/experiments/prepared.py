@@ -1,6 +1,5 @@
 """An experiment ready to run: its data is read, and its model and loop are fitted to the data."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,11 +29,11 @@ class Prepared:
         return replace(self, experiment=replace(experiment, loop=replace(experiment.loop, seed=seed)))
 
 
-def prepare(experiment: Experiment, data_dir: Path | None = None, notes: Sequence[str] = ()) -> Prepared:
-    """Read the data of an experiment and fit both to each other; `notes` precede those of the task."""
+def prepare(experiment: Experiment, data_dir: Path | None = None) -> Prepared:
+    """Read the data of an experiment and fit both to each other."""
     settings = experiment.task.with_absolute_paths()
     task = settings.build(data_dir)
-    task = replace(task, notes=tuple(dict.fromkeys((*notes, *task.notes))))  # each once
+    task = replace(task, notes=tuple(dict.fromkeys(task.notes)))  # each once
     return prepare_on(replace(experiment, task=settings), task)
 
 

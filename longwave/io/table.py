@@ -43,13 +43,17 @@ class Table:
     columns: list[Cells]  # arrays of numbers or datetime64, lists of cells as they came (None: missing); [] if not read
     lines: Sequence[int] | None = None  # (rows,) of the file; None: there is no file
     index: Cells | None = None  # (rows,) of a data frame, if it holds times
+    numbers_of: Sequence[int] | None = None  # (rows,) what messages call rows of a data frame; None: 0, 1 and so on
 
     def __len__(self) -> int:
         return max(map(len, self.columns), default=0) if self.lines is None else len(self.lines)
 
     def where(self, row: int, name: str | None = None) -> str:
         """The name of a row, or of a cell, in messages."""
-        label = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
+        if self.lines is not None:
+            label = f"line {self.lines[row]}"
+        else:
+            label = f"row {row if self.numbers_of is None else self.numbers_of[row]}"
         return f"{self.source}, {label}" + ("" if name is None else f", column {name!r}")
 
     def place(self, name: str, role: str) -> int:

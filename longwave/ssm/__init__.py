@@ -1,5 +1,6 @@
 """The maths of S4 as pure functions of tensors, in the paper's order and letters."""
 
+from longwave.ssm.cauchy import cauchy_kernel, cauchy_product
 from longwave.ssm.chunk import DiagonalPowers, Powers, response, state_after
 from longwave.ssm.conv import fft_conv
 from longwave.ssm.diagonal import Rule, diagonal_discrete, diagonal_kernel
@@ -17,6 +18,8 @@ __all__ = [
     "Rule",
     "bilinear",
     "block_size",
+    "cauchy_kernel",
+    "cauchy_product",
     "diagonal_discrete",
     "diagonal_kernel",
     "dplr",

@@ -1,7 +1,7 @@
 """The paper's ablation of initialisations as a sweep, after a search for the scale of a random A."""
 
+import itertools
 import math
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +18,8 @@ from longwave.sweeps.folder import SweepFolder
 from longwave.sweeps.picture import mixer_of, structure
 from longwave.sweeps.plan import Member, plan
 from longwave.tasks.base import Task
-from longwave.train.folder import RunFolder
-from longwave.train.loading import epoch_batches
 from longwave.train.loop import Diverged, Run
+from longwave.train.trained import MemoryRun
 
 STEPS = 500  # that have to stay finite
 SMALLEST = 2.0**-12
@@ -85,21 +84,14 @@ def largest_sigma(
 def stays_finite(experiment: Experiment, task: Task, steps: int, device: str = "auto") -> bool:
     """Whether losses and weights stay finite for `steps` steps of training."""
     prepared = prepare_on(experiment, task)
-    task, loop = prepared.task, prepared.experiment.loop
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(RunFolder.create(folder, prepared, None), prepared, quiet=True, device=device)
-        taken = epoch = 0
-        while taken < steps:
-            split = task.train_at(epoch, loop.seed)
-            for indices in epoch_batches(len(task.train), loop.batch_size, loop.seed, epoch)[: steps - taken]:
-                batch = {name: values.to(run.accelerator.device) for name, values in split.batch(indices).items()}
-                try:
-                    run.step(batch)
-                except Diverged:
-                    return False
-                taken += 1
-            epoch += 1
-        return all(bool(torch.isfinite(p).all()) for p in run.model.parameters())
+    run = Run(MemoryRun.create(prepared), prepared, quiet=True, device=device)
+    batches = itertools.chain.from_iterable(map(run.loading.train_batches, itertools.count()))  # epoch by epoch
+    for batch, is_ours in itertools.islice(batches, steps):
+        try:
+            run.step(batch, is_ours)
+        except Diverged:
+            return False
+    return all(bool(torch.isfinite(p).all()) for p in run.model.parameters())
 
 
 def is_random(experiment: Experiment) -> bool:

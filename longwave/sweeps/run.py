@@ -161,7 +161,7 @@ def _check(members: Sequence[Member], data_dir: Path | None) -> tuple[str, bool]
                 prepare_on(experiment, task).experiment.model.build()
     if len(goals) > 1:
         named = " and ".join(f"{goal} of {name}" for (goal, _), name in goals.items())
-        raise ValueError(f"sweep: expected tasks that are judged by the same score, got {named}")
+        raise ValueError(f"sweep: expected tasks with the same validation score, got {named}")
     return next(iter(goals))
 
 

@@ -68,6 +68,8 @@ def short_line(row: Row, width: int) -> str:
     at = row["time"] if "time" in row else f"row {row['row']:<6}"
     line = f"{at:8.2f} s" if isinstance(at, float) else at
     if "forecast" in row:
+        ids = [cell for name, cell in row.items() if isinstance(cell, str) and name != "time"]
+        line = "  ".join([*ids, line])
         first = 2 if len(row["forecast"]) == 1 else 1
         cells = [f"{name} {_ends(values, first)}" for name, values in row["forecast"].items()]
     else:

@@ -181,7 +181,9 @@ class Run:
                     self._validate(loss)
                     at.validating += time.perf_counter() - started
                     started = time.perf_counter()
-                is_interrupted, is_late = self._any_process(bool(self._interrupted), self._checkpoint_is_late())
+                minutes = (time.perf_counter() - self._saved) / 60  # since the last checkpoint
+                flags = bool(self._interrupted), minutes >= self.config.checkpoint_minutes
+                is_interrupted, is_late = self._any_process(*flags)
                 if is_interrupted or (is_late and not at.finished):
                     at.seconds += time.perf_counter() - started
                     self._save()
@@ -269,10 +271,6 @@ class Run:
             return list(flags)
         mine = torch.tensor(flags, dtype=torch.int64, device=self.accelerator.device)
         return [bool(count) for count in self.accelerator.reduce(mine, reduction="sum")]
-
-    def _checkpoint_is_late(self) -> bool:
-        """Whether the last checkpoint was so many minutes ago that another is due before the next validation."""
-        return time.perf_counter() - self._saved >= 60 * self.config.checkpoint_minutes
 
     def _fit_to_minutes(self) -> None:
         """Decide how many steps fit the minutes, from the time that steps have taken; a checkpoint stores it.

@@ -63,7 +63,7 @@ def resume(run: "Run") -> None:
     if run.main:
         damaged = folder.truncate_metrics(run.position.step)
         if damaged:
-            run.display.say(f"note: {damaged} lines of metrics.jsonl were damaged, and are left out")
+            run.display.say(f"note: skipping {damaged} damaged lines of metrics.jsonl")
         run.display.say(f"resuming at step {run.position.step}")
 
 
@@ -100,7 +100,7 @@ def _random_states(run: "Run") -> Tensor:
 def _restore_random_states(run: "Run", states: Tensor) -> None:
     device = run.accelerator.device
     if states.shape != _random_states(run).shape:
-        run.display.say("the run had other processes or devices: it is resumed, but dropout differs from here on")
+        run.display.say("the run used other processes or devices: it resumes, but dropout differs from here on")
         return
     state = states[run.accelerator.process_index].clone()  # torch misreads a view into a larger tensor
     if device.type == "cuda":
@@ -127,5 +127,5 @@ def _check_best(run: "Run", folder: RunFolder) -> None:
         if run.main:
             with run.average.in_place_of_weights():
                 folder.save_best(run.model)
-            run.display.say(f"note: {lost}; it is written again from the checkpoint, which has the same weights")
+            run.display.say(f"note: {lost}; rewriting it from the checkpoint, which has the same weights")
     run.accelerator.wait_for_everyone()

@@ -161,7 +161,7 @@ def test_mistakes_in_scoring_files_are_named(run, trained_runs, capsys):
     write(Path("odd/bell/a.wav"), sound("tone", 100))
     for arguments, message in (
         (["--folder", "odd"], "odd: expected the classes of training, chirp, noise, tone; got bell"),
-        (["--folder", "clips", "--rate", "2"], "--folder: expected it without --rate and --rates"),
+        (["--folder", "clips", "--rate", "2"], "--folder: cannot be combined with --rate or --rates"),
         (["--folder", "clips", "--sampling-rate", "-3"], "sampling_rate: expected a number of Hz above 0, got -3"),
         (["--folder", "clips", "--sampling-rate", "9"], "expected one from 1/64 to 64 times the 8,000 Hz of training"),
         (["--sampling-rate", "0"], "rate: expected a number from 1/64 to 64"),

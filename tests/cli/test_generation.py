@@ -116,7 +116,7 @@ def test_a_text_is_scored_again_with_the_state_carried_on(text_run, capsys):
     assert scores[0][::3] == scores[1][::3]
     assert scores[0][2] != scores[1][2]  # the loss
     assert call("evaluate", "run", "--carry-state", "--rate", "2") == 2
-    assert "--carry-state: expected it without other sampling rates and files" in capsys.readouterr().err
+    assert "--carry-state: cannot be combined with other sampling rates or files" in capsys.readouterr().err
 
 
 # Images

@@ -43,8 +43,8 @@ def test_several_rates_are_scored_in_their_order_with_and_without_a_filter(run, 
     ("arguments", "message"),
     [
         (["--rate", "0"], "rate: expected a number from 1/64 to 64"),
-        (["--antialias"], "--antialias: it needs another sampling rate"),
-        (["--picture", "x.png"], "--picture: it needs another sampling rate"),
+        (["--antialias"], "--antialias: needs another sampling rate"),
+        (["--picture", "x.png"], "--picture: needs another sampling rate"),
         (["--rate", "2", "--picture", "x.abc"], "picture: expected a picture ending in"),
     ],
 )

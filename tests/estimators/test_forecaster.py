@@ -94,12 +94,26 @@ def test_columns_are_found_by_their_names(fitted):
         S4Forecaster(**SMALL).fit(renamed, target_col="lod")
 
 
-def test_one_id_is_one_series_and_several_are_refused(fitted):
-    one = FRAME[:480].assign(store="a")
-    np.testing.assert_array_equal(S4Forecaster(**SMALL).fit(one, id_col="store").predict()["y"], fitted.predict()["y"])
-    two = pd.concat([one, one.assign(store="b")])
-    with pytest.raises(ValueError, match="id_col: expected the rows of one series, got 2 in 'store'"):
-        S4Forecaster(**SMALL).fit(two, id_col="store")
+def test_one_id_is_one_series_and_many_are_forecast_together(fitted, tmp_path):
+    one = FRAME[:480].assign(store=7)
+    found = S4Forecaster(**SMALL).fit(one, id_col="store").predict()
+    np.testing.assert_array_equal(found["y"], fitted.predict()["y"])
+    assert found["store"].tolist() == [7] * 6
+    two = pd.concat([one, one.assign(store=3, y=100 * one.y)])
+    many = S4Forecaster(**SMALL, id_col="store", level=[80]).fit(two)
+    found = many.predict()
+    assert list(found.columns) == ["store", "ds", "y", "y-lo-80", "y-hi-80"]
+    assert found["store"].dtype == two["store"].dtype
+    assert found["store"].tolist() == [3] * 6 + [7] * 6
+    np.testing.assert_allclose(found["y"][:6], 100 * found["y"][6:], rtol=1e-5)
+    pd.testing.assert_frame_equal(many.predict(two), found)
+    many.save(tmp_path)
+    pd.testing.assert_frame_equal(S4Forecaster.load(tmp_path).set_params(level=[80]).predict(two), found)
+    later = two.groupby("store").tail(3).assign(ds=lambda rows: rows.ds + pd.Timedelta("3h"))
+    np.testing.assert_allclose(many.update(later).predict()["y"], many.predict(pd.concat([two, later]))["y"], rtol=1e-6)
+    assert many.predict()["ds"].tolist() == TIMES[483:489].tolist() * 2
+    assert isinstance(many.predict(pl.from_pandas(two)), pl.DataFrame)
+    assert many.plot().get_ylabel() == "3: y"
     with pytest.raises(ValueError, match="id_col: there is no column 'shop'"):
         S4Forecaster(**SMALL).fit(one, id_col="shop")
 

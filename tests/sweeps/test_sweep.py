@@ -201,7 +201,7 @@ def test_settings_that_do_not_fit_are_refused_before_anything_is_written():
     with pytest.raises(ValueError, match="--jobs: expected at least 1"):
         run.start(wanted, "sweep", jobs=0)
     other = EXPERIMENTS.find("etth1-24")
-    with pytest.raises(ValueError, match="judged by the same score, got accuracy of classify and mse of "):
+    with pytest.raises(ValueError, match="with the same validation score, got accuracy of classify and mse of "):
         run.start([*wanted, wanted[0]._replace(experiment=other)], "sweep", quiet=True)
     assert not Path("sweep").exists()
 

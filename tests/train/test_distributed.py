@@ -121,7 +121,7 @@ def test_bad_data_in_one_process_stops_both(launched):
 def test_a_run_of_two_processes_may_go_on_in_one_and_says_what_differs(launched, tmp_path, capsys):
     shutil.copytree(launched[0] / "never stopped", tmp_path / "run")
     make_run(tmp_path / "run", make_experiment(**ranks.DROPOUT), ranks.plain_task()).fit(resume=True)
-    assert "the run had other processes or devices: it is resumed, but dropout differs" in capsys.readouterr().err
+    assert "the run used other processes or devices: it resumes, but dropout differs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["fully_shard", "FullyShardedDataParallel"])

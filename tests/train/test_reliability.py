@@ -275,7 +275,7 @@ def test_best_weights_that_are_damaged_are_noticed_before_a_run_goes_on(damage, 
         if keep == "last":
             again._train = lambda: None
             fit(again, resume=True)
-            assert "it is written again from the checkpoint, which has the same weights" in capsys.readouterr().err
+            assert "rewriting it from the checkpoint, which has the same weights" in capsys.readouterr().err
             assert tiny.bits(load_model(folder / "best").state_dict()) == before
         else:
             with pytest.raises(ValueError, match=r"best weights, of step 2, are lost.*step 4: restore .* --overwrite"):

@@ -160,12 +160,6 @@ class Dataset:
         """Approximate bytes to download."""
         return sum(source.size for source in self.sources)
 
-    @property
-    def verified_by(self) -> str:
-        """How a download is verified before it is used."""
-        known = all(source.sha256 is not None for source in self.sources)
-        return "sha256" if known else "contents (no checksum)"
-
     def problems(self, folder: Path, source: Source | None = None) -> list[str]:
         """How the files in a folder, or those that a source provides, differ from what was published."""
         found = (check.problem(folder) for check in self.checks if source is None or source.provides(check))

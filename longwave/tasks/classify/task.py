@@ -141,13 +141,8 @@ class ClassificationTask(LabelTask):
     @property
     def spec(self) -> Spec:
         """Channels in, a logit for each class out."""
-        return Spec(
-            input_size=self.inputs.channels,
-            output_size=len(self.inputs.classes),
-            length=None if self.rates else self.inputs.length,
-            decoders=("mean", "last"),
-            changes_rate=bool(self.rates),
-        )
+        spec = self.inputs.spec(len(self.inputs.classes), ("mean", "last"))
+        return replace(spec, length=None, changes_rate=True) if self.rates else spec
 
     def train_at(self, epoch: int, seed: int) -> Split:
         """The training set, each batch at one of the rates if there are any."""

@@ -162,17 +162,22 @@ def moments(windows: ForecastWindows) -> tuple[Matrix, Matrix]:
     """Mean (L,) and covariance (L, L) of the windows w of all columns, L = context + horizon.
 
     Shifting a window by one row changes the sum over windows in its first and last term only:
-    sum w[i+1] w[j+1] = sum w[i] w[j] - v[i] v[j] + v[n+i] v[n+j]. So the sums cost O(L^2 + n L), not O(n L^2).
+    sum w[i+1] w[j+1] = sum w[i] w[j] - v[i] v[j] + v[n+i] v[n+j]. So the sums cost O(L^2 + n L), not O(n L^2). Those of
+    the series of a panel add up.
     """
-    n, length = len(windows), windows.context + windows.horizon
-    values = windows.values[windows.first - windows.context : windows.end].double().numpy()
-    count = n * values.shape[1]
-    sums = np.concatenate([[0.0], values.sum(axis=1).cumsum()])
-    mean = (sums[n:] - sums[:length]) / count
-    heads, tails = values[: length - 1], values[n:]
+    length = windows.context + windows.horizon
+    total, products, ends = np.zeros(length), np.zeros((length, length)), []
+    for stretch in windows.stretches():
+        values = stretch.double().numpy()
+        n = len(values) - length + 1
+        sums = np.concatenate([[0.0], values.sum(axis=1).cumsum()])
+        total += sums[n:] - sums[:length]
+        products[0] += sum(np.correlate(column, column[:n], "valid") for column in values.T)
+        ends.append((values[: length - 1], values[n:]))
+    count = len(windows) * windows.values.shape[1]
+    mean = total / count
+    heads, tails = (np.concatenate(parts, axis=1) for parts in zip(*ends, strict=True))
     change = tails @ tails.T - heads @ heads.T
-    products = np.empty((length, length))
-    products[0] = sum(np.correlate(column, column[:n], "valid") for column in values.T)
     products[1:, 0] = products[0, 1:]
     for row in range(1, length):
         products[row, 1:] = products[row - 1, :-1] + change[row - 1]

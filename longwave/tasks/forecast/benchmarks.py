@@ -1,13 +1,13 @@
 """The public data sets of forecasting: how each is split, and what the paper's S4 scores on them."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Features = Literal["S", "M"]  # univariate: the target alone; multivariate: all columns in, all columns out
 MONTH = 30 * 24  # hours, as Informer counts
 
 
-def share_borders(rows: int, test: int = 20) -> tuple[int, int, int]:
+def share_borders(rows: Any, test: int = 20) -> tuple[Any, Any, Any]:
     """The rows after the last of train, valid (10 %) and test, which has so many per cent, rounded as Informer does."""
     return rows * (90 - test) // 100, rows - rows * test // 100, rows
 

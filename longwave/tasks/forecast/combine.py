@@ -60,13 +60,13 @@ class Combination:
 
 def combine(task: ForecastTask) -> Combination:
     """The combination for a task, whose members are fitted to its training set."""
-    final = members(task, Problem.of(task), task.train.end)
+    final = members(task, Problem.of(task), rows_before(task.train))
     trials = [*_earlier(task), (task.valid, final, RECENT)]
     gram, horizons = np.zeros((len(final), len(final))), 0.0
     for stretch, found, recency in trials:
         own = _gram(stretch, [found[name] for name in final])
         gram += recency * own / (np.median(np.diag(own)) or 1.0)
-        horizons += (stretch.end - stretch.first) / task.horizon
+        horizons += float(np.sum(stretch.end - stretch.first)) / task.horizon
     errors = np.diag(gram)
     least = max(errors.min(), 1e-12 * errors.max()) or 1.0
     simplest = min((place for place, name in enumerate(final) if name in SIMPLE), key=np.diag(own).__getitem__)
@@ -93,32 +93,41 @@ def log_pays(plain: ForecastTask, logs: ForecastTask) -> bool:
 
 def _errors(task: ForecastTask) -> Iterator[tuple[float, float]]:
     """The mean squared error of the combination on each held-out stretch, in the units of scores, and how it counts."""
-    found = combine(task)
-    for stretch, own, recency in found.trials:
-        forecast = mean(list(own.values()), [found.weights[name] for name in own])
+    combined = combine(task)
+    for stretch, own, recency in combined.trials:
+        forecast = mean(list(own.values()), [combined.weights[name] for name in own])
         batch = _some(stretch)
-        error = task.in_units(batch["y"]) - task.in_units(forecast(batch["x"]))
+        truth, found = (task.in_units(y, batch.get("series", 0)) for y in (batch["y"], forecast(batch["x"])))
+        error = truth - found
         yield float(error.square().mean()), recency
 
 
 def _earlier(task: ForecastTask) -> Iterator[tuple[ForecastWindows, dict[str, Forecast], float]]:
     """Stretches of the training set with members that were fitted to the rows before."""
     windows, context, horizon = task.every_train_window, task.context, task.horizon
-    first = max(int(FIRST_ORIGIN * windows.end), context + 4 * horizon + 8)
-    count = min(ORIGINS, (windows.end - first) // horizon)
+    start = windows.first - context
+    rows = windows.end - start
+    first = start + np.minimum(np.maximum(np.int64(FIRST_ORIGIN * rows), context + 4 * horizon + 8), rows)
+    count = min(ORIGINS, int(np.max((windows.end - first) // horizon)))
     for k in range(count):
         begin, end = (first + (windows.end - first) * place // count for place in (k, k + 1))
-        tail = max(horizon, (begin - context) // 4)  # the penalties of ridge regressions are chosen on it
+        tail = np.maximum(horizon, (begin - start - context) // 4)  # penalties of ridge regressions are chosen on it
+        cut = np.maximum(begin - tail, windows.first)
         before = replace(windows, end=begin)
-        parts = replace(windows, end=begin - tail), replace(windows, first=begin - tail, end=begin), before
+        parts = replace(windows, end=cut), replace(windows, first=cut, end=begin), before
         if all(len(part) for part in parts):
             fitted, chosen, whole = map(moments, parts)
             problem = Problem(context, horizon, fitted, chosen, whole)
             yield (
-                replace(windows, first=begin, end=min(end + horizon - 1, windows.end)),
-                members(task, problem, begin),
+                replace(windows, first=begin, end=np.minimum(end + horizon - 1, windows.end)),
+                members(task, problem, rows_before(before)),
                 1.0,
             )
+
+
+def rows_before(windows: ForecastWindows) -> int:
+    """The rows that training windows are made of."""
+    return int(np.sum(windows.end - windows.first + windows.context))
 
 
 def members(task: ForecastTask, problem: Problem, rows: int) -> dict[str, Forecast]:

@@ -17,11 +17,11 @@ LAST_DRAWN = np.datetime64("9900-01-01")  # an axis goes on a little after the l
 def draw_windows(
     windows: Sequence[tuple[Tensor, ...]],
     context_shown: int,
-    column: str = "",
+    names: Sequence[str] = (),
     times: Any = None,
     bands: Sequence[Sequence[tuple[float, Any, Any]]] = (),
 ) -> Any:
-    """A figure of (known, truth, forecast), each (steps,) of the column of that name, one panel per window.
+    """A figure of (known, truth, forecast), each (steps,) of the column of a name, one panel per window.
 
     What is NaN is a gap in its line. `times` has those of the steps of each window; without, steps are counted. `bands`
     has the intervals of each forecast: level, low and high (steps,).
@@ -41,7 +41,7 @@ def draw_windows(
         axes.plot(after[1:], forecast, color=ORANGE, linewidth=1.4, label="forecast", **lone_points(forecast))
         drawn = _draw_bands(axes, after[1:], bands[k] if bands else ())
         axes.axvline(after[0] + (after[1] - after[0]) / 2, color="0.8", linewidth=0.8, zorder=0)
-        axes.set_ylabel(as_drawn(short(column, 24)))
+        axes.set_ylabel(as_drawn(short(names[k], 24) if names else ""))
         axes.margins(x=0.01)
         if k == 0:
             axes.legend(frameon=False, ncols=3 + drawn, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
@@ -78,20 +78,20 @@ def _concise_dates(axes: Any) -> None:
 
 
 def draw_continuation(forecast: Any, path: str | Path) -> None:
-    """The rows before and the forecast after them, one panel a column (at most eight, the target first)."""
+    """The rows before and the forecast after them, one panel per column or series (at most eight)."""
     from matplotlib.figure import Figure
 
-    columns = sorted(range(len(forecast.columns)), key=lambda k: forecast.columns[k] != forecast.target)[:8]
-    figure = Figure(figsize=(10, 1.2 + 1.8 * len(columns)), layout="constrained")
-    for place, k in enumerate(columns):
-        axes = figure.add_subplot(len(columns), 1, place + 1)
-        draw_forecast(axes, forecast, k, with_legend=not place)
-        if place < len(columns) - 1:
+    lines = forecast.lines[:8]
+    figure = Figure(figsize=(10, 1.2 + 1.8 * len(lines)), layout="constrained")
+    for place, (name, one, k) in enumerate(lines):
+        axes = figure.add_subplot(len(lines), 1, place + 1)
+        draw_forecast(axes, one, k, name, with_legend=not place)
+        if place < len(lines) - 1:
             axes.set_xlabel("")
     save(figure, path, dpi=120)
 
 
-def draw_forecast(axes: Any, forecast: Any, k: int, with_legend: bool = True) -> None:
+def draw_forecast(axes: Any, forecast: Any, k: int, name: str, with_legend: bool = True) -> None:
     """The rows of column k before, and the forecast after them."""
     known, values = forecast.known[:, k], forecast.values[:, k]
     with_times = forecast.known_times is not None and drawable(forecast.times)
@@ -100,7 +100,7 @@ def draw_forecast(axes: Any, forecast: Any, k: int, with_legend: bool = True) ->
     axes.plot(before, known, color=GREY, linewidth=1, label="known", **lone_points(known))
     axes.plot(after, values, color=ORANGE, linewidth=1.4, label="forecast", **lone_points(values))
     drawn = _draw_bands(axes, after, [(level, low[:, k], high[:, k]) for level, low, high in forecast.intervals])
-    axes.set_ylabel(as_drawn(short(forecast.columns[k], 24)))
+    axes.set_ylabel(as_drawn(short(name, 24)))
     axes.margins(x=0.01)
     if with_legend:
         axes.legend(frameon=False, ncols=2 + drawn, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)

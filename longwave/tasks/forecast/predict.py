@@ -1,20 +1,25 @@
 """Forecasts of new data: the rows that follow a series."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from longwave.core.settings import typed
 from longwave.io.csv import write_csv
+from longwave.io.times import show
 from longwave.pictures.style import check_path
 from longwave.tasks.actions import OnDevice, check_distinct, check_kind, written
 from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.forecast.benchmarks import SETS
-from longwave.tasks.forecast.intervals import Interval, Intervals, forecasts_of
+from longwave.tasks.forecast.intervals import AT_ONCE, Interval, Intervals, forecasts_of
+from longwave.tasks.forecast.panel import Panel, summarised
 from longwave.tasks.forecast.plots import draw_continuation
+from longwave.tasks.forecast.scales import Scales
 from longwave.tasks.forecast.series import Reading, Series, read_series
 from longwave.tasks.forecast.windows import ForecastInput
 
@@ -45,20 +50,66 @@ class Continuation:
                 found |= {f"{name}-lo-{level:g}": low[:, k], f"{name}-hi-{level:g}": high[:, k]}
         return found
 
+    @property
+    def table(self) -> dict[str, Any]:
+        """The columns of a file: the times, if there are any, and those of `named`."""
+        return ({} if self.times is None else {self.time or "time": self.times}) | self.named
+
+    @property
+    def lines(self) -> list[tuple[str, "Continuation", int]]:
+        """What is drawn, the target first: names, and the columns of this forecast."""
+        order = sorted(range(len(self.columns)), key=lambda k: self.columns[k] != self.target)
+        return [(self.columns[k], self, k) for k in order]
+
     def write(self, path: str | Path) -> None:
         """Write the forecast as CSV, atomically."""
-        stamps = [[]] * len(self.values) if self.times is None else [[str(t).replace("T", " ")] for t in self.times]
-        head = [*([] if self.times is None else [self.time or "time"]), *self.named]
-        values = np.stack(list(self.named.values()), axis=1)
-        # Twelve digits: a small change of a large number should be seen.
-        rows = [[*stamp, *(f"{v:.12g}" for v in row)] for stamp, row in zip(stamps, values, strict=True)]
-        write_csv(path, [head, *rows])
+        _write(path, self.table)
 
 
-def forecast(run: TrainedRun, new: Any, *, level: Any = None, device: str = "auto") -> Continuation:
+def _write(path: str | Path, table: Mapping[str, Any]) -> None:
+    write_csv(path, [list(table), *([_text(cell) for cell in row] for row in zip(*table.values(), strict=True))])
+
+
+def _text(cell: Any) -> str:
+    """A number with twelve digits, since a small change of a large one should be seen, a time, or text."""
+    return f"{cell:.12g}" if isinstance(cell, float) else show(cell) if isinstance(cell, np.datetime64) else str(cell)
+
+
+@dataclass(frozen=True)
+class PanelContinuation:
+    """The forecasts of what comes after the series of a panel: `found["store 7"]` is that of one, `len` all rows."""
+
+    id: str  # the column that tells them apart
+    each: dict[str, Continuation]  # by id
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Continuation:
+        return self.each[name]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.each.values()))
+
+    @property
+    def table(self) -> dict[str, list[Any]]:
+        """All rows of all series, by column: id, time, and those of `Continuation.named`."""
+        tables = [one.table for one in self.each.values()]
+        ids = [name for name, one in self.each.items() for _ in one.values]
+        return {self.id: ids} | {name: [cell for one in tables for cell in one[name]] for name in tables[0]}
+
+    @property
+    def lines(self) -> list[tuple[str, Continuation, int]]:
+        """What is drawn: names, and the target of each series."""
+        return [(f"{name}: {one.target}", one, one.columns.index(one.target)) for name, one in self.each.items()]
+
+    def write(self, path: str | Path) -> None:
+        """Write the forecasts as CSV, atomically."""
+        _write(path, self.table)
+
+
+def forecast(run: TrainedRun, new: Any, *, level: Any = None, device: str = "auto") -> Continuation | PanelContinuation:
     """Forecast the rows after the last of a CSV file, data frame or array, with the best weights of a run.
 
-    `level=[80, 95]` adds the intervals of these levels, in per cent.
+    `level=[80, 95]` adds the intervals of these levels, in per cent. A run on many series forecasts each, by its id.
     """
     forecasts = Forecasts(run, device, level)
     return forecasts(read_series(new, **vars(forecasts.reading)))
@@ -88,44 +139,85 @@ class Forecasts:
             fill=settings.fill,
             columns=inputs.columns,
             duplicates=settings.duplicates,
+            id=inputs.id,
         )
+        source = str(run.path / Scales.FILE)
+        self._scales = Scales.from_bytes(run.artifact(Scales.FILE), source) if inputs.by_series else None
         self._intervals, self._trailing = Intervals(run, inputs, level), trailing
         self._run, self._device = run, device
         self._model: Any = None
 
-    def __call__(self, series: Series) -> Continuation:
-        """The forecast of the rows that follow the last of a series."""
-        inputs = self.inputs
-        batch, future = inputs.continuation(series)
-        gaps = tuple(_gaps_in_context(series, inputs))
+    def __call__(self, series: Series) -> Continuation | PanelContinuation:
+        """The forecast of the rows that follow the last of a series, or of each series of a panel."""
+        if not isinstance(series, Panel):
+            found, notes = self._all([("", series)], series)
+            return replace(found[""], notes=(*found[""].notes, *notes))
+        rows, kept = self.inputs.context, series.lengths >= self.inputs.context
+        if series.known is not None:
+            kept &= [bool(series.known[max(start, end - rows) : end].any()) for start, end in pairwise(series.starts)]
+        if not kept.any():
+            longest = series.named(series.lengths == series.lengths.max())
+            raise ValueError(f"{series.source}: expected {rows} known rows of context of a {series.id}; got {longest}")
+        text = f"{(~kept).sum()} of {len(kept)} series are not forecast, with no {rows} rows of context"
+        series = series.only(kept, f"{text}: {series.named(~kept)}")
+        found, notes = self._all(list(series.each()), series)
+        own = summarised((name, one.notes) for name, one in found.items())
+        return PanelContinuation(series.id, found, (*series.notes, *self._unseen(series), *own, *notes))
+
+    def _unseen(self, series: Panel) -> Iterator[str]:
+        """A note on the series that were not trained on, if they are scaled by their own rows."""
+        unseen = np.array([self._scales is not None and name not in self._scales.places for name in series.ids])
+        if unseen.any():
+            named = series.named(unseen)
+            yield f"{unseen.sum()} series were not trained on, and are scaled by the rows that are given: {named}"
+
+    def _all(self, each: Sequence[tuple[str, Series]], whole: Series) -> tuple[dict[str, Continuation], Sequence[str]]:
+        """The forecasts of what follows each of some series, which are parts of the whole, and notes on all of them."""
+        scales = self._scales
+        gaps = [tuple(_gaps_in_context(one, self.inputs)) for _, one in each]
+        own = [scales.inputs_of(self.inputs, name, one) if scales else self.inputs for name, one in each]
+        batches, futures = zip(
+            *(inputs.continuation(one) for inputs, (_, one) in zip(own, each, strict=True)), strict=True
+        )
+        batch = {name: torch.cat([one[name] for one in batches]) for name in batches[0]}
         if self._model is None:  # only now: what is wrong with the data is said without waiting for the weights
             self._model = self._run.load_best(self._device)
-        call = forecasts_of(self._model, self.settings.independent, inputs.horizon)
-        y = call(batch)
-        if not y.isfinite().all():
-            raise ValueError(
-                f"{series.source}: the model output is NaN or inf; the values are too far from those of training"
+        call = forecasts_of(self._model, self.settings.independent, self.inputs.horizon)
+        parts = [
+            {name: values[k : k + AT_ONCE] for name, values in batch.items()} for k in range(0, len(each), AT_ONCE)
+        ]
+        found = torch.cat([call(part) for part in parts])
+        if not found.isfinite().all():
+            source = each[int(found.isfinite().flatten(1).all(1).int().argmin())][1].source
+            raise ValueError(f"{source}: the model output is NaN or inf; the values are too far from those of training")
+        halves, notes = self._half_widths(whole, call)
+        continuations = {}
+        for k, ((name, series), inputs, y) in enumerate(zip(each, own, found.double().numpy(), strict=True)):
+            order = [series.columns.index(column) for column in inputs.columns]
+            columns = slice(None) if inputs.id is None else slice(k, k + 1)
+            around = () if halves is None else self._intervals.around(y, halves[..., columns], inputs)
+            continuations[name] = Continuation(
+                columns=inputs.columns,
+                target=inputs.target,
+                known=series.given[-inputs.context :, order],
+                known_times=None if series.times is None else series.times[-inputs.context :],
+                values=inputs.restore(y),
+                times=futures[k],
+                notes=(*series.notes, *gaps[k], *_unlike_training(series, inputs, self.range)),
+                time=self.reading.time,
+                intervals=around,
             )
-        values = y[0].double().numpy()
-        intervals, notes = self._around(series, values, call)
-        order = [series.columns.index(name) for name in inputs.columns]
-        return Continuation(
-            columns=inputs.columns,
-            target=inputs.target,
-            known=series.given[-inputs.context :, order],
-            known_times=None if series.times is None else series.times[-inputs.context :],
-            values=inputs.restore(values),
-            times=future,
-            notes=(*series.notes, *gaps, *_unlike_training(series, inputs, self.range), *notes),
-            time=self.reading.time,
-            intervals=intervals,
-        )
+        return continuations, notes
 
-    def _around(self, series: Series, y: Any, call: Any) -> tuple[tuple[Interval, ...], list[str]]:
-        """The intervals around a forecast of what follows a series, and notes on them."""
+    def _half_widths(self, series: Series, call: Any) -> tuple[Any, Sequence[str]]:
+        """Those of the intervals around forecasts of what follows a series or a panel, and notes on them."""
         if not self._intervals.levels:
-            return (), []
-        return self._intervals.around(y, self._intervals.trailing(series if self._trailing else None, call))
+            return None, ()
+        ids = series.ids if isinstance(series, Panel) else ()
+        new = np.zeros((0, self.inputs.horizon, len(ids) or len(self.inputs.columns)), np.float32)
+        if self._trailing:
+            new = self._intervals.trailing(series, call, self._scales)
+        return self._intervals.half_widths(new, ids)
 
 
 def _gaps_in_context(series: Series, inputs: ForecastInput) -> Iterator[str]:
@@ -155,6 +247,8 @@ def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Ite
         low, high = inputs.mean[k] - 5 * inputs.deviation[k], inputs.mean[k] + 5 * inputs.deviation[k]
         if trained is not None:
             low, high = trained[0][k], trained[1][k]
+            if inputs.by_series:  # which are standardised
+                low, high = inputs.restore(trained)[:, k]
         values = series.given[-inputs.context :, series.columns.index(name)]
         values = values[~np.isnan(values)]
         outside = int(((values < low) | (values > high)).sum())

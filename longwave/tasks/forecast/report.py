@@ -6,6 +6,7 @@ import torch
 
 from longwave.pictures.html import Section, image
 from longwave.tasks.forecast.intervals import bands
+from longwave.tasks.forecast.panel import Panel
 from longwave.tasks.forecast.plots import draw_windows, drawable
 from longwave.tasks.forecast.task import ForecastTask, forecast
 
@@ -19,10 +20,18 @@ def report(model: Any, task: ForecastTask) -> list[Section]:
         y = forecast(model, batch, task.independent, task.horizon)
     rows = task.test.rows(indices)
     target = task.data.series.target
+    inputs = [task.inputs_of(int(k)) for k in task.test.series_of(indices)]
     past, truth, found = (
-        torch.from_numpy(task.inputs.restore(values.double().numpy()))[..., target]
-        for values in (task.test.values[rows[:, : task.context]], batch["y"], y)
+        torch.stack([torch.from_numpy(own.restore(one.double().numpy())) for own, one in pairs])[..., target]
+        for pairs in (
+            list(zip(inputs, values, strict=True))
+            for values in (task.test.values[rows[:, : task.context]], batch["y"], y)
+        )
     )
+    names = [task.inputs.target] * count
+    series = task.data.series
+    if isinstance(series, Panel):
+        names = [f"{series.ids[k]}: {name}" for k, name in zip(task.test.series_of(indices), names, strict=True)]
     if task.test.known is not None:
         is_gap = ~task.test.known[rows, target]
         past[is_gap[:, : task.context]] = torch.nan
@@ -35,5 +44,5 @@ def report(model: Any, task: ForecastTask) -> list[Section]:
         tuple((level, low[:, target], high[:, target]) for level, low, high in one)
         for one in bands(task, y.double().numpy(), indices)
     ]
-    picture = image(lambda: draw_windows(windows, shown, task.inputs.target, times, drawn), "forecasts of test windows")
+    picture = image(lambda: draw_windows(windows, shown, names, times, drawn), "forecasts of test windows")
     return [Section("Forecasts over truth", picture)]

@@ -84,6 +84,11 @@ class Series:
         """The values, NaN where they are not known: (rows, columns)."""
         return self.values if self.known is None else np.where(self.known, self.values, np.nan)
 
+    @property
+    def labels(self) -> dict[str, Iterable[str]]:
+        """What tells rows apart, by column, where there are many series."""
+        return {}
+
     def future(self, count: int) -> Times | None:
         """The times of the `count` rows that follow the last; None without times."""
         if self.times is None or self.step is None:
@@ -101,17 +106,18 @@ class Reading:
     fill: Fill = None
     columns: Collection[str] | None = None
     duplicates: Duplicates = "error"
+    id: str | None = None
 
     @property
     def texts(self) -> Collection[str]:
         """The columns whose cells are kept as text."""
-        return () if self.time is None else (self.time,)
+        return [name for name in (self.time, self.id) if name is not None]
 
     @property
     def only(self) -> Collection[str] | None:
         """The columns that are looked at; None: all of them, to find the times or what holds numbers."""
         columns = self.columns if self.multivariate or self.target is None else (self.target,)
-        return None if self.time is None or columns is None else (*columns, self.time)
+        return None if self.time is None or columns is None else (*columns, *self.texts)
 
 
 def read_series(
@@ -122,21 +128,23 @@ def read_series(
     fill: Fill = None,
     columns: Collection[str] | None = None,
     duplicates: Duplicates = "error",
+    id: str | None = None,
 ) -> Series:
     """The series in a CSV file, given by its path, in a data frame or Series, in an Arrow table, or in an array.
 
     It is the target alone, or every column of numbers. `target` may be left out if one column alone holds numbers; if
     multivariate, it is then the last one. Without `time`, an index of dates gives the times, or the one column of
     rising times, if there is one; "none" uses none. With `columns`, all others are ignored. A file, or its gzip, has a
-    header. An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on.
+    header. An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. With
+    `id`, the column that tells many series apart, they are a `Panel`.
     """
-    how = Reading(target, time, multivariate, fill, columns, duplicates)
-    return _series(read_table(source, how.texts, how.only), how)
+    how = Reading(target, time, multivariate, fill, columns, duplicates, id)
+    return _read(read_table(source, how.texts, how.only), how)
 
 
 def parse(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> Series:
     """The series in lines of CSV, the header first; `skipped` lines below it were left out."""
-    return _series(parse_table(text, source, how.texts, how.only, skipped=skipped), how)
+    return _read(parse_table(text, source, how.texts, how.only, skipped=skipped), how)
 
 
 def check_columns(text: Iterable[str], source: str, how: Reading, skipped: int = 0) -> None:
@@ -149,10 +157,12 @@ def to_csv(series: Series, time: str = "time") -> bytes:
 
     What is not known is an empty cell.
     """
-    stamps = [[]] * len(series) if series.times is None else [[show(stamp)] for stamp in series.times]
-    rows = [[*([] if series.times is None else [time]), *series.columns]]
-    for stamp, row in zip(stamps, series.given.tolist(), strict=True):
-        rows.append([*stamp, *("" if math.isnan(number) else repr(number) for number in row)])
+    heads: dict[str, Iterable[str]] = series.labels
+    if series.times is not None:
+        heads = heads | {time: map(show, series.times)}
+    rows = [[*heads, *series.columns]]
+    for *head, row in zip(*heads.values(), series.given.tolist(), strict=True):
+        rows.append([*head, *("" if math.isnan(number) else repr(number) for number in row)])
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
@@ -161,7 +171,17 @@ def to_csv(series: Series, time: str = "time") -> bytes:
 # From a table to a series
 
 
-def _series(table: Table, how: Reading) -> Series:
+def _read(table: Table, how: Reading) -> Series:
+    """The series in a table, or the panel, if a column tells its series apart."""
+    if how.id is None:
+        return series_of(table, how)
+    from longwave.tasks.forecast.panel import panel_of
+
+    return panel_of(table, how)
+
+
+def series_of(table: Table, how: Reading) -> Series:
+    """The one series in a table."""
     if how.fill not in (None, "linear", "mask"):
         raise ValueError(f"fill: expected None, 'linear' or 'mask', got {how.fill!r}")
     if how.duplicates not in ("error", "first", "last", "mean"):
@@ -210,6 +230,12 @@ def _series(table: Table, how: Reading) -> Series:
 def _called(column: str | None) -> str:
     """What messages call a column; pandas writes an index without a name."""
     return f"column {column!r}" if column else "the column without a name"
+
+
+def find_clock(table: Table, how: Reading) -> str | None:
+    """The column of the times, named or found; None: there is none, or the index has them."""
+    clock = _roles(table, how)[1]
+    return None if clock is None else clock.column
 
 
 class _Clock(NamedTuple):

@@ -1,17 +1,19 @@
 """Forecasts of a series as its rows come: after each of them, once there are as many as a forecast looks back on."""
 
+import csv
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longwave.io.csv import separator
 from longwave.io.rows import RowReader
 from longwave.io.tail import PIPE
 from longwave.tasks.actions import check_distinct
 from longwave.tasks.base import Action, TrainedRun
-from longwave.tasks.forecast.predict import Continuation, Forecasts
+from longwave.tasks.forecast.predict import Continuation, Forecasts, PanelContinuation
 from longwave.tasks.forecast.series import check_columns, parse
 from longwave.tasks.row_writer import Row, Writing, check_follow, note, written
 
@@ -35,7 +37,7 @@ class Options(Writing):
 
 
 class Context:
-    """The last rows of a series that comes row by row: as many as a forecast looks back on."""
+    """The last rows of a series, or of one of a panel, that come row by row: as many as a forecast looks back on."""
 
     def __init__(self, model: Forecasts, source: str) -> None:
         self.model, self.source = model, source
@@ -54,9 +56,9 @@ class Context:
         if self.texts:
             check_columns(self._lines(), self.source, self.model.reading, self._skipped())
 
-    def forecast(self) -> Continuation | None:
+    def forecast(self) -> Continuation | PanelContinuation | None:
         """The rows that follow; none while there are too few to look back on."""
-        if len(self.texts) < self.model.inputs.context:
+        if len(self.texts) < max(2, self.model.inputs.context):
             return None
         series = parse(self._lines(), self.source, self.model.reading, self._skipped())
         return None if len(series) < self.model.inputs.context else self.model(series)
@@ -77,12 +79,13 @@ def forecasts(run: TrainedRun, options: Options) -> Iterator[Row]:
     check_distinct(csv=None if options.csv == PIPE else options.csv, out=options.out)
     model, said = Forecasts(run, options.device, options.level, trailing=False), set[str]()
     reader = RowReader(options.csv, options.follow, options.from_start, lambda first, where: True)
-    context = Context(model, reader.source)
+    contexts: defaultdict[str, Context] = defaultdict(lambda: Context(model, reader.source))  # by id
     with reader:
         for rows in reader:
             if rows.is_new_file:
-                context = Context(model, reader.source)
+                contexts.clear()
             for text, line in zip(rows.texts, rows.lines, strict=True):
+                context = contexts[_id_of(rows.header, text, model.inputs.id)]
                 context.add(rows.header, text, line)
                 if rows.is_past or context.count % options.every:
                     continue
@@ -91,12 +94,22 @@ def forecasts(run: TrainedRun, options: Options) -> Iterator[Row]:
                     _note_news(found, said)
                     yield _row(found, context.count)
             if not rows.texts:  # all that was there has been read: what is wrong with it should be said now
-                context.check()
-                if context.count < model.inputs.context:
+                for context in contexts.values():
+                    context.check()
+                if max((context.count for context in contexts.values()), default=0) < model.inputs.context:
                     note(f"forecasts begin at row {model.inputs.context}, when there is a full context")
 
 
-def _note_news(found: Continuation, said: set[str]) -> None:
+def _id_of(header: str, text: str, column: str | None) -> str:
+    """The series of a panel that a row belongs to; one that cannot be told is found out when the row is read."""
+    if column is None:
+        return ""
+    names, cells = (next(csv.reader([line], delimiter=separator(header)), []) for line in (header, text))
+    place = [name.strip() for name in names].index(column) if column in map(str.strip, names) else len(cells)
+    return cells[place].strip() if place < len(cells) else ""
+
+
+def _note_news(found: Continuation | PanelContinuation, said: set[str]) -> None:
     """Give the notes on a forecast that were not given before; the same in other numbers is not news."""
     for text in found.notes:
         kind = re.sub(r"[\d.]+", "", text)
@@ -105,7 +118,10 @@ def _note_news(found: Continuation, said: set[str]) -> None:
             note(text)
 
 
-def _row(found: Continuation, count: int) -> Row:
+def _row(found: Continuation | PanelContinuation, count: int) -> Row:
+    if isinstance(found, PanelContinuation):
+        ((name, one),) = found.each.items()
+        return {found.id: name} | _row(one, count)
     known = found.known_times
     place: Row = {"row": count} if known is None else {"time": str(known[-1]).replace("T", " ")}
     return place | {"forecast": {name: values.tolist() for name, values in found.named.items()}}

@@ -24,13 +24,15 @@ from longwave.models import ForecasterConfig, LinearSolution, ModelConfig, Spec
 from longwave.models.base import StartShift
 from longwave.tasks.base import TASKS, Adapted, Baselines, Batch, Conclusion, OnData, Outcome, Task, TaskConfig, call
 from longwave.tasks.forecast import yearly
-from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features, share_borders
+from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features
+from longwave.tasks.forecast.panel import Panel, rows_of
+from longwave.tasks.forecast.scales import Scales, standard_values
 from longwave.tasks.forecast.series import Duplicates, Fill, Series, read_series, to_csv
+from longwave.tasks.forecast.splits import check_sizes, choose_context, or_horizon, split
 from longwave.tasks.forecast.windows import STAMPS, ForecastData, ForecastInput, ForecastWindows
 from longwave.tasks.statistics import digest
 
 CONTEXT = 384  # the authors' default
-SHORT_CONTEXT, LONG_CONTEXT = 336, 720  # where a context that is chosen from the data lies, if there are enough rows
 ROWS_AT_ONCE = 2048  # that a model is given in one call, where each column is a row of its own
 MOST_CALIBRATING = 2000  # validation windows that decide the share of a deep model's correction
 CALIBRATING_DOUBT = 0.5  # the standard deviation of what is believed of the share, which is 0
@@ -67,51 +69,14 @@ def custom(
     name: str = "forecast",
     test: int = 20,
     log: bool = False,
+    by_series: bool = True,
 ) -> "ForecastTask":
-    """A custom series as a task: the last rows, `test` per cent, to test, 10 % to validate, and the others to train."""
-    data = ForecastData(name, series, share_borders(len(series), test), series.source)
-    is_chosen = context is None
-    if context is None:
-        check_sizes(1, horizon)
-        context = choose_context(data.borders[0], horizon, data.season.rows)
-    check_sizes(context, horizon)
-    rows, needed = len(series), needed_rows(context, horizon, test)
-    if rows < needed:
-        sizes = f"a horizon of {horizon}" if is_chosen else f"a context of {context} and a horizon of {horizon}"
-        longest = min(rows // 10, data.borders[0] - (1 if is_chosen else context))
-        raise ValueError(
-            f"{series.source}: {rows} rows are too few to split {90 - test}/10/{test} for {sizes}: expected at least "
-            f"{needed} rows"
-            f"{_or_horizon(longest)}"
-        )
-    return make_task(data, context, horizon, log=log)
+    """A custom series as a task: the last rows, `test` per cent, to test, 10 % to validate, and the others to train.
 
-
-def choose_context(rows: int, horizon: int, period: int) -> int:
-    """A context for a training set of so many rows and a season of `period` rows.
-
-    Whole seasons: up to 336 rows or up to seven seasons, whichever is more, but at most 720 rows, and at most a third
-    of what the horizon leaves of the training set, so that there are windows enough to learn from.
+    Each series of a panel is split alone, and with `by_series` standardised alone.
     """
-    longest = min(max(SHORT_CONTEXT, 7 * period), LONG_CONTEXT, max(1, (rows - horizon) // 3))
-    return longest - longest % period if longest >= period else longest
-
-
-def needed_rows(context: int, horizon: int, test: int = 20) -> int:
-    """The rows from which on training, validation and test set have a window each."""
-    return max(-(-100 * (context + horizon) // (90 - test)), 10 * horizon)
-
-
-def _or_horizon(longest: int) -> str:
-    """The end of a message: the longest horizon that would do, if one would."""
-    return f", or a horizon of at most {longest}" if longest > 0 else ""
-
-
-def check_sizes(context: int, horizon: int) -> None:
-    """Refuse a context or horizon that is no positive whole number."""
-    for name, value in (("context", context), ("horizon", horizon)):
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}: expected a whole number of rows, 1 or more, got {value!r}")
+    data, context = split(series, name, horizon, context, test)
+    return make_task(data, context, horizon, log=log, by_series=by_series)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +97,7 @@ class ForecastTask(Task):
     period: int = 1  # rows of a season
     goal: str = "mse"
     level: tuple[float, ...] = (80.0, 95.0)  # of the intervals that are scored, in per cent
+    scales: Scales | None = None  # of the series of a panel, each of which has its own
     residuals: Any = None  # the errors of held-out windows (see `intervals.Residuals`), once a model is trained
 
     @property
@@ -190,16 +156,34 @@ class ForecastTask(Task):
     def plain(self) -> "ForecastTask":
         """The same without logarithms and the course of the year: windows of the values themselves, for baselines."""
         if self.inputs.log:
-            return make_task(self.data, self.context, self.horizon)
+            return make_task(self.data, self.context, self.horizon, by_series=self.inputs.by_series)
         return self._with(usual=None)
 
-    def in_units(self, y: Tensor) -> Tensor:
-        """Values as scores compare them: those of the series, standardised, also where the model sees logarithms."""
+    def in_units(self, y: Tensor, series: Tensor | int = 0) -> Tensor:
+        """Values as scores compare them: those of the series, standardised, also where the model sees logarithms.
+
+        Of a panel, `series` are the numbers of the series that the values are of.
+        """
         if not self.inputs.log:
             return y
-        values = self.data.series.values[: self.data.borders[0]]
-        (mean,), (deviation,) = self.inputs.mean, self.inputs.deviation
-        return ((y.double() * deviation + mean).exp() - float(values.mean())) / (float(values.std()) or 1.0)
+        mean, deviation, centre, spread = self._units[:, 0 if self.scales is None else series]
+        return ((y.double() * deviation + mean).exp() - centre) / spread
+
+    def inputs_of(self, series: int) -> ForecastInput:
+        """What a model must know to be used on a series of a panel, by its number."""
+        if self.scales is None:
+            return self.inputs
+        return self.scales.inputs_of(self.inputs, self.scales.ids[series], self.data.series)
+
+    @functools.cached_property
+    def _units(self) -> Tensor:
+        """Mean and deviation of the logarithms, and of the values, of each series with a scale of its own."""
+        values, scale = self.data.series.values, self.inputs if self.scales is None else self.scales
+        own = [values[self.data.train_rows]]
+        if self.scales is not None:
+            own = [values[start:end] for start, end in zip(self.data.starts, self.data.borders[0], strict=True)]
+        raw = [one.mean() for one in own], [one.std() or 1.0 for one in own]
+        return torch.from_numpy(np.array([scale.mean, scale.deviation, *raw]))
 
     @property
     def anomalies(self) -> Self:
@@ -214,13 +198,13 @@ class ForecastTask(Task):
 
     def with_year(self) -> Self:
         """The same with the usual course of the year, as the training set has it, subtracted for the model."""
-        series, (rows, _, end) = self.data.series, self.data.borders
+        series, rows, end = self.data.series, self.data.train_rows, len(self.train.values)
         assert series.times is not None
-        known = None if series.known is None else series.known[:rows]
-        course = yearly.fit(self.train.values[:rows].numpy(), series.times[:rows], known)
+        known = None if series.known is None else series.known[rows]
+        course = yearly.fit(self.train.values[rows].numpy(), series.times[rows], known)
         inputs = replace(self.inputs, yearly=tuple(course.ravel().tolist()))
         usual = torch.from_numpy(np.asarray(inputs.usual(series.times[:end]), np.float32))
-        seen = yearly.years(series.times[:rows])
+        seen = self.data.train_years
         note = f"the usual course of the year, from {seen:.1f} years of training, is subtracted before forecasting"
         return replace(self._with(usual=usual), inputs=inputs, notes=(*self.notes, note))
 
@@ -230,7 +214,7 @@ class ForecastTask(Task):
         if times is None:
             raise ValueError("time_stamps: expected times, got a series without; set time_stamps to False")
         inputs = replace(self.inputs, stamps=True)
-        rows = self.data.borders[2]
+        rows = len(self.train.values)
         return replace(self._with(time=torch.from_numpy(inputs.time(times[:rows], rows))), inputs=inputs)
 
     @property
@@ -248,7 +232,8 @@ class ForecastTask(Task):
         error, count = self._error(output, batch), self.count(batch)
         squares = error.square().sum()
         if self.inputs.log:
-            error = self._error(self.in_units(output.detach()), batch | {"y": self.in_units(batch["y"])})
+            y, found = (self.in_units(one, batch.get("series", 0)) for one in (batch["y"], output.detach()))
+            error = self._error(found, batch | {"y": y})
         scores = {"mse": (error.detach().square().sum(), count), "mae": (error.detach().abs().sum(), count)}
         return Outcome(squares, scores)
 
@@ -271,16 +256,28 @@ class ForecastTask(Task):
     @property
     def fingerprint(self) -> dict[str, Any]:
         """What the model must know of its input, and a digest of the rows."""
-        series, rows = self.data.series, self.data.borders[2]
+        series, rows = self.data.series, len(self.train.values)
         gaps = () if series.known is None else (series.known[:rows],)
-        return {"inputs": self.inputs.to_dict(), "digest": digest(series.values[:rows], *gaps)}
+        seams = (np.array(series.ids), series.starts) if isinstance(series, Panel) else ()
+        return {"inputs": self.inputs.to_dict(), "digest": digest(series.values[:rows], *gaps, *seams)}
+
+    def artifacts(self) -> dict[str, bytes]:
+        """The scales of the series of a panel."""
+        return {} if self.scales is None else {Scales.FILE: self.scales.to_bytes()}
 
     def describe(self) -> dict[str, Any]:
         """Facts for the run's config and report."""
-        series, train = self.data.series, self.data.series.values[: self.data.borders[0]]
+        series, train = self.data.series, self.data.series.values[self.data.train_rows]
+        if isinstance(series, Panel):
+            rows = series.lengths
+            split: dict[str, Any] = {"series": len(rows), "shortest": int(rows.min()), "longest": int(rows.max())}
+        else:
+            split = {"borders": list(self.data.borders)}
+        if self.scales is not None:
+            train = self.train.values[self.data.train_rows].numpy()
         return super().describe() | {
             "rows": len(series),
-            "borders": list(self.data.borders),
+            **split,
             "time_column": series.time,
             "range": [train.min(axis=0).tolist(), train.max(axis=0).tolist()],
         }
@@ -330,6 +327,7 @@ def make_task(
     name: str | None = None,
     paper: dict[str, float] | None = None,
     log: bool = False,
+    by_series: bool = True,
 ) -> ForecastTask:
     """The task of forecasting `horizon` rows of the data from `context` rows."""
     from longwave.tasks.forecast.baselines import left_out
@@ -339,27 +337,30 @@ def make_task(
     if context is None:
         context = choose_context(train, horizon, data.season.rows)
     check_sizes(context, horizon)
-    if len(series) < test:
-        raise ValueError(f"{series.source}: expected at least {test} rows, got {len(series)}; the file may be cut off")
-    inputs = ForecastInput.of(data, context, horizon, log)
-    values = torch.from_numpy(inputs.standardise(series.values[:test]).astype(np.float32))
-    times = None if series.times is None else series.times[:test]
-    time = torch.from_numpy(inputs.time(times, test))
-    known = None if series.known is None else torch.from_numpy(series.known[:test])
+    rows = int(np.max(test))  # of all that are used
+    if len(series) < rows:
+        raise ValueError(f"{series.source}: expected at least {rows} rows, got {len(series)}; the file may be cut off")
+    inputs = ForecastInput.of(data, context, horizon, log, by_series)
+    scales = Scales.of(data, inputs) if inputs.by_series else None
+    values = torch.from_numpy(standard_values(series, inputs, scales, rows))
+    times = None if series.times is None else series.times[:rows]
+    time = torch.from_numpy(inputs.time(times, rows))
+    known = None if series.known is None else torch.from_numpy(series.known[:rows])
     splits: dict[str, Any] = {}
-    for split, first, end in (("train", context, train), ("valid", train, valid), ("test", valid, test)):
-        splits[split] = ForecastWindows(values, time, first, end, context, horizon, known=known)
-        if split == "test" and first == end:
+    for part, first, end in (("train", data.starts + context, train), ("valid", train, valid), ("test", valid, test)):
+        splits[part] = ForecastWindows(values, time, first, end, context, horizon, known=known)
+        if part == "test" and np.all(first == end):
             continue  # no test set is wanted
-        if len(splits[split]) < 1:
-            rows = f"{end} rows, and a context of {context}" if split == "train" else f"{end - first} rows"
+        if len(splits[part]) < 1:
+            got = f"{end} rows, and a context of {context}" if part == "train" else f"{end - first} rows"
             raise ValueError(
-                f"{data.name}: the {split} split has {rows}: too few for a horizon of {horizon}; expected a shorter "
-                f"context{_or_horizon(min(train - context, valid - train, test - valid or valid))}"
+                f"{data.name}: the {part} split has {got}: too few for a horizon of {horizon}; expected a shorter "
+                f"context{or_horizon(min(train - context, valid - train, test - valid or valid))}"
             )
-        if not splits[split].has_targets():
+        if not splits[part].has_targets():
+            which = "" if isinstance(series, Panel) else f", rows {first} to {end - 1},"
             raise ValueError(
-                f"{series.source}: the {split} split, rows {first} to {end - 1}, has nothing to forecast: expected a "
+                f"{series.source}: the {part} split{which} has nothing to forecast: expected a "
                 f"known value, and another of its column in the {context} rows of context; give rows with smaller gaps"
             )
     task = ForecastTask(
@@ -371,6 +372,7 @@ def make_task(
         horizon=horizon,
         data=data,
         inputs=inputs,
+        scales=scales,
         period=data.season.rows,
         **splits,
     )
@@ -382,7 +384,9 @@ def _unscored(task: ForecastTask) -> Iterator[str]:
     """A note for each column of which nothing is known where a model is judged."""
     for k, name in enumerate(task.inputs.columns):
         parts = {part: getattr(task, part) for part in task.held_out}
-        empty = [part for part, w in parts.items() if w.known is not None and not w.known[w.first : w.end, k].any()]
+        empty = [
+            part for part, w in parts.items() if w.known is not None and not w.known[rows_of(w.first, w.end), k].any()
+        ]
         if empty:
             yield f"column {name!r} has no known value in {' and '.join(empty)}, and is not scored there"
 
@@ -430,6 +434,11 @@ class ForecastConfig(TaskConfig):
     duplicates: Duplicates = "error"
     """Of rows of a custom series with the same time, keep the first or last, or average them; else they are refused."""
 
+    id: str | None = None
+    """The column that tells many series in one file apart, for one model of all of them (with csv)."""
+    scale: Literal["series", "all"] = "series"
+    """Of many series: standardise each by its own mean and deviation, or all by the same."""
+
     log: Literal["auto", "on", "off"] = "off"
     """Forecast logarithms, for series that grow in proportion; auto: of one positive column, if it pays on held-out
     windows."""
@@ -455,11 +464,8 @@ class ForecastConfig(TaskConfig):
     def build(self, data_dir: Path | None = None) -> ForecastTask:
         """The task with its series."""
         if self.csv is not None:
-            series = read_series(
-                self.csv, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates
-            )
-            return self.on(series)
-        asked = {"target": self.target, "time": self.time, "fill": self.fill}
+            return self.on(self._read(self.csv))
+        asked = {"target": self.target, "time": self.time, "fill": self.fill, "id": self.id}
         asked["duplicates"] = None if self.duplicates == "error" else self.duplicates
         given = [f"--{name}" for name, value in asked.items() if value is not None]
         if self.data == "own" or given:
@@ -482,13 +488,19 @@ class ForecastConfig(TaskConfig):
         series = Series(values, names, len(names) - 1, times, step, source="noise")
         return self._adapted(make_task(ForecastData(self.data, series, borders, "noise"), self.context, self.horizon))
 
+    def _read(self, source: Any) -> Series:
+        """A custom series, or a panel."""
+        fill, duplicates = self.fill, self.duplicates
+        return read_series(source, self.target, self.time, self.multivariate, fill, duplicates=duplicates, id=self.id)
+
     def on(self, series: Series) -> ForecastTask:
         """The task on a custom series."""
-        task = custom(series, self.horizon, self.context, test=self.test, log=self.log == "on")
+        by_series = self.scale == "series"
+        task = custom(series, self.horizon, self.context, test=self.test, log=self.log == "on", by_series=by_series)
         if self.log == "auto" and len(series.columns) == 1 and (series.values > 0).all():
             from longwave.tasks.forecast.combine import log_pays
 
-            logs = custom(series, self.horizon, self.context, test=self.test, log=True)
+            logs = custom(series, self.horizon, self.context, test=self.test, log=True, by_series=by_series)
             if log_pays(task, logs):
                 note = "logarithms are forecast, whose errors on held-out windows were smaller"
                 task = replace(logs, notes=(*logs.notes, note))
@@ -523,7 +535,7 @@ class ForecastConfig(TaskConfig):
     def _has_year(self, task: ForecastTask) -> bool:
         """Whether the usual course of the year is to be subtracted; refuses a series that cannot show one."""
         times = task.data.series.times
-        seen = 0.0 if times is None else yearly.years(times[: task.data.borders[0]])
+        seen = task.data.train_years
         if self.yearly == "on" and seen < 1:
             what = "no times" if times is None else f"{seen:.1f} years of them in the training set"
             raise ValueError(
@@ -537,7 +549,7 @@ class ForecastConfig(TaskConfig):
         if isinstance(frame, (str, os.PathLike)):
             settings = replace(self, data="own", csv=Path(frame)).with_absolute_paths()
             return OnData(settings, settings.build())
-        series = read_series(frame, self.target, self.time, self.multivariate, self.fill, duplicates=self.duplicates)
+        series = self._read(frame)
         is_index = self.time is not None and series.times is not None and series.time is None
         if is_index and frame.index.name != self.time:
             names = map(str, getattr(frame, "columns", ()))
@@ -545,7 +557,8 @@ class ForecastConfig(TaskConfig):
                 f"time: there is no column {self.time!r}; {nearest(str(self.time), names)}; leave time out to use the "
                 "index of dates"
             )
-        time = None if series.times is None else (self.time or series.time or _free_name("time", series.columns))
+        taken = (*series.columns, self.id or "")
+        time = None if series.times is None else (self.time or series.time or _free_name("time", taken))
         stored = None if folder is None else folder / FRAME
         settings = replace(self, data="own", csv=stored, target=series.columns[series.target], time=time)
         files = {} if folder is None else {FRAME: to_csv(series, time or "")}

@@ -1,7 +1,7 @@
 """Windows of a series: what is standardised and how, features of time, and the examples of a split."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -14,9 +14,12 @@ from longwave.core.settings import typed
 from longwave.io.times import Times, in_months, step_name
 from longwave.tasks.base import Batch, TaskInput
 from longwave.tasks.forecast import yearly
+from longwave.tasks.forecast.panel import Panel, Rows, rows_of
 from longwave.tasks.forecast.seasons import Season, find_season
 from longwave.tasks.forecast.series import Series
 from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
+
+MOST_ASKED = 100  # series of a panel that are asked for their season
 
 
 def time_features(times: Times, minutes: bool | None = None) -> NDArray[np.float32]:
@@ -66,17 +69,39 @@ def time_stamps(times: Times, minutes: bool) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, eq=False)
 class ForecastData:
-    """A series and its split: the rows after the last of train, of valid and of test."""
+    """A series and its split: the rows after the last of train, of valid and of test; of a panel, those of each."""
 
     name: str
     series: Series
-    borders: tuple[int, int, int]
+    borders: tuple[Rows, Rows, Rows]
     origin: str  # where the series was read from, for the report
+
+    @property
+    def starts(self) -> Rows:
+        """The first row, of a panel that of each series."""
+        return self.series.starts[:-1] if isinstance(self.series, Panel) else 0
+
+    @cached_property
+    def train_rows(self) -> Any:
+        """What picks the training rows out of all."""
+        return rows_of(self.starts, self.borders[0])
+
+    @cached_property
+    def train_years(self) -> float:
+        """The years of the training set, of a panel those of its longest series; 0 without times."""
+        if self.series.times is None:
+            return 0.0
+        starts, ends = np.atleast_1d(self.starts, self.borders[0])
+        k = int(np.argmax(ends - starts))
+        return yearly.years(self.series.times[starts[k] : ends[k]])
 
     @cached_property
     def season(self) -> Season:
-        """That of the training set."""
-        return find_season(self.series.values[: self.borders[0]], self.series.step)
+        """That of the training set; of a panel, what most of its longest series have."""
+        starts, ends = np.atleast_1d(self.starts, self.borders[0])
+        longest = np.argsort(starts - ends, kind="stable")[:MOST_ASKED]
+        found = [find_season(self.series.values[starts[k] : ends[k]], self.series.step) for k in longest]
+        return max(found, key=found.count)
 
 
 @dataclass(frozen=True)
@@ -93,6 +118,8 @@ class ForecastInput(TaskInput):
     step: str | None  # in words; None without times
     yearly: tuple[float, ...] = ()  # the usual course of the year, as `yearly.fit` has it, row by row; none if empty
     log: bool = False  # whether mean and deviation, and what a model sees, are of logarithms
+    id: str | None = None  # the column that tells the series of a panel apart; None: there is one series
+    by_series: bool = False  # whether each series of a panel has a mean and deviation of its own (see `Scales`)
     stamps: bool = False  # whether the features of time are stamps
 
     def __post_init__(self) -> None:
@@ -112,34 +139,40 @@ class ForecastInput(TaskInput):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; without those that are not used, as it once was."""
-        return {
-            name: value for name, value in super().to_dict().items() if value or name not in ("yearly", "log", "stamps")
-        }
+        optional = ("yearly", "log", "id", "by_series", "stamps")
+        return {name: value for name, value in super().to_dict().items() if value or name not in optional}
 
     @classmethod
-    def of(cls, data: ForecastData, context: int, horizon: int, log: bool = False) -> Self:
+    def of(cls, data: ForecastData, context: int, horizon: int, log: bool = False, by_series: bool = False) -> Self:
         """The mean and deviation of the training set, and what else there is to know."""
-        series, rows = data.series, data.borders[0]
-        known = None if series.known is None else series.known[:rows]
+        series, rows = data.series, data.train_rows
+        known = None if series.known is None else series.known[rows]
         if known is not None and not known.any(axis=0).all():
             raise ValueError(
                 f"{series.source}: column {series.columns[int(np.argmin(known.any(axis=0)))]!r}: none of its values in "
-                f"the training set, the first {rows} rows, is known, so that it cannot be learnt; leave the column "
-                "out, or give rows where it is known"
+                f"the training set, the first {len(known)} rows, is known, so that it cannot be learnt; leave the "
+                "column out, or give rows where it is known"
             )
-        values = np.log(series.values[:rows]) if log else series.values[:rows]
-        mean, deviation = mean_and_deviation(values, series.source, known)
-        return cls(
+        none = (0.0,) * len(series.columns)
+        inputs = cls(
             columns=series.columns,
             target=series.columns[series.target],
-            mean=tuple(mean.tolist()),
-            deviation=deviation_or_one(deviation),
+            mean=none,
+            deviation=none,
             context=context,
             horizon=horizon,
             time_size=0 if series.step is None else 4 + under_an_hour(series.step),
             step=step_name(series.step),
             log=log,
+            id=series.id if isinstance(series, Panel) else None,
+            by_series=by_series and isinstance(series, Panel),
         )
+        return inputs.scaled(series.values[rows], known, series.source)
+
+    def scaled(self, values: NDArray[np.float64], known: NDArray[np.bool_] | None, source: str) -> Self:
+        """The same with the mean and deviation of these rows (rows, columns), where they are known."""
+        mean, deviation = mean_and_deviation(np.log(values) if self.log else values, source, known)
+        return replace(self, mean=tuple(mean.tolist()), deviation=deviation_or_one(deviation))
 
     def standardise(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """(..., columns) as the model sees them."""
@@ -206,13 +239,14 @@ class ForecastInput(TaskInput):
 class ForecastWindows:
     """The windows of one split: window i forecasts the rows from first + offset + i stride on.
 
-    If `single`, example i is one column of window i // columns: a series of its own.
+    If `single`, example i is one column of window i // columns: a series of its own. The windows of a panel are those
+    of its first series, then those of the second and so on; none has rows of two.
     """
 
     values: Tensor  # (rows, columns) of the whole series, standardised
     time: Tensor  # (rows, time_size)
-    first: int  # the first row to forecast; the context of window 0 ends before it
-    end: int  # the row after the last to forecast
+    first: Rows  # the first row to forecast; the context of window 0 ends before it; (series,) of a panel
+    end: Rows  # the row after the last to forecast; (series,) of a panel
     context: int
     horizon: int
     stride: int = 1
@@ -223,24 +257,50 @@ class ForecastWindows:
         None  # (rows, columns): what the time of the year has, which models do not see; None: nothing
     )
 
-    def __len__(self) -> int:
-        windows = max(0, self.end - self.first - self.horizon + 1)
-        return windows // self.stride * (self.values.shape[1] if self.single else 1)
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """The windows of each series at stride 1: (series,)."""
+        return np.atleast_1d(np.maximum(0, np.asarray(self.end) - self.first - self.horizon + 1))
 
-    def rows(self, indices: Sequence[int]) -> Tensor:
+    def __len__(self) -> int:
+        return int(self.counts.sum()) // self.stride * (self.values.shape[1] if self.single else 1)
+
+    def series_of(self, indices: Any) -> NDArray[np.int64]:
+        """Which series of a panel examples are of, (B,); 0 without a panel."""
+        columns = self.values.shape[1] if self.single else 1
+        windows = np.asarray(indices, np.int64) // columns * self.stride + self.offset
+        return np.searchsorted(self.counts.cumsum(), windows, "right")
+
+    def from_the_end(self, stride: int) -> NDArray[np.int64]:
+        """Every `stride`-th window of each series up to its last, by numbers (windows, series); -1: it has no more."""
+        back = np.arange(-(-self.counts.max() // stride))[::-1, None] * stride
+        return np.where(back < self.counts, self.counts.cumsum() - 1 - back, -1)
+
+    def stretches(self) -> Iterator[Tensor]:
+        """The rows (rows, columns) of all windows of each series that has any."""
+        firsts, ends = np.atleast_1d(self.first, self.end)
+        for k in np.flatnonzero(self.counts):
+            yield self.values[firsts[k] - self.context : ends[k]]
+
+    def rows(self, indices: Any) -> Tensor:
         """The rows of the series that the windows of examples have: (B, context + horizon)."""
         index = torch.as_tensor(indices, dtype=torch.long)
         if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(self):
             raise IndexError(f"indices: expected 0 to {len(self) - 1}, got {int(index.min())} to {int(index.max())}")
         steps = torch.arange(-self.context, self.horizon)
         columns = self.values.shape[1] if self.single else 1
-        return (index // columns * self.stride + self.first + self.offset)[:, None] + steps
+        row = index // columns * self.stride + self.offset
+        series = self.series_of(indices)
+        before = self.counts.cumsum() - self.counts  # windows of the series before each
+        row += torch.from_numpy((np.atleast_1d(self.first) - before)[series])
+        return row[:, None] + steps
 
     def batch(self, indices: Sequence[int]) -> Batch:
         """x (B, context + horizon, columns), zero in the horizon; y (B, horizon, columns); time, if there are times.
 
         If the usual course of the year is known, it is subtracted from x, and usual (B, horizon, columns) is what has
         to be added to a forecast; y is the value itself.
+        Of a panel, series (B, 1, 1) has the numbers of the series.
         If the series has gaps, known (B, horizon, columns): which values of y count. A value does if it is known, and
         one of its column in the context too: without, there is nothing to forecast it from.
         """
@@ -261,13 +321,19 @@ class ForecastWindows:
         if self.known is not None:
             known = of(self.known)
             batch["known"] = known[:, self.context :] & known[:, : self.context].any(1, keepdim=True)
+        if np.ndim(self.first):
+            batch["series"] = torch.from_numpy(self.series_of(indices))[:, None, None]
         return batch
 
     def has_targets(self) -> bool:
         """Whether any value of any window counts."""
         if self.known is None:
             return True
-        counts = self.known[self.first - self.context : self.end].long().cumsum(0)
+        return any(map(self._has_targets, replace(self, values=self.known).stretches()))
+
+    def _has_targets(self, known: Tensor) -> bool:
+        """The same of the windows of rows of which these are known."""
+        counts = known.long().cumsum(0)
         counts = torch.cat((torch.zeros_like(counts[:1]), counts))  # known values before each row
         start, now, end = (
             counts[shift : len(counts) - self.context - self.horizon + shift]

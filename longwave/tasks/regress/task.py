@@ -62,12 +62,7 @@ class RegressionTask(SequencesTask):
     @property
     def spec(self) -> Spec:
         """Channels in, a number for each target out."""
-        return Spec(
-            input_size=self.inputs.channels,
-            output_size=len(self.inputs.targets),
-            length=self.inputs.length,
-            decoders=("mean", "last"),
-        )
+        return self.inputs.spec(len(self.inputs.targets), ("mean", "last"))
 
     def outcome(self, model: Any, batch: Batch) -> Outcome:
         """The squared error of each known target; the sums that the scores follow from, target by target."""

@@ -61,7 +61,7 @@ def prepare(run: TrainedRun, sequences: Sequences, inputs: SequenceInput) -> tup
     if outside.any():
         first = int(np.searchsorted(sequences.starts, np.argmax(outside), side="right")) - 1
         notes.append(
-            f"sequence {first} has values of more than {FAR} standard deviations from the mean of the training set: "
+            f"sequence {first} has values more than {FAR} standard deviations from the mean of the training set: "
             "is it in the same units?"
         )
     same_length = sequences.length is not None

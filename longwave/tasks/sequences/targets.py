@@ -66,24 +66,20 @@ def read_tag(cell: Any, where: str) -> str:
             )
         cell = int(cell)
     name = "" if cell is None else str(cell).strip()
-    if not is_text(name):
+    if any("\ud800" <= letter <= "\udfff" for letter in name):  # half of a pair of surrogates
         raise ValueError(f"{where}: expected a name that UTF-8 can encode, got {name[:40]!r}, with half a character")
     return "" if name.lower() in NO_LABEL else name
-
-
-def is_text(name: str) -> bool:
-    """Whether a name can be written to a file: half of a pair of surrogates cannot."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def class_names(labels: Iterable[str]) -> tuple[str, ...]:
     """The different labels: by size if all are whole numbers, else by the alphabet."""
     names = sorted(set(labels))
-    return tuple(sorted(names, key=int) if all(_is_whole(name) for name in names) else names)
+    return tuple(sorted(names, key=int) if are_whole(names) else names)
 
 
-def _is_whole(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()
+def are_whole(names: Iterable[str]) -> bool:
+    """Whether all labels are whole numbers."""
+    return all(name.removeprefix("-").isdecimal() for name in names)
 
 
 # Numbers for each sequence

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from longwave.core.random import shuffled
 from longwave.core.settings import at_least
+from longwave.models import Spec
 from longwave.tasks.base import SPLITS, Batch, OnData, Scores, Task, TaskConfig, TaskInput, score
 from longwave.tasks.sequences.data import Channels, Sequences, from_arrays, npz_bytes, read_npz
 from longwave.tasks.sequences.targets import Answer
@@ -37,6 +38,10 @@ class SequenceInput(TaskInput):
     def channels(self) -> int:
         """Numbers per step."""
         return len(self.mean)
+
+    def spec(self, outputs: int, decoders: tuple[str, ...]) -> Spec:
+        """Channels in, so many numbers out, for the whole sequence or for each step."""
+        return Spec(input_size=self.channels, output_size=outputs, length=self.length, decoders=decoders)
 
     def standardise(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """(..., channels) as the model sees them."""

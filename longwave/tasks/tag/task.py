@@ -62,12 +62,7 @@ class TaggingTask(SequencesTask):
     @property
     def spec(self) -> Spec:
         """Channels in, a logit for each class at each step out; a step may see those after it."""
-        return Spec(
-            input_size=self.inputs.channels,
-            output_size=len(self.inputs.classes),
-            length=self.inputs.length,
-            decoders=("sequence",),
-        )
+        return self.inputs.spec(len(self.inputs.classes), ("sequence",))
 
     def outcome(self, model: Any, batch: Batch) -> Outcome:
         """The cross-entropy of each labelled step, weighted or not; accuracy, and what F1 follows from."""

@@ -38,7 +38,7 @@ def test_sequences_unlike_those_of_training_are_refused(run):
     x, _ = slopes(10)
     x[7][3] = 1e4
     (note,) = classify(load_run(run), sequences.from_arrays(x)).notes
-    assert note.startswith("sequence 7 has values of more than 50 standard deviations from the mean of the training")
+    assert note.startswith("sequence 7 has values more than 50 standard deviations from the mean of the training")
     with pytest.raises(ValueError, match="new: sequence 1: the model output is NaN or inf; its values are too far"):
         check_finite(np.array([[0.5, 0.5], [np.nan, np.nan]]), "new")
 

@@ -11,7 +11,7 @@ from longwave.tasks.forecast.plots import draw_continuation, draw_windows
 
 def test_a_window_shows_the_end_of_what_is_known_and_the_forecast_over_the_truth():
     known, truth, forecast = torch.arange(9.0), torch.arange(9.0, 12.0), torch.arange(3.0)
-    figure = draw_windows([(known, truth, forecast)] * 2, context_shown=4, column="cost in $")
+    figure = draw_windows([(known, truth, forecast)] * 2, context_shown=4, names=["cost in $"] * 2)
     assert len(figure.axes) == 2
     assert figure.axes[0].get_ylabel() == r"cost in \$"
     lines = {line.get_label(): line for line in figure.axes[0].lines}

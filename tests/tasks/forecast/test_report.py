@@ -22,8 +22,8 @@ def test_windows_are_drawn_in_the_units_of_the_data(multivariate, tmp_path, monk
     monkeypatch.setattr(forecast, "image", lambda draw, alt: draw() or alt)
     truth = task.test.batch([0, 6, 11, 17])["y"]  # 18 windows in 20 rows
     forecast.report(answering(truth), task)
-    ((windows, _, column, _, bands),) = drawn
-    assert (column, bands) == ("price", [])  # no errors are known of a model that was not trained
+    ((windows, _, names, _, bands),) = drawn
+    assert (names, bands) == (["price"] * 4, [])  # no errors are known of a model that was not trained
     for (known, true, guess), first in zip(windows, (80, 86, 91, 97), strict=True):
         np.testing.assert_allclose(known, prices[first - 10 : first], rtol=1e-6)
         np.testing.assert_allclose(true, prices[first : first + 3], rtol=1e-6)

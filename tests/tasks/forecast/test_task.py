@@ -14,7 +14,8 @@ from longwave.io.download.catalogue import DATASETS
 from longwave.models import ForecasterConfig, SequenceConfig
 from longwave.tasks.forecast.benchmarks import HORIZONS, PAPER, SETS, share_borders
 from longwave.tasks.forecast.series import Series, read_series
-from longwave.tasks.forecast.task import ForecastConfig, choose_context, custom, load, make_task, needed_rows
+from longwave.tasks.forecast.splits import choose_context, needed_rows
+from longwave.tasks.forecast.task import ForecastConfig, custom, load, make_task
 from longwave.tasks.forecast.windows import STAMPS, ForecastData, ForecastInput, time_features, time_stamps
 
 CONTEXT, HORIZON = 7, 5
