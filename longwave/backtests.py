@@ -8,7 +8,7 @@ from longwave.core.progress import Patient
 from longwave.experiments.prepared import prepare_on
 from longwave.runs import FinishedRun, fit
 from longwave.tasks.forecast.backtest import Backtest
-from longwave.tasks.forecast.backtest import backtest as backtest_with
+from longwave.tasks.forecast.cutoffs import backtest as backtest_with
 from longwave.tasks.forecast.series import Series
 from longwave.tasks.forecast.windows import ForecastInput
 from longwave.train.folder import RunFolder

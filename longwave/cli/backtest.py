@@ -1,4 +1,4 @@
-"""`longwave backtest`: what a forecaster would have forecast at many cutoffs of a series, beside what came."""
+"""`longwave backtest`: forecast at many past cutoffs of a series, and compare with what came."""
 
 import sys
 from dataclasses import dataclass

@@ -85,7 +85,7 @@ class S4Forecaster(Estimator):
     def backtest(self, df: Any, *, stride: int | None = None, start: Any = None, refit: int | None = None) -> Backtest:
         """What would have been forecast at many cutoffs of `df`, beside what came: see `longwave.backtest`."""
         given = {"stride": stride, "start": start, "refit": refit, "level": self.level, "device": self.device}
-        return backtest(self._trained(), _frame(df, self.id_col_)[0], **given)
+        return backtest(self._trained(), _frame(df)[0], **given)
 
     def plot(self, df: Any = None, ax: Any = None) -> Any:
         """matplotlib axes with the target's known rows and its forecast; of many series, the first."""

@@ -121,7 +121,13 @@ def draw_backtest(found: Any) -> Any:
     times = np.unique(found.times, return_inverse=True)[1] if found.times.dtype.kind == "M" else found.times
     times = found.times if with_dates else times.reshape(found.times.shape)
     _draw_last_windows(over, found, times)
-    for axes, scores, where in ((steps, found.by_step, None), (windows, found.by_window, times[:, 0])):
+    firsts, of = np.unique(times[:, 0], return_inverse=True)
+    by_window = found.by_window
+    together = {  # over the series of a panel
+        "MAE": np.bincount(of, by_window["MAE"]) / np.bincount(of),
+        "RMSE": np.sqrt(np.bincount(of, by_window["RMSE"] ** 2) / np.bincount(of)),
+    }
+    for axes, scores, where in ((steps, found.by_step, None), (windows, together, firsts)):
         for name, colour in (("MAE", BLUE), ("RMSE", ORANGE)):
             axes.plot(
                 scores["step"] if where is None else where,
@@ -142,14 +148,16 @@ def draw_backtest(found: Any) -> Any:
 
 
 def _draw_last_windows(axes: Any, found: Any, times: Any) -> None:
-    """The forecasts of the last windows that do not overlap, over the truth; of the first column."""
-    apart = max(1, int(np.searchsorted(times[:, 0], times[0, -1], "right")))  # windows until one does not overlap
-    for k in range(len(times) - 1, -1, -apart)[:MOST_DRAWN]:
-        truth, forecast, is_first = found.y[k, :, 0], found.forecast[k, :, 0], k == len(times) - 1
+    """The last windows that do not overlap: forecasts over the truth, of the first column of the first series."""
+    own = np.arange(len(times)) if found.ids is None else np.flatnonzero(found.ids == found.ids[0])
+    apart = max(1, int(np.searchsorted(times[own, 0], times[own[0], -1], "right")))
+    for k in own[::-apart][:MOST_DRAWN]:
+        truth, forecast, is_first = found.y[k, :, 0], found.forecast[k, :, 0], k == own[-1]
         bands = [(level, low[k, :, 0], high[k, :, 0]) for level, low, high in found.intervals]
         _draw_bands(axes, times[k], bands, is_labelled=is_first)
         for values, colour, width, label in ((truth, BLUE, 1, "truth"), (forecast, ORANGE, 1.4, "forecast")):
             named = {"label": label} if is_first else {}
             axes.plot(times[k], values, color=colour, linewidth=width, **named, **lone_points(values))
-    axes.set_ylabel(as_drawn(short(found.columns[0], 24)))
+    name = found.columns[0] if found.ids is None else f"{found.ids[0]}: {found.columns[0]}"
+    axes.set_ylabel(as_drawn(short(name, 24)))
     axes.margins(x=0.01)

@@ -13,7 +13,8 @@ from trained import CONTEXT, HORIZON, ROWS
 import longwave
 from longwave import S4Forecaster
 from longwave.experiments import EXPERIMENTS
-from longwave.tasks.forecast.backtest import Backtest, first_row, unseen, until
+from longwave.tasks.forecast.backtest import Backtest
+from longwave.tasks.forecast.cutoffs import first_row, unseen, until
 from longwave.tasks.forecast.intervals import Interval
 from longwave.tasks.forecast.series import read_series
 from longwave.tasks.forecast.windows import ForecastInput
