@@ -21,7 +21,7 @@ NATIVE := $(wildcard longwave/ops/cpu/*.cpp longwave/ops/cpu/*.inc)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-busy test-interop fuzz sanitize check lint format demo bench results docs clean
+.PHONY: help setup test test-busy test-interop test-gpu fuzz sanitize check lint format demo bench results docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,17 @@ $(INTEROP)/.installed: pyproject.toml | $(STAMP)
 
 test-interop: $(INTEROP)/.installed  ## the checks of scikit-learn and aeon, and tests with other libraries
 	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) $(INTEROP)/bin/python -m pytest $(PYTEST_ARGS) tests/interop
+
+# Triton is large, too, and with it torch would compile for GPUs.
+WITH_TRITON := .venv-gpu
+$(WITH_TRITON)/.installed: pyproject.toml | $(STAMP)
+	$(PYTHON) -m venv $(WITH_TRITON)
+	$(WITH_TRITON)/bin/python -m pip install "$(TORCH)" -e ".[gpu-test,dev]"
+	@touch $@
+
+test-gpu: $(WITH_TRITON)/.installed  ## the GPU kernels in Triton's interpreter, and compiled for six targets: without a GPU
+	$(KEEP_COMPILED) OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(WITH_TRITON)/bin/python -m pytest tests/gpu/test_interpreted.py
+	$(KEEP_COMPILED) OMP_NUM_THREADS=1 $(WITH_TRITON)/bin/python -m pytest tests/gpu/test_compiled.py
 
 fuzz: $(STAMP)  ## thousands of damaged files through the commands, in processes of their own (FUZZ_CASES of each kind)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --cases $(FUZZ_CASES)

@@ -4,6 +4,11 @@ from collections import Counter
 from itertools import combinations, product
 
 import pytest
+import torch
+
+from longwave.ops import BACKENDS
+
+CPU_BACKENDS = [name for name, backend in BACKENDS.items() if backend.serves("cpu", torch.float32)]
 
 
 def rows(*axes):

@@ -175,7 +175,39 @@ def states(chance: random.Random) -> None:
     assert u.grad.isfinite().all()
 
 
-KINDS = (layer, model, nodes, states)
+def recurrence(chance: random.Random) -> None:
+    """Compiled steps of models and U-Nets, with weights of each type, by one thread or several, from any step on."""
+    import torch
+
+    from longwave import S4Config, SequenceModel
+    from longwave.models import Recurrence, UNet
+
+    lanes = int(os.environ["LONGWAVE_VECTOR_BITS"]) // 32
+    small = {"vocabulary": 7, "mixer": S4Config(d_state=2 * chance.randint(1, 20)), "n_layers": chance.randint(1, 2)}
+    small |= {"d_model": lanes * chance.randint(1, 4), "norm": chance.choice(("layer", "scalar"))}
+    small |= {"glu": chance.random() < 0.5, "output_size": chance.randint(1, 40)}
+    if chance.random() < 0.5:
+        poolings = tuple(chance.randint(1, 4) for _ in range(chance.randint(1, 3)))
+        shape = {"feed_forward": chance.randint(0, 2), "widening": chance.randint(1, 2)}
+        own: torch.nn.Module = UNet(poolings=poolings, skips=chance.choice(("layers", "stages")), **small, **shape)
+    else:
+        shape = {"feed_forward": lanes * chance.randint(0, 3), "decoder": "sequence", "prenorm": chance.random() < 0.5}
+        own = SequenceModel(**small, **shape)
+    batch, before = chance.randint(1, 70), chance.randint(1, 30)
+    x = torch.randint(7, (batch, before + 15))
+    weights = chance.choice(("float32", "bfloat16", "float16", "int8"))
+    torch.set_num_threads(chance.randint(1, 3))
+    with torch.no_grad():
+        whole, _ = own.eval()(x)
+        _, state = own(x[:, :before], need_state=True)
+        steps = Recurrence(own, batch, state, weights=weights)
+        assert steps.is_compiled
+        for k in range(before, x.shape[1]):
+            error = (steps(x[:, k]) - whole[:, k]).abs().max() / whole.abs().max().clamp_min(1e-6)
+            assert error < (1e-3 if weights == "float32" else 0.3), (weights, float(error))
+
+
+KINDS = (layer, model, nodes, states, recurrence)
 
 if __name__ == "__main__":
     sys.exit(main())

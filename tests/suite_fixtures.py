@@ -9,11 +9,11 @@ import shape_checks
 import torch
 from dense import ROOT
 from hypothesis import HealthCheck, settings
+from pairwise import CPU_BACKENDS
 from tiny_set import running_server
 from trained import TrainedRuns
 
 from longwave.io.download.catalogue import DATASETS
-from longwave.ops import BACKENDS
 from longwave.ops.cpu import library
 from longwave.tasks.classify import baselines as sequence_baselines
 
@@ -38,7 +38,7 @@ def _same_start():
     torch.set_default_dtype(dtype)
 
 
-@pytest.fixture(params=sorted(BACKENDS))
+@pytest.fixture(params=sorted(CPU_BACKENDS))
 def backend(request, monkeypatch):
     """Each backend in turn, forced. A compiled library that does not work fails; one that was not built is skipped."""
     if request.param == "native":

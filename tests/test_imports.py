@@ -120,8 +120,12 @@ def test_the_maths_need_torch_and_jaxtyping_only():
     assert {module: more for module, roots in outside("ssm").items() if (more := roots - OUTSIDE_OF_SSM)} == {}
 
 
-def test_the_ops_need_torch_only():
-    assert {module: more for module, roots in outside("ops").items() if (more := roots - {"torch"})} == {}
+def test_the_ops_need_torch_only_and_triton_in_its_kernels():
+    more = {module: more for module, roots in outside("ops").items() if (more := roots - {"torch"})}
+    kernels = ("spectrum_kernels", "feature_kernels", "step_kernel")
+    assert more == {f"longwave.ops.gpu.{name}": {"triton"} for name in kernels}
+    importing = {module_name(path) for path in MODULES if any(name.endswith(kernels) for name in imports_of(path))}
+    assert importing == set()  # they are imported when a kernel first runs
 
 
 def test_files_are_read_without_torch():

@@ -17,6 +17,7 @@ DESCRIPTION = "Measure speed, memory and accuracy on this machine."
 SUMMARIES = {  # what help and a wrong name show, without torch
     "accuracy": "the error of the kernel against its definition",
     "attention": "time and memory of training, against Transformers",
+    "compare": "two results of the same bench, figure by figure",
     "complexity": "exponents of time and memory in length, batch and width",
     "generation": "tokens per second, against attention and GPT-2",
     "kernel": "the kernel by each backend, forward and backward",
@@ -25,6 +26,7 @@ SUMMARIES = {  # what help and a wrong name show, without torch
     "step": "a training step of named experiments, at their own size",
     "stream": "real-time streaming of sound, on one core",
     "train": "a training step of a small deep model, part by part",
+    "unet": "steps of U-Nets, which generate sound and images",
 }
 
 

@@ -8,7 +8,7 @@ import functools
 import os
 from pathlib import Path
 
-ABI = 10  # of native.cpp
+ABI = 11  # of native.cpp
 FOLDER = Path(__file__).parents[1] / "ops" / "cpu"
 LIBRARY = "_native.so"  # as setup.py names it, on every platform
 VECTOR_BITS = (128, 256, 512)

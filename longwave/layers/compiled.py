@@ -12,20 +12,22 @@ from longwave.layers.block import Block, Dropout, LayerNorm, MaskedBatchNorm, Sc
 from longwave.layers.s4 import S4
 from longwave.layers.s4d import S4D
 from longwave.layers.state_space import StateSpaces
-from longwave.ops import Affine, BlockWeights
+from longwave.ops import Affine, BlockWeights, FeedForwardWeights, WeightType
 
 
-def compiled_steps(blocks: Iterable[nn.Module], rate: float = 1.0) -> Callable[[Tensor, Sequence[Tensor]], None] | None:
+def compiled_steps(
+    blocks: Iterable[nn.Module], rate: float = 1.0, weights: WeightType = "float32"
+) -> Callable[[Tensor, Sequence[Tensor]], None] | None:
     """The steps of all blocks with their weights as they are now; None if the backend does not serve one of them."""
     blocks = list(blocks)
     if any(p.dtype != torch.float32 for block in blocks for p in block.parameters()):
         return None
-    weights = [_weights(block, rate) for block in blocks]
-    known = [block for block in weights if block is not None]
-    return ops.block_steps(known) if len(known) == len(blocks) else None
+    found = [block_weights(block, rate) for block in blocks]
+    known = [block for block in found if block is not None]
+    return ops.block_steps(known, weights) if len(known) == len(blocks) else None
 
 
-def _weights(block: nn.Module, rate: float) -> BlockWeights | None:
+def block_weights(block: nn.Module, rate: float = 1.0) -> BlockWeights | None:
     """What the compiled step reads of a block; None if something in it is not what it knows."""
     if type(block) is not Block or type(block.mixer) not in (S4, S4D) or type(block.dropout) is not Dropout:
         return None
@@ -36,14 +38,22 @@ def _weights(block: nn.Module, rate: float) -> BlockWeights | None:
         parts = list(block.feed_forward)
         if [type(part) for part in parts] != [nn.Linear, nn.GELU, Dropout, nn.Linear] or parts[1].approximate != "none":
             return None
-        wide_norm, widen, narrow = _norm(block.feed_forward_norm, d_model), _linear(parts[0]), _linear(parts[3])
-        if wide_norm is None or widen is None or narrow is None:
+        feed_forward = feed_forward_weights(block.feed_forward_norm, parts[0], parts[3])
+        if feed_forward is None:
             return None
-        feed_forward = wide_norm, widen, narrow
     if norm is None or linear is None:
         return None
     constants = cast(StateSpaces, block.mixer).step_constants(rate)
     return BlockWeights(*constants[:3], block.prenorm, norm, linear, feed_forward)
+
+
+def feed_forward_weights(norm: nn.Module, widen: nn.Module, narrow: nn.Module) -> FeedForwardWeights | None:
+    """The same of a feed-forward sublayer with GELU between its linear layers."""
+    first, last = _linear(widen), _linear(narrow)
+    if first is None or last is None:
+        return None
+    before = _norm(norm, first[0].shape[1])
+    return None if before is None else (before, first, last)
 
 
 def _linear(linear: nn.Module | None) -> tuple[Tensor, Tensor] | None:

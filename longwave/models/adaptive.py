@@ -12,7 +12,7 @@ E_i and W_i of the tails are those of the input, and so is E_0; bin 0 has a proj
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 FACTOR = 4  # by which the vectors of a bin are shorter than those of the bin before
 NO_TOKEN = -100  # what a target is where there is none, as for torch's cross-entropy
+Product = Callable[[Tensor, Tensor | None], Callable[[Tensor], Tensor]]  # of a weight and a bias: a linear layer
 LOGITS_AT_ONCE = 2**24  # of any bin, for the loss: 64 MB in float32
 
 
@@ -40,15 +41,12 @@ def check_cutoffs(cutoffs: Sequence[int], vocabulary: int, d_model: int) -> None
 class AdaptiveEmbedding(nn.Module):
     """Tokens (...) to features (..., d_model): sqrt(d_model) W_i dropout(E_i[token]) for a token of bin i."""
 
-    edges: Tensor
-
     def __init__(self, vocabulary: int, d_model: int, cutoffs: Sequence[int], dropout: float = 0.0) -> None:
         super().__init__()
         check_cutoffs(cutoffs, vocabulary, d_model)
         self.starts = (0, *cutoffs)  # the first word of each bin
         self.sizes = [high - low for low, high in zip(self.starts, (*cutoffs, vocabulary), strict=True)]
         self.d_model = d_model
-        self.register_buffer("edges", torch.tensor(cutoffs, dtype=torch.long), persistent=False)
         widths = [d_model // FACTOR**i for i in range(len(self.starts))]
         self.vectors = nn.ParameterList(
             torch.randn(size, width) * (0.5 / math.sqrt(width)) for size, width in zip(self.sizes, widths, strict=True)
@@ -65,7 +63,10 @@ class AdaptiveEmbedding(nn.Module):
 
     def bins(self, tokens: Tensor) -> Tensor:
         """The bin of each token."""
-        return torch.bucketize(tokens.contiguous(), self.edges, right=True)
+        found = torch.zeros_like(tokens)
+        for edge in self.starts[1:]:
+            found += tokens >= edge
+        return found
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The features of each token."""
@@ -108,11 +109,28 @@ class AdaptiveSoftmax(nn.Module):
         self, x: Tensor, state: None = None, *, lengths: Tensor | None = None, valid: Tensor | None = None
     ) -> tuple[Tensor, None]:
         """Log-probabilities (..., vocabulary) for features (..., d_model); as of any decoder, with its state, None."""
-        head, first = self._head(x).log_softmax(-1), self.embedding.sizes[0]
+        return self._joined(self._head(x), [self._tail(i, x) for i in range(1, len(self.embedding.starts))]), None
+
+    def _joined(self, head: Tensor, tails: Sequence[Tensor]) -> Tensor:
+        """Log-probabilities of all words from the logits of bin 0 with the clusters, and of each tail."""
+        head, first = head.log_softmax(-1), self.embedding.sizes[0]
         parts = [head[..., :first]]
-        for i in range(1, len(self.embedding.starts)):
-            parts.append(self._tail(i, x).log_softmax(-1) + head[..., first + i - 1].unsqueeze(-1))
-        return torch.cat(parts, dim=-1), None
+        for i, tail in enumerate(tails):
+            parts.append(tail.log_softmax(-1) + head[..., first + i].unsqueeze(-1))
+        return torch.cat(parts, dim=-1)
+
+    def by_products(self, product: Product) -> Callable[[Tensor], Tensor]:
+        """What `step` gives for features (B, d_model), with all products by another function, without dropout."""
+        vectors, projections = self.embedding.vectors, self.embedding.projections
+        first = torch.cat((vectors[0], self.clusters.weight)), torch.cat((self.biases[0], self.clusters.bias))
+        narrow = [product(self.projection, None), *(product(W.T, None) for W in projections[1:])]
+        words = [product(*first), *map(product, vectors[1:], self.biases[1:])]
+
+        def step(z: Tensor) -> Tensor:
+            head, *tails = [logits(narrower(z)) for narrower, logits in zip(narrow, words, strict=True)]
+            return self._joined(head, tails)
+
+        return step
 
     def step(self, x: Tensor, state: None) -> tuple[Tensor, None]:
         """One step, x (B, d_model)."""

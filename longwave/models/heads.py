@@ -1,13 +1,14 @@
 """Encoder and decoder of a model: from a task's input to features, and from features to its output."""
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from longwave.layers.checks import check_beside, check_choice, check_device, check_strided, describe, valid_steps
-from longwave.models.adaptive import NO_TOKEN, AdaptiveEmbedding, wide
+from longwave.models.adaptive import NO_TOKEN, AdaptiveEmbedding, Product, wide
 
 if TYPE_CHECKING:
     from longwave.models.sequence import SequenceConfig
@@ -158,6 +159,12 @@ class Decoder(nn.Module):
             return self.linear(x), x if self.kind == "last" else None
         total, count = (wide(x), wide(x.new_ones(x.shape[0], 1))) if state is None else (state[0] + x, state[1] + 1)
         return self.linear((total / count).to(x.dtype)), (total, count)
+
+    def by_products(self, product: Product) -> Callable[[Tensor], Tensor]:
+        """What `step` gives for features (B, d_model), with its linear layer by another function; it has no state."""
+        if self.kind not in ("sequence", "forecast"):
+            raise ValueError(f"decoder: expected an output at every step, got {self.kind!r}")
+        return product(self.linear.weight, self.linear.bias)
 
     def nll(self, x: Tensor, y: Tensor) -> Tensor:
         """-log p(y) in nats for features (B, L, d_model) and tokens y (B, L); 0 where y is -100, no token."""

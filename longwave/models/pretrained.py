@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from longwave.core import files
 from longwave.layers.state_space import StateSpaces
 from longwave.models import format_1, hub, weights
 from longwave.models.base import FORMAT, ModelConfig
+from longwave.ops import WeightType
 
 BEST = "best"  # the folder of a run's best weights
 
@@ -40,9 +42,16 @@ class Pretrained:
         """The part of the model whose gradients a report shows; usually all of it."""
         return self
 
-    def compiled_run(self) -> Any:
-        """How the compiled library takes the steps of a model that is no stack of blocks; None: it does not."""
+    def compiled_steps(self, rate: float = 1.0, weights: WeightType = "float32") -> Any:
+        """Steps with the weights as they are now, f(z, states) in place.
+
+        z (B, d_model) is the encoder's output, and afterwards what the last norm sees. `weights` is how those of linear
+        layers are kept. None if the backend has no such steps for this model.
+        """
         return None
+
+    def check_states(self, states: Any, batch: int) -> None:
+        """Refuse states that are not those of `batch` rows of this model, as far as that can be said."""
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`, each atomically."""
@@ -107,9 +116,11 @@ def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> A
     if (folder / BEST / "config.json").exists() and not (folder / "model.safetensors").exists():
         folder = folder / BEST
     path = folder / "config.json"
-    model = build(_read_config(path), str(path))
+    config, said = _read_config(path), str(path)
     path = folder / "model.safetensors"
-    found, expected = weights.read(path), model.state_dict()
+    found = weights.read(path)
+    model = _empty(config, said, found)
+    expected = model.state_dict()
     for name, tensor in found.items():
         if name in expected and expected[name].is_floating_point() != tensor.is_floating_point():
             raise ValueError(f"{path}: {name}: expected {expected[name].dtype}, got {tensor.dtype}")
@@ -120,6 +131,25 @@ def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> A
     except RuntimeError as error:
         raise ValueError(f"{path}: the weights do not fit the config.json beside them: {error}") from error
     return model
+
+
+def _empty(config: ModelConfig, where: str, tensors: Mapping[str, Tensor]) -> Any:
+    """The model of settings, whose weights `tensors` will replace: without numbers, which take long to draw.
+
+    Unless the model has something that is not among them, or does not build without.
+    """
+    try:
+        with torch.device("meta"):
+            model = config.build()
+    except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError, NotImplementedError):
+        return build(config, where)
+    held = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+    return model if held <= tensors.keys() and _holds_no_more(model) else build(config, where)
+
+
+def _holds_no_more(model: Any) -> bool:
+    """Whether a model has no tensors but parameters and buffers."""
+    return not any(isinstance(value, Tensor) for module in model.modules() for value in vars(module).values())
 
 
 def build(config: ModelConfig, where: str) -> Any:

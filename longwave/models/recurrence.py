@@ -11,40 +11,41 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from longwave.layers.checks import check_count, check_rate
-from longwave.layers.compiled import compiled_steps, is_untouched
-from longwave.layers.discretised import Known, fixed_parameters
-from longwave.models.sequence import SequenceModel
+from longwave import ops
+from longwave.layers.checks import check_choice, check_count, check_rate
+
+WeightType = ops.WeightType
 
 
 class Recurrence:
     """y = steps(x) for one step after the other, without gradients; the weights of `model` have to stay as they are.
 
-    batch   how many rows
-    state   where an earlier call of the model left off, which is not changed; None: the state before the first step
-    rate    as for `model.step`
+    batch    how many rows
+    state    where an earlier call of the model left off, which is not changed; None: the state before the first step
+    rate     as for `model.step`
+    weights  how the compiled steps keep the weights of linear layers: in float32, bfloat16, float16 or int8, which take
+             less time to read. The model itself stays as it is. All but float32 need the compiled library
     """
 
-    def __init__(self, model: SequenceModel, batch: int, state: Any = None, *, rate: float = 1.0) -> None:
+    def __init__(
+        self, model: Any, batch: int, state: Any = None, *, rate: float = 1.0, weights: WeightType = "float32"
+    ) -> None:
         check_count("batch", batch)
         check_rate(rate)
+        check_choice("weights", weights, ops.WEIGHT_TYPES)
         if model.config.decoder == "forecast":
             raise ValueError("model: a forecast model takes a whole window; use forecast_by_steps to go step by step")
         self.model, self.batch, self.rate = model, batch, rate
         with torch.no_grad():
             states, self._decoder_state = model.initial_state(batch) if state is None else state
-            # A model that was changed goes by its own step, whatever it is.
-            ours = type(model).step is SequenceModel.step and is_untouched(model)
-            self._blocks = compiled_steps(model.blocks, rate) if ours else None
-            # A model that is no stack of blocks says itself how the library takes its steps.
-            self._run: Any = model.compiled_run()
-            self._known: Known = {}
+            self._steps = model.compiled_steps(rate, weights)
+            self._decode = None if weights == "float32" else _decoder(model, weights, self._steps)
             self.states = states
 
     @property
     def is_compiled(self) -> bool:
         """Whether the compiled library takes the steps, and not `model.step`."""
-        return self._blocks is not None or self._run is not None
+        return self._steps is not None
 
     @property
     def state(self) -> Any:
@@ -59,49 +60,60 @@ class Recurrence:
     @states.setter
     def states(self, states: Sequence[Any]) -> None:
         self._states = list(states)
-        if self._blocks is not None:
-            self._states = [_own(block, s, self.batch) for block, s in zip(self.model.blocks, states, strict=True)]
-        if self._run is not None:
-            self._states = map_tensors(_copied, list(states))
+        if self._steps is not None:
+            self.model.check_states(states, self.batch)
+            self._states = map_tensors(_copied, self._states)
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
         """The output for x (B, input_size) or tokens (B,)."""
-        if not self.is_compiled:
-            with fixed_parameters(self._known):
-                y, (self._states, self._decoder_state) = self.model.step(x, self.state, rate=self.rate)
+        if self._steps is None:
+            y, (self._states, self._decoder_state) = self.model.step(x, self.state, rate=self.rate)
             return y
-        y, self._decoder_state = self.model.decoder.step(self.features(x), self._decoder_state)
+        z = self.features(x)
+        if self._decode is not None:
+            return self._decode(z)
+        y, self._decoder_state = self.model.decoder.step(z, self._decoder_state)
         return y
 
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
         """What the decoder would see (B, d_model), for the same x; its own state stays as it is."""
         model = self.model
-        if self._blocks is None:
-            how = {} if self._run is None else {"run": self._run}
-            with fixed_parameters(self._known):
-                z, self._states = model.step_features(x, self._states, rate=self.rate, **how)
+        if self._steps is None:
+            z, self._states = model.step_features(x, self._states, rate=self.rate)
             return z
         z = model.encoder(x)
         if z.shape != (self.batch, model.config.d_model):
             expected = "tokens" if model.config.vocabulary else f"{model.config.input_size} numbers"
             raise ValueError(f"x: expected {self.batch} rows of {expected}, as the state has, got {tuple(x.shape)}")
         z = z.to(torch.float32, memory_format=torch.contiguous_format, copy=True)  # the steps work in place
-        self._blocks(z, self._states)
+        self._steps(z, self._states)
         return z if model.norm is None else model.norm(z)
 
 
-def _own(block: Any, state: Tensor, batch: int) -> Tensor:
-    """A copy of a layer's state that the compiled step, which reads raw memory, may work on."""
-    block.mixer.check_state(state, batch, next(block.parameters()).device)
-    plain = state.to(torch.complex64).resolve_conj().resolve_neg()
-    return plain.clone(memory_format=torch.contiguous_format)
+def _decoder(model: Any, weights: WeightType, steps: Any) -> Callable[[Tensor], Tensor]:
+    """The decoder's step with its weights in fewer bytes."""
+    if steps is None:
+        raise ValueError(
+            f"weights: {weights} needs the compiled steps, which do not serve this model here: they take S4 and S4D "
+            "layers in float32 on the CPU, with widths that are multiples of 16; expected float32"
+        )
+
+    def product(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+        found = ops.linear_steps(weight, bias, weights)
+        if found is None:
+            raise ValueError(f"weights: {weights} is for float32 models on the CPU; expected float32")
+        return found
+
+    decode: Callable[[Tensor], Tensor] = model.decoder.by_products(product)
+    return decode
 
 
 def _copied(state: Tensor) -> Tensor:
-    """A copy of a tensor that steps may work on."""
-    return state.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+    """A copy of a tensor that steps may work on, which read raw memory."""
+    kind = torch.complex64 if state.is_complex() else torch.float32 if state.is_floating_point() else state.dtype
+    return state.detach().to(kind).resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], state: Any) -> Any:

@@ -11,6 +11,7 @@ from longwave.core.settings import check_least, set_by_task
 from longwave.layers import NORMS, Block, MixerConfig, S4Config
 from longwave.layers.block import DropoutPlace
 from longwave.layers.checks import advice, check_count, check_device, check_known, describe, valid_steps
+from longwave.layers.compiled import compiled_steps, is_untouched
 from longwave.models.adaptive import AdaptiveSoftmax
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder, Window
@@ -18,6 +19,7 @@ from longwave.models.hf_trainer import label_loss, takes_use_cache
 from longwave.models.logistics import LogisticMixture, check_logistics
 from longwave.models.pretrained import Pretrained
 from longwave.models.recompute import recomputed
+from longwave.ops import WeightType
 
 # A damaged config.json would else build for minutes.
 MOST_LAYERS, MOST_FEATURES = 10_000, 1 << 17
@@ -277,6 +279,17 @@ class SequenceModel(Pretrained, nn.Module):
         if self.norm is not None:
             z = self.norm(z.unsqueeze(1), None).squeeze(1)
         return z, after
+
+    def compiled_steps(self, rate: float = 1.0, weights: WeightType = "float32") -> Any:
+        """A step of all blocks, in place, by the backend's own function; None if it has none."""
+        # A model that was changed goes by its own step, whatever it is.
+        ours = type(self).step is SequenceModel.step and is_untouched(self)
+        return compiled_steps(self.blocks, rate, weights) if ours else None
+
+    def check_states(self, states: Sequence[Any], batch: int) -> None:
+        """As each mixer checks its own."""
+        for block, state in zip(self.blocks, states, strict=True):
+            block.mixer.check_state(state, batch, next(block.parameters()).device)
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> list[Any]:
         """What each block derives from its parameters for chunks of up to `longest` steps, to be kept."""

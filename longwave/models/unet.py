@@ -18,15 +18,17 @@ import torch
 from torch import Tensor, nn
 
 from longwave.core.settings import check_least, set_by_task
-from longwave.layers import Block, MixerConfig, S4Config
+from longwave.layers import MixerConfig, S4Config
 from longwave.layers.block import LayerNorm
 from longwave.layers.checks import check_choice, check_count, check_known, check_rate_is_one, valid_steps
-from longwave.layers.compiled import compiled_steps, is_untouched
+from longwave.layers.compiled import is_untouched
 from longwave.models.base import MODELS, ModelConfig, Spec
 from longwave.models.heads import Decoder, Encoder
 from longwave.models.logistics import LogisticMixture, check_logistics
 from longwave.models.pretrained import Pretrained
 from longwave.models.unet_levels import Level, Run
+from longwave.models.unet_steps import compiled_levels
+from longwave.ops import WeightType
 
 Skips = Literal["layers", "stages"]
 Norm = Literal["layer", "scalar"]  # batch norm would see steps that come later
@@ -194,35 +196,17 @@ class UNet(Pretrained, nn.Module):
         z, after = self.step_features(x, states, rate=rate)
         return self.decoder.step(z, None)[0], (after, None)
 
-    def step_features(
-        self, x: Tensor, states: Any, *, rate: float = 1.0, run: Run | None = None
-    ) -> tuple[Tensor, list[Any]]:
-        """One step as far as the decoder, (B, d_model), and the states after it; `run` is what `compiled_run` gave."""
+    def step_features(self, x: Tensor, states: Any, *, rate: float = 1.0) -> tuple[Tensor, list[Any]]:
+        """One step as far as the decoder, (B, d_model), and the states after it."""
         check_rate_is_one(rate, "a UNet")
-        z, after = self._features(x.unsqueeze(1), states, run or _recurrence)
+        z, after = self._features(x.unsqueeze(1), states, _recurrence)
         return z.squeeze(1), after
 
-    def compiled_run(self) -> Run | None:
-        """Steps of the layers by the backend's own function, with their weights as they are now; None if it has none.
-
-        States of the mixers are moved on in place.
-        """
-        blocks = [layer for layer in self.modules() if isinstance(layer, Block)]
+    def compiled_steps(self, rate: float = 1.0, weights: WeightType = "float32") -> Any:
+        """A step of all levels, in place, by the backend's own function; None if it has none."""
         # A model that was changed goes by its own step, whatever it is.
-        ours = type(self).step is UNet.step and is_untouched(self)
-        found = {block: compiled_steps([block]) for block in blocks} if ours else {}
-        if not found or None in found.values():
-            return None
-
-        def run(layer: Any, z: Tensor, state: Any) -> tuple[Tensor, Any]:
-            steps = found.get(layer)
-            if steps is None:  # a feed-forward
-                return layer(z, state)
-            z = z.squeeze(1).clone(memory_format=torch.contiguous_format)  # the steps work in place
-            steps(z, (state,))
-            return z.unsqueeze(1), state
-
-        return run
+        ours = rate == 1 and type(self).step is UNet.step and is_untouched(self)
+        return compiled_levels(self.levels, weights) if ours else None
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> dict[nn.Module, Any]:
         """What the layers derive from their parameters for chunks of up to `longest` steps, to be kept."""

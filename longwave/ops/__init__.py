@@ -29,12 +29,16 @@ a negative bit is resolved; empty signals give empty results. table.py states ea
 Without gradients, and None where the chosen backend has no such thing:
 
     layer_steps(discrete, C, D)              -> a function (u, state) -> (y, state), a step of state spaces
-    block_steps(blocks)                      -> a function (x, states), a step through residual blocks, in place
+    block_steps(blocks, weights)             -> a function (x, states), a step through residual blocks, in place
+    unet_steps(levels, weights)              -> a function (x, position, states), a step through a U-Net, in place
+    linear_steps(weight, bias, weights)      -> a function x -> y, a linear layer; `weights` is float32, bfloat16,
+                                                float16 or int8: how the weights of linear layers are kept
 
 backend.py says which backend runs.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,17 +49,30 @@ from longwave.ops import cpu, reference, registration  # noqa: F401  (backends, 
 from longwave.ops.backend import BACKENDS, Backend, Unavailable, backend_name, candidates, find, is_accelerated
 from longwave.ops.checks import check_devices, check_shape
 from longwave.ops.cpu.library import keep_memory
-from longwave.ops.cpu.step import Affine, BlockWeights
+from longwave.ops.cpu.model_step import LevelStates
+from longwave.ops.cpu.step_weights import (
+    WEIGHT_TYPES,
+    Affine,
+    BlockWeights,
+    FeedForwardWeights,
+    LevelWeights,
+    WeightType,
+)
 from longwave.ssm import DiscreteDPLR
 from longwave.ssm.algebra import as_pairs
 from longwave.ssm.nodes import Nodes
 
 __all__ = [
     "BACKENDS",
+    "WEIGHT_TYPES",
     "Affine",
     "Backend",
     "BlockWeights",
+    "FeedForwardWeights",
+    "LevelStates",
+    "LevelWeights",
     "Unavailable",
+    "WeightType",
     "activate",
     "backend_name",
     "block_steps",
@@ -69,6 +86,7 @@ __all__ = [
     "keep_memory",
     "krylov",
     "layer_steps",
+    "linear_steps",
     "mix",
     "power",
     "power_sum",
@@ -78,6 +96,7 @@ __all__ = [
     "spread",
     "truncate",
     "truncated_output_map",
+    "unet_steps",
 ]
 
 NARROW = 64  # features up to which a block waits for memory, not for its products: one pass through it is faster
@@ -216,15 +235,43 @@ def layer_steps(
     return None if found is None else found.functions["layer_steps"](discrete, C, D)
 
 
-def block_steps(blocks: Sequence[BlockWeights]) -> Callable[[Tensor, Sequence[Tensor]], None] | None:
+def block_steps(
+    blocks: Sequence[BlockWeights], weights: WeightType = "float32"
+) -> Callable[[Tensor, Sequence[Tensor]], None] | None:
     """A step through residual blocks, f(x, states) in place, for contiguous float32 x (batch, H) and complex64 states.
 
-    None if the chosen backend has no such step for these blocks. The weights are copied.
+    None if the chosen backend has no such step for these blocks. The weights are copied, those of linear layers as
+    `weights` says.
     """
-    found = [find("block_steps", block.D.device.type, block.D.dtype) for block in blocks]
+    function = _steps("block_steps", [block.D for block in blocks])
+    return None if function is None else function(blocks, weights)
+
+
+def unet_steps(
+    levels: Sequence[LevelWeights], weights: WeightType = "float32"
+) -> Callable[[Tensor, Tensor, Sequence[LevelStates]], None] | None:
+    """A step through the levels of a U-Net, f(x, position, states) in place, for states as LevelStates has them.
+
+    `position` is the number of steps so far, modulo those that the centre sees as one. None as for `block_steps`.
+    """
+    layers = [layer for level in levels for layer in (*level.down, *level.up)]
+    scales = [layer.D if isinstance(layer, BlockWeights) else layer[0].scale for layer in layers]
+    function = _steps("unet_steps", scales)
+    return None if function is None else function(levels, weights)
+
+
+def linear_steps(weight: Tensor, bias: Tensor | None, weights: WeightType) -> Callable[[Tensor], Tensor] | None:
+    """A linear layer y = f(x) of float32 x (batch, in), with a copy of its weights as `weights` says; None as above."""
+    function = _steps("linear_steps", [weight])
+    return None if function is None else function(weight, bias, weights)
+
+
+def _steps(op: str, tensors: Sequence[Tensor]) -> Callable[..., Any] | None:
+    """The function that makes steps, if one backend serves all the tensors."""
+    found = [find(op, tensor.device.type, tensor.dtype) for tensor in tensors]
     if not found or found[0] is None or any(other is not found[0] for other in found):
         return None
-    return found[0].functions["block_steps"](blocks)
+    return found[0].functions[op]
 
 
 def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:

@@ -27,7 +27,7 @@ VARIABLE, FALLBACK = "LONGWAVE_KERNEL", "reference"
 
 # What a backend may have; those with a gradient come with a function `<op>_backward`. table.py has the signatures.
 WITH_GRADIENT = frozenset(OPS)
-WITHOUT_GRADIENT = frozenset({"layer_steps", "block_steps", "same"})
+WITHOUT_GRADIENT = frozenset({"layer_steps", "block_steps", "unet_steps", "linear_steps", "same"})
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,15 +8,18 @@ import pytest
 from longwave.bench import (
     accuracy,
     attention,
+    compare,
     complexity,
     generation,
     generators,
     kernel,
     layer,
     lssl,
+    measure,
     step,
     stream,
     train,
+    unet,
 )
 from longwave.experiments import EXPERIMENTS
 
@@ -36,6 +39,7 @@ class TinyExperiments:
 TINY = {
     accuracy: {"LENGTHS": ((17, 3), (32, 3)), "N": 8},
     attention: {"WIDTH": 8, "D_ATTENTION": 8, "D_STATE": 8, "LAYERS": 1, "LENGTHS": (16, 32)},
+    compare: {},  # which reads what the fixture below writes
     complexity: {
         **{"BASE": {"L": 16, "B": 2, "H": 8}, "SIZES": {"L": (16, 32), "B": (1, 2), "H": (8, 16)}, "REPEATS": 1},
         **{"QUICK_SIZES": {"L": (8, 16), "B": (2, 4), "H": (8, 16)}, "QUICK_REPEATS": 1},
@@ -77,12 +81,13 @@ TINY = {
         },
         **{"HOUR": 4, "STEPS": 20_000},
     },
+    unet: {"EXPERIMENTS": TinyExperiments(), "DRAWN": 5, "REPEATS": 1},
     train: {"BATCH": 2, "L": 16, "H": 4, "LAYERS": 1},
 }
 
 
 @pytest.fixture
-def tiny(monkeypatch):
+def tiny(monkeypatch, tmp_path):
     """What would run in a process of its own runs in this one, at a tiny size; memory is always 5 MB."""
 
     def in_this_process(function, **case):
@@ -93,6 +98,11 @@ def tiny(monkeypatch):
         run()
         return 5_000_000
 
+    monkeypatch.chdir(tmp_path)  # with what `compare` reads
+    machine = measure.machine()
+    for name, seconds in (("old", 2.0), ("new", 1.0)):
+        result = {"bench": "toy", "machine": machine, "rows": [{"model": "S4", "L": 8, "seconds": seconds}]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(result))
     stand_ins = {
         "in_fresh_process": in_this_process,
         "growth_of": five_megabytes,

@@ -49,7 +49,7 @@ def test_a_broken_backend_gives_exit_code_1_and_the_reason(health, capsys):
 def test_without_a_backend_to_use_the_exit_code_is_1(monkeypatch, capsys):
     monkeypatch.setenv("LONGWAVE_KERNEL", "fast")
     assert call("doctor") == 1
-    assert "LONGWAVE_KERNEL: expected one of native, reference, got 'fast'" in capsys.readouterr().out
+    assert "LONGWAVE_KERNEL: expected one of native, reference, triton, got 'fast'" in capsys.readouterr().out
 
 
 def test_on_a_narrow_terminal_every_cell_is_whole(health, capsys, monkeypatch):

@@ -3,10 +3,9 @@
 import pytest
 import torch
 from dense import LOW_RANK_INITS, System, dense_kernel, error, log_uniform, worst_error
-from pairwise import in_pairs
+from pairwise import CPU_BACKENDS, in_pairs
 
 from longwave import DPLR, S4, S4D, S4DConfig, SequenceModel
-from longwave.ops import BACKENDS
 from longwave.ssm import diagonal_discrete, diagonal_kernel, dplr
 
 DIAGONAL_INITS = ["s4d-legs", "s4d-lin", "s4d-inv"]
@@ -33,7 +32,7 @@ def test_a_new_layer_holds_the_initialisation(init, n_ssm):
     assert set(layer.state_dict()) == {"log_dt", "Lambda_re", "Lambda_im", "B", "C", "D"}
 
 
-@in_pairs(backend=BACKENDS, rule=["zoh", "bilinear"], bidirectional=[False, True])
+@in_pairs(backend=CPU_BACKENDS, rule=["zoh", "bilinear"], bidirectional=[False, True])
 def test_the_kernel_is_that_of_the_system(backend, rule, bidirectional):
     layer = make(rule=rule, bidirectional=bidirectional)
     Lambda, P, B, C, _, dt = layer.ssm()
@@ -56,7 +55,7 @@ def test_by_the_bilinear_rule_it_is_s4_without_a_low_rank_part():
     assert error(state, state_s4) < 1e-12
 
 
-@in_pairs(backend=BACKENDS, init=DIAGONAL_INITS, L=[101, 1024])
+@in_pairs(backend=CPU_BACKENDS, init=DIAGONAL_INITS, L=[101, 1024])
 def test_the_kernel_in_float32_is_exact_to_2e_6(backend, init, L):
     """Against float64 of the same numbers; by the bilinear rule the worst is 5.8e-7 (docs/results/accuracy.md)."""
     Lambda, _, B, _ = dplr(init, 64)

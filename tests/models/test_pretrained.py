@@ -50,6 +50,18 @@ def test_a_model_of_every_kind_goes_to_the_hub_and_comes_back_to_the_bit(model, 
     assert same(model, load_model("me/model", **where))
 
 
+def test_a_model_of_every_kind_is_loaded_without_drawing_weights_first(model, tmp_path):
+    """What is drawn for nothing takes longer than all else; nothing is left without numbers."""
+    model.save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    loaded = load_model(tmp_path)
+    assert torch.equal(torch.get_rng_state(), before)
+    tensors = [*loaded.parameters(), *loaded.buffers()]
+    tensors += [value for module in loaded.modules() for value in vars(module).values() if torch.is_tensor(value)]
+    assert not any(tensor.is_meta for tensor in tensors)
+
+
 def test_a_folder_wins_over_the_hub_for_every_kind(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model.save_pretrained("sent")

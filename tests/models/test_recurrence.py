@@ -10,6 +10,7 @@ from pairwise import in_pairs
 
 from longwave.models import Recurrence, SequenceModel
 from longwave.ops.cpu import library
+from longwave.ops.cpu.step_weights import whole_numbers
 
 TOKENS = {"decoder": "sequence", "vocabulary": 7, "output_size": 7}
 KINDS = {
@@ -211,6 +212,58 @@ def test_wrong_rows_and_states_are_refused(compiled):
         Recurrence(model, 2, rate=0.0)
     with pytest.raises(ValueError, match="batch"):
         Recurrence(model, 0)
+
+
+ERRORS = {"float32": 1e-5, "bfloat16": 1e-5, "float16": 1e-5, "int8": 1e-3}  # int8: inputs have 14 bits
+
+
+@pytest.mark.parametrize("weights", ERRORS)
+@pytest.mark.parametrize("kind", ["feed-forward", "without glu", "adaptive softmax", "s4d"])
+@torch.no_grad()
+def test_weights_in_fewer_bytes_are_those_of_a_model_that_has_them_rounded(compiled, kind, weights):
+    """The model itself stays as it is; states, too, and what a state goes on from."""
+    model = make(**KINDS[kind])
+    x = inputs(model, 3, 8)
+    steps = Recurrence(model, 3, weights=weights)
+    outputs = torch.stack([steps(one) for one in x])
+    plain, _ = by_steps(model, x, model.initial_state(3))
+    assert (weights == "float32") == (differ(outputs, plain) < 1e-5)
+    round_products(model, weights)
+    expected, after = by_steps(model, x, model.initial_state(3))
+    assert differ(outputs, expected) < ERRORS[weights]
+    for now, then in zip(steps.states, after[0], strict=True):
+        assert differ(now, then) < ERRORS[weights]
+
+
+def round_products(model, weights):
+    """Round the weights of a model's linear layers, but for what encodes its input."""
+    linear = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
+    found = [module.weight for module in linear if module is not model.encoder.values]
+    if model.config.cutoffs:
+        found += [model.decoder.projection]
+        embedding = model.decoder.embedding  # whose vectors are those of the softmax, too
+        model.encoder.values = copy.deepcopy(embedding)
+        found += list(embedding.vectors)
+        for projection in embedding.projections:
+            projection.copy_(rounded(projection.T, weights).T)
+    for weight in found:
+        weight.copy_(rounded(weight, weights))
+
+
+def rounded(weight, weights):
+    if weights == "int8":
+        scale, whole = whole_numbers(weight)
+        return whole * scale.unsqueeze(1)
+    return weight.to(getattr(torch, weights)).float()
+
+
+@pytest.mark.parametrize("settings", [{"mixer": "attention"}, {"d_model": 18}, {"decoder": "mean"}], ids=str)
+def test_weights_in_fewer_bytes_are_refused_where_nothing_is_compiled(compiled, settings):
+    model = make(**settings)
+    with pytest.raises(ValueError, match=r"^(weights: int8 needs the compiled steps|decoder: expected an output at)"):
+        Recurrence(model, 2, weights="int8")
+    with pytest.raises(ValueError, match=r"^weights: "):
+        Recurrence(model, 2, weights="int4")
 
 
 def test_no_gradient_is_kept():

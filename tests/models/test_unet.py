@@ -4,12 +4,14 @@ import dataclasses
 
 import pytest
 import torch
+from pairwise import in_pairs
 
 import longwave
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import MIXERS
 from longwave.models import Recurrence, Spec, UNet, UNetConfig, load_model
 from longwave.models.unet_levels import DownPool, UpPool
+from longwave.ops.cpu import library
 
 GROUP = 48  # steps that the centre of the paper's poolings sees as one
 KINDS = {
@@ -54,6 +56,10 @@ def flat(state):
 def assert_same_state(a, b, **tolerance):
     for one, other in zip(flat(a), flat(b), strict=True):
         torch.testing.assert_close(one, other, **tolerance)
+
+
+def differ(a, b):
+    return ((a - b).abs().max() / b.abs().max()).item()
 
 
 # One model, however it is computed
@@ -152,6 +158,82 @@ def test_float32_and_compiled_steps_agree_with_the_whole(backend, batch, norm):
     torch.testing.assert_close(outputs, whole[:, 13:], atol=2e-5, rtol=0)
     for now, then in zip(flat(state), kept, strict=True):
         assert torch.equal(now, then)  # the state that was given stays as it was
+
+
+COMPILED = {
+    "paper": {"n_layers": 2, "d_model": 16},
+    "a pool of one": {"poolings": (2, 1), "feed_forward": 0, "d_model": 32, "widening": 1},
+    "audio": {"poolings": (4, 2), "skips": "stages", "n_layers": 2, "glu": False, "norm": "scalar", "d_model": 16},
+}
+
+
+def float32(kind, **settings):
+    return make(torch.float32, mixer=longwave.S4Config(d_state=16), **{**COMPILED[kind], **settings})
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("kind", COMPILED)
+@torch.no_grad()
+def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind, bits):
+    """With all states, from any place in the groups, at each width of vectors."""
+    if bits > library.vector_bits():
+        pytest.skip(f"this CPU has vectors of {library.vector_bits()} bits")
+    monkeypatch.setattr(library, "vector_bits", lambda: bits)
+    model = float32(kind)
+    for batch in (1, 2, 11):  # of rows in groups, pairs and alone
+        x = tokens(batch, model.group + 5)
+        _, begin = model(x[:, :3], need_state=True)
+        steps = Recurrence(model, batch, begin)
+        assert steps.is_compiled
+        state = begin
+        for k in range(3, x.shape[1]):
+            expected, state = model.step(x[:, k], state)
+            assert differ(steps(x[:, k]), expected) < 1e-5
+            assert int(steps.states[0]) == int(state[0][0])
+        for now, then in zip(flat(steps.state), flat(state), strict=True):
+            torch.testing.assert_close(now, then, atol=1e-5, rtol=1e-5)
+
+
+@in_pairs(kind=list(COMPILED), batch=[1, 2, 40], threads=[1, 2, 3])
+@torch.no_grad()
+def test_threads_that_share_rows_or_features_change_nothing(compiled, kind, batch, threads):
+    model = float32(kind, n_layers=1)
+    x = tokens(batch, model.group + 2)
+    expected = model(x)[0]
+    torch.set_num_threads(threads)
+    steps = Recurrence(model, batch)
+    outputs = torch.stack([steps(x[:, k]) for k in range(x.shape[1])], dim=1)
+    assert differ(outputs, expected) < 2e-5
+
+
+@pytest.mark.parametrize("change", ["another layer", "a hook", "double", "an odd width", "another step"])
+@torch.no_grad()
+def test_what_the_library_does_not_know_goes_by_the_models_own_step(compiled, change):
+    model = float32("paper", n_layers=1, **({"d_model": 18} if change == "an odd width" else {}))
+    if change == "another layer":
+        model.levels.up[1].widen = torch.nn.Sequential(model.levels.up[1].widen)
+    if change == "a hook":
+        model.levels.pool.register_forward_hook(lambda *_: None)
+    if change == "another step":
+        model.__class__ = type("Other", (UNet,), {"step": lambda self, *given, **named: UNet.step(self, *given)})
+    model = (model.double() if change == "double" else model).eval()
+    steps = Recurrence(model, 2)
+    assert not steps.is_compiled
+    assert torch.equal(steps(tokens(2, 1)[:, 0]), model.step(tokens(2, 1)[:, 0])[0])
+
+
+def test_compiled_steps_refuse_states_that_do_not_fit(compiled):
+    model = float32("paper", n_layers=1)
+    for wrong, name in ((model.initial_state(3), "state"), (model.double().initial_state(2), None)):
+        steps = Recurrence(model.float(), 2, wrong)
+        if name is None:  # other numbers are converted
+            steps(tokens(2, 1)[:, 0])
+            continue
+        with pytest.raises(ValueError, match=rf"^{name}: expected torch\.complex64 \(2, 16, 8\)"):
+            steps(tokens(2, 1)[:, 0])
+    state = model.initial_state(2)
+    state[0][0].fill_(-1)  # no place in a group, which must not be a place in memory either
+    Recurrence(model, 2, state)(tokens(2, 1)[:, 0])
 
 
 @pytest.mark.parametrize("kind", [kind for kind in MIXERS if MIXERS[kind]().is_causal])

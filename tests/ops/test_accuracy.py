@@ -10,9 +10,9 @@ import torch
 from dense import dense_kernel, diagonal_definition, error, gradients, hippo_system, log_uniform
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pairwise import in_pairs
+from pairwise import CPU_BACKENDS, in_pairs
 
-from longwave.ops import BACKENDS, diagonal_kernel, dplr_kernel
+from longwave.ops import diagonal_kernel, dplr_kernel
 from longwave.ops.cpu.kernel import DAMPING
 from longwave.ssm import INITS, dplr
 from longwave.ssm.spectrum import needs_float64
@@ -80,13 +80,13 @@ def test_legs_in_float64_is_exact_to_1e_10_under_random_search(backend, L, seed)
 # LegT, LagT and FouT: the poles of the normal part sit on the line of the nodes
 
 
-@in_pairs(backend=BACKENDS, init=["legt", "lagt", "fout"], L=[1024, 1023])
+@in_pairs(backend=CPU_BACKENDS, init=["legt", "lagt", "fout"], L=[1024, 1023])
 def test_undamped_systems_in_float64_are_exact_to_1e_8(backend, init, L):
     system = hippo_system(init, N, log_uniform(100, seed=L))
     assert kernel_error(system, L) < 1e-8
 
 
-@in_pairs(backend=BACKENDS, init=["legt", "lagt", "fout"], L=[1024, 1023])
+@in_pairs(backend=CPU_BACKENDS, init=["legt", "lagt", "fout"], L=[1024, 1023])
 def test_undamped_systems_in_float32_are_exact_to_5e_6(backend, init, L):
     system = hippo_system(init, N, log_uniform(100, seed=L)).to(torch.float32)
     assert kernel_error(system, L) < 5e-6
@@ -101,7 +101,7 @@ def resonant_steps(init, L, count=100):
     return dt[torch.randperm(len(dt), generator=torch.Generator().manual_seed(0))[:count]]
 
 
-@in_pairs(backend=BACKENDS, init=["legt", "lagt"], off=[0.0, 1e-12, 1e-9, 1e-8, 1e-7])
+@in_pairs(backend=CPU_BACKENDS, init=["legt", "lagt"], off=[0.0, 1e-12, 1e-9, 1e-8, 1e-7])
 def test_a_node_on_a_pole_costs_no_more_than_half_the_digits(backend, init, off):
     L = 256
     system = hippo_system(init, N, resonant_steps(init, L) * (1 + off))
@@ -131,12 +131,12 @@ def without_P(system):
     return system.Lambda, system.B, system.C, system.dt
 
 
-@in_pairs(backend=BACKENDS, init=DIAGONAL_INITS, rule=["zoh", "bilinear"], L=[50, 1001])
+@in_pairs(backend=CPU_BACKENDS, init=DIAGONAL_INITS, rule=["zoh", "bilinear"], L=[50, 1001])
 def test_s4d_and_its_gradients_in_float64_are_exact_to_1e_10(backend, init, rule, L):
     assert max(diagonal_errors(init, rule, L, torch.float64)) < 1e-10
 
 
-@in_pairs(backend=BACKENDS, init=DIAGONAL_INITS, rule=["zoh", "bilinear"], L=[50, 1001])
+@in_pairs(backend=CPU_BACKENDS, init=DIAGONAL_INITS, rule=["zoh", "bilinear"], L=[50, 1001])
 def test_s4d_in_float32_is_exact_to_2e_6_and_its_gradients_to_2e_5(backend, init, rule, L):
     kernel, *errors, dt_error = diagonal_errors(init, rule, L, torch.float32)
     assert kernel < 2e-6
@@ -155,7 +155,7 @@ def gradient_errors(system, L):
     return [error(g, true) for g, true in zip(gradients(dplr_kernel(*system, L), system), truth, strict=True)]
 
 
-@in_pairs(backend=BACKENDS, init=["legs", "legt", "lagt", "fout"], L=[784, 1001])
+@in_pairs(backend=CPU_BACKENDS, init=["legs", "legt", "lagt", "fout"], L=[784, 1001])
 def test_gradients_in_float64_are_exact_to_1e_8(backend, init, L):
     assert max(gradient_errors(hippo_system(init, N, log_uniform(3, seed=L)), L)) < 1e-8
 

@@ -46,7 +46,9 @@ def test_the_default_backend_is_the_compiled_one(compiled, monkeypatch):
 @pytest.mark.parametrize("nonsense", ["nonsense", "Native", "reference,native", " "])
 def test_an_unknown_backend_is_refused_with_the_known_ones(monkeypatch, nonsense):
     monkeypatch.setenv(choice.VARIABLE, nonsense)
-    with pytest.raises(ValueError, match=f"{choice.VARIABLE}: expected one of native, reference, got {nonsense!r}"):
+    with pytest.raises(
+        ValueError, match=f"{choice.VARIABLE}: expected one of native, reference, triton, got {nonsense!r}"
+    ):
         kernel()
 
 

@@ -5,10 +5,10 @@ import torch
 from dense import direct_convolution, error, gradients
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pairwise import in_pairs
+from pairwise import CPU_BACKENDS, in_pairs
 from torch.autograd import gradcheck
 
-from longwave.ops import BACKENDS, fft_conv
+from longwave.ops import fft_conv
 
 LENGTHS = [1, 2, 3, 5, 8, 17, 64, 101]
 with_backend = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -21,7 +21,7 @@ def signals(batch, L, H, sides=1, dtype=torch.float64, seed=0):
     return [torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
 
 
-@in_pairs(backend=BACKENDS, L=LENGTHS, sides=[1, 2])
+@in_pairs(backend=CPU_BACKENDS, L=LENGTHS, sides=[1, 2])
 def test_the_convolution_is_the_direct_sum(backend, L, sides):
     u, *K = signals(3, L, 4, sides)
     y = fft_conv(u, *K)
@@ -29,7 +29,7 @@ def test_the_convolution_is_the_direct_sum(backend, L, sides):
     assert error(y, direct_convolution(u, *K)) < 1e-13
 
 
-@in_pairs(backend=BACKENDS, L=LENGTHS, sides=[1, 2])
+@in_pairs(backend=CPU_BACKENDS, L=LENGTHS, sides=[1, 2])
 def test_its_gradients_are_those_of_the_direct_sum(backend, L, sides):
     inputs = [t.requires_grad_() for t in signals(3, L, 4, sides)]
     truth = gradients(direct_convolution(*inputs), inputs)
@@ -70,7 +70,7 @@ def test_many_features_that_fill_several_groups_give_the_direct_sum(backend, sid
         assert error(value, true) < 1e-12
 
 
-@in_pairs(backend=BACKENDS, L=[1, 100, 1023], sides=[1, 2])
+@in_pairs(backend=CPU_BACKENDS, L=[1, 100, 1023], sides=[1, 2])
 def test_float32_stays_within_rounding(backend, L, sides):
     u, *K = signals(2, L, 3, sides, torch.float32)
     y = fft_conv(u, *K)

@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from longwave.ops import BACKENDS, Affine, BlockWeights
 from longwave.ops.cpu import step as native
-from longwave.ops.cpu.step import BlockSteps
+from longwave.ops.cpu.model_step import BlockSteps
 from longwave.ssm import dplr_bilinear
 
 # The arguments of each op by their sizes (two features fill no vector: 40 take the compiled path of the convolution).
@@ -64,7 +64,7 @@ def backends(monkeypatch):
     """Every backend that can run here, each forced while a loop is at it. One that is there and does not work fails."""
 
     def in_turn():
-        for name in sorted(BACKENDS):
+        for name in sorted(CPU_BACKENDS):
             reason = BACKENDS[name].unavailable()
             assert reason is None or "no compiled library" in reason
             if reason is None:
@@ -298,7 +298,7 @@ def test_the_steps_of_blocks_refuse_weights_that_do_not_fit(compiled):
     good = block()
     scale, wide = torch.rand(8), (torch.randn(16, 32), torch.randn(16))
     for wrong, name in (
-        ({"discrete": type(good.discrete)(*(t[..., :8, :] for t in good.discrete)), "C": good.C[:8]}, "constants"),
+        ({"discrete": type(good.discrete)(*(t[..., :8, :] for t in good.discrete)), "C": good.C[:8]}, "change"),
         ({"norm": Affine(scale, scale, 1e-5)}, "scale"),
         ({"linear": wide}, r"linear\.weight"),
         ({"linear": (good.linear[0], torch.randn(8))}, r"linear\.bias"),

@@ -5,10 +5,9 @@ import torch
 from dense import LOW_RANK_INITS, dense_kernel, error, gradients, hippo_system, log_uniform, random_system, worst_error
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pairwise import in_pairs
+from pairwise import CPU_BACKENDS, in_pairs
 
 from longwave import ops, ssm
-from longwave.ops import BACKENDS
 
 with_backend = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -22,7 +21,7 @@ def agree(compute, leaves, bound, gradient_bound):
         assert true.numel() == 0 or (one - true).abs().max() < gradient_bound * true.abs().max().clamp(min=1)
 
 
-@in_pairs(backend=BACKENDS, rank=[0, 1, 2], maps=[1, 2], L=[1, 2, 63, 300])
+@in_pairs(backend=CPU_BACKENDS, rank=[0, 1, 2], maps=[1, 2], L=[1, 2, 63, 300])
 def test_kernels_and_truncations_are_those_of_ssm(backend, rank, maps, L):
     system = random_system(3, 5, rank, maps).leaves()
     Lambda, P, _, C, dt = system
@@ -31,7 +30,7 @@ def test_kernels_and_truncations_are_those_of_ssm(backend, rank, maps, L):
     agree(lambda way: way.dplr_kernel(*system, L, C_is_truncated=True), system, 1e-11, 1e-9)
 
 
-@in_pairs(backend=BACKENDS, init=LOW_RANK_INITS, dtype=[torch.float32, torch.float64])
+@in_pairs(backend=CPU_BACKENDS, init=LOW_RANK_INITS, dtype=[torch.float32, torch.float64])
 def test_the_kernels_of_every_initialisation_are_those_of_ssm(backend, init, dtype):
     system = hippo_system(init, 16, log_uniform(4)).to(dtype)
     bound = 1e-9 if dtype == torch.float64 else 1e-5
@@ -47,7 +46,7 @@ def test_random_sizes_equal_the_dense_system(backend, rank, M, L, seed):
     assert ((K - truth[..., :L]).abs().amax(-1) / truth.abs().amax(-1)).max() < 1e-10
 
 
-@in_pairs(backend=BACKENDS, sides=[1, 2], H=[3, 20], L=[1, 2, 50, 301])
+@in_pairs(backend=CPU_BACKENDS, sides=[1, 2], H=[3, 20], L=[1, 2, 50, 301])
 def test_convolutions_are_those_of_ssm(backend, sides, H, L):
     u, K, D = torch.randn(2, L, H).double(), torch.randn(sides, H, L).double(), torch.randn(H).double()
     leaves = [t.requires_grad_() for t in (u, K, D)]

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 from dense import error, hippo_system, log_uniform, random_system
-from pairwise import in_pairs
+from pairwise import CPU_BACKENDS, in_pairs
 
 from longwave import ops
 from longwave.layers import S4
 from longwave.models import SequenceModel
-from longwave.ops import BACKENDS
 from longwave.ops.cpu import kernel
 from longwave.ssm import nodes
 
@@ -76,7 +75,7 @@ def native(compiled, monkeypatch):
 BOUNDS = {"legs": (1e-11, 1e-9), "legt": (1e-9, 2e-7), "lagt": (1e-9, 2e-7)}
 
 
-@in_pairs(backend=BACKENDS, init=BOUNDS, L=[2048, 1501])
+@in_pairs(backend=CPU_BACKENDS, init=BOUNDS, L=[2048, 1501])
 def test_few_nodes_equal_all_in_float64(backend, init, L):
     inputs = pairs(hippo_system(init, 8, log_uniform(2, 3e-2, seed=L)))
     value, *gradients = few_against_all(inputs, L)
@@ -105,7 +104,7 @@ def test_compiled_few_nodes_equal_all_in_float32(native, init, L):
     assert dt < 5e-5
 
 
-@in_pairs(backend=BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 63, 901])
+@in_pairs(backend=CPU_BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 63, 901])
 def test_every_shape_of_a_system_is_served(backend, maps, rank, L):
     value, *gradients = few_against_all(pairs(random_system(2, 4, rank, maps)), L)
     # Of a kernel of one step the gradients of Lambda, P and dt are 0, but for rounding; of rank 0 that of P is empty.

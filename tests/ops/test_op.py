@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from dense import WITHOUT_DYNAMIC_SHAPES, error, hippo_system, log_uniform, random_system
-from pairwise import in_pairs
+from pairwise import CPU_BACKENDS, in_pairs
 from torch.autograd import gradcheck
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
 from longwave import ops
-from longwave.ops import BACKENDS, reference
+from longwave.ops import reference
 from longwave.ops.cpu import convolution, kernel, step
 from longwave.ssm import dplr_bilinear, dplr_step
 from longwave.ssm import spectrum as algorithm_1
@@ -156,7 +156,7 @@ def test_the_convolution_is_a_proper_op(backend, sides, L):
     check_op(registered.convolve.default, inputs, registered.convolve_backward.default, arguments, dynamic)
 
 
-@in_pairs(backend=BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 5, 6])
+@in_pairs(backend=CPU_BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 5, 6])
 def test_gradcheck_of_the_spectrum(backend, maps, rank, L):
     """Of one feature by the reference, which takes long; of more than one the backends agree (below)."""
     inputs = [t.requires_grad_() for t in random_pairs(1 if backend == "reference" else 2, 2, rank, maps)]
@@ -183,13 +183,13 @@ def test_the_inverse_transform_is_that_of_torch(L):
     assert error(value, true) < 1e-14
 
 
-@in_pairs(backend=BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 33])
+@in_pairs(backend=CPU_BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 33])
 def test_gradcheck_of_the_truncation(backend, maps, rank, L):
     Lambda, P, _, C, dt = (t.requires_grad_() for t in random_pairs(2, 2, rank, maps))
     assert gradcheck(lambda *x: ops.truncate(*x, L), [Lambda, P, C, dt])
 
 
-@in_pairs(backend=BACKENDS, sides=[1, 2], L=[1, 2, 7])
+@in_pairs(backend=CPU_BACKENDS, sides=[1, 2], L=[1, 2, 7])
 def test_gradcheck_of_the_convolution(backend, sides, L):
     assert gradcheck(ops.convolve, [t.requires_grad_() for t in signal(2, L, 9, sides)])
 

@@ -33,10 +33,10 @@ def signal():
 @pytest.mark.parametrize("name", OPS)
 def test_the_functions_of_a_backend_take_what_the_table_says(name):
     """By position: a backend may have names of its own, and arguments with defaults behind."""
-    for backend in ("reference", "native"):
-        functions = BACKENDS[backend].functions
+    for backend in BACKENDS.values():
         for function, signature in ((name, OPS[name].forward), (f"{name}_backward", OPS[name].backward)):
-            inspect.signature(functions[function]).bind(*signature.names)
+            if name in backend.ops:
+                inspect.signature(backend.functions[function]).bind(*signature.names)
 
 
 def test_a_refusal_names_the_argument_that_does_not_fit_the_first():

@@ -3,7 +3,7 @@
 import torch
 
 from longwave.ops.backend import BACKENDS, Backend, functions_of
-from longwave.ops.cpu import block, convolution, kernel, library, states, step
+from longwave.ops.cpu import block, convolution, kernel, library, model_step, states, step
 
 
 def _serves(device: str, dtype: torch.dtype) -> bool:
@@ -13,7 +13,7 @@ def _serves(device: str, dtype: torch.dtype) -> bool:
 BACKENDS.register("native")(
     Backend(
         "native",
-        functions_of(*map(vars, (kernel, states, convolution, block, step))),
+        functions_of(*map(vars, (kernel, states, convolution, block, step, model_step))),
         description=lambda: f"{library.vector_bits()}-bit vectors, {torch.get_num_threads()} threads",
         unavailable=library.unavailable,
         devices=("cpu",),

@@ -6,6 +6,8 @@
 //   longwave_convolve, longwave_convolve_backward    long convolution by FFT
 //   longwave_krylov, _power, _collect, _spread, _scan, and each with _backward: states of whole sequences
 //   longwave_step, longwave_model_step               one step of the recurrence: of a layer, of a stack of blocks
+//   longwave_unet_step                               the same of a U-Net
+//   longwave_linear                                  a linear layer, with weights in 32, 16 or 8 bits
 //   longwave_activate, longwave_gate, _backward      what follows a convolution in a residual block, in float
 //   longwave_gated_mix, longwave_gated_mix_backward  all of it in one pass, for narrow models
 //   longwave_pathfinder                              images of Pathfinder
@@ -34,7 +36,12 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define LONGWAVE_X86 1
+#include <cpuid.h>
 #include <immintrin.h>
+#endif
+// Sums of products of bytes by one instruction: compilers older than these do not know it.
+#if defined(LONGWAVE_X86) && (defined(__clang__) || __GNUC__ >= 8)
+#define LONGWAVE_HAS_VNNI 1
 #endif
 
 #if defined(_WIN32)
@@ -95,23 +102,40 @@ struct Scan {
     const int64_t *lengths;      // (batch,)
 };
 
-// What a step reads of a residual block; native.py has the same fields in the same order. Weights come in panels (in, 2, width)
-// of two vectors of columns.
+// What a step reads of a residual block; step_weights.py has the same fields in the same order. Weights come in panels of two
+// vectors of columns, (in, 2, width): in float; in float16; in bfloat16, lane by lane both columns as the halves of 32 bits; or in
+// int8, (in / 4, 2, width, 4).
+enum Kind : int64_t { kFloat32, kBFloat16, kFloat16, kInt8 };
 struct Norm {
     int64_t by_row;               // layer norm, or else the fixed scale and shift of a batch norm
     double eps, offset;           // of a layer norm: added to the variance, and to a row before its division
     const float *scale, *shift;   // (H,)
 };
 struct Linear {
-    int64_t in, panels;
-    const float *weight, *bias;   // (panels, in, 2, width), (panels, 2, width)
+    int64_t in, panels, kind;
+    const void *weight;           // (panels, ...)
+    const float *bias;            // (panels, 2, width), or none
+    const float *scale;           // of int8, (panels, 2, width): what 1 stands for in a column
+    const int32_t *totals;        // of int8, (panels, 2, width): the sum of a column's weights
 };
 struct Block {
-    int64_t N, r;                 // states of a feature, rank of the correction
+    int64_t N, r;                 // states of a feature (0: no mixer), rank of the correction
     const float *constants, *D;   // see native_step.inc
     int64_t prenorm, glu, hidden; // hidden: width of the feed-forward sublayer, 0 without one
     Norm norm, wide_norm;
     Linear linear, widen, narrow;
+};
+
+// A level of a U-Net; the last one is the centre, which has no pools.
+constexpr int kMostLevels = 64;
+struct Level {
+    int64_t H, size;              // features; steps that are pooled into one
+    int64_t down, up, around;     // blocks on each way; a skip around all of them, or around each
+    const Block *blocks;          // (down + up,)
+    float *const *states;         // of the blocks: (batch, H, N)
+    float *begun, *waiting;       // (batch, size - 1, H), (batch, size, H)
+    Linear pool, unpool;          // (size, H) to the next level's H; from there to (size, H)
+    int64_t room() const { return H * (1 + std::max(down, around)); }  // of a row: features, and what skips remember
 };
 
 // The gradient of Re(a conj(b)) flows this way: real inner product of two complex numbers seen as pairs.
@@ -126,6 +150,14 @@ struct Items {
     std::atomic<int64_t> next{0};
     int64_t take() { return next.fetch_add(1, std::memory_order_relaxed); }
 };
+
+bool can_vnni() {
+#ifdef LONGWAVE_HAS_VNNI
+    return __builtin_cpu_supports("avx512vnni");
+#else
+    return false;
+#endif
+}
 
 }  // namespace
 
@@ -149,13 +181,16 @@ namespace plain {
 #include "native_block.inc"
 #include "native_mix.inc"
 #include "native_step.inc"
+#include "native_int8.inc"
+#include "native_linear.inc"
 #include "native_model.inc"
+#include "native_unet.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace plain
 
 #ifdef LONGWAVE_X86
-LONGWAVE_TARGET_BEGIN("clang attribute push(__attribute__((target(\"avx2,fma\"))), apply_to = function)",
-                      "GCC target(\"avx2,fma\")")
+LONGWAVE_TARGET_BEGIN("clang attribute push(__attribute__((target(\"avx2,fma,f16c\"))), apply_to = function)",
+                      "GCC target(\"avx2,fma,f16c\")")
 namespace avx2 {
 #define LONGWAVE_VECTOR_BYTES 32
 #include "native_spectrum.inc"
@@ -167,10 +202,26 @@ namespace avx2 {
 #include "native_block.inc"
 #include "native_mix.inc"
 #include "native_step.inc"
+#include "native_int8.inc"
+#include "native_linear.inc"
 #include "native_model.inc"
+#include "native_unet.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace avx2
 LONGWAVE_TARGET_END
+
+#ifdef LONGWAVE_HAS_VNNI
+LONGWAVE_TARGET_BEGIN("clang attribute push(__attribute__((target(\"avx512f,avx512bw,avx512vnni\"))), apply_to = function)",
+                      "GCC target(\"avx512f,avx512bw,avx512vnni\")")
+namespace vnni {
+#define LONGWAVE_VECTOR_BYTES 64
+#define LONGWAVE_VNNI
+#include "native_int8.inc"
+#undef LONGWAVE_VNNI
+#undef LONGWAVE_VECTOR_BYTES
+}  // namespace vnni
+LONGWAVE_TARGET_END
+#endif
 
 LONGWAVE_TARGET_BEGIN(
     "clang attribute push(__attribute__((target(\"avx512f,avx512dq,avx512vl,avx512bw,fma\"))), apply_to = function)",
@@ -186,7 +237,10 @@ namespace avx512 {
 #include "native_block.inc"
 #include "native_mix.inc"
 #include "native_step.inc"
+#include "native_int8.inc"
+#include "native_linear.inc"
 #include "native_model.inc"
+#include "native_unet.inc"
 #undef LONGWAVE_VECTOR_BYTES
 }  // namespace avx512
 LONGWAVE_TARGET_END
@@ -204,7 +258,10 @@ int detect_vector_bytes() {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw"))
         return 64;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 32;
+    // __builtin_cpu_supports does not know f16c in older compilers.
+    unsigned a, b, c = 0, d;
+    const bool halves = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    if (halves && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 32;
 #endif
     return 16;
 }
@@ -232,7 +289,7 @@ int choose_vector_bytes(int requested) {
 }  // namespace
 
 // Counted up whenever a signature below changes: a library left over from an older build is then refused, not called.
-LONGWAVE_API int longwave_abi() { return 10; }
+LONGWAVE_API int longwave_abi() { return 11; }
 
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
@@ -309,9 +366,20 @@ LONGWAVE_API int longwave_activate_backward(int64_t batch, int64_t L, int64_t H,
     LONGWAVE_DISPATCH(vector_bytes, activate_backward(batch, L, H, dy, z, keep, threads, dz, y))
 }
 
-LONGWAVE_API int longwave_model_step(int64_t batch, int64_t H, int64_t count, const Block *blocks, float *const *states,
-                                     int threads, int vector_bytes, float *x, float *scratch) {
-    LONGWAVE_DISPATCH(vector_bytes, model_step(batch, H, count, blocks, states, threads, x, scratch))
+LONGWAVE_API int longwave_model_step(int64_t batch, int64_t H, int64_t count, int64_t wide, const Block *blocks,
+                                     float *const *states, int threads, int vector_bytes, float *x, float *scratch) {
+    LONGWAVE_DISPATCH(vector_bytes, model_step(batch, H, count, wide, blocks, states, threads, x, scratch))
+}
+
+LONGWAVE_API int longwave_unet_step(int64_t batch, int64_t count, int64_t widest, int64_t wide, int64_t group,
+                                    const Level *levels, int threads, int vector_bytes, int64_t *position, float *x,
+                                    float *scratch) {
+    LONGWAVE_DISPATCH(vector_bytes, unet_step(batch, count, widest, wide, group, levels, threads, position, x, scratch))
+}
+
+LONGWAVE_API int longwave_linear(int64_t batch, int64_t out, const Linear *linear, int threads, int vector_bytes, const float *x,
+                                 float *y, float *scratch) {
+    LONGWAVE_DISPATCH(vector_bytes, linear_rows(batch, out, *linear, threads, x, y, scratch))
 }
 
 LONGWAVE_API int longwave_gated_mix(int64_t batch, int64_t L, int64_t H, const float *x, const float *z, const float *keep,

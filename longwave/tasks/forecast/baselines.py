@@ -88,7 +88,7 @@ def autoregression(task: ForecastTask) -> Forecast:
     """An autoregression that forecasts one row after the other, of the order that its criterion chooses."""
     from longwave.tasks.forecast import classical
 
-    return classical.autoregression(Problem.of(task), task.train.end, task.period)
+    return classical.autoregression(Problem.of(task), task.train.n_rows, task.period)
 
 
 def trend_and_rest(context: int) -> Matrix:

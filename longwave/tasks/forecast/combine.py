@@ -60,7 +60,7 @@ class Combination:
 
 def combine(task: ForecastTask) -> Combination:
     """The combination for a task, whose members are fitted to its training set."""
-    final = members(task, Problem.of(task), rows_before(task.train))
+    final = members(task, Problem.of(task), task.train.n_rows)
     trials = [*_earlier(task), (task.valid, final, RECENT)]
     gram, horizons = np.zeros((len(final), len(final))), 0.0
     for stretch, found, recency in trials:
@@ -120,14 +120,9 @@ def _earlier(task: ForecastTask) -> Iterator[tuple[ForecastWindows, dict[str, Fo
             problem = Problem(context, horizon, fitted, chosen, whole)
             yield (
                 replace(windows, first=begin, end=np.minimum(end + horizon - 1, windows.end)),
-                members(task, problem, rows_before(before)),
+                members(task, problem, before.n_rows),
                 1.0,
             )
-
-
-def rows_before(windows: ForecastWindows) -> int:
-    """The rows that training windows are made of."""
-    return int(np.sum(windows.end - windows.first + windows.context))
 
 
 def members(task: ForecastTask, problem: Problem, rows: int) -> dict[str, Forecast]:

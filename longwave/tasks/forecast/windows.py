@@ -265,6 +265,11 @@ class ForecastWindows:
     def __len__(self) -> int:
         return int(self.counts.sum()) // self.stride * (self.values.shape[1] if self.single else 1)
 
+    @property
+    def n_rows(self) -> int:
+        """The rows of which the windows are made, those of their contexts included."""
+        return int(np.sum(self.end - self.first + self.context))
+
     def series_of(self, indices: Any) -> NDArray[np.int64]:
         """Which series of a panel examples are of, (B,); 0 without a panel."""
         columns = self.values.shape[1] if self.single else 1

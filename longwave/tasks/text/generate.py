@@ -11,6 +11,7 @@ import torch
 
 from longwave.core.terminal import say
 from longwave.models.generate import stream
+from longwave.models.recurrence import WeightType
 from longwave.tasks.actions import OnDevice, check_kind
 from longwave.tasks.autoregressive import START
 from longwave.tasks.base import Action, TrainedRun
@@ -33,12 +34,22 @@ class Sampling(OnDevice):
     """Above 1 for less repetition: tokens that came before get lower logits."""
     seed: int | None = None
     """Random seed; by default a random one, which is printed."""
+    weights: WeightType = "float32"
+    """Type that the weights of linear layers are kept in: fewer bytes take less time to read; the model then predicts a
+    little worse."""
 
     def choice(self) -> dict[str, Any]:
         """Keywords of `longwave.generate`, with a seed: torch would start every process with the same one."""
         seed = secrets.randbelow(2**32) if self.seed is None else self.seed
         limits = {"min_p": self.min_p, "repetition_penalty": self.repetition_penalty}
-        return {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p, **limits, "seed": seed}
+        return {
+            "temperature": self.temperature,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+            **limits,
+            "seed": seed,
+            "weights": self.weights,
+        }
 
     def print_seed(self, choice: dict[str, Any]) -> None:
         """Print the seed if it was drawn: once there is something to reproduce, not before an error."""

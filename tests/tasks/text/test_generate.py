@@ -37,7 +37,7 @@ def test_a_seed_that_was_not_given_is_drawn_and_printed(capsys):
     Sampling().print_seed(first)
     assert capsys.readouterr().err == f"seed {first['seed']}\n"
     unset = {"top_k": None, "top_p": None, "min_p": None, "repetition_penalty": None}
-    assert Sampling(seed=5).choice() == {"temperature": 1.0, **unset, "seed": 5}
+    assert Sampling(seed=5).choice() == {"temperature": 1.0, **unset, "seed": 5, "weights": "float32"}
     Sampling(seed=5).print_seed(Sampling(seed=5).choice())
     assert capsys.readouterr().err == ""
 
