@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from longwave.backtests import backtest
     from longwave.estimators import S4Classifier, S4Forecaster, S4Regressor, S4Tagger
+    from longwave.exporting import export
     from longwave.fitting import (
         train_audio,
         train_classifier,
@@ -43,6 +44,7 @@ __all__ = [
     "SequenceModel",
     "__version__",
     "backtest",
+    "export",
     "from_authors",
     "generate",
     "load_model",
@@ -67,6 +69,7 @@ _HOME = {  # the module of a name
     "S4DConfig": "longwave.layers.s4d",
     "backtest": "longwave.backtests",
     "DPLR": "longwave.layers.state_space",
+    "export": "longwave.exporting",
     "SequenceConfig": "longwave.models",
     "SequenceModel": "longwave.models",
     "from_authors": "longwave.models.authors",

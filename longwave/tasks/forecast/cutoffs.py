@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from longwave.core.progress import SILENT, Progress
 from longwave.io.times import read_times, show
-from longwave.tasks.base import TrainedRun
+from longwave.tasks.base import Batch, TrainedRun
 from longwave.tasks.forecast.backtest import Backtest
+from longwave.tasks.forecast.covariates import Covariates
 from longwave.tasks.forecast.intervals import (
     AT_ONCE,
     FILE,
@@ -120,6 +121,7 @@ def until(series: Series, masked: Series | None, rows: int) -> Series:
         values=values,
         times=None if series.times is None else series.times[:rows],
         known=None if series.known is None else series.known[:rows],
+        beside={name: cells[:rows] for name, cells in series.beside.items()},
     )
 
 
@@ -250,6 +252,7 @@ class _Windows:
     ) -> None:
         settings: Any = run.settings
         self.inputs = run.fact("inputs", ForecastInput.from_dict)
+        self.covariates = run.fact("covariates", Covariates.from_plain) if "covariates" in run.facts else None
         self.intervals = Intervals(run, self.inputs, level)
         self.series, self.masked, self.unseen = series, masked, known
         self.call = forecasts_of(run.load_best(device), settings.independent, self.inputs.horizon)
@@ -259,7 +262,7 @@ class _Windows:
         inputs, found = self.inputs, []
         for start in range(0, len(cutoffs), AT_ONCE):
             some = cutoffs[start : start + AT_ONCE]
-            each = [inputs.continuation(until(self.series, self.masked, int(row)))[0] for row in some]
+            each = [self._window(int(row)) for row in some]
             y = self.call({name: torch.cat([one[name] for one in each]) for name in each[0]})
             if not y.isfinite().all():
                 raise ValueError(f"{self.series.source}: the model output is NaN or inf; are values far too large?")
@@ -269,6 +272,17 @@ class _Windows:
         halves = self._half_widths(cutoffs)
         low, high = inputs.restore(forecast - halves), inputs.restore(forecast + halves)
         return self._truth(cutoffs), inputs.restore(forecast), low, high
+
+    def _window(self, row: int) -> Batch:
+        """What the model is given to forecast from a row on, as a batch of one."""
+        inputs, before = self.inputs, until(self.series, self.masked, row)
+        batch, _ = inputs.continuation(before)
+        if self.covariates is not None:
+            names = self.covariates.names("future")
+            ahead = {name: self.series.beside[name][row : row + inputs.horizon] for name in names}
+            features = torch.from_numpy(self.covariates.window(before, ahead, inputs.context, inputs.horizon))[None]
+            batch["time"] = torch.cat((batch["time"], features), dim=2) if "time" in batch else features
+        return batch
 
     def _truth(self, cutoffs: NDArray[np.int64]) -> Floats:
         """What came (windows, horizon, columns); NaN where it is not known, or nothing of its column before it."""
@@ -292,7 +306,11 @@ class _Windows:
             far = int(cutoffs[0]) - inputs.horizon - held_out.counted * held_out.stride  # errors before do not count
             first = max(inputs.context, known.trained, far)
             origins = np.arange(int(cutoffs[-1]) - inputs.horizon, first - 1, -held_out.stride)[::-1]
-            new = residuals(self.call, series_windows(inputs, self.series), (origins - inputs.context).tolist())
+            new = residuals(
+                self.call,
+                series_windows(inputs, self.series, None, self.covariates),
+                (origins - inputs.context).tolist(),
+            )
             kept = slice(None) if known.is_later else slice(0)  # the others are of rows that the series has, too
             errors = np.concatenate((errors[kept], new))
             ends = np.concatenate((ends[kept], origins + inputs.horizon))

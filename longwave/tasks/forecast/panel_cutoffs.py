@@ -39,6 +39,11 @@ def backtest_panel(
     """
     forecasts, plain = Forecasts(run, device, level), Forecasts(run, device)
     inputs, horizon, levels = forecasts.inputs, forecasts.inputs.horizon, check_levels(level)
+    if forecasts.covariates and (names := forecasts.covariates.names("future")):
+        raise ValueError(
+            f"{run.path}: backtests of panels do not take columns that are known ahead, and this run has "
+            f"{', '.join(names)}; backtest one {panel.id} at a time with a run of its own"
+        )
     each = dict(panel.each())
     masks = dict(masked.each()) if isinstance(masked, Panel) else {}
     grid = np.unique(np.concatenate([clock_of(one) for one in each.values()]))
@@ -131,5 +136,6 @@ def _until(panel: Panel, each: Mapping[str, Series], masks: Mapping[str, Series]
         values=np.concatenate([one.values for one in parts]),
         times=None if panel.times is None else np.concatenate([one.times for one in parts if one.times is not None]),
         known=None if panel.known is None else np.concatenate([one.known for one in parts if one.known is not None]),
+        beside={name: np.concatenate([one.beside[name] for one in parts]) for name in panel.beside},
         starts=np.array([0, *accumulate(lengths)]),
     )

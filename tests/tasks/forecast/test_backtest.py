@@ -134,6 +134,23 @@ def test_gaps_are_filled_from_the_rows_before_the_cutoff_alone(fill):
     assert np.isfinite(found.metrics["MAE"])
 
 
+def test_columns_known_ahead_are_given_for_the_horizon_and_past_ones_up_to_the_cutoff():
+    rng = np.random.default_rng(2)
+    frame = FRAME.assign(visits=rng.standard_normal(400), promo=rng.integers(0, 2, 400).astype(float))
+    run = train(frame[:TRAINED], target="y", time="ds", past=("visits",), future=("promo",))
+    found = longwave.backtest(run, frame, stride=30, level=80)
+    changed = frame.assign(visits=np.where(np.arange(400) < 360, frame.visits, 1e3))
+    other = longwave.backtest(run, changed, stride=30, level=80)
+    for k, row in enumerate(range(240, 396, 30)):
+        ahead = frame[row : row + 5][["ds", "promo"]]
+        expected = run.predict(frame[:row], future=ahead, level=80)
+        np.testing.assert_allclose(found.forecast[k], expected.values, rtol=1e-6)
+        if row >= TRAINED:
+            np.testing.assert_allclose(found.intervals[0].high[k], expected.intervals[0].high, rtol=1e-6)
+        if row <= 360:
+            np.testing.assert_array_equal(other.forecast[k], found.forecast[k])
+
+
 def test_series_without_times_are_known_again_by_their_rows():
     run = train(VALUES[:TRAINED])
     found = longwave.backtest(run, VALUES, stride=20)
