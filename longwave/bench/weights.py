@@ -14,7 +14,7 @@ from longwave import ops
 from longwave.bench import generators
 from longwave.bench.base import BENCHES, Bench, Progress, Result, table
 from longwave.bench.generators import gpt2_config
-from longwave.bench.measure import in_fresh_process, too_little_memory
+from longwave.bench.measure import best_times, in_fresh_process, machine, too_little_memory
 from longwave.bench.numbers import milliseconds, three_digits
 from longwave.core.text_table import TextTable
 from longwave.experiments import EXPERIMENTS
@@ -24,7 +24,7 @@ from longwave.ops import WEIGHT_TYPES
 EXPERIMENT = "wikitext103"
 CONTEXTS, QUICK_CONTEXTS = (512, 3072, 8192), (512,)
 BATCHES, QUICK_BATCHES = (1, 16), (1,)
-TURNS, BURST = 4, 3
+REPEATS = 10
 READ = 64  # tokens that ours has read; what it costs to go on is the same after any number of them
 WITHOUT_GPT2 = 'GPT-2: not measured: pip install "longwave[bench]" brings it'
 
@@ -49,9 +49,10 @@ class WeightsBench(Bench):
         "S4: the experiment wikitext103, with embedding and adaptive softmax, greedy decoding; a step takes the same "
         f"time after any context, and is timed after {READ} tokens. GPT-2: Hugging Face's of the same shape, without "
         "embedding and softmax, with a cache that is filled with random keys and values: in float32, in bfloat16 "
-        "(model.to), and with torch's dynamic int8 quantisation of its linear layers. Random weights. All rows of a "
-        "table take turns, the fastest of several steps each. x float32: over the same model in float32; x GPT-2: over "
-        "GPT-2 with the same type of weights"
+        "(model.to), and with torch's dynamic int8 quantisation of its linear layers. Random weights, one "
+        "thread. All rows of a table take turns; processor time, which other work on a busy machine does not add to, "
+        "the fastest of several steps. x float32: over the same model in float32; x GPT-2: over GPT-2 with the same type "
+        "of weights"
     )
 
     def check(self) -> None:
@@ -71,7 +72,7 @@ class WeightsBench(Bench):
                     continue
                 progress(f"batch {batch}, context {context:,}")
                 tables.append({**case, "rows": in_fresh_process(time_tokens, **case)})
-        return {"tables": tables}
+        return {"machine": machine() | {"threads": 1}, "tables": tables}
 
     def tables(self, result: Result) -> list[TextTable]:
         columns: dict[str, Callable[[Any], str]] = {
@@ -103,20 +104,13 @@ def needed_bytes(batch: int, context: int) -> int:
 @torch.no_grad()
 def time_tokens(batch: int, context: int) -> list[dict[str, Any]]:
     """Seconds of a step of each model with each type of weights."""
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     ops.keep_memory()
     steps: dict[tuple[str, str], Callable[[], Any]] = ours(batch)
     if importlib.util.find_spec("transformers"):
         steps |= gpt2(batch, context)
-    best = dict.fromkeys(steps, float("inf"))
-    for step in steps.values():
-        step()
-    for _ in range(TURNS):
-        for name, step in steps.items():
-            for _ in range(BURST):
-                start = time.perf_counter()
-                step()
-                best[name] = min(best[name], time.perf_counter() - start)
+    best = best_times(steps, REPEATS, clock=time.process_time)
     rows = []
     for (model, weights), seconds in best.items():
         rows.append(
