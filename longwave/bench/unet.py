@@ -35,10 +35,10 @@ class UNetBench(Bench):
 
     duration = "three minutes"
     caption = (
-        "random weights; one thread; processor time, which other work on a busy machine does not add to; the mean over a "
-        "group of steps, of which the lower levels take one, the fastest of several groups, where all rows of a table "
-        "take turns. layer by layer: as model.step takes them. with drawing: longwave.generate, temperature 1, which "
-        "draws each value"
+        "random weights; one thread; processor time, which other work on a busy machine does not add to; the mean over "
+        "a group of steps, of which the lower levels take one, the fastest of several groups; all rows of a table take "
+        "turns. layer by layer: as model.step takes them. with drawing: longwave.generate, temperature 1, which draws "
+        "each value"
     )
 
     def measure(self, progress: Progress) -> Result:

@@ -51,8 +51,8 @@ class WeightsBench(Bench):
         "embedding and softmax, with a cache that is filled with random keys and values: in float32, in bfloat16 "
         "(model.to), and with torch's dynamic int8 quantisation of its linear layers. Random weights, one "
         "thread. All rows of a table take turns; processor time, which other work on a busy machine does not add to, "
-        "the fastest of several steps. x float32: over the same model in float32; x GPT-2: over GPT-2 with the same type "
-        "of weights"
+        "the fastest of several steps. x float32: over the same model in float32; x GPT-2: over GPT-2 with the same "
+        "type of weights"
     )
 
     def check(self) -> None:
