@@ -25,7 +25,7 @@ def main() -> None:
     """Print the loss with each type of weights, and what it adds to that of float32."""
     run = load_run(Path(sys.argv[1]))
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 2 * SIDE_BY_SIDE
-    model, split = run.load_best("cpu"), run.build_task().validation
+    model, split = run.load_best("cpu"), run.build_task().valid
     losses = dict.fromkeys(WEIGHT_TYPES, 0.0)
     tokens = 0
     for first in range(0, min(count, len(split)), SIDE_BY_SIDE):
