@@ -21,7 +21,7 @@ NATIVE := $(wildcard longwave/ops/cpu/*.cpp longwave/ops/cpu/*.inc)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-busy test-interop test-gpu fuzz sanitize check lint format demo bench results docs clean
+.PHONY: help setup test test-busy test-interop test-gpu test-browser fuzz sanitize check lint format demo bench results docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,15 @@ $(INTEROP)/.installed: pyproject.toml | $(STAMP)
 
 test-interop: $(INTEROP)/.installed  ## the checks of scikit-learn and aeon, and tests with other libraries
 	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) $(INTEROP)/bin/python -m pytest $(PYTEST_ARGS) tests/interop
+
+# node and Chromium have to be there; the npm packages are those of the page.
+BROWSER := examples/browser/node_modules
+$(BROWSER)/.package-lock.json: examples/browser/package.json examples/browser/package-lock.json
+	npm ci --prefix examples/browser --no-audit --no-fund --loglevel=error
+	@touch $@
+
+test-browser: $(STAMP) $(BROWSER)/.package-lock.json  ## an exported model in headless Chromium (node and Chromium have to be there)
+	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest -rs tests/browser
 
 # Triton is large, too, and with it torch would compile for GPUs.
 WITH_TRITON := .venv-gpu

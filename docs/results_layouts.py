@@ -49,6 +49,12 @@ _HYBRID = [Column("linear + S4", model="linear + S4"), *(Column(m, model=m) for 
 _HYBRID += [Column("against the better", "against the better", "linear + S4")]
 _HYBRID += [Column("S4 alone", "S4 alone", "linear + S4")]
 _HYBRID += [Column("minutes a run", "minutes", "linear + S4"), Column("S4, the paper", "paper", "linear + S4")]
+_FORECAST = [Column("MSE", metric="MSE"), Column("MSE, the paper", "paper", metric="MSE")]
+_FORECAST += [
+    Column("MAE", metric="MAE"),
+    Column("MAE, the paper", "paper", metric="MAE"),
+    *_named("seeds", "minutes", "run"),
+]
 _SPEED, _MEMORY = _ratio("speed over Transformer", "speed"), _ratio("memory over Transformer", "of the first")
 _STEP = [Column(f"{model}, ms", "value", model, "training step, ms") for model in ("LSSL", "S4")]
 _BYTES = [Column(f"{model}, MB", "value", model, "allocated, MB") for model in ("LSSL", "S4")]
@@ -102,6 +108,8 @@ LAYOUTS = {
     "classification-long": Layout({"row": "set"}, _CLASSIFIERS),
     "classification-means": Layout({"row": ""}, _CLASSIFIERS),
     "forecasting-hybrid": Layout({"row": ""}, _HYBRID),
+    "forecasting-paper": Layout({"row": ""}, _FORECAST),
+    "forecasting-default": Layout({"row": ""}, _FORECAST),
     "lra": Layout(
         {"row": ""},
         [

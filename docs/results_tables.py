@@ -13,16 +13,18 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import results_claims
 from results_data import WITHOUT_NUMBER, Line, Results
 from results_layouts import LAYOUTS, Column
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- results: (.+?) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+WITHOUT_LAYOUT = ("readme", "machines", "forecasting-claims")
 SPACE_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:us|ms|s|MB|GB|M)\b)")
 
 
 def table(name: str, results: Results) -> str:
-    """The table that a page calls by this name: readme, machines, `paper LABEL`, or one of LAYOUTS."""
+    """The table that a page calls by this name: one of WITHOUT_LAYOUT, `paper LABEL`, or one of LAYOUTS."""
     if name.startswith("paper "):
         return paper_table(name.removeprefix("paper "), results)
     if name == "readme":
@@ -32,8 +34,12 @@ def table(name: str, results: Results) -> str:
         return markdown(["", "metric", "measured here", "the paper's S4"], rows)
     if name == "machines":
         return markdown(next(iter(results.machines.values())), [list(x.values()) for x in results.machines.values()])
+    if name == "forecasting-claims":
+        headings = ["claim of the paper", "in its tables", *results_claims.MODELS.values()]
+        return markdown(headings, results_claims.forecasting(results))
     if name not in LAYOUTS:
-        raise ValueError(f"no table {name!r} of results; expected readme, machines, paper LABEL, {', '.join(LAYOUTS)}")
+        known = ", ".join((*WITHOUT_LAYOUT, "paper LABEL", *LAYOUTS))
+        raise ValueError(f"no table {name!r} of results; expected {known}")
     return page_table(name, results)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longwave.estimators import S4Classifier, S4Forecaster, S4Regressor, S4Tagger
+    from longwave.exporting import export
     from longwave.fitting import (
         train_audio,
         train_classifier,
@@ -41,6 +42,7 @@ __all__ = [
     "SequenceConfig",
     "SequenceModel",
     "__version__",
+    "export",
     "from_authors",
     "generate",
     "load_model",
@@ -64,6 +66,7 @@ _HOME = {  # the module of a name
     **dict.fromkeys(("S4Classifier", "S4Forecaster", "S4Regressor", "S4Tagger"), "longwave.estimators"),
     "S4DConfig": "longwave.layers.s4d",
     "DPLR": "longwave.layers.state_space",
+    "export": "longwave.exporting",
     "SequenceConfig": "longwave.models",
     "SequenceModel": "longwave.models",
     "from_authors": "longwave.models.authors",

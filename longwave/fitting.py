@@ -87,6 +87,9 @@ def train_forecaster(
     fill: Literal["linear", "mask"] | None = None,
     level: Sequence[float] | None = None,
     id: str | None = None,
+    past: Sequence[str] | None = None,
+    future: Sequence[str] | None = None,
+    static: Sequence[str] | None = None,
     scale: Literal["series", "all"] | None = None,
     experiment: Experiment | None = None,
     overwrite: bool = False,
@@ -98,11 +101,13 @@ def train_forecaster(
     An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. The series is
     read by the rules of `longwave.tasks.forecast.series`; an index of dates gives the times, unless `time` names a
     column. `level=[80, 95]` are the levels, in per cent, of the intervals that are scored. `id` names the column that
-    tells many series apart, for one model of all of them; each is standardised by itself, unless `scale="all"`. A run
+    tells many series apart, for one model of all of them; each is standardised by itself, unless `scale="all"`.
+    `past`, `future` and `static` name columns beside the target that are known up to now, ahead, or constant. A run
     in a folder keeps what is no file in data.csv there, so that it can be resumed and scored again.
     """
     given: dict[str, Any] = dict(time=time, horizon=horizon, context=context, multivariate=multivariate, fill=fill)
-    given |= {"id": id, "scale": scale}
+    beside = {"past": past, "future": future, "static": static}
+    given |= {"id": id, "scale": scale} | {name: tuple(names) for name, names in beside.items() if names is not None}
     given |= {"target": None if target is None else str(target), "level": None if level is None else tuple(level)}
     changes = {name: value for name, value in given.items() if value is not None}
 

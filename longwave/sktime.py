@@ -1,6 +1,5 @@
 """The forecaster as sktime has it: a pandas Series in, and one with the rows of a forecasting horizon out."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +9,6 @@ from sktime.forecasting.base import BaseForecaster
 from longwave.estimators import S4Forecaster as _Forecaster
 
 
-@dataclass(eq=False, repr=False)
 class S4Forecaster(BaseForecaster):
     """`longwave.S4Forecaster` as a forecaster of sktime; it is trained for the last step of the horizon in `fit`."""
 
@@ -24,16 +22,25 @@ class S4Forecaster(BaseForecaster):
         "python_dependencies": ["torch", "scikit-learn"],
     }
 
-    context: int | None = None
-    d_model: int = 32
-    n_layers: int = 2
-    epochs: int | None = None
-    max_minutes: float | None = None
-    random_state: Any = None
-    device: str = "auto"
-    verbose: int = 0
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        context: int | None = None,
+        d_model: int = 32,
+        n_layers: int = 2,
+        epochs: int | None = None,
+        max_minutes: float | None = None,
+        random_state: Any = None,
+        device: str = "auto",
+        verbose: int = 0,
+    ) -> None:
+        self.context = context
+        self.d_model = d_model
+        self.n_layers = n_layers
+        self.epochs = epochs
+        self.max_minutes = max_minutes
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
         super().__init__()
 
     def _fit(self, y: Any, X: Any = None, fh: Any = None) -> "S4Forecaster":

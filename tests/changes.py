@@ -356,6 +356,9 @@ def state_dict(data: bytes, chance: random.Random) -> bytes:
     tensors[name] = chance.choice(changes)(tensors[name])
     if chance.random() < 0.2:
         tensors[chance.choice((name + "x", name.replace("0", "1"), ""))] = tensors.pop(name)
+    if chance.random() < 0.3:  # in a checkpoint of Lightning, which has settings beside them
+        settings = chance.choice((*NASTY, Trap(), {"dt_transform": Trap()}, [{"real_transform": chance.choice(NASTY)}]))
+        tensors = {"state_dict": tensors, "hyper_parameters": settings, "callbacks": {"a": Trap()}}
     buffer = io.BytesIO()
     torch.save(tensors, buffer)
     return buffer.getvalue()

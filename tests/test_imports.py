@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": {"core", "layers", "models", "pictures", "tasks", "train"},
     "publish": {"core", "models", "report", "train"},
     "runs": {"core", "experiments", "publish", "report", "tasks", "train"},
+    "exporting": {"core", "layers", "models", "ops", "runs", "ssm", "tasks", "train"},
     "fitting": {"experiments", "runs", "tasks", "train"},
     "estimators": {"core", "experiments", "fitting", "report", "runs", "tasks", "train"},
     "aeon": {"estimators"},

@@ -47,11 +47,11 @@ def run_action(command: str, arguments: list[str]) -> None:
 
 def _check_inputs_of(action: "Action", kind: str, arguments: list[str]) -> None:
     """Refuse the input of another kind of run, and name the one that this kind reads."""
-    own = {field.name for field in dataclasses.fields(action.options)}
+    own = {field.name.replace("_", "-") for field in dataclasses.fields(action.options)}
     for option in (argument.partition("=")[0] for argument in arguments[1:] if argument.startswith("--")):
         name = option.removeprefix("--")
         if name in _early.INPUTS and name not in own:
-            taken = " or ".join(f"--{other}" for other in _early.INPUTS if other in own)
+            taken = " or ".join(f"--{other}" for other in _early.INPUTS if other in own and other != "future-csv")
             instead = f"expected {taken} instead" if taken else "it reads no file"
             raise ValueError(f"{option}: {arguments[0]} is a run of kind {kind}; {instead}")
 

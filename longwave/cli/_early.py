@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from longwave.train.config_file import StoredConfig
 
-INPUTS = ("csv", "npz", "file", "folder", "txt", "wav")  # options that name a file or folder to read
+INPUTS = ("csv", "future-csv", "npz", "file", "folder", "txt", "wav")  # options that name a file or folder to read
 
 
 def is_untouched(module: str) -> bool:

@@ -34,6 +34,7 @@ COMMANDS = {  # as help shows them
     "doctor": "show this installation and check that it computes correct results",
     "import": "convert a checkpoint of the authors' code into a longwave model",
     "plot": "draw pictures",
+    "export": "write a trained run as a file for other runtimes: ONNX, or torch's .pt2",
     "publish": "upload a trained run to the Hugging Face hub, with a model card",
 }
 

@@ -16,6 +16,7 @@ EXTRAS = {  # extra of pyproject.toml -> the modules that it brings
         "urllib3",
     ),
     "sklearn": ("sklearn",),
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
 }
 
 

@@ -30,6 +30,9 @@ class S4Forecaster(Estimator):
     horizon: int = field(default=96, kw_only=False)  # rows to forecast
     context: int | None = None  # rows that a forecast looks back on; None: by series length and seasonality
     id_col: str | None = None  # the column that tells many series apart, for one model of all; None: there is one
+    past: Any = ()  # columns beside the target that are known up to now alone
+    future: Any = ()  # those that are known ahead: `predict` takes them for the rows to forecast
+    static: Any = ()  # those that are constant in each of many series
     scale: Literal["series", "all"] = "series"  # of many series: standardise each by itself, or all alike
     multivariate: bool = False  # all columns in and out, not the target alone
     fill: Literal["linear", "mask"] | None = None  # missing values: interpolate them, or keep the gaps
@@ -54,6 +57,7 @@ class S4Forecaster(Estimator):
         time = _name(time_col, "ds", names, "time_col")
         given: dict[str, Any] = {"horizon": self.horizon, "context": self.context, "fill": self.fill, "test": 0}
         given |= {"level": check_levels(self.level) or None, "id": id_col, "scale": self.scale}
+        given |= {known: _names(getattr(self, known)) for known in ("past", "future", "static")}
         experiment = self._experiment(target=target, time=time, multivariate=self.multivariate, **given)
         self._train(experiment, lambda task, folder: task.on_frame(folder, frame))
         self.rows_ = _last(frame, self._kept(), id_col)
@@ -71,22 +75,23 @@ class S4Forecaster(Estimator):
         self.rows_ = _last(rows, self._kept(), forecasts.inputs.id)
         return self
 
-    def predict(self, df: Any = None) -> Any:
+    def predict(self, df: Any = None, future: Any = None) -> Any:
         """The rows that follow those of `df`, or else those of training: time and target, in the form that came in.
 
         Of many series, those that follow each, after the column with its id; also of series that `fit` has not seen.
+        `future` has the columns that are known ahead, with the times of the rows to forecast.
         With `level`, the ends of intervals come after the target, as y-lo-80 and y-hi-80; of an array, as more columns.
         """
         frame = self._rows(df)
-        return _like(frame, self._continuation(frame))
+        return _like(frame, self._continuation(frame, future))
 
-    def plot(self, df: Any = None, ax: Any = None) -> Any:
+    def plot(self, df: Any = None, ax: Any = None, future: Any = None) -> Any:
         """matplotlib axes with the target's known rows and its forecast; of many series, the first."""
         if ax is None:
             import matplotlib.pyplot as plt
 
             ax = plt.subplots(figsize=(10, 3), layout="constrained")[1]
-        name, found, k = self._continuation(self._rows(df)).lines[0]
+        name, found, k = self._continuation(self._rows(df), future).lines[0]
         draw_forecast(ax, found, k, name)
         return ax
 
@@ -106,9 +111,14 @@ class S4Forecaster(Estimator):
     def _forecasts(self) -> Forecasts:
         return Forecasts(self._trained(), self.device, self.level)
 
-    def _continuation(self, frame: Any) -> Continuation | PanelContinuation:
+    def _continuation(self, frame: Any, future: Any) -> Continuation | PanelContinuation:
         forecasts = self._forecasts()
-        return forecasts(read_series(frame, **vars(forecasts.reading)))
+        return forecasts(read_series(frame, **vars(forecasts.reading)), future)
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    """Names of columns, of which one alone may be given as text."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _frame(df: Any) -> tuple[Any, list[str] | None]:

@@ -24,6 +24,7 @@ HYBRID = ForecastConfig(context=None, independent=True, epoch_windows=6400, time
 def _paper(data: str, horizon: int, multivariate: bool) -> Experiment:
     """tab:informer-s, tab:informer-m: two layers of width 128 for ten epochs, masks and no times, as the text has it.
 
+    The paper does not say how long the context is; 384 rows are the authors' default.
     The authors' plateau of 20 epochs cannot end within them: the learning rate is constant.
     """
     return Experiment(

@@ -20,8 +20,7 @@ class OrthogonalCell(Cell):
     """S begins as rotations of pairs of units by angles drawn from -pi to pi."""
 
     def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.input = nn.Linear(d_model, d_model, bias=False)
+        super().__init__(d_model, bias=False)
         rows, columns = torch.triu_indices(d_model, d_model, offset=1, device="cpu")
         is_pair = (rows % 2 == 0) & (columns == rows + 1)
         angles = math.pi * (2 * torch.rand(len(rows)) - 1)
@@ -35,10 +34,6 @@ class OrthogonalCell(Cell):
         half = self.upper.new_zeros(n, n).index_put((rows, columns), self.upper)
         S = half - half.mT
         return torch.linalg.matrix_exp(S.to(torch.promote_types(S.dtype, torch.float32))).to(S.dtype)
-
-    def inputs(self, u: Tensor) -> Tensor:
-        projected: Tensor = self.input(u)
-        return projected
 
     def update(self) -> Callable[[Tensor, Tensor], Tensor]:
         Q = self.orthogonal()

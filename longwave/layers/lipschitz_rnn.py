@@ -21,7 +21,7 @@ class LipschitzCell(Cell):
     """h + step_size (A h + tanh(W h + U u + b)); both free matrices start with a deviation of 1 / d_model."""
 
     def __init__(self, d_model: int, *, skew: float, damping: float, step_size: float) -> None:
-        super().__init__(d_model)
+        super().__init__(d_model, bias=True)
         if not 0 <= skew <= 1:
             raise ValueError(f"skew: expected a share from 0 to 1, got {skew}")
         if not 0 <= damping < math.inf:
@@ -29,7 +29,6 @@ class LipschitzCell(Cell):
         if not 0 < step_size < math.inf:
             raise ValueError(f"step_size: expected a finite number above 0, got {step_size}")
         self.skew, self.damping, self.step_size = skew, damping, step_size
-        self.input = nn.Linear(d_model, d_model)
         self.linear = nn.Parameter(torch.randn(d_model, d_model) / d_model)
         self.inner = nn.Parameter(torch.randn(d_model, d_model) / d_model)
 
@@ -37,10 +36,6 @@ class LipschitzCell(Cell):
         """(1 - skew)(M + M^T) + skew (M - M^T) - damping I."""
         identity = torch.eye(len(M), dtype=M.dtype, device=M.device)
         return (1 - self.skew) * (M + M.mT) + self.skew * (M - M.mT) - self.damping * identity
-
-    def inputs(self, u: Tensor) -> Tensor:
-        projected: Tensor = self.input(u)
-        return projected
 
     def update(self) -> Callable[[Tensor, Tensor], Tensor]:
         A, W = self.matrix(self.linear), self.matrix(self.inner)

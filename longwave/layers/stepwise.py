@@ -13,14 +13,11 @@ from longwave.layers.mixer import Mixer
 
 
 class Cell(nn.Module):
-    """One recurrence of as many hidden units as features."""
+    """One recurrence of as many hidden units as features; `input` says what u adds to each step."""
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, bias: bool) -> None:
         super().__init__()
-
-    @abstractmethod
-    def inputs(self, u: Tensor) -> Tensor:
-        """What u (B, L, d_model) adds to each step, (B, L, d_model)."""
+        self.input = nn.Linear(d_model, d_model, bias=bias)
 
     @abstractmethod
     def update(self) -> Callable[[Tensor, Tensor], Tensor]:
@@ -36,7 +33,7 @@ class Stepwise(Mixer):
     """
 
     mixes_features = True
-    cell: ClassVar[type[Cell]]
+    cell: ClassVar[Callable[..., Cell]]
 
     def __init__(
         self, d_model: int, *, bidirectional: bool = False, return_state: bool = True, **settings: Any
@@ -76,7 +73,7 @@ class Stepwise(Mixer):
 def _run(cell: Any, u: Tensor, h: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
     """h after every step, and after the last one that counts."""
     update, outputs = cell.update(), []
-    for t, z in enumerate(cell.inputs(u).unbind(1)):
+    for t, z in enumerate(cell.input(u).unbind(1)):
         after = update(z, h)
         h = after if lengths is None else torch.where((t < lengths).unsqueeze(-1), after, h)
         outputs.append(after)

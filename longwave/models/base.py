@@ -26,6 +26,7 @@ class LinearSolution:
     bias: Tensor  # (horizon,), float64
     reversion: float = 0.0  # the share of the solution without a shift
     members: Mapping[str, float] = field(default_factory=dict)  # what it combines, with weights
+    beside: Tensor | None = None  # (horizon, length, time_size), float64: weights of the features beside the input
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Spec:
     output_size: int  # numbers that the model puts out, for the whole sequence or for each step
     vocabulary: int = 0  # number of tokens, if the input is tokens
     scale: int = 0  # values in order that the tokens stand for, as of a pixel; 0: tokens have no order
-    time_size: int = 0  # features of time beside the input
+    time_size: int = 0  # features of time beside the input, and of columns that are not forecast
+    is_regressed: bool = False  # whether a linear solution has weights for these features
     stamps: tuple[
         int, ...
     ] = ()  # where these are stamps, whole numbers, as of the month: how many values each can have

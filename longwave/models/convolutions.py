@@ -53,7 +53,7 @@ class RandomConvolutions(nn.Module):
         for d in range(dilations):
             for example in examples[d].unique().tolist():
                 own = (examples[d] == example).nonzero().squeeze(1)
-                outputs = self._outputs(x[example : example + 1, : lengths[example]], d)[own, 0]  # (kernels, L)
+                outputs = self.outputs(x[example : example + 1, : lengths[example]], d)[own, 0]  # (kernels, L)
                 values = [output.quantile(q) for output, q in zip(outputs, shares[d, own], strict=True)]
                 self.biases[d, own] = torch.stack(values).to(self.biases)
 
@@ -69,14 +69,14 @@ class RandomConvolutions(nn.Module):
         inside = torch.arange(x.shape[1], device=x.device) < ends.unsqueeze(1)
         x = x if lengths is None else torch.where(inside.unsqueeze(-1), x, 0)
         for d in range(len(self.dilations)):
-            outputs = self._outputs(x, d)
+            outputs = self.outputs(x, d)
             for b in range(self.biases.shape[2]):
                 above = outputs > self.biases[d, :, b, None, None]
                 above = above if lengths is None else above & inside
                 features[:, d, :, b] = above.sum(-1).T / ends.unsqueeze(1)
         return features.flatten(1)
 
-    def _outputs(self, x: Tensor, d: int) -> Tensor:
+    def outputs(self, x: Tensor, d: int) -> Tensor:
         """The outputs (84, B, L) of all kernels at a dilation, with zeros around a sequence."""
         L, dilation = x.shape[1], self.dilations[d]
         padded = nn.functional.pad(x, (0, 0, 4 * dilation, 4 * dilation))

@@ -51,6 +51,8 @@ class ForecasterConfig(ModelConfig):
     """Known steps before the forecast (set by the task)."""
     horizon: int = 1
     """Steps to forecast (set by the task)."""
+    is_regressed: bool = set_by_task(False)
+    """Whether the linear start has weights for the features beside the input (set by the task)."""
     members: tuple[tuple[str, float], ...] = set_by_task(())
     """What a combined start consists of, with weights (set by the task)."""
 
@@ -83,6 +85,8 @@ class ForecasterConfig(ModelConfig):
         if spec.linear is not None:
             solution = spec.linear(self.shift, None if self.shift == "combined" else self.reversion)
             model.linear.start(solution.weight, solution.bias)
+            if solution.beside is not None:
+                model.beside.copy_(solution.beside)
         return True
 
     @property
@@ -95,7 +99,8 @@ class ForecasterConfig(ModelConfig):
 class Forecaster(Pretrained, nn.Module):
     """y, None = model(x), from windows x (B, context + horizon, columns) to forecasts y (B, horizon, columns).
 
-    Of x the context alone is read.
+    Of x the context alone is read. Columns that are not forecast come as features of the time, and l then has weights
+    for these, too.
     y = l + correction(context - s, l - s), where l is the linear forecast and s the shift of the window. The deep model
     sees the context and behind it l, both shifted, and so has the forecast that it is to correct in place. Out of
     training, y is the mean of this and of the linear start, in the shares trust and 1 - trust.
@@ -110,6 +115,10 @@ class Forecaster(Pretrained, nn.Module):
         check_least(config, context=1, horizon=1)
         self.config = config
         self.linear = LinearMap(config.context, config.horizon)
+        if config.is_regressed:
+            self.register_buffer(
+                "beside", torch.zeros(config.horizon, config.context + config.horizon, config.time_size)
+            )
         self.correction: SequenceModel | None = None
         if config.n_layers:
             deep = replace(config.as_kind("SequenceModel"), decoder="forecast", output_size=config.input_size)
@@ -141,6 +150,7 @@ class Forecaster(Pretrained, nn.Module):
         known = x[:, : config.context]
         shift = window_shift(known, config.shift)
         start, learnt = self.linear(known, shift)
+        start = start + self.regression(time)
         if self.correction is not None:
             seen = torch.cat((known, (start + learnt).to(known.dtype)), dim=1) - shift
             learnt = learnt + self.correction(seen, time=time)[0]
@@ -157,9 +167,17 @@ class Forecaster(Pretrained, nn.Module):
         self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, None]:
         """The forecast of the start alone."""
-        return self.linear(x[:, : self.config.context], window_shift(x[:, : self.config.context], self.config.shift))[
-            0
-        ], None
+        known = x[:, : self.config.context]
+        return self.linear(known, window_shift(known, self.config.shift))[0] + self.regression(time), None
+
+    def regression(self, time: Tensor | None) -> Tensor | float:
+        """What the start makes of the features (B, context + horizon, time_size) beside the input: (B, horizon, 1)."""
+        if not self.config.is_regressed:
+            return 0.0
+        if time is None:
+            raise ValueError("time: this model regresses on features beside the input, got none")
+        with without_autocast(time):
+            return (time.to(self.beside.dtype).flatten(1) @ self.beside.flatten(1).T)[..., None]
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -182,6 +200,7 @@ class Forecaster(Pretrained, nn.Module):
         return f"the forecast is {text}, by held-out windows, plus {correction}"
 
     share: Tensor
+    beside: Tensor  # (horizon, context + horizon, time_size)
 
 
 class LinearMap(nn.Module):

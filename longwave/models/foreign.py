@@ -36,8 +36,10 @@ DAMAGE = (
 class Foreign:
     """Stands for an object of another program, or for a class or function of it."""
 
+    content: Any = None  # what it was to be made of
+
     def __init__(self, *arguments: Any) -> None:
-        self.content: Any = arguments
+        self.content = arguments
 
     def __setstate__(self, state: Any) -> None:
         self.content = state
@@ -59,15 +61,17 @@ def _entries(content: Any) -> Iterator[tuple[Any, Any]]:
     left, seen = [(None, content)], set()
     while left:
         key, value = left.pop()
-        if isinstance(value, Foreign):  # of OmegaConf: a container has its _content, a value its _val
-            state = value.content if isinstance(value.content, dict) else {}
-            left.append((key, state.get("_val", state.get("_content"))))
-        elif isinstance(value, dict | list | tuple):
-            if id(value) not in seen:
-                seen.add(id(value))
-                left += value.items() if isinstance(value, dict) else [(None, part) for part in value]
-        elif isinstance(value, str | int | float):
+        if isinstance(value, str | int | float):
             yield key, value
+        elif id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, dict):
+                left += value.items()
+            elif isinstance(value, list | tuple):
+                left += [(None, part) for part in value]
+            elif isinstance(value, Foreign) and isinstance(value.content, dict):
+                # Of OmegaConf: a container has its _content, a value its _val.
+                left.append((key, value.content.get("_val", value.content.get("_content"))))
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:

@@ -84,7 +84,7 @@ class PairDecoder(Decoder):
         self, x: Tensor, state: Any = None, *, lengths: Tensor | None = None, valid: Tensor | None = None
     ) -> tuple[Tensor, Any]:
         """The output; there is no state."""
-        first, second = super().forward(x, lengths=lengths, valid=valid)[0].chunk(2)
+        first, second = super().forward(x, lengths=lengths, valid=valid)[0].unflatten(0, (2, -1)).unbind(0)
         return self.compare(torch.cat((first, second, first - second, first * second), -1)), None
 
 

@@ -149,8 +149,8 @@ class Level(nn.Module):
         if low is not None:
             low, below = self.below(low, below, position // self.pool.size, run)
         elif below is None:
-            below = self.below.initial_state(len(z))
-        waiting = self._nothing(len(z), self.pool.size) if state is None else state.waiting
+            below = self.below.initial_state(z.shape[0])
+        waiting = self._nothing(z.shape[0], self.pool.size) if state is None else state.waiting
         skip = z
         z, waiting = self.unpool(low, waiting, fill, length)
         z = z + skip

@@ -37,7 +37,8 @@ Without gradients, and None where the chosen backend has no such thing:
 backend.py says which backend runs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -97,6 +98,7 @@ __all__ = [
     "truncate",
     "truncated_output_map",
     "unet_steps",
+    "unfused",
 ]
 
 NARROW = 64  # features up to which a block waits for memory, not for its products: one pass through it is faster
@@ -288,8 +290,24 @@ def _mask(z: Tensor, keep: Tensor | None) -> Tensor:
     return z.new_ones(z.shape[0], z.shape[-1]) if keep is None else keep
 
 
+@contextmanager
+def unfused() -> Iterator[None]:
+    """A context in which `activate`, `mix` and `gated_mix` are torch's own operators, as other runtimes know them."""
+    global _fuses  # of all threads: what a thread computes meanwhile is as right, and slower
+    before, _fuses = _fuses, False
+    try:
+        yield
+    finally:
+        _fuses = before
+
+
+_fuses = True
+
+
 def _is_fused(op: str, x: Tensor) -> bool:
     """Whether to use a compiled pass; for a handful of numbers, as in a step, the call costs more than it saves."""
+    if not _fuses:
+        return False
     large = torch.compiler.is_compiling() or x.numel() >= 1 << 14  # a compiled graph should not depend on a size
     return large and x.dtype == torch.float32 and is_accelerated(op, x.device.type)
 

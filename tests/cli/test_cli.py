@@ -1,5 +1,6 @@
 """The command line, as a person meets it: help, mistakes, what there is to run."""
 
+import dataclasses
 import importlib
 import json
 import pkgutil
@@ -303,10 +304,9 @@ def test_a_file_that_holds_no_settings_is_refused(content, message, capsys):
 @pytest.mark.parametrize("kind", MIXERS)
 def test_a_mixer_is_chosen_by_its_kind_and_keeps_what_both_have(kind, capsys):
     shown = shown_by(capsys, "smnist", f"--model.mixer.kind={kind}")
-    assert (
-        shown["model"]["mixer"]
-        == MIXERS[kind](bidirectional=True, **({"n_ssm": 2} if kind in ("s4", "s4d", "lssl") else {})).to_dict()
-    )
+    named = {"bidirectional": True, "n_ssm": 2, "dt_transform": "softplus"}  # what smnist has of its own
+    both = {field.name for field in dataclasses.fields(MIXERS[kind])} & named.keys()
+    assert shown["model"]["mixer"] == MIXERS[kind](**{name: named[name] for name in both}).to_dict()
     assert shown["model"]["d_model"] == EXPERIMENTS["smnist"].model.d_model
 
 

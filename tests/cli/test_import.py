@@ -187,6 +187,10 @@ def test_a_checkpoint_of_lightning_with_plain_values_is_read():
 # What is refused
 
 
+class Empty:
+    """Stored without a state."""
+
+
 class Node:
     """As OmegaConf stores a value, or a container of nodes."""
 
@@ -213,7 +217,9 @@ def test_a_lightning_checkpoint_is_read_and_its_settings_say_how_dt_is_stored(st
     torch.manual_seed(0)
     used = options[1] if options else stated
     model = vary(SequenceModel(d_model=4, n_layers=1, norm="batch", mixer=S4Config(d_state=4, dt_transform=used)))
-    settings = Node({"model": {"layer": [{"_name_": "s4", "dt_transform": stated}], "dropout": 0.1}, "train": {}})
+    settings = Node({"model": {"layer": [{"_name_": "s4", "dt_transform": stated}], "dropout": Empty()}, "loop": 0})
+    loop = settings._content["loop"]
+    loop._val = loop  # as no library writes it
     content = {"state_dict": to_authors(model, 4), "hyper_parameters": settings, "hparams_type": Node, "epoch": 3}
     torch.save(content | {"callbacks": {"trap": Trap()}}, "model.pt")
     assert call("import", "model.pt", "--out", "made", *options) == 0

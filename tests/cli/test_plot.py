@@ -14,7 +14,7 @@ def test_the_kernels_of_an_initialisation_are_drawn(capsys):
 
 def test_an_unknown_initialisation_is_refused_with_the_known_ones(capsys):
     assert call("plot", "init", "--init", "legz") == 2
-    assert "init: expected one of fout, lagt, legs, legt, random-nplr," in capsys.readouterr().err
+    assert "init: expected one of fout, lagt, legs, legs-clipped, legt, random-nplr," in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("init", ["legs", "s4d-lin", "random-nplr"])

@@ -12,6 +12,7 @@ from dense import ROOT
 
 sys.path.insert(0, str(ROOT / "docs"))
 
+import results_claims
 import results_data
 import results_layouts
 import results_tables
@@ -185,6 +186,20 @@ def test_a_line_with_too_few_fields_or_a_file_with_other_columns_is_refused(fold
 def test_a_table_that_nobody_knows_is_refused(name):
     with pytest.raises(ValueError, match="no table"):
         results_tables.table(name, results_data.Results())
+
+
+def test_claims_about_forecasts_are_counted_over_the_settings_that_were_run(folder):
+    known = results_data.Results(folder)
+    known.measured = []
+    values = (("etth1-24", "0.0915"), ("etth1-720", "0.3"), ("weather-720", "0.1795"))  # Informer: 0.092, 0.257, 0.359
+    for setting, value in values:
+        line = LINE | {"id": f"informer-s.{setting}.mse", "metric": "MSE", "value": value, "table": "forecasting-paper"}
+        known.measured.append(line)
+    best, informer, longest, weather = (row[1:] for row in results_claims.forecasting(known))
+    assert best == ["36 of 50", "2 of 3", "0 of 0"]
+    assert informer == ["38 of 50", "2 of 3", "0 of 0"]
+    assert longest == ["10 of 10", "1 of 2", "0 of 0"]
+    assert weather == ["32%", "50%", "not run"]
 
 
 def test_sphinx_fills_a_page_and_reads_it_again_when_a_csv_file_changes():

@@ -307,6 +307,17 @@ def test_the_language_models_of_wikitext_103_are_those_of_the_paper():
         assert len(model.blocks) == 32
 
 
+@pytest.mark.parametrize(
+    ("changes", "parameters"),
+    [({}, 4_073_600), ({"norm": "scalar"}, 4_059_360), ({"norm": "scalar", "glu": True}, 4_751_072)],
+)
+def test_the_model_of_spoken_digits_has_the_parameters_of_the_authors_with_their_norm_and_glu(changes, parameters):
+    e = EXPERIMENTS.find("sc09-waveform")
+    with torch.device("meta"):
+        model = dataclasses.replace(e.model, **changes).resolve(e.task.on_random_data(1).spec).build()
+    assert sum(p.numel() for p in model.parameters()) == parameters
+
+
 def test_a_model_that_would_see_the_next_token_is_refused(generative_data):
     experiment = EXPERIMENTS.find("mnist-density-small")
     spec = experiment.task.build(generative_data).spec

@@ -293,10 +293,10 @@ def test_the_linear_layers_of_pools_are_weight_normalised():
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "millions"),
-    [("cifar-density", 61_363_072, 61.3), ("cifar-density-large", 254_507_200, 254.3)],
+    ("name", "count", "millions", "with_centre"),
+    [("cifar-density", 61_363_072, 61.3, 94.9), ("cifar-density-large", 254_507_200, 254.3, 405.4)],
 )
-def test_the_paper_s_models_have_as_many_parameters_as_were_worked_out(name, count, millions):
+def test_the_paper_s_models_have_as_many_parameters_as_were_worked_out(name, count, millions, with_centre):
     """With a vocabulary of 769, 256 classes, and state spaces that are not shared.
 
     The authors' first code had norms of two numbers each, but for the last: then it is 61.3 and 254.3 million.
@@ -304,7 +304,9 @@ def test_the_paper_s_models_have_as_many_parameters_as_were_worked_out(name, cou
     spec = Spec(1, 256, vocabulary=769, length=3072, decoders=("sequence",), is_causal=True)
     config = EXPERIMENTS[name].model.resolve(spec)
     assert size(config) == count
-    assert round(size(dataclasses.replace(config, norm="scalar")) / 1e6, 1) == millions
+    scalar = dataclasses.replace(config, norm="scalar")
+    assert round(size(scalar) / 1e6, 1) == millions
+    assert round(size(dataclasses.replace(scalar, centre_feed_forward=True)) / 1e6, 1) == with_centre
 
 
 def size(config):

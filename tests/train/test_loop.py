@@ -190,6 +190,13 @@ def test_a_finished_run_may_be_resumed_and_stays_as_it_is(tmp_path):
     assert differences(tmp_path, truth) == []
 
 
+def test_a_result_is_compared_with_the_paper_s_score_of_the_experiment_else_of_the_task(tmp_path):
+    task = make_task(paper={"mse": 1.0})
+    for name, paper in (("tiny", {"mse": 1.0}), ("cifar-density", {"bits_per_dim": 2.92})):
+        experiment = dataclasses.replace(make_experiment(), name=name)
+        assert fit(make_run(tmp_path / name, experiment, task, quiet=True))["paper"] == paper
+
+
 def test_resuming_without_a_whole_checkpoint_is_a_clear_error(tmp_path):
     run(tmp_path)
     for name in (checkpoint.LAST, checkpoint.PREVIOUS):

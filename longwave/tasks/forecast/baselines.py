@@ -24,6 +24,8 @@ from longwave.tasks.forecast.task import ForecastTask
 from longwave.tasks.forecast.windows import ForecastWindows
 
 Matrix = NDArray[np.float64]
+Places = NDArray[np.int64]
+MOST_OPERATIONS = 10**11  # for the moments of values and regressors
 PENALTIES = np.logspace(-8, 2, 41)  # relative to the mean variance of a feature
 TREND_ROWS = 25  # DLinear's moving average
 LONGEST = 4096  # context and horizon of a linear model that is solved within some minutes
@@ -31,19 +33,26 @@ LONGEST = 4096  # context and horizon of a linear model that is solved within so
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """forecast = weight context + bias, for each column by itself."""
+    """forecast = weight context + bias, for each column by itself; and beside weights the columns beside the target."""
 
     weight: Matrix  # (horizon, context)
     bias: Matrix  # (horizon,)
     penalty: float | None = None  # what the validation set chose, if fitted
     error: float | None = None  # the mean squared error there
+    beside: Matrix | None = None  # (horizon, regressors), of the features of a window at `places`
+    places: Places | None = None  # (regressors,) in a window (context + horizon, features)
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """x (B, context or more, columns) -> (B, horizon, columns) in float64; what follows the context is not used."""
+    def __call__(self, x: Tensor, time: Tensor | None = None) -> Tensor:
+        """x (B, context or more, columns) -> (B, horizon, columns) in float64; what follows the context is not used.
+
+        `time` (B, context + horizon, features) is of use where columns beside the target are.
+        """
         context = x[:, : self.weight.shape[1]].double()
-        return (
-            torch.einsum("hc,bcn->bhn", torch.from_numpy(self.weight), context) + torch.from_numpy(self.bias)[:, None]
-        )
+        y = torch.einsum("hc,bcn->bhn", torch.from_numpy(self.weight), context) + torch.from_numpy(self.bias)[:, None]
+        if self.beside is None or self.places is None or time is None:
+            return y
+        regressors = time.flatten(1)[:, torch.from_numpy(self.places)].double()
+        return y + (regressors @ torch.from_numpy(self.beside).T)[..., None]
 
 
 def repeat_last(task: ForecastTask) -> Forecast:
@@ -158,13 +167,17 @@ def evaluate(forecast: Callable[[Tensor], Tensor], task: ForecastTask, windows: 
     return score(task, lambda x, **_: (forecast(x), None), windows, size)
 
 
-def moments(windows: ForecastWindows) -> tuple[Matrix, Matrix]:
+def moments(windows: ForecastWindows, places: Places | None = None) -> tuple[Matrix, Matrix]:
     """Mean (L,) and covariance (L, L) of the windows w of all columns, L = context + horizon.
+
+    With the places of regressors in a window (L, features), these follow the L values.
 
     Shifting a window by one row changes the sum over windows in its first and last term only:
     sum w[i+1] w[j+1] = sum w[i] w[j] - v[i] v[j] + v[n+i] v[n+j]. So the sums cost O(L^2 + n L), not O(n L^2). Those of
     the series of a panel add up.
     """
+    if places is not None:
+        return _joint_moments(windows, places)
     length = windows.context + windows.horizon
     total, products, ends = np.zeros(length), np.zeros((length, length)), []
     for stretch in windows.stretches():
@@ -184,6 +197,22 @@ def moments(windows: ForecastWindows) -> tuple[Matrix, Matrix]:
     return mean, products / count - np.outer(mean, mean)
 
 
+def _joint_moments(windows: ForecastWindows, places: Places) -> tuple[Matrix, Matrix]:
+    """Those of values and regressors, over all windows, or where that would take long, over every k-th."""
+    size = windows.context + windows.horizon + len(places)
+    stride = -(-len(windows) * size**2 // MOST_OPERATIONS)
+    numbers = range(0, len(windows), stride)
+    total, products, rows = np.zeros(size), np.zeros((size, size)), max(1, 2**22 // size)
+    for start in range(0, len(numbers), rows):
+        batch = windows.batch(numbers[start : start + rows])
+        regressors = batch["time"].flatten(1)[:, torch.from_numpy(places)]
+        both = torch.cat((batch["x"][:, : windows.context, 0], batch["y"][..., 0], regressors), dim=1).double().numpy()
+        total += both.sum(axis=0)
+        products += both.T @ both
+    mean = total / len(numbers)
+    return mean, products / len(numbers) - np.outer(mean, mean)
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """What is known of windows when a linear map of them is solved: sizes, and the moments of two splits."""
@@ -193,6 +222,7 @@ class Problem:
     train: tuple[Matrix, Matrix]
     valid: tuple[Matrix, Matrix]  # on which penalties are chosen
     whole: tuple[Matrix, Matrix] | None = None  # of both, to fit to once penalties are chosen; None: train it is
+    places: Places | None = None  # of the regressors that follow the values; None: there are none
 
     @property
     def known(self) -> tuple[Matrix, Matrix]:
@@ -200,9 +230,19 @@ class Problem:
         return self.train if self.whole is None else self.whole
 
     @classmethod
-    def of(cls, task: ForecastTask) -> "Problem":
+    def of(cls, task: ForecastTask, places: Places | None = None) -> "Problem":
         """The problem of a task: fitted to the training set, the penalty chosen on the validation set."""
-        return cls(task.context, task.horizon, moments(task.every_train_window), moments(task.valid))
+        train, valid = (moments(windows, places) for windows in (task.every_train_window, task.valid))
+        return cls(task.context, task.horizon, train, valid, places=places)
+
+    @property
+    def alone(self) -> "Problem":
+        """The same without regressors."""
+        if self.places is None:
+            return self
+        size = self.context + self.horizon
+        parts = [m and (m[0][:size], m[1][:size, :size]) for m in (self.train, self.valid, self.whole)]
+        return Problem(self.context, self.horizon, *parts)  # type: ignore[arg-type]
 
 
 def ridge(problem: Problem, shift: Shift, features: Matrix) -> Forecast:
@@ -214,8 +254,14 @@ def ridge(problem: Problem, shift: Shift, features: Matrix) -> Forecast:
     level = _level(problem.context, shift)
     unshifted = features - features.sum(axis=1, keepdims=True) * level  # features (I - 1 level^T)
     shifts = np.tile(level, (problem.horizon, 1))
-    mean_x, mean_z, A, B, _ = _regression(problem.train, unshifted, shifts)
-    valid_x, valid_z, A_valid, B_valid, variance = _regression(problem.valid, unshifted, shifts)
+    if problem.places is not None:  # which are features as they are
+        beside = len(problem.places)
+        unshifted = np.pad(unshifted, (0, beside))
+        unshifted[-beside:, -beside:] = np.eye(beside)
+        shifts = np.pad(shifts, ((0, 0), (0, beside)))
+    future = slice(problem.context, problem.context + problem.horizon)
+    mean_x, mean_z, A, B, _ = _regression(problem.train, unshifted, shifts, future)
+    valid_x, valid_z, A_valid, B_valid, variance = _regression(problem.valid, unshifted, shifts, future)
     eigenvalues, Q = np.linalg.eigh(A)
     eigenvalues = eigenvalues.clip(0)
     unit = eigenvalues.mean() or 1.0  # a constant series has no variance at all
@@ -230,30 +276,36 @@ def ridge(problem: Problem, shift: Shift, features: Matrix) -> Forecast:
         if error < best:
             best, W, penalty = error, Q @ (d[:, None] * G), candidate
     if problem.whole is not None:
-        mean_x, mean_z, A, B, _ = _regression(problem.whole, unshifted, shifts)
+        mean_x, mean_z, A, B, _ = _regression(problem.whole, unshifted, shifts, future)
         unit = np.trace(A) / len(A) or 1.0
         W = np.asarray(np.linalg.solve(A + penalty * unit * np.eye(len(A)), B), np.float64)
+    weight, context = W.T @ unshifted + shifts, problem.context
     return Forecast(
-        W.T @ unshifted + shifts,
+        weight[:, :context],
         mean_z - W.T @ mean_x,
         penalty,
         max(0.0, float(best + variance)) / problem.horizon,
+        None if problem.places is None else weight[:, context:],
+        problem.places,
     )
 
 
 def _regression(
-    windows: tuple[Matrix, Matrix], features: Matrix, shift: Matrix
+    windows: tuple[Matrix, Matrix], features: Matrix, shift: Matrix, future: slice
 ) -> tuple[Matrix, Matrix, Matrix, Matrix, float]:
-    """Moments of x = features context and z = horizon - shift context: x, z, (x, x), (x, z), trace (z, z)."""
+    """Moments of x = features given and z = horizon - shift given: x, z, (x, x), (x, z), trace (z, z).
+
+    What is given are the context and the regressors, all that is not the rows `future` of the windows.
+    """
     mean, covariance = windows
-    context = features.shape[1]
-    past, future = slice(0, context), slice(context, None)
-    mixed = covariance[past, future] - covariance[past, past] @ shift.T
-    variance = np.trace(covariance[future, future]) - np.sum(shift.T * (covariance[past, future] + mixed))
+    past = np.delete(np.arange(len(mean)), future)
+    within, across = covariance[np.ix_(past, past)], covariance[past, future]
+    mixed = across - within @ shift.T
+    variance = np.trace(covariance[future, future]) - np.sum(shift.T * (across + mixed))
     return (
         features @ mean[past],
         mean[future] - shift @ mean[past],
-        features @ covariance[past, past] @ features.T,
+        features @ within @ features.T,
         features @ mixed,
         float(variance),
     )

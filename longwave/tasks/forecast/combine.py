@@ -23,6 +23,7 @@ from longwave.tasks.forecast import classical
 from longwave.tasks.forecast.baselines import (
     Forecast,
     Matrix,
+    Places,
     Problem,
     moments,
     repeat_last,
@@ -60,7 +61,8 @@ class Combination:
 
 def combine(task: ForecastTask) -> Combination:
     """The combination for a task, whose members are fitted to its training set."""
-    final = members(task, Problem.of(task), task.train.n_rows)
+    places = regressors(task)
+    final = members(task, Problem.of(task, places), task.train.n_rows)
     trials = [*_earlier(task), (task.valid, final, RECENT)]
     gram, horizons = np.zeros((len(final), len(final))), 0.0
     for stretch, found, recency in trials:
@@ -97,7 +99,9 @@ def _errors(task: ForecastTask) -> Iterator[tuple[float, float]]:
     for stretch, own, recency in combined.trials:
         forecast = mean(list(own.values()), [combined.weights[name] for name in own])
         batch = _some(stretch)
-        truth, found = (task.in_units(y, batch.get("series", 0)) for y in (batch["y"], forecast(batch["x"])))
+        truth, found = (
+            task.in_units(y, batch.get("series", 0)) for y in (batch["y"], forecast(batch["x"], batch.get("time")))
+        )
         error = truth - found
         yield float(error.square().mean()), recency
 
@@ -116,13 +120,23 @@ def _earlier(task: ForecastTask) -> Iterator[tuple[ForecastWindows, dict[str, Fo
         before = replace(windows, end=begin)
         parts = replace(windows, end=cut), replace(windows, first=cut, end=begin), before
         if all(len(part) for part in parts):
-            fitted, chosen, whole = map(moments, parts)
-            problem = Problem(context, horizon, fitted, chosen, whole)
+            places = regressors(task)
+            fitted, chosen, whole = (moments(part, places) for part in parts)
+            problem = Problem(context, horizon, fitted, chosen, whole, places)
             yield (
                 replace(windows, first=begin, end=np.minimum(end + horizon - 1, windows.end)),
                 members(task, problem, before.n_rows),
                 1.0,
             )
+
+
+def regressors(task: ForecastTask) -> Places | None:
+    """The places of the features of columns beside the target that linear members regress on, in a window."""
+    if task.covariates is None:
+        return None
+    times = task.train.time.shape[1] - len(task.covariates.roles)  # features of the time come first, and are none
+    rows, features = np.divmod(task.covariates.regressors(task.context, task.horizon), len(task.covariates.roles))
+    return np.asarray(rows * task.train.time.shape[1] + times + features)
 
 
 def members(task: ForecastTask, problem: Problem, rows: int) -> dict[str, Forecast]:
@@ -136,8 +150,10 @@ def members(task: ForecastTask, problem: Problem, rows: int) -> dict[str, Foreca
     found["dlinear"] = ridge(problem, "none", trend_and_rest(context))
     shifted = mean([ridge(problem, s, fading(context, power)) for s in ("last", "mean") for power in FADINGS])
     found["linear"] = reverting(task, problem, shifted) if problem.whole is None else shifted
-    found["exponential smoothing"] = classical.smoothing(problem, period)
-    found["autoregression"] = classical.autoregression(problem, rows, period)
+    if problem.places is not None:
+        found["nlinear, the target alone"] = ridge(problem.alone, "last", np.eye(context))
+    found["exponential smoothing"] = classical.smoothing(problem.alone, period)
+    found["autoregression"] = classical.autoregression(problem.alone, rows, period)
     return found
 
 
@@ -148,7 +164,9 @@ def _gram(windows: ForecastWindows, forecasts: list[Forecast]) -> Matrix:
     """The mean products (members, members) of the errors of members on windows."""
     batch = _some(windows)
     known = batch.get("known", torch.ones(()))
-    errors = torch.stack([((batch["y"] - forecast(batch["x"])) * known).flatten() for forecast in forecasts])
+    errors = torch.stack(
+        [((batch["y"] - forecast(batch["x"], batch.get("time"))) * known).flatten() for forecast in forecasts]
+    )
     return np.asarray((errors @ errors.T / max(1.0, float(known.expand_as(batch["y"]).sum()))).numpy())
 
 

@@ -30,6 +30,7 @@ from longwave.io.times import Times
 from longwave.tasks.actions import predict
 from longwave.tasks.base import Batch, Conclusion, TrainedRun
 from longwave.tasks.forecast import baselines
+from longwave.tasks.forecast.covariates import Covariates
 from longwave.tasks.forecast.panel import Panel
 from longwave.tasks.forecast.scales import Scales, standard_values
 from longwave.tasks.forecast.series import Series
@@ -339,14 +340,20 @@ class Intervals:
             shape = (inputs.horizon, len(inputs.columns))
             self.held_out = Residuals.from_bytes(run.artifact(FILE), shape, self.source, inputs.id is not None)
 
-    def trailing(self, series: Series, call: Callable[[Batch], Tensor], scales: Scales | None = None) -> Floats:
+    def trailing(
+        self,
+        series: Series,
+        call: Callable[[Batch], Tensor],
+        scales: Scales | None = None,
+        covariates: Covariates | None = None,
+    ) -> Floats:
         """The errors of the windows of new rows that are later than the held-out ones, as many as count.
 
         Without times, it is not known which are. A series of a panel that was not trained on has no held-out windows,
         and all of its own count.
         """
         held_out = self.held_out
-        windows = series_windows(self.inputs, series, scales)
+        windows = series_windows(self.inputs, series, scales, covariates)
         numbers = windows.from_the_end(held_out.stride)[-held_out.counted :]
         is_new = np.zeros(numbers.shape, np.bool_)
         if series.times is not None and held_out.last is not None:
@@ -400,18 +407,25 @@ def _needed(level: float) -> int:
     return math.ceil(level / (100 - level) - 1e-9)
 
 
-def series_windows(inputs: ForecastInput, series: Series, scales: Scales | None = None) -> ForecastWindows:
+def series_windows(
+    inputs: ForecastInput, series: Series, scales: Scales | None = None, covariates: Covariates | None = None
+) -> ForecastWindows:
     """All windows of new rows: number k forecasts what follows the first context + k of them; of a panel, of each."""
     order = [series.columns.index(name) for name in inputs.columns]
     usual = None if series.times is None else inputs.usual(series.times)
     starts, ends = (series.starts[:-1], series.starts[1:]) if isinstance(series, Panel) else (0, len(series))
+    time, ahead = inputs.time(series.times, len(series)), None
+    if covariates is not None:
+        ahead = covariates.ahead(time.shape[1])
+        time = np.concatenate((time, covariates.features(series.beside)), axis=1)
     return ForecastWindows(
         values=torch.from_numpy(standard_values(series, inputs, scales)),
-        time=torch.from_numpy(inputs.time(series.times, len(series))),
+        time=torch.from_numpy(time),
         first=starts + inputs.context,
         end=ends,
         context=inputs.context,
         horizon=inputs.horizon,
         known=None if series.known is None else torch.from_numpy(series.known[:, order]),
         usual=None if usual is None else torch.from_numpy(usual.astype(np.float32)),
+        ahead=ahead,
     )

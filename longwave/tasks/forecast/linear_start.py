@@ -9,6 +9,7 @@ solution of windows as they are is mixed in, whose forecasts return to the level
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from longwave.models import LinearSolution
 from longwave.models.base import StartShift
@@ -34,9 +35,12 @@ def linear_solution(task: ForecastTask, shift: StartShift, reversion: float | No
         from longwave.tasks.forecast.combine import combine
 
         found = combine(task)
-        weight, bias = torch.from_numpy(found.forecast.weight), torch.from_numpy(found.forecast.bias)
-        return LinearSolution(weight, bias, members=found.weights)
-    problem = Problem.of(task)
+        one = found.forecast
+        weight, bias = torch.from_numpy(one.weight), torch.from_numpy(one.bias)
+        return LinearSolution(weight, bias, members=found.weights, beside=_of_every_feature(task, one))
+    from longwave.tasks.forecast.combine import regressors
+
+    problem = Problem.of(task, regressors(task))
     if shift == "auto":
         one = mean([ridge(problem, s, fading(task.context, power)) for s in ("last", "mean") for power in FADINGS])
     else:
@@ -45,7 +49,8 @@ def linear_solution(task: ForecastTask, shift: StartShift, reversion: float | No
         free = unshifted(problem)
         reversion = _usual_reversion(task, one, free) if reversion is None else reversion
         one = mean([one, free], [1 - reversion, reversion])
-    return LinearSolution(torch.from_numpy(one.weight), torch.from_numpy(one.bias), reversion or 0.0)
+    weight, bias = torch.from_numpy(one.weight), torch.from_numpy(one.bias)
+    return LinearSolution(weight, bias, reversion or 0.0, beside=_of_every_feature(task, one))
 
 
 def reverting(task: ForecastTask, problem: Problem, one: Forecast) -> Forecast:
@@ -71,7 +76,19 @@ def mean(forecasts: list[Forecast], shares: list[float] | None = None) -> Foreca
     given = shares or [1 / len(forecasts)] * len(forecasts)
     pairs = list(zip(given, forecasts, strict=True))
     weight, bias = (np.asarray(sum(s * getattr(f, name) for s, f in pairs)) for name in ("weight", "bias"))
-    return Forecast(weight, bias)
+    beside = [s * f.beside for s, f in pairs if f.beside is not None]
+    places = next((f.places for f in forecasts if f.places is not None), None)
+    return Forecast(weight, bias, beside=np.asarray(sum(beside)) if beside else None, places=places)
+
+
+def _of_every_feature(task: ForecastTask, one: Forecast) -> Tensor | None:
+    """The weights of columns beside the target (horizon, context + horizon, features), 0 for what is no regressor."""
+    if one.beside is None:
+        return None
+    shape = (task.horizon, task.context + task.horizon, task.train.time.shape[1])
+    found = torch.zeros(shape, dtype=torch.float64)
+    found.flatten(1)[:, torch.from_numpy(one.places)] = torch.from_numpy(one.beside)
+    return found
 
 
 def unshifted(problem: Problem) -> Forecast:
@@ -99,8 +116,10 @@ def suggested_reversion(task: ForecastTask, shifted: Forecast, free: Forecast, u
     products, squares = [], []
     for some in torch.arange(0, windows, stride).split(64):
         batch = task.valid.batch(some.tolist())
-        first = shifted(batch["x"])
-        change = (free(batch["x"]) - first) * batch.get("known", torch.ones(()))  # nothing where nothing is known
+        first = shifted(batch["x"], batch.get("time"))
+        change = (free(batch["x"], batch.get("time")) - first) * batch.get(
+            "known", torch.ones(())
+        )  # nothing where nothing is known
         products.append(((batch["y"] - first) * change).sum((1, 2)))
         squares.append(change.square().sum((1, 2)))
     return certain_share(torch.cat(products).numpy(), torch.cat(squares).numpy(), blocks, DOUBT, usual)

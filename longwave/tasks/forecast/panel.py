@@ -67,6 +67,7 @@ class Panel(Series):
                     (),
                     self.time,
                     None if self.known is None else self.known[start:end],
+                    {column: cells[start:end] for column, cells in self.beside.items()},
                 ),
             )
 
@@ -81,6 +82,7 @@ class Panel(Series):
             values=self.values[rows],
             times=None if self.times is None else self.times[rows],
             known=None if self.known is None else self.known[rows],
+            beside={name: cells[rows] for name, cells in self.beside.items()},
             ids=tuple(self.ids[k] for k in chosen),
             places=tuple(self.places[k] for k in chosen),
             starts=np.concatenate([[0], self.lengths[kept].cumsum()]),
@@ -175,6 +177,7 @@ def _joined(
         notes=notes,
         time=first.time,
         known=known,
+        beside={name: np.concatenate([series.beside[name] for series in found]) for name in first.beside},
         id=str(how.id),
         ids=tuple(names),
         starts=np.concatenate([[0], np.cumsum([len(series) for series in found])]),

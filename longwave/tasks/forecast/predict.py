@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from longwave.core.settings import typed
 from longwave.io.csv import write_csv
@@ -16,6 +17,7 @@ from longwave.pictures.style import check_path
 from longwave.tasks.actions import OnDevice, check_distinct, check_kind, written
 from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.forecast.benchmarks import SETS
+from longwave.tasks.forecast.covariates import Covariates, check_static, read_ahead
 from longwave.tasks.forecast.intervals import AT_ONCE, Interval, Intervals, forecasts_of
 from longwave.tasks.forecast.panel import Panel, summarised
 from longwave.tasks.forecast.plots import draw_continuation
@@ -106,13 +108,16 @@ class PanelContinuation:
         _write(path, self.table)
 
 
-def forecast(run: TrainedRun, new: Any, *, level: Any = None, device: str = "auto") -> Continuation | PanelContinuation:
+def forecast(
+    run: TrainedRun, new: Any, *, future: Any = None, level: Any = None, device: str = "auto"
+) -> Continuation | PanelContinuation:
     """Forecast the rows after the last of a CSV file, data frame or array, with the best weights of a run.
 
     `level=[80, 95]` adds the intervals of these levels, in per cent. A run on many series forecasts each, by its id.
+    `future` has the columns that are known ahead, of the rows to forecast, if the run was trained with such columns.
     """
     forecasts = Forecasts(run, device, level)
-    return forecasts(read_series(new, **vars(forecasts.reading)))
+    return forecasts(read_series(new, **vars(forecasts.reading)), future)
 
 
 class Forecasts:
@@ -132,6 +137,9 @@ class Forecasts:
             # The one that was found in training.
             found = "time_column" in run.facts
             time = run.fact("time_column", lambda name: typed(name, str | None, "a name")) if found else None
+        self.covariates: Covariates | None = None
+        if "covariates" in run.facts:
+            self.covariates = run.fact("covariates", Covariates.from_plain)
         self.reading = Reading(
             target=inputs.target,
             time=time,
@@ -140,6 +148,8 @@ class Forecasts:
             columns=inputs.columns,
             duplicates=settings.duplicates,
             id=inputs.id,
+            beside={one.name: one.known for one in self.covariates.each} if self.covariates else {},
+            categories=self.covariates.categories if self.covariates else (),
         )
         source = str(run.path / Scales.FILE)
         self._scales = Scales.from_bytes(run.artifact(Scales.FILE), source) if inputs.by_series else None
@@ -147,10 +157,13 @@ class Forecasts:
         self._run, self._device = run, device
         self._model: Any = None
 
-    def __call__(self, series: Series) -> Continuation | PanelContinuation:
-        """The forecast of the rows that follow the last of a series, or of each series of a panel."""
+    def __call__(self, series: Series, future: Any = None) -> Continuation | PanelContinuation:
+        """The forecast of the rows that follow the last of a series, or of each series of a panel.
+
+        `future` is a file or a data frame with what is known of these rows.
+        """
         if not isinstance(series, Panel):
-            found, notes = self._all([("", series)], series)
+            found, notes = self._all([("", series)], series, future)
             return replace(found[""], notes=(*found[""].notes, *notes))
         rows, kept = self.inputs.context, series.lengths >= self.inputs.context
         if series.known is not None:
@@ -160,7 +173,7 @@ class Forecasts:
             raise ValueError(f"{series.source}: expected {rows} known rows of context of a {series.id}; got {longest}")
         text = f"{(~kept).sum()} of {len(kept)} series are not forecast, with no {rows} rows of context"
         series = series.only(kept, f"{text}: {series.named(~kept)}")
-        found, notes = self._all(list(series.each()), series)
+        found, notes = self._all(list(series.each()), series, future)
         own = summarised((name, one.notes) for name, one in found.items())
         return PanelContinuation(series.id, found, (*series.notes, *self._unseen(series), *own, *notes))
 
@@ -171,7 +184,9 @@ class Forecasts:
             named = series.named(unseen)
             yield f"{unseen.sum()} series were not trained on, and are scaled by the rows that are given: {named}"
 
-    def _all(self, each: Sequence[tuple[str, Series]], whole: Series) -> tuple[dict[str, Continuation], Sequence[str]]:
+    def _all(
+        self, each: Sequence[tuple[str, Series]], whole: Series, future: Any
+    ) -> tuple[dict[str, Continuation], Sequence[str]]:
         """The forecasts of what follows each of some series, which are parts of the whole, and notes on all of them."""
         scales = self._scales
         gaps = [tuple(_gaps_in_context(one, self.inputs)) for _, one in each]
@@ -180,6 +195,12 @@ class Forecasts:
             *(inputs.continuation(one) for inputs, (_, one) in zip(own, each, strict=True)), strict=True
         )
         batch = {name: torch.cat([one[name] for one in batches]) for name in batches[0]}
+        if self.covariates is not None:
+            features, beside = self._beside(self.covariates, [one for _, one in each], whole, future)
+            batch["time"] = torch.cat((batch["time"], features), dim=2) if "time" in batch else features
+            gaps = [(*one, *more) for one, more in zip(gaps, beside, strict=True)]
+        elif future is not None:
+            raise ValueError("future: this run was trained without columns that are known ahead; leave it out")
         if self._model is None:  # only now: what is wrong with the data is said without waiting for the weights
             self._model = self._run.load_best(self._device)
         call = forecasts_of(self._model, self.settings.independent, self.inputs.horizon)
@@ -209,6 +230,30 @@ class Forecasts:
             )
         return continuations, notes
 
+    def _beside(
+        self, covariates: Covariates, each: Sequence[Series], whole: Series, future: Any
+    ) -> tuple[Tensor, list[tuple[str, ...]]]:
+        """The features of columns beside the target, for each window, and notes on them."""
+        names = covariates.names("future")
+        ahead: list[dict[str, Any]] = [{} for _ in each]
+        if names and future is None:
+            raise ValueError(
+                f"future: this run was trained with columns that are known ahead, {', '.join(names)}; expected them "
+                f"for the {self.inputs.horizon} rows to forecast (--future-csv FILE; future= in Python)"
+            )
+        check_static(whole, covariates.names("static"))
+        if names:
+            ahead = read_ahead(future, self.reading, names, whole, self.inputs.horizon)
+        elif future is not None:
+            raise ValueError("future: this run was trained without columns that are known ahead; leave it out")
+        sizes = self.inputs.context, self.inputs.horizon
+        windows = [covariates.window(one, later, *sizes) for one, later in zip(each, ahead, strict=True)]
+        notes = [
+            tuple(covariates.unseen({n: np.concatenate((c, later.get(n, c[:0]))) for n, c in one.beside.items()}))
+            for one, later in zip(each, ahead, strict=True)
+        ]
+        return torch.from_numpy(np.stack(windows)), notes
+
     def _half_widths(self, series: Series, call: Any) -> tuple[Any, Sequence[str]]:
         """Those of the intervals around forecasts of what follows a series or a panel, and notes on them."""
         if not self._intervals.levels:
@@ -216,7 +261,7 @@ class Forecasts:
         ids = series.ids if isinstance(series, Panel) else ()
         new = np.zeros((0, self.inputs.horizon, len(ids) or len(self.inputs.columns)), np.float32)
         if self._trailing:
-            new = self._intervals.trailing(series, call, self._scales)
+            new = self._intervals.trailing(series, call, self._scales, self.covariates)
         return self._intervals.half_widths(new, ids)
 
 
@@ -275,13 +320,16 @@ class Options(OnDevice):
     """Where to draw it; by default beside `out`, as a PNG."""
     level: tuple[float, ...] = ()
     """Add prediction intervals at these levels, in per cent, such as 80 95."""
+    future_csv: Path | None = None
+    """The columns that are known ahead, for the rows to forecast, if the run was trained with --future."""
 
 
 def _predict(run: TrainedRun, options: Options) -> Iterator[str]:
     picture = options.picture or options.out.with_suffix(".png")
     check_distinct(csv=options.csv, out=options.out, picture=picture)
+    check_distinct(future_csv=options.future_csv, out=options.out, picture=picture)
     check_path(picture)
-    found = forecast(run, options.csv, level=options.level, device=options.device)
+    found = forecast(run, options.csv, future=options.future_csv, level=options.level, device=options.device)
     draw_continuation(found, picture)
     yield from written(found, options.out)
     yield f"picture: {picture}\n"

@@ -17,8 +17,8 @@ A message names the line of the file (the header is line 1) or the row of the da
 import csv
 import io
 import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -43,6 +43,7 @@ from longwave.io.times import (
 
 Floats = NDArray[np.float64]
 Known = NDArray[np.bool_]
+Cells = NDArray[Any]  # (rows,) of a column beside the target: numbers, or text that tells categories apart
 Fill = Literal["linear", "mask"] | None
 MANY = 0.1  # a larger share of a column that is missing is said
 NO_TIME = "none"  # as the name of the time column: there is none, and none is looked for
@@ -62,6 +63,7 @@ class Series:
     notes: tuple[str, ...] = ()
     time: str | None = None  # the column that the times come from
     known: Known | None = None  # (rows, columns): where numbers are known; None: everywhere
+    beside: Mapping[str, Cells] = field(default_factory=dict)  # columns that are not forecast, by name
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.shape[1] != len(self.columns):
@@ -107,17 +109,19 @@ class Reading:
     columns: Collection[str] | None = None
     duplicates: Duplicates = "error"
     id: str | None = None
+    beside: Mapping[str, str] = field(default_factory=dict)  # columns that are not forecast, and when they are known
+    categories: Collection[str] = ()  # those of them that are known to hold text
 
     @property
     def texts(self) -> Collection[str]:
         """The columns whose cells are kept as text."""
-        return [name for name in (self.time, self.id) if name is not None]
+        return [*(name for name in (self.time, self.id) if name is not None), *self.categories]
 
     @property
     def only(self) -> Collection[str] | None:
         """The columns that are looked at; None: all of them, to find the times or what holds numbers."""
         columns = self.columns if self.multivariate or self.target is None else (self.target,)
-        return None if self.time is None or columns is None else (*columns, *self.texts)
+        return None if self.time is None or columns is None else (*columns, *self.texts, *self.beside)
 
 
 def read_series(
@@ -129,6 +133,8 @@ def read_series(
     columns: Collection[str] | None = None,
     duplicates: Duplicates = "error",
     id: str | None = None,
+    beside: Mapping[str, str] | None = None,
+    categories: Collection[str] = (),
 ) -> Series:
     """The series in a CSV file, given by its path, in a data frame or Series, in an Arrow table, or in an array.
 
@@ -136,9 +142,10 @@ def read_series(
     multivariate, it is then the last one. Without `time`, an index of dates gives the times, or the one column of
     rising times, if there is one; "none" uses none. With `columns`, all others are ignored. A file, or its gzip, has a
     header. An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. With
-    `id`, the column that tells many series apart, they are a `Panel`.
+    `id`, the column that tells many series apart, they are a `Panel`. `beside` names columns that are not forecast,
+    with when they are known (past, future, static); of `categories` the cells are text, else as they look.
     """
-    how = Reading(target, time, multivariate, fill, columns, duplicates, id)
+    how = Reading(target, time, multivariate, fill, columns, duplicates, id, beside or {}, categories)
     return _read(read_table(source, how.texts, how.only), how)
 
 
@@ -157,7 +164,9 @@ def to_csv(series: Series, time: str = "time") -> bytes:
 
     What is not known is an empty cell.
     """
-    heads: dict[str, Iterable[str]] = series.labels
+    heads: dict[str, Iterable[str]] = series.labels | {
+        name: map(str, cells.tolist()) for name, cells in series.beside.items()
+    }
     if series.times is not None:
         heads = heads | {time: map(show, series.times)}
     rows = [[*heads, *series.columns]]
@@ -173,6 +182,7 @@ def to_csv(series: Series, time: str = "time") -> bytes:
 
 def _read(table: Table, how: Reading) -> Series:
     """The series in a table, or the panel, if a column tells its series apart."""
+    _settle_beside(table, how)
     if how.id is None:
         return series_of(table, how)
     from longwave.tasks.forecast.panel import panel_of
@@ -214,6 +224,7 @@ def series_of(table: Table, how: Reading) -> Series:
     values = np.full((grid.positions[-1] + 1, len(columns)), np.nan)
     values[grid.positions] = grid.values
     filled = fill_gaps(values, how.fill, len(values) - len(grid.values), columns)
+    beside = {name: _beside(table, name, grid, len(values), how) for name in how.beside}
     return Series(
         filled.values,
         tuple(columns),
@@ -224,7 +235,47 @@ def series_of(table: Table, how: Reading) -> Series:
         (*notes, *filled.notes),
         None if clock is None or grid.times is None else clock.column,
         filled.known,
+        beside,
     )
+
+
+def _settle_beside(table: Table, how: Reading) -> None:
+    """Have the columns beside the target hold numbers (NaN: missing) or text, whichever they are as a whole."""
+    if how.beside and (how.multivariate or how.target is None):
+        got = "all columns" if how.multivariate else "none"
+        raise ValueError(f"target: expected the name of one column to forecast beside others that are known, got {got}")
+    for name, known in how.beside.items():
+        place = table.place(name, known)
+        if name in (how.target, how.time, how.id):
+            raise ValueError(f"{known}: column {name!r} has another role already; expected a column beside the target")
+        cells = table.columns[place]
+        numbers = np.full(1, np.inf) if name in how.categories else table.numbers([place])[:, 0]
+        if np.isinf(numbers).any() or np.isnan(numbers).all():
+            texts = [table.text(row, place).strip() for row in range(len(cells))]
+            table.columns[place] = ["" if is_missing(text) else text for text in texts]
+        else:
+            table.columns[place] = numbers
+
+
+def _beside(table: Table, name: str, grid: "_Grid", rows: int, how: Reading) -> Cells:
+    """A column beside the target, at all times: where it is missing, what it was before."""
+    cells = table.columns[table.names.index(name)]
+    given: Any = cells if isinstance(cells, np.ndarray) else np.array(cells, object)
+    given, is_text = given[grid.rows], given.dtype == object
+    missing = np.array([not cell for cell in given], np.bool_) if is_text else np.isnan(given)
+    if missing.any() and how.fill is None:
+        row = int(missing.argmax())
+        raise ValueError(
+            f"{table.where(grid.rows[row], name)}: the cell is missing; put a value, or have the last one before it "
+            "count with fill='linear' or fill='mask'"
+        )
+    known = np.zeros(rows, np.bool_)
+    known[grid.positions[~missing]] = True
+    if not known.any():
+        raise ValueError(f"{table.where(grid.rows[0], name)}: expected a value in one row at least, got none")
+    values = np.zeros(rows, given.dtype)
+    values[grid.positions[~missing]] = given[~missing]
+    return values[np.maximum.accumulate(np.where(known, np.arange(rows), known.argmax()))]
 
 
 def _called(column: str | None) -> str:
@@ -275,6 +326,7 @@ def _roles(table: Table, how: Reading) -> tuple[list[str], _Clock | None, list[s
         if not how.multivariate:
             return [how.target], clock, notes
     own = [name for name in names if name and (how.columns is None or name in how.columns)]
+    own = [name for name in own if name not in how.beside]
     columns = [name for name in own if clock is None or name != clock.column]
     for name in columns:
         table.place(name, "columns")

@@ -77,6 +77,9 @@ def forecasts(run: TrainedRun, options: Options) -> Iterator[Row]:
         raise ValueError(f"--every: expected a number of rows, at least 1, got {options.every}")
     check_follow(options, options.csv)
     check_distinct(csv=None if options.csv == PIPE else options.csv, out=options.out)
+    settings: Any = run.settings
+    if known := settings.future:
+        raise ValueError(f"stream: forecasts need {', '.join(known)} ahead, which no stream has; use longwave predict")
     model, said = Forecasts(run, options.device, options.level, trailing=False), set[str]()
     reader = RowReader(options.csv, options.follow, options.from_start, lambda first, where: True)
     contexts: defaultdict[str, Context] = defaultdict(lambda: Context(model, reader.source))  # by id

@@ -98,6 +98,7 @@ class ForecastTask(Task):
     goal: str = "mse"
     level: tuple[float, ...] = (80.0, 95.0)  # of the intervals that are scored, in per cent
     scales: Scales | None = None  # of the series of a panel, each of which has its own
+    covariates: Any = None  # the columns beside the target (see `covariates.Covariates`)
     residuals: Any = None  # the errors of held-out windows (see `intervals.Residuals`), once a model is trained
 
     @property
@@ -106,11 +107,12 @@ class ForecastTask(Task):
         from longwave.tasks.forecast.baselines import solvable
 
         columns = 1 if self.independent else len(self.inputs.columns)
-        time_size = self.inputs.time_size if self.time_features else 0
+        time_size = self.train.time.shape[1] if self.time_features or self.covariates else 0
         return Spec(
             input_size=columns,
             output_size=columns,
             time_size=time_size,
+            is_regressed=self.covariates is not None,
             stamps=tuple(STAMPS.values())[:time_size] if self.inputs.stamps else (),
             horizon=self.horizon,
             length=self.context + self.horizon,
@@ -217,6 +219,19 @@ class ForecastTask(Task):
         rows = len(self.train.values)
         return replace(self._with(time=torch.from_numpy(inputs.time(times[:rows], rows))), inputs=inputs)
 
+    def with_covariates(self, past: tuple[str, ...], future: tuple[str, ...], static: tuple[str, ...]) -> Self:
+        """The same with columns beside the target, as features of the steps of a window, after those of the time."""
+        from longwave.tasks.forecast.covariates import Covariates, check_static
+
+        series = self.data.series
+        check_static(series, static)
+        found = Covariates.of(self.data, past, future, static)
+        inputs = self.inputs if self.time_features else replace(self.inputs, time_size=0)
+        time, rows = self.train.time[:, : inputs.time_size], len(self.train.values)
+        features = torch.from_numpy(found.features(series.beside)[:rows])
+        windows = self._with(time=torch.cat((time, features), dim=1), ahead=found.ahead(time.shape[1]))
+        return replace(windows, covariates=found, inputs=inputs)
+
     @property
     def every_train_window(self) -> ForecastWindows:
         """The training set at stride 1, all columns together."""
@@ -259,7 +274,8 @@ class ForecastTask(Task):
         series, rows = self.data.series, len(self.train.values)
         gaps = () if series.known is None else (series.known[:rows],)
         seams = (np.array(series.ids), series.starts) if isinstance(series, Panel) else ()
-        return {"inputs": self.inputs.to_dict(), "digest": digest(series.values[:rows], *gaps, *seams)}
+        beside = (self.train.time.numpy(),) if self.covariates else ()
+        return {"inputs": self.inputs.to_dict(), "digest": digest(series.values[:rows], *gaps, *seams, *beside)}
 
     def artifacts(self) -> dict[str, bytes]:
         """The scales of the series of a panel."""
@@ -279,6 +295,7 @@ class ForecastTask(Task):
             "rows": len(series),
             **split,
             "time_column": series.time,
+            **({"covariates": self.covariates.to_plain()} if self.covariates else {}),
             "range": [train.min(axis=0).tolist(), train.max(axis=0).tolist()],
         }
 
@@ -439,6 +456,13 @@ class ForecastConfig(TaskConfig):
     scale: Literal["series", "all"] = "series"
     """Of many series: standardise each by its own mean and deviation, or all by the same."""
 
+    past: tuple[str, ...] = ()
+    """Columns beside the target that are known up to now alone: numbers or categories (with csv)."""
+    future: tuple[str, ...] = ()
+    """Columns beside the target that are known ahead, such as holidays or promotions (with csv)."""
+    static: tuple[str, ...] = ()
+    """Columns beside the target that are constant in each of many series (with csv)."""
+
     log: Literal["auto", "on", "off"] = "off"
     """Forecast logarithms, for series that grow in proportion; auto: of one positive column, if it pays on held-out
     windows."""
@@ -458,6 +482,13 @@ class ForecastConfig(TaskConfig):
             raise ValueError("log: expected one column, got multivariate; leave log off")
         if self.time_stamps and not self.time_features:
             raise ValueError("time_stamps: expected time_features, too, got none; leave time_features on")
+        beside = [*self.past, *self.future, *self.static]
+        if twice := {name for name in beside if beside.count(name) > 1}:
+            raise ValueError(
+                f"past, future, static: column {twice.pop()!r} is named twice; expected it under one of them"
+            )
+        if beside and self.time_stamps:
+            raise ValueError("time_stamps: expected time features as numbers beside other columns; leave it off")
         if not 0 <= self.test <= 50:
             raise ValueError(f"test: expected a percentage from 0 to 50, got {self.test}")
 
@@ -465,8 +496,9 @@ class ForecastConfig(TaskConfig):
         """The task with its series."""
         if self.csv is not None:
             return self.on(self._read(self.csv))
-        asked = {"target": self.target, "time": self.time, "fill": self.fill, "id": self.id}
+        asked: dict[str, Any] = {"target": self.target, "time": self.time, "fill": self.fill, "id": self.id}
         asked["duplicates"] = None if self.duplicates == "error" else self.duplicates
+        asked |= {"past": self.past or None, "future": self.future or None, "static": self.static or None}
         given = [f"--{name}" for name, value in asked.items() if value is not None]
         if self.data == "own" or given:
             raise ValueError(f"forecast: expected --csv FILE{f' with {given[0]}' if given else ''}, got none")
@@ -491,7 +523,11 @@ class ForecastConfig(TaskConfig):
     def _read(self, source: Any) -> Series:
         """A custom series, or a panel."""
         fill, duplicates = self.fill, self.duplicates
-        return read_series(source, self.target, self.time, self.multivariate, fill, duplicates=duplicates, id=self.id)
+        named = {"past": self.past, "future": self.future, "static": self.static}
+        beside = {name: known for known, names in named.items() for name in names}
+        return read_series(
+            source, self.target, self.time, self.multivariate, fill, None, duplicates, self.id, beside=beside
+        )
 
     def on(self, series: Series) -> ForecastTask:
         """The task on a custom series."""
@@ -520,6 +556,8 @@ class ForecastConfig(TaskConfig):
         task = replace(task, train=train, notes=notes, time_features=self.time_features, independent=self.independent)
         task = replace(task, level=tuple(sorted(self.level))) if self.level else task
         task = task.with_stamps() if self.time_stamps else task
+        if self.past or self.future or self.static:
+            task = task.with_covariates(self.past, self.future, self.static)
         if not self._has_year(task):
             return task
         year = task.with_year()
@@ -557,7 +595,7 @@ class ForecastConfig(TaskConfig):
                 f"time: there is no column {self.time!r}; {nearest(str(self.time), names)}; leave time out to use the "
                 "index of dates"
             )
-        taken = (*series.columns, self.id or "")
+        taken = (*series.columns, *series.beside, self.id or "")
         time = None if series.times is None else (self.time or series.time or _free_name("time", taken))
         stored = None if folder is None else folder / FRAME
         settings = replace(self, data="own", csv=stored, target=series.columns[series.target], time=time)

@@ -224,9 +224,10 @@ class ForecastInput(TaskInput):
         x[: self.context] = self.standardise(series.values[-self.context :, order])
         batch = {"x": torch.from_numpy(x)[None]}
         future = series.future(self.horizon)
-        if self.time_size and series.times is not None and future is not None:
+        if series.times is not None and future is not None:
             times = np.concatenate([series.times[-self.context :], future])
-            batch["time"] = torch.from_numpy(self.time(times, len(times)))[None]
+            if self.time_size:
+                batch["time"] = torch.from_numpy(self.time(times, len(times)))[None]
             usual = self.usual(times)
             if usual is not None:
                 course = torch.from_numpy(usual.astype(np.float32))
@@ -256,6 +257,7 @@ class ForecastWindows:
     usual: Tensor | None = (
         None  # (rows, columns): what the time of the year has, which models do not see; None: nothing
     )
+    ahead: Tensor | None = None  # (time_size,): which features are known of the rows to forecast; None: all
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -318,7 +320,11 @@ class ForecastWindows:
         x = of(self.values)
         y = x[:, self.context :].clone()
         x[:, self.context :] = 0
-        batch = {"x": x, "y": y, "time": self.time[rows]} if self.time.shape[1] else {"x": x, "y": y}
+        batch = {"x": x, "y": y}
+        if self.time.shape[1]:
+            batch["time"] = self.time[rows]
+            if self.ahead is not None:
+                batch["time"][:, self.context :] *= self.ahead
         if self.usual is not None:
             usual = of(self.usual)
             x[:, : self.context] -= usual[:, : self.context]

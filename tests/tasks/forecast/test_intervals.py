@@ -170,9 +170,9 @@ def test_without_a_test_set_the_validation_set_is_scored():
 def test_intervals_of_logarithms_are_scored_in_the_units_of_the_values():
     rng = np.random.default_rng(0)
     errors = rng.standard_normal((300, 2, 1)).astype(np.float32)
-    truth = torch.from_numpy(rng.standard_normal((300, 2, 1)).astype(np.float32))
+    truth = rng.standard_normal((300, 2, 1)).astype(np.float32)
     plain = intervals.scores(intervals.Residuals(errors), (80.0,), 200)
-    doubled = intervals.scores(intervals.Residuals(errors), (80.0,), 200, truth, lambda y: 2 * y)
+    doubled = intervals.scores(intervals.Residuals(errors), (80.0,), 200, truth, lambda y, series: 2 * y)
     assert doubled["80"]["coverage"] == plain["80"]["coverage"]
     assert doubled["80"]["width"] == pytest.approx(2 * plain["80"]["width"], rel=1e-6)
     assert doubled["80"]["pinball"] == pytest.approx(2 * plain["80"]["pinball"], rel=1e-6)

@@ -1,12 +1,11 @@
 """Pictures of forecasts show what they are said to show."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 
 from longwave.tasks.forecast.plots import draw_continuation, draw_windows
+from longwave.tasks.forecast.predict import Continuation
 
 
 def test_a_window_shows_the_end_of_what_is_known_and_the_forecast_over_the_truth():
@@ -46,7 +45,7 @@ def test_a_gap_stays_a_gap():
 @pytest.mark.parametrize("with_times", [True, False])
 def test_a_continuation_shows_at_most_eight_columns_and_is_written_as_a_picture(with_times, tmp_path):
     hours = np.datetime64("2024-01-01T00") + np.arange(7)
-    forecast = SimpleNamespace(
+    forecast = Continuation(
         columns=tuple(f"${k}$ a name that goes on" for k in range(10)),
         target="$9$ a name that goes on",
         known=np.zeros((5, 10)),
