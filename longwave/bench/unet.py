@@ -81,8 +81,10 @@ def time_steps(name: str, repeats: int) -> dict[str, Any]:
         kinds = WEIGHT_TYPES if Recurrence(model, 1).is_compiled else ()
         compiled = {f"compiled, {weights}": Recurrence(model, 1, weights=weights) for weights in kinds}
         ways |= {way: _group(steps, token, model.group) for way, steps in compiled.items()}
-        seconds = {way: value / model.group for way, value in best_times(ways, repeats, time.process_time).items()}
-        drawn = best_times({"drawn": lambda: _draw(model)}, max(2, repeats // 5), time.process_time)
+        seconds = {
+            way: value / model.group for way, value in best_times(ways, repeats, clock=time.process_time).items()
+        }
+        drawn = best_times({"drawn": lambda: _draw(model)}, max(2, repeats // 5), clock=time.process_time)
     seconds["with drawing, float32"] = drawn["drawn"] / DRAWN
     rows = [{"way": way, "seconds": s, "times_layers": seconds["layer by layer"] / s} for way, s in seconds.items()]
     return {"name": name, "parameters": sum(p.numel() for p in model.parameters()), "rows": rows}
