@@ -184,8 +184,9 @@ class Block(nn.Module):
         need_state: bool = True,
         constants: Any = None,
         cu_seqlens: Tensor | None = None,
+        gaps: Tensor | None = None,
     ) -> tuple[Tensor, State]:
-        """x (B, L, H) and the mixer's state after it; `constants` and `cu_seqlens` are the mixer's.
+        """x (B, L, H) and the mixer's state after it; `constants`, `cu_seqlens` and `gaps` are the mixer's.
 
         `valid` (B, L, 1) is what `lengths` means, step by step. Without it the block works it out, and hides what
         stands in the padding; a model does both once for all its blocks.
@@ -198,14 +199,18 @@ class Block(nn.Module):
 
         z = self._before(x, self.norm, valid)
         settings = {"rate": rate, "need_state": need_state, "constants": constants, "cu_seqlens": cu_seqlens}
+        settings |= {} if gaps is None else {"gaps": gaps}
         z, state = self.mixer(z, state, lengths=lengths, **settings)
         return self._after(x, z, valid), state
 
-    def step(self, x: Tensor, state: State = None, *, rate: float = 1.0) -> tuple[Tensor, State]:
-        """One step of the recurrence: x (B, H); without a state, the first."""
+    def step(
+        self, x: Tensor, state: State = None, *, rate: float = 1.0, gap: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """One step of the recurrence: x (B, H); without a state, the first; `gap` (B,) is the mixer's."""
         self._check_device(x)
         x = x.unsqueeze(1)
-        z, state = self.mixer.step(self._before(x, self.norm, None).squeeze(1), state, rate=rate)
+        given = {} if gap is None else {"gap": gap}
+        z, state = self.mixer.step(self._before(x, self.norm, None).squeeze(1), state, rate=rate, **given)
         return self._after(x, z.unsqueeze(1), None).squeeze(1), state
 
     def initial_state(self, batch: int) -> State:

@@ -124,6 +124,28 @@ def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:
     return lengths.to(u.device).long()
 
 
+def check_gaps(gaps: Tensor, u: Tensor, valid: Tensor | None) -> Tensor:
+    """The gaps before the rows of u (batch, L, ...), finite and above 0, where u is; 0 where `valid` has padding."""
+    expected = tuple(u.shape[:2])
+    if not isinstance(gaps, Tensor) or gaps.shape != expected or not gaps.is_floating_point():
+        raise ValueError(
+            f"gaps: expected a floating-point tensor {expected}, the time since the row before in units of the usual "
+            f"step, got {describe(gaps)}{advice('gaps', gaps)}"
+        )
+    check_known("gaps", gaps, u)
+    gaps = gaps.to(u.device)
+    is_padding = torch.zeros_like(gaps, dtype=torch.bool) if valid is None else ~valid.squeeze(-1)
+    fits = ((gaps > 0) & (gaps < math.inf)) | is_padding
+    message = "gaps: expected finite numbers above 0"
+    if checks.has_values(gaps) and not torch.compiler.is_compiling():
+        if gaps.is_cuda:
+            torch._assert_async(fits.all(), message)
+        elif not fits.all():
+            row, step = (~fits).nonzero()[0].tolist()
+            raise ValueError(f"{message}, got {float(gaps[row, step]):g} at step {step} of row {row}")
+    return torch.where(is_padding, 0, gaps)
+
+
 def valid_steps(lengths: Tensor, x: Tensor) -> Tensor:
     """(B, L, 1): which steps of x (B, L, ...) count, and are not padding."""
     return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(-1)).unsqueeze(-1)

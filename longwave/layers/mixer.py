@@ -10,7 +10,15 @@ from torch import Tensor, nn
 
 from longwave.core.registry import Registry
 from longwave.core.settings import Settings
-from longwave.layers.checks import check_causal, check_count, check_input, check_lengths, check_rate_is_one, valid_steps
+from longwave.layers.checks import (
+    check_causal,
+    check_count,
+    check_gaps,
+    check_input,
+    check_lengths,
+    check_rate_is_one,
+    valid_steps,
+)
 from longwave.layers.packed import check_packed
 from longwave.layers.rates import Trainable
 
@@ -44,6 +52,7 @@ class Mixer(nn.Module):
         lengths: Tensor | None = None,
         cu_seqlens: Tensor | None = None,
         rate: float = 1.0,
+        gaps: Tensor | None = None,
         need_state: bool = True,
         constants: Any = None,
     ) -> Any:
@@ -54,17 +63,24 @@ class Mixer(nn.Module):
         cu_seqlens  (n + 1,) where each of n sequences begins that u (1, total, H) holds end to end, and the last ends;
                     each starts from a zero state and has a state after it, (n, ...) (S4 and S4D only)
         rate        u is sampled at 1/rate of the frequency that the layer was trained at (state spaces only)
+        gaps        (B, L) the time since the row before, in units of the usual step, for rows at irregular times (S4D
+                    only)
         constants   what `chunk_constants` returned for this rate and at least L steps
         """
         need_state = need_state and self.return_state and not self.bidirectional
         if cu_seqlens is not None:
             self._checked(u, None, None, rate)
-            packed = check_packed(cu_seqlens, u, state=state, lengths=lengths, constants=constants)
+            packed = check_packed(cu_seqlens, u, state=state, lengths=lengths, gaps=gaps, constants=constants)
             y, after = self._mix_packed(u, packed, rate=rate, need_state=need_state)
             return (y.to(u.dtype), after) if self.return_state else y.to(u.dtype)
         z, lengths, valid = self._checked(u, state, lengths, rate)
-        kept = {} if constants is None else {"constants": constants}
-        y, after = self._mix(z, state, lengths=lengths, rate=rate, need_state=need_state, **kept)
+        if gaps is not None:
+            if constants is not None:
+                raise ValueError("constants: expected None beside gaps, since these need no kernel; give one of the two")
+            y, after = self._mix_irregular(z, check_gaps(gaps, u, valid), state, rate=rate)
+        else:
+            kept = {} if constants is None else {"constants": constants}
+            y, after = self._mix(z, state, lengths=lengths, rate=rate, need_state=need_state, **kept)
         if valid is not None:
             y = torch.where(valid, y, 0)
         y = y.to(u.dtype)
@@ -90,14 +106,24 @@ class Mixer(nn.Module):
         check_count("batch", batch)
         return self._initial_state(batch)
 
-    def step(self, u: Tensor, state: Any = None, *, rate: float = 1.0) -> tuple[Tensor, Any]:
-        """One step: y_t (B, H) and the next state; without a state, the first step of a sequence."""
+    def step(
+        self, u: Tensor, state: Any = None, *, rate: float = 1.0, gap: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """One step: y_t (B, H) and the next state; without a state, the first step of a sequence.
+
+        gap  (B,) the time since the step before, in units of the usual step (S4D only)
+        """
         check_causal("step", self.bidirectional)
         check_input(u, ("batch", self.d_model), *self._placed())
         self._check_rate(rate)
         state = self.initial_state(u.shape[0]) if state is None else state
         self._check_state(state, u.shape[0], u.device)
-        y, after = self._step(u, state, rate)
+        if gap is None:
+            y, after = self._step(u, state, rate)
+        else:
+            one = u.unsqueeze(1)
+            y, after = self._mix_irregular(one, check_gaps(gap.unsqueeze(-1), one, None), state, rate=rate)
+            y = y.squeeze(1)
         return y.to(u.dtype), after
 
     def check_state(self, state: Any, batch: int, device: torch.device) -> None:
@@ -118,6 +144,10 @@ class Mixer(nn.Module):
     def _mix_packed(self, u: Tensor, lengths: Sequence[int], *, rate: float, need_state: bool) -> tuple[Tensor, Any]:
         """y (1, total, H) and the states after sequences of these lengths, end to end in u."""
         raise ValueError(f"cu_seqlens: only S4 and S4D take it, got {type(self).__name__}; pad, and give lengths")
+
+    def _mix_irregular(self, u: Tensor, gaps: Tensor, state: Any, *, rate: float) -> tuple[Tensor, Any]:
+        """y (B, L, H) of rows at irregular times and the state after them; a row after a gap of 0 is padding."""
+        raise ValueError(f"gaps: only S4D (s4d) takes rows at irregular times, got {type(self).__name__}; use s4d")
 
     @abstractmethod
     def _initial_state(self, batch: int) -> Any:
@@ -169,6 +199,11 @@ class MixerConfig(Settings):
     @property
     def supports_rate(self) -> bool:
         """Whether the layer knows the time between steps, and so can follow another sampling rate."""
+        return False
+
+    @property
+    def supports_gaps(self) -> bool:
+        """Whether the layer takes rows at irregular times."""
         return False
 
     @property

@@ -161,6 +161,12 @@ class S4(StateSpaces):
         Lambda, P, B, dt, Q = widened(dtype, Lambda, P, B, dt * rate, P if Q is None else Q)
         return dplr_bilinear(Lambda, P, B, dt, Q)
 
+    def _mix_irregular(self, u: Tensor, gaps: Tensor, state: Tensor | None, *, rate: float) -> tuple[Tensor, Tensor]:
+        raise ValueError(
+            "gaps: S4 steps by the bilinear rule, which does not decay over long gaps, and needs even steps for its "
+            "kernel; use S4D (s4d), whose steps are exact over any gap"
+        )
+
 
 @MIXERS.register("s4")
 @dataclass(frozen=True)

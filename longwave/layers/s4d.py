@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
-from longwave.layers.checks import check_choice, check_count, check_rate
-from longwave.layers.discretised import check_state_size
+from longwave.layers.checks import check_choice, check_count, check_rate, without_autocast
+from longwave.layers.discretised import check_state_size, complex_dtype
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
 from longwave.layers.state_space import DtTransform, StateSpaces, new_parameter, widened
 from longwave.ops import diagonal_kernel
-from longwave.ssm import INITS, DiscreteDPLR, Rule, diagonal_discrete, dplr, nplr
+from longwave.ssm import INITS, DiscreteDPLR, Rule, diagonal_discrete, dplr, irregular, nplr
 from longwave.ssm.algebra import as_complex
 
 
@@ -90,6 +90,28 @@ class S4D(StateSpaces):
         Lambda, B, dt = widened(dtype, Lambda, B, dt * rate)
         return diagonal_discrete(Lambda, B, dt, self.rule)
 
+    def _mix_irregular(
+        self,
+        u: Float[Tensor, "batch L H"],
+        gaps: Float[Tensor, "batch L"],
+        state: Complex[Tensor, "batch H M"] | None,
+        *,
+        rate: float,
+    ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"]]:
+        """By the exact exponential of each gap; the bilinear rule would hardly decay over a long one."""
+        if self.bidirectional:
+            raise ValueError("gaps: expected a layer that looks back alone, got bidirectional=True; set it to False")
+        if self.rule != "zoh":
+            raise ValueError(
+                f"gaps: expected rule 'zoh', which is exact over any gap, got {self.rule!r}, which does not decay over "
+                "long ones"
+            )
+        with without_autocast(u):
+            signal = u.to(self._dtype)
+            Lambda, _, B, dt = self._system(self._dtype)
+            y, after = irregular(Lambda, B, self._output_map(), dt * rate, signal, gaps, state)
+            return y.to(self._dtype) + self.D.to(self._dtype) * signal, after.to(complex_dtype(self._dtype))
+
 
 @MIXERS.register("s4d")
 @dataclass(frozen=True)
@@ -101,3 +123,8 @@ class S4DConfig(StateSpaceConfig):
     """How dt is kept positive: the exponential or the softplus of its parameter."""
     rule: Rule = "zoh"
     """Discretisation: zero-order hold, or the bilinear rule, as for S4."""
+
+    @property
+    def supports_gaps(self) -> bool:
+        """By the zero-order hold, which is exact over any gap."""
+        return self.rule == "zoh" and not self.bidirectional

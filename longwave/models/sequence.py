@@ -157,12 +157,14 @@ class SequenceModel(Pretrained, nn.Module):
         lengths: Tensor | None = None,
         cu_seqlens: Tensor | None = None,
         rate: float = 1.0,
+        gaps: Tensor | None = None,
         need_state: bool = False,
         labels: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
         """The output for x (B, L, input_size) or tokens (B, L), and the state after it if it is wanted.
 
         cu_seqlens  bounds of the sequences that x (1, total, ...) holds end to end, as S4 and S4D take them
+        gaps        (B, L) the time since the row before, in units of the usual step, as S4D takes them
         labels      then (loss, output) is returned: the mean cross-entropy of whole numbers, one per output and not
                     shifted, where -100 is no label, or the mean squared error of floating-point numbers
         """
@@ -190,6 +192,7 @@ class SequenceModel(Pretrained, nn.Module):
         z = self.encoder(self.window.normalise(x, measured, lengths), time, self.window.unknown(x, lengths))
         states, decoder_state = (None, None) if state is None else state
         given: dict[str, Any] = {"lengths": lengths, "cu_seqlens": cu_seqlens, "rate": rate, "need_state": need_state}
+        given["gaps"] = gaps
         z, after = self._through_blocks(z, states, valid=valid, **given)
         y, decoder_state = self.decoder(z, decoder_state, lengths=lengths, valid=valid)
         y = self.window.restore(y, measured)
@@ -247,6 +250,7 @@ class SequenceModel(Pretrained, nn.Module):
         time: Tensor | None = None,
         unknown: Tensor | None = None,
         rate: float = 1.0,
+        gap: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
         """One step: x (B, input_size) or tokens (B,). The output is what forward gives if the sequence ends here.
 
@@ -257,7 +261,7 @@ class SequenceModel(Pretrained, nn.Module):
         if self.training and self.config.norm == "batch":
             raise ValueError("step: batch norm in training mode mixes all steps of a batch; call model.eval() first")
         states, decoder_state = self.initial_state(x.shape[0]) if state is None else state
-        z, after = self.step_features(x, states, time=time, unknown=unknown, rate=rate)
+        z, after = self.step_features(x, states, time=time, unknown=unknown, rate=rate, gap=gap)
         y, decoder_state = self.decoder.step(z, decoder_state)
         return y, (after, decoder_state)
 
@@ -269,12 +273,13 @@ class SequenceModel(Pretrained, nn.Module):
         time: Tensor | None = None,
         unknown: Tensor | None = None,
         rate: float = 1.0,
+        gap: Tensor | None = None,
     ) -> tuple[Tensor, list[Any]]:
         """One step as far as the decoder, (B, d_model), and the states of the blocks after it."""
         z = self.encoder(x.unsqueeze(1), None if time is None else time.unsqueeze(1), unknown).squeeze(1)
         after = []
         for block, before in zip(self.blocks, states, strict=True):
-            z, s = block.step(z, before, rate=rate)
+            z, s = block.step(z, before, rate=rate, gap=gap)
             after.append(s)
         if self.norm is not None:
             z = self.norm(z.unsqueeze(1), None).squeeze(1)
