@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from longwave.backtests import backtest
     from longwave.estimators import S4Classifier, S4Forecaster, S4Regressor, S4Tagger
     from longwave.exporting import export
     from longwave.fitting import (
@@ -42,6 +43,7 @@ __all__ = [
     "SequenceConfig",
     "SequenceModel",
     "__version__",
+    "backtest",
     "export",
     "from_authors",
     "generate",
@@ -65,6 +67,7 @@ _HOME = {  # the module of a name
     "S4D": "longwave.layers.s4d",
     **dict.fromkeys(("S4Classifier", "S4Forecaster", "S4Regressor", "S4Tagger"), "longwave.estimators"),
     "S4DConfig": "longwave.layers.s4d",
+    "backtest": "longwave.backtests",
     "DPLR": "longwave.layers.state_space",
     "export": "longwave.exporting",
     "SequenceConfig": "longwave.models",

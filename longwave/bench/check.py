@@ -107,15 +107,17 @@ def check_backend(name: str) -> BackendReport:
     reason = chosen.unavailable()
     if reason is not None:
         return BackendReport(name, [], unavailable=reason)
-    trials = [_trial(op, chosen.functions[op], case) for op, case in _cases().items() if op in chosen.ops]
+    device = "cpu" if chosen.serves("cpu", torch.float32) else chosen.devices[0]
+    trials = [_trial(op, chosen.functions[op], case, device) for op, case in _cases().items() if op in chosen.ops]
     return BackendReport(name, trials, f"{chosen.description()}; supports {', '.join(sorted(chosen.ops))}")
 
 
-def _trial(op: str, function: Callable[..., Tensor], case: Case) -> Trial:
+def _trial(op: str, function: Callable[..., Tensor], case: Case, device: str) -> Trial:
     try:
-        function(*case.arguments)
+        arguments = [value.to(device) if isinstance(value, Tensor) else value for value in case.arguments]
+        function(*arguments)
         start = time.perf_counter()
-        output = function(*case.arguments)
+        output = function(*arguments).cpu()
         seconds = time.perf_counter() - start
         difference = (case.part(output).double() - case.truth).abs().max()
     except Exception as error:  # whatever it is, it has to be reported

@@ -18,6 +18,7 @@ from longwave.bench.numbers import milliseconds, over
 from longwave.core.text_table import TextTable
 from longwave.ssm import dplr
 from longwave.ssm.nodes import Nodes
+from longwave.train.device import find_device
 
 H, N = 256, 64
 LENGTHS = (1024, 4096, 16384)
@@ -40,22 +41,34 @@ class KernelBench(Bench):
     Example: longwave bench kernel --quick
     """
 
+    device: str = "cpu"
+    """Where to compute: cpu, cuda, cuda:1 ... On a GPU times are between events; memory and few nodes are left out."""
+
+    def check(self) -> None:
+        """Refuse a device that is not there."""
+        find_device(self.device)
+
     def measure(self, progress: Progress) -> Result:
         """For each length: seconds of forward plus backward, and bytes."""
         rows, nodes = [], []
-        chosen = ops.backend_name()
+        device = find_device(self.device)
+        is_cpu, chosen = device.type == "cpu", ops.backend_name(device.type)
         compiled = None if chosen == "reference" else chosen
         for L in QUICK_LENGTHS if self.quick else LENGTHS:
             progress(f"times at length {L:,}")
-            rows.append(in_fresh_process(time_row, L=L, compiled=compiled, repeats=3 if self.quick else 7))
-            if compiled and not self.quick:
+            repeats = 3 if self.quick else 7
+            rows.append(in_fresh_process(time_row, L=L, compiled=compiled, repeats=repeats, device=str(device)))
+            if compiled and is_cpu and not self.quick:
                 progress(f"memory at length {L:,}")
                 rows[-1]["memory_bytes"] = in_fresh_process(memory, L=L, compiled=compiled)
                 rows[-1]["memory_over_H_L_4"] = rows[-1]["memory_bytes"] / (H * L * 4)
-        for case in (QUICK_CASES if self.quick else node_cases()) if compiled else ():
+        for case in (QUICK_CASES if self.quick else node_cases()) if compiled and is_cpu else ():
             progress("all nodes and few: " + ", ".join(f"{name} {value}" for name, value in case.items()))
             nodes.append(in_fresh_process(time_nodes, compiled=compiled, **case))
-        return {"H": H, "N": N, "init": "legs", "rows": rows, "nodes": nodes, "nodes_H": NODES_H}
+        where = (
+            {} if is_cpu else {"caption": f"Times on {device} ({ops.BACKENDS[chosen].description()}), between events."}
+        )
+        return {"H": H, "N": N, "init": "legs", "rows": rows, "nodes": nodes, "nodes_H": NODES_H} | where
 
     def tables(self, result: Result) -> list[TextTable]:
         sizes = f"{result['H']} features, N = {result['N']}"
@@ -135,16 +148,17 @@ def time_nodes(
     return {"system": name, "L": L, "N": states, "seconds": seconds}
 
 
-def time_row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
+def time_row(L: int, compiled: str | None, repeats: int, device: str = "cpu") -> dict[str, Any]:
     """Seconds of the kernel by each backend and of a plain convolution, at one length."""
-    signal, kernel = torch.randn(1, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
+    where = torch.device(device)
+    signal, kernel = (torch.randn(*size, L, device=where, requires_grad=True) for size in ((1, H), (H,)))
     fast: dict[str, Callable[[], object]] = {"conv": lambda: plain_convolution(signal, kernel)}
     if compiled:
         Lambda, _, *rest = system(H, N, "s4d-legs")
-        s4d = op_pass(compiled, "power_sum", torch.randn(1, H, L), Lambda, *rest, L, "zoh")
-        fast |= {"compiled": kernel_pass(compiled, L), "s4d": s4d}
-    seconds = best_times(fast, repeats)
-    seconds |= best_times({"reference": kernel_pass("reference", L)}, repeats=1 if L > 4096 else 2)
+        s4d = op_pass(compiled, "power_sum", torch.randn(1, H, L), Lambda, *rest, L, "zoh", device=where)
+        fast |= {"compiled": kernel_pass(compiled, L, where), "s4d": s4d}
+    seconds = best_times(fast, repeats, where)
+    seconds |= best_times({"reference": kernel_pass("reference", L, where)}, 1 if L > 4096 else 2, where)
     row: dict[str, Any] = {"L": L, "seconds": seconds}
     if compiled:
         row["reference_over_compiled"] = seconds["reference"] / seconds["compiled"]
@@ -152,20 +166,23 @@ def time_row(L: int, compiled: str | None, repeats: int) -> dict[str, Any]:
     return row
 
 
-def op_pass(backend: str, op: str, grad: Tensor, *arguments: Any) -> Callable[[], None]:
-    """Forward and backward of an op by one backend."""
-    functions = ops.BACKENDS[backend].functions
+def op_pass(
+    backend: str, op: str, grad: Tensor, *arguments: Any, device: torch.device | None = None
+) -> Callable[[], None]:
+    """Forward and backward of an op by one backend, or by the reference if it does not have it; on a device."""
+    functions = ops.BACKENDS[backend if op in ops.BACKENDS[backend].ops else "reference"].functions
+    given = [value.to(device) if isinstance(value, Tensor) else value for value in (grad, *arguments)]
 
     def both_ways() -> None:
-        functions[op](*arguments)
-        functions[f"{op}_backward"](grad, *arguments)
+        functions[op](*given[1:])
+        functions[f"{op}_backward"](*given)
 
     return both_ways
 
 
-def kernel_pass(backend: str, L: int) -> Callable[[], None]:
+def kernel_pass(backend: str, L: int, device: torch.device | None = None) -> Callable[[], None]:
     """The spectrum of H kernels, LegS."""
-    return op_pass(backend, "spectrum", torch.randn(1, H, L // 2 + 1, 2), *system(H, N, "legs"), L)
+    return op_pass(backend, "spectrum", torch.randn(1, H, L // 2 + 1, 2), *system(H, N, "legs"), L, device=device)
 
 
 def system(features: int, states: int, init: str, damping: float = 1.0) -> list[Tensor]:

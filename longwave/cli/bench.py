@@ -19,6 +19,7 @@ SUMMARIES = {  # what help and a wrong name show, without torch
     "attention": "time and memory of training, against Transformers",
     "compare": "two results of the same bench, figure by figure",
     "complexity": "exponents of time and memory in length, batch and width",
+    "export": "exported files in onnxruntime, against their model",
     "generation": "tokens per second, against attention and GPT-2",
     "kernel": "the kernel by each backend, forward and backward",
     "layer": "S4 and S4D against a plain FFT convolution",

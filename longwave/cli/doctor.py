@@ -1,13 +1,22 @@
 """`longwave doctor`: show this installation and check that it computes correct results."""
 
 
-def command() -> int:
+def command(gpu: bool = False) -> int:
     """Show versions, CPU and kernel backends, and check each backend against the definitions.
 
     Exit code 1 if an available backend gives wrong results or fails, or if there is no backend to use.
 
     Example: longwave doctor
+
+    Args:
+        gpu: Check the GPUs instead: every op and its gradients against the CPU, a captured graph, times. The output is
+            one block of text for a bug report. It takes a minute or two.
     """
+    return _gpus() if gpu else _backends()
+
+
+def _backends() -> int:
+    """Each backend against the definitions."""
     from longwave.bench.check import BOUND, examine
     from longwave.core.terminal import print_notes
     from longwave.core.text_table import TextTable
@@ -32,3 +41,30 @@ def command() -> int:
     choice = [f"{kind.upper()} tensors use: {name}" for kind, name in health.active.items()]
     print_notes([*notes, *([health.problem] if health.problem else choice)])
     return 0 if health.is_good else 1
+
+
+def _gpus() -> int:
+    """Every op on each GPU against the reference on the CPU, and times, as plain text to paste into an issue."""
+    from longwave.bench.check import installation
+    from longwave.bench.gpu import Sizes, check_gpus, describe, find_gpus, time_gpu
+    from longwave.core.terminal import say
+
+    devices = find_gpus()
+    facts = {**installation(), **describe(devices)}
+    lines = ["longwave doctor --gpu", *(f"{name:9} {value}" for name, value in facts.items()), ""]
+    is_good = True
+    lines.append(f"{'device':8} {'checked':24} {'dtype':8} {'error':>8} {'bound':>8}")
+    for trial in check_gpus(devices, say):
+        is_good &= trial.is_good
+        error = "failed" if trial.error is None else f"{trial.error:.1e}"
+        verdict = "" if trial.is_good else "  <- broken"
+        lines.append(f"{trial.device:8} {trial.what:24} {trial.dtype:8} {error:>8} {trial.bound:>8.0e}{verdict}")
+        lines += [f"         {trial.reason}"] if trial.reason else []
+    for L in (1024, 4096, 16384):
+        say(f"times at length {L:,}")
+        sizes = Sizes(H=256, N=64, L=L, batch=16)
+        times = "; ".join(f"{name} {1e3 * seconds:.2f}" for name, seconds in time_gpu(devices[0], sizes).items())
+        lines.append(f"ms at H 256, N 64, batch 16, L {L:,}, forward and backward: {times}")
+    lines.append("all is right" if is_good else "not all is right: please report this with the whole text")
+    print("\n".join(lines))
+    return 0 if is_good else 1

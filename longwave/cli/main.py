@@ -24,6 +24,7 @@ COMMANDS = {  # as help shows them
     "train": "train on a named experiment or on your data",
     "evaluate": "score a trained run again, also at other sampling rates and on other files",
     "predict": "forecast or classify new data with a trained run",
+    "backtest": "forecast at many past cutoffs of a series, and compare with what came",
     "generate": "write text, draw images or make sound with a trained run",
     "stream": "classify or forecast with a trained run as data comes in",
     "sweep": "train with several settings, and compare them by the validation set",

@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Literal
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from longwave.backtests import backtest
 from longwave.core.registry import nearest
 from longwave.estimators.base import Estimator
+from longwave.tasks.forecast.backtest import Backtest
 from longwave.tasks.forecast.intervals import TRAILING, check_levels
 from longwave.tasks.forecast.plots import draw_forecast
 from longwave.tasks.forecast.predict import Continuation, Forecasts, PanelContinuation
@@ -84,6 +86,11 @@ class S4Forecaster(Estimator):
         """
         frame = self._rows(df)
         return _like(frame, self._continuation(frame, future))
+
+    def backtest(self, df: Any, *, stride: int | None = None, start: Any = None, refit: int | None = None) -> Backtest:
+        """What would have been forecast at many cutoffs of `df`, beside what came: see `longwave.backtest`."""
+        given = {"stride": stride, "start": start, "refit": refit, "level": self.level, "device": self.device}
+        return backtest(self._trained(), _frame(df)[0], **given)
 
     def plot(self, df: Any = None, ax: Any = None, future: Any = None) -> Any:
         """matplotlib axes with the target's known rows and its forecast; of many series, the first."""

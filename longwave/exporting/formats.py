@@ -29,7 +29,7 @@ class Format(NamedTuple):
 
     packages: tuple[str, ...]  # beside torch
     write: Callable[[Graph, Mapping[str, Any]], bytes]  # with metadata
-    load: Callable[[bytes, Graph], Run]
+    load: Callable[..., Run]  # of a file's content and its graph; `threads` of the runtime, by default its own choice
     runtime: str
 
 
@@ -70,10 +70,11 @@ def _write_onnx(graph: Graph, metadata: Mapping[str, Any]) -> bytes:
     return content
 
 
-def _load_onnx(content: bytes, graph: Graph) -> Run:
+def _load_onnx(content: bytes, graph: Graph, threads: int = 0) -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
     options.log_severity_level = 3  # errors
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     return lambda inputs: session.run(list(graph.outputs), dict(inputs))
@@ -87,7 +88,7 @@ def _write_pt2(graph: Graph, metadata: Mapping[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def _load_pt2(content: bytes, graph: Graph) -> Run:
+def _load_pt2(content: bytes, graph: Graph, threads: int = 0) -> Run:
     with _quiet():
         module = torch.export.load(io.BytesIO(content)).module()
 

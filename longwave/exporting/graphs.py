@@ -5,7 +5,7 @@ whole     whole sequences, up to a number of steps
 forecast  whole windows, with the intervals of a run
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from longwave.exporting.mixers import Blocks, Direct, Fourier, Steps, in_real_arithmetic
+from longwave.exporting.mixers import Blocks, Direct, Fixed, Fourier, Steps, in_real_arithmetic
 from longwave.models.pair import PairModel
 
-MOST_DIRECT = 512  # steps up to which the sum itself is about as fast as transforms
+MOST_DIRECT = 64  # steps up to which the sum itself is not slower than transforms (docs/results/export.md)
 SOME = 2  # rows of the inputs that a graph is traced with; it takes any number
 
 
@@ -60,9 +60,9 @@ class Carried(nn.Module):
 class Whole(nn.Module):
     """y from x and, if rows have lengths of their own, their lengths."""
 
-    def __init__(self, model: nn.Module, longest: int) -> None:
+    def __init__(self, model: nn.Module, longest: int, kernel: Callable[..., Fixed] | None = None) -> None:
         super().__init__()
-        kernel = Direct if longest <= MOST_DIRECT else Fourier
+        kernel = kernel or (Direct if longest <= MOST_DIRECT else Fourier)
         self.model = in_real_arithmetic(model, partial(kernel, longest=longest))
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, time: Tensor | None = None) -> Tensor:
@@ -134,8 +134,11 @@ def carried(model: Any, T: int | None) -> Graph:
     return Graph(module, inputs, outputs, axes, steps=T or 1)
 
 
-def whole(model: Any, longest: int, lengths: bool) -> Graph:
-    """Sequences of up to `longest` steps, with the lengths of the rows or without; a U-Net: of exactly so many."""
+def whole(model: Any, longest: int, lengths: bool, kernel: Callable[..., Fixed] | None = None) -> Graph:
+    """Sequences of up to `longest` steps, with the lengths of the rows or without; a U-Net: of exactly so many.
+
+    `kernel` is Direct or Fourier, by default as the length suggests.
+    """
     if longest < 2:
         raise ValueError(f"length: expected the steps of the longest sequence, at least 2, got {longest}")
     pairs = (2,) if isinstance(model, PairModel) else ()
@@ -146,7 +149,7 @@ def whole(model: Any, longest: int, lengths: bool) -> Graph:
     if lengths:
         inputs["lengths"] = torch.full((SOME, *pairs), longest)
         axes["lengths"] = {0: "batch"}
-    return Graph(Whole(model, longest), inputs, ("y",), axes, {} if is_fixed else {"length": longest})
+    return Graph(Whole(model, longest, kernel), inputs, ("y",), axes, {} if is_fixed else {"length": longest})
 
 
 def forecast(

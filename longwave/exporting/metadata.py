@@ -60,6 +60,11 @@ def forecast_facts(
             f"{run.path}: a panel has scales and intervals of its own for each series, which a file does not hold; "
             "expected a run on one series"
         )
+    if beside := ", ".join(one["name"] for one in run.facts.get("covariates", ())):
+        raise ValueError(
+            f"{run.path}: its forecasts read columns beside the target ({beside}), which a file does not have as "
+            "input; expected a run without them"
+        )
     if length is not None and length != inputs.context:
         raise ValueError(f"length: the run forecasts from {inputs.context} rows; expected None, got {length}")
     if level is None:

@@ -132,6 +132,10 @@ class Signature:
                 raise ValueError(f"E: expected A^{sizes['T']} - I, which moves states from block to block, got None")
         return sizes
 
+    def dtype_of(self, place: int) -> torch.dtype | None:
+        """The one dtype of an argument, or None for a signal, whose dtype is that of the call, and for an option."""
+        return self._stated[place].dtype if place < len(self._stated) else None
+
     def _misfit(self, i: int, dtype: torch.dtype | None, sizes: Sizes, given: Sequence[Any]) -> ValueError:
         """The error for a tensor that does not fit the others; an axis of unknown size is shown by its name."""
         name, axes = self.names[i], self._stated[i].axes

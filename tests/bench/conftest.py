@@ -10,6 +10,7 @@ from longwave.bench import (
     attention,
     compare,
     complexity,
+    export,
     generation,
     generators,
     kernel,
@@ -43,6 +44,10 @@ TINY = {
     complexity: {
         **{"BASE": {"L": 16, "B": 2, "H": 8}, "SIZES": {"L": (16, 32), "B": (1, 2), "H": (8, 16)}, "REPEATS": 1},
         **{"QUICK_SIZES": {"L": (8, 16), "B": (2, 4), "H": (8, 16)}, "QUICK_REPEATS": 1},
+    },
+    export: {
+        **{"LAYERS": 1, "D_MODEL": 4, "D_STATE": 4, "STREAMED": 16, "BLOCKS": (8,)},
+        **{"WHOLE": {"the sum": (16,), "transforms": (16,)}},
     },
     generation: {
         **{"POINTS": 3, "BATCHES": (2, 1)},

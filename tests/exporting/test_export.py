@@ -76,10 +76,10 @@ def outputs(model, x):
 
 @pytest.mark.parametrize(
     ("form", "length"),
-    [("step", None), ("blocks", 32), ("whole", LENGTH), pytest.param("whole", LENGTH + 1, marks=pytest.mark.slow)],
+    [("step", None), ("blocks", 32), ("whole", LENGTH)],
 )
 def test_a_file_equals_the_convolution_for_every_batch(model, form, length):
-    """Whole sequences by the sum itself and, where they may be longer than 512 steps, by transforms."""
+    """Whole sequences by transforms; short ones, of the runs below, by the sum itself."""
     found = longwave.export(model, "m.onnx", form=form, length=length)
     assert found.difference <= 1e-5 * max(1, found.largest)
     assert metadata_of("m.onnx") == found.metadata
@@ -273,3 +273,23 @@ def test_the_code_of_the_page_runs_without_longwave(trained_runs, capsys):
     assert result.returncode == 0, result.stderr
     assert len(result.stdout.splitlines()) == 10
     assert {"up", "down"} >= set(result.stdout.replace("'", " ").replace(",", " ").split()) - {"[", "]"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"id": "store"}, "run: a panel has scales and intervals of its own for each series"),
+        ({"covariates": [{"name": "holiday"}]}, r"run: its forecasts read columns beside the target \(holiday\)"),
+    ],
+)
+def test_forecasts_of_more_than_one_series_of_numbers_are_refused(trained_runs, facts, message):
+    trained_runs.fetch("forecast")
+    config = json.loads(Path("run/config.json").read_text())
+    if "id" in facts:
+        config["task"]["inputs"] |= facts
+    else:
+        config["task"] |= facts
+    Path("run/config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=message):
+        longwave.export("run", "m.onnx")
+    assert not Path("m.onnx").exists()

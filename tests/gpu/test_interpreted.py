@@ -1,7 +1,7 @@
 """The kernels of the backend `triton`, run by Triton's interpreter on the CPU: values and gradients.
 
 In a process of its own, with TRITON_INTERPRET=1 (`make test-gpu`). The interpreter takes seconds for what a GPU does in
-microseconds: N is at most 8 and L at most 300. What it cannot show is said in docs/gpu.md.
+microseconds: most cases have N 8 and L up to 300. What it cannot show is said in docs/gpu.md.
 """
 
 import math
@@ -63,6 +63,13 @@ def test_the_backend_is_interpreted_here():
 @pytest.mark.parametrize(("init", "L"), [*zip(INITS, (300, 65, 64, 65, 33), strict=True), ("legt", 299), ("legs", 2)])
 def test_kernels_and_gradients_of_the_initialisations(init, L, dtype):
     check(hippo_system(init, 8, log_uniform(2, seed=L)), L, dtype)
+
+
+@pytest.mark.parametrize("init", ["legt", "fout"])
+def test_kernels_and_gradients_of_the_papers_size(init, monkeypatch):
+    """N 64 and L 1,023. With all nodes in one program the interpreter takes seconds for it, not minutes."""
+    monkeypatch.setattr(launcher, "NODES", 512)
+    check(hippo_system(init, 64, log_uniform(3, seed=1023)), 1023, SINGLE)
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)

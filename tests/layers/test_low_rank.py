@@ -61,7 +61,7 @@ def test_its_kernel_keeps_no_block_of_nodes_for_the_backward_pass(monkeypatch):
 
     K, whole = numbers()
     kept_whole = max(saved)
-    monkeypatch.setattr(spectrum, "BLOCK_NUMBERS", 3 * 4 * 20)
+    monkeypatch.setattr(spectrum, "CPU_BLOCK_NUMBERS", 3 * 4 * 20)
     K_in_blocks, parts = numbers()
     assert error(K_in_blocks, K) < 1e-12
     for part, gradient in zip(parts, whole, strict=True):

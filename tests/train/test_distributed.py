@@ -12,6 +12,8 @@ import ranks
 import tiny
 import torch
 from accelerate import DistributedType
+from accelerate.commands.config.config_args import load_config_from_file
+from dense import ROOT
 from filelock import FileLock
 from tiny import make_experiment, make_run, make_task
 
@@ -149,6 +151,12 @@ def test_a_launcher_that_cuts_up_the_model_is_refused(kind, tmp_path, monkeypatc
 
 
 # The launchers that people use
+
+
+def test_the_config_file_for_several_gpus_says_what_accelerate_reads():
+    config = load_config_from_file(str(ROOT / "examples" / "accelerate_gpus.yaml"))
+    assert (config.distributed_type, config.num_processes, config.num_machines) == (DistributedType.MULTI_GPU, 8, 1)
+    assert (config.mixed_precision, config.use_cpu) == ("no", False)
 
 
 def write_series(path):

@@ -118,13 +118,15 @@ def panel_of(table: Table, how: Reading) -> Panel:
         table.columns[place] = read_times(times_in(table.columns[place]), table.where)
         how = dataclasses.replace(how, time=column)
     found, names, places = list[Series](), list[str](), list[str]()
-    single, progress = list[str](), Patient()
+    left_out, progress = dict[str, list[str]](), Patient()
+    empty = _unknown(table, how)
     progress.start("reading series", len(groups))
     for label, rows in zip(labels.tolist(), groups, strict=True):
         progress.advance(1)
         where = table.where(int(rows[0]))
-        if len(rows) == 1:
-            single.append(f"{label!r} ({where})")
+        if len(rows) == 1 or empty[rows].all():
+            reason = "of a single row" if len(rows) == 1 else f"without a number in column {how.target!r}"
+            left_out.setdefault(reason, []).append(f"{label!r} ({where})")
             continue
         try:
             series = series_of(_rows(table, rows), how)
@@ -141,14 +143,22 @@ def panel_of(table: Table, how: Reading) -> Panel:
     progress.end()
     if not found:
         raise ValueError(
-            f"{table.source}: every {how.id} has one row, such as {single[0]}: expected series of several rows; is "
-            f"{how.id!r} the column that tells series apart?"
+            f"{table.source}: every {how.id} is a series {' or '.join(left_out)}, such as "
+            f"{next(iter(left_out.values()))[0]}: expected several rows of each; is {how.id!r} the column that tells "
+            "series apart?"
         )
     said = summarised((name, series.notes) for name, series in zip(names, found, strict=True))
-    if single:
-        more = f" and {len(single) - NAMED} more" if len(single) > NAMED else ""
-        said.append(f"series of a single row are left out: {', '.join(single[:NAMED])}{more}")
+    for reason, which in left_out.items():
+        more = f" and {len(which) - NAMED} more" if len(which) > NAMED else ""
+        said.append(f"series {reason} are left out: {', '.join(which[:NAMED])}{more}")
     return _joined(found, names, places, how, tuple(said), table.source)
+
+
+def _unknown(table: Table, how: Reading) -> NDArray[np.bool_]:
+    """(rows,): where the target is missing, if gaps may be filled."""
+    if how.fill is None or how.target is None:
+        return np.zeros(len(table), np.bool_)
+    return np.asarray(np.isnan(table.numbers([table.place(how.target, "target")])[:, 0]))
 
 
 def summarised(notes: Iterable[tuple[str, Iterable[str]]]) -> list[str]:

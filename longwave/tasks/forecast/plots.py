@@ -10,6 +10,7 @@ from torch import Tensor
 
 from longwave.pictures.style import BLUE, GREY, ORANGE, as_drawn, lone_points, save, short
 
+MOST_DRAWN = 8  # windows of a backtest
 LAST_DRAWN = np.datetime64("9900-01-01")  # an axis goes on a little after the last
 
 
@@ -51,13 +52,14 @@ def draw_windows(
     return figure
 
 
-def _draw_bands(axes: Any, steps: Any, bands: Sequence[tuple[float, Any, Any]]) -> int:
+def _draw_bands(axes: Any, steps: Any, bands: Sequence[tuple[float, Any, Any]], is_labelled: bool = True) -> int:
     """Shade intervals, given from narrow to wide, the narrower ones darker and over the wider; how many there are."""
     from matplotlib.colors import to_rgb
 
     for k, (level, low, high) in enumerate(bands):
         shade = 1 - 0.4 / (k + 1) * (1 - np.array(to_rgb(ORANGE)))  # opaque, so that the legend shows what is drawn
-        axes.fill_between(steps, low, high, label=f"{level:g} %", zorder=1 - k / 100, color=shade, linewidth=0)
+        label = f"{level:g} %" if is_labelled else None
+        axes.fill_between(steps, low, high, label=label, zorder=1 - k / 100, color=shade, linewidth=0)
     return len(bands)
 
 
@@ -106,3 +108,56 @@ def draw_forecast(axes: Any, forecast: Any, k: int, name: str, with_legend: bool
         _concise_dates(axes)
     else:
         axes.set_xlabel("steps from the last row that is given")
+
+
+def draw_backtest(found: Any) -> Any:
+    """A figure of a backtest: forecasts over the truth, and errors by step of the horizon and by window."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    over, steps, windows = (figure.add_subplot(3, 1, k + 1) for k in range(3))
+    with_dates = found.times.dtype.kind == "M" and drawable(found.times)
+    # Times that cannot be drawn are counted.
+    times = np.unique(found.times, return_inverse=True)[1] if found.times.dtype.kind == "M" else found.times
+    times = found.times if with_dates else times.reshape(found.times.shape)
+    _draw_last_windows(over, found, times)
+    firsts, of = np.unique(times[:, 0], return_inverse=True)
+    by_window = found.by_window
+    together = {  # over the series of a panel
+        "MAE": np.bincount(of, by_window["MAE"]) / np.bincount(of),
+        "RMSE": np.sqrt(np.bincount(of, by_window["RMSE"] ** 2) / np.bincount(of)),
+    }
+    for axes, scores, where in ((steps, found.by_step, None), (windows, together, firsts)):
+        for name, colour in (("MAE", BLUE), ("RMSE", ORANGE)):
+            axes.plot(
+                scores["step"] if where is None else where,
+                scores[name],
+                color=colour,
+                label=name,
+                **lone_points(scores[name]),
+            )
+        axes.set_ylabel("error")
+        axes.margins(x=0.01)
+    steps.set_xlabel("step of the horizon")
+    windows.set_xlabel("first row of the window")
+    for axes in (over, steps):
+        axes.legend(frameon=False, ncols=6, loc="lower right", bbox_to_anchor=(1, 1.0), borderaxespad=0.1)
+    for axes in (over, windows) if with_dates else ():
+        _concise_dates(axes)
+    return figure
+
+
+def _draw_last_windows(axes: Any, found: Any, times: Any) -> None:
+    """The last windows that do not overlap: forecasts over the truth, of the first column of the first series."""
+    own = np.arange(len(times)) if found.ids is None else np.flatnonzero(found.ids == found.ids[0])
+    apart = max(1, int(np.searchsorted(times[own, 0], times[own[0], -1], "right")))
+    for k in own[::-apart][:MOST_DRAWN]:
+        truth, forecast, is_first = found.y[k, :, 0], found.forecast[k, :, 0], k == own[-1]
+        bands = [(level, low[k, :, 0], high[k, :, 0]) for level, low, high in found.intervals]
+        _draw_bands(axes, times[k], bands, is_labelled=is_first)
+        for values, colour, width, label in ((truth, BLUE, 1, "truth"), (forecast, ORANGE, 1.4, "forecast")):
+            named = {"label": label} if is_first else {}
+            axes.plot(times[k], values, color=colour, linewidth=width, **named, **lone_points(values))
+    name = found.columns[0] if found.ids is None else f"{found.ids[0]}: {found.columns[0]}"
+    axes.set_ylabel(as_drawn(short(name, 24)))
+    axes.margins(x=0.01)

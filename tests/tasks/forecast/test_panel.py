@@ -296,7 +296,10 @@ def rows_of(name, days, value=1.0):
         ),
         ([*rows_of("a", [1, 2, 3, 5, 6])], "store 'a': .*line 5: expected 2024-01-04 00:00:00, 1 day after"),
         ([*rows_of("a", range(1, 4)), ",2024-01-04,3"], "line 5, column 'store': the id is missing"),
-        ([*rows_of("a", [1]), *rows_of("b", [1])], r"every store has one row, such as 'a' \(.*line 2\)"),
+        (
+            [*rows_of("a", [1]), *rows_of("b", [1])],
+            r"every store is a series of a single row, such as 'a' \(.*line 2\)",
+        ),
         ([*rows_of("a", range(1, 4)), "a,2024-01-04,x"], "store 'a': .*line 5, column 'sales': expected a number, got"),
         ([*rows_of("a", range(1, 4)), "a,2024-01-04,"], "store 'a': .*line 5, column 'sales': the cell is missing"),
     ],
@@ -314,6 +317,13 @@ def test_a_series_of_one_row_is_left_out_with_its_line(tmp_path):
     assert panel.time == "day"
     assert panel.notes[-1].startswith("series of a single row are left out: 'b' (")
     assert "line 10" in panel.notes[-1]
+
+
+def test_a_series_without_numbers_is_left_out_where_gaps_may_be(tmp_path):
+    path = write(tmp_path / "a.csv", [*rows_of("a", range(1, 9)), "b,2024-01-01,", "b,2024-01-02,"])
+    panel = read_series(path, "sales", "day", id="store", fill="linear")
+    assert panel.ids == ("a",)
+    assert panel.notes[-1].startswith("series without a number in column 'sales' are left out: 'b' (")
 
 
 def test_all_too_short_names_the_longest_and_its_row():

@@ -1,0 +1,142 @@
+"""`longwave doctor --gpu`, with the CPU in the place of a GPU."""
+
+import contextlib
+import math
+from typing import ClassVar
+
+import pytest
+import torch
+from command import call
+
+from longwave.bench import gpu, kernel
+from longwave.bench.gpu import GPUTrial, Sizes
+from longwave.bench.measure import best_times
+from longwave.ops import BACKENDS, Backend
+from longwave.ops.table import OPS
+
+CPU, SMALL = [torch.device("cpu")], Sizes(H=4, N=8, L=200, batch=2)
+
+
+def test_every_op_is_checked_with_its_gradients_in_every_dtype():
+    trials = list(gpu.check_gpus(CPU, lambda text: None, SMALL))
+    assert [trial for trial in trials if not trial.is_good] == []
+    checked = {(trial.what, trial.dtype) for trial in trials}
+    for name, op in OPS.items():
+        for dtype in {"float32", "float64"} & {str(dtype).removeprefix("torch.") for dtype in op.dtypes}:
+            assert {(name, dtype), (f"{name} gradients", dtype)} <= checked
+    kernels = {
+        (f"kernel {init}{part}", kind)
+        for init in gpu.INITS
+        for part in ("", " gradients")
+        for kind in ("float32", "float64")
+    }
+    assert kernels | {("step", "float32"), ("step", "float64")} <= checked
+
+
+@pytest.mark.parametrize(("factor", "what"), [(1.001, "convolve"), (math.nan, "convolve"), (None, "convolve")])
+def test_an_op_that_is_wrong_or_fails_is_reported(factor, what, monkeypatch):
+    functions = {name: BACKENDS["reference"].functions[name] for name in ("convolve", "convolve_backward")}
+
+    def convolve(u, K, D):
+        if factor is None:
+            raise RuntimeError("out of order")
+        return BACKENDS["reference"].functions["convolve"](u, K, D) * factor
+
+    BACKENDS.register("toy")(Backend("toy", functions | {"convolve": convolve}, description=str, devices=("cpu",)))
+    try:
+        trials = list(gpu.check_gpus(CPU, lambda text: None, SMALL))
+    finally:
+        BACKENDS.unregister("toy")
+    assert {trial.what for trial in trials if not trial.is_good} == {what}
+    assert factor is not None or "RuntimeError: out of order" in trials[[t.is_good for t in trials].index(False)].reason
+
+
+def test_times_have_all_rows():
+    seconds = gpu.time_gpu(CPU[0], SMALL, repeats=1)
+    assert {"spectrum", "spectrum, plain torch", "convolution", "plain FFT convolution", "layer", "step"} == set(
+        seconds
+    )
+    assert all(value > 0 for value in seconds.values())
+
+
+def test_the_report_is_one_block_of_text_and_its_exit_code_tells(monkeypatch, capsys):
+    monkeypatch.setattr(gpu, "find_gpus", lambda: CPU)
+    monkeypatch.setattr(gpu, "time_gpu", lambda device, sizes: {"step": 0.001})
+    good = GPUTrial("cuda:0", "spectrum", "float32", 1e-7, 1e-5)
+    broken = [
+        GPUTrial("cuda:1", "step", "float64", 1.0, 1e-9),
+        GPUTrial("cuda:1", "graph", "float32", None, 1e-5, "OSError: no"),
+    ]
+    for trials, code in (([good], 0), ([good, *broken], 1)):
+        monkeypatch.setattr(gpu, "check_gpus", lambda devices, say, trials=trials: trials)
+        assert call("doctor", "--gpu") == code
+        out = capsys.readouterr().out
+        assert "cuda:0   spectrum                 float32   1.0e-07    1e-05\n" in out
+        assert out.count("<- broken") == 2 * code
+        assert ("OSError: no" in out) == bool(code)
+        assert "L 16,384, forward and backward: step 1.00\n" in out
+        assert out.endswith("all is right\n") == (code == 0)
+        assert max(map(len, out.splitlines())) < 200
+
+
+class FakeEvent:
+    """An event of a GPU, whose time is the number of events before it in milliseconds."""
+
+    order: ClassVar[list] = []
+
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.order.append(self)
+
+    def synchronize(self):
+        self.order.append("waited")
+
+    def elapsed_time(self, end):
+        return self.order.index(end) - self.order.index(self)
+
+
+def test_a_gpu_is_timed_between_events_after_three_runs_to_warm_up(monkeypatch):
+    """It is told to run a function, and does so later: the clock of the CPU would measure the telling."""
+    FakeEvent.order.clear()
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: FakeEvent.order.append("idle"))
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    seconds = best_times({"f": lambda: FakeEvent.order.append("f")}, 2, torch.device("cuda"))
+    assert seconds == {"f": 2e-3}
+    timed = ["idle", FakeEvent, "f", FakeEvent, "waited"]
+    assert [FakeEvent if isinstance(e, FakeEvent) else e for e in FakeEvent.order] == ["f"] * 3 + 2 * timed
+
+
+def test_the_bench_of_the_kernel_takes_a_device(monkeypatch):
+    """On any but the CPU what a backend does not have is timed by the reference."""
+    monkeypatch.setattr(kernel, "H", 4)
+    row = kernel.time_row(64, None, 1, "cpu")
+    assert set(row["seconds"]) == {"conv", "reference"}
+    power_sum = kernel.op_pass("triton", "power_sum", torch.randn(1, 4, 20), *s4d_system(), 20, "zoh")
+    power_sum()
+
+
+def s4d_system():
+    Lambda, _, B, C, dt = kernel.system(4, 8, "s4d-legs")
+    return Lambda, B, C, dt
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_the_bench_of_the_kernel_refuses_a_device_that_is_not_there(capsys):
+    assert call("bench", "kernel", "--quick", "--device", "cuda") == 2
+    assert "device: 'cuda' is not available; expected one of auto, cpu" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_it_says_so(capsys):
+    assert call("doctor", "--gpu") == 2
+    assert (
+        "gpu: expected a GPU by NVIDIA or AMD that torch can use, got none; check nvidia-smi" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_all_is_right_on_the_gpus_of_this_machine():
+    assert [t for t in gpu.check_gpus(gpu.find_gpus(), lambda text: None) if not t.is_good] == []
