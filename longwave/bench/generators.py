@@ -51,7 +51,7 @@ def gpt2_config(vocabulary: int, steps: int, layers: int, width: int, heads: int
     """The settings of Hugging Face's GPT-2, without special tokens."""
     from transformers import GPT2Config
 
-    sizes = {"n_embd": width, "n_layer": layers, "n_head": heads, "n_inner": hidden}
+    sizes: dict[str, Any] = {"n_embd": width, "n_layer": layers, "n_head": heads, "n_inner": hidden}
     return GPT2Config(vocab_size=vocabulary, n_positions=steps, **sizes, bos_token_id=None, eos_token_id=None)
 
 

@@ -7,6 +7,7 @@ examples.py  what a file is checked with: examples of a run, and the outputs of 
 metadata.py  what a user of a file has to know: scaling, names of classes, vocabulary, intervals
 """
 
+import copy
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -93,7 +94,7 @@ def export(
 def _opened(source: Any) -> tuple[RunFolder | MemoryRun | None, Any]:
     """The run if there is one, and its model or the one that was given."""
     if getattr(source, "config", None) is not None and callable(source):
-        return None, source.eval()
+        return None, copy.deepcopy(source).cpu().float().eval()
     if isinstance(source, FinishedRun):
         source = source.run
     run = source if isinstance(source, RunFolder | MemoryRun) else RunFolder.open(source)

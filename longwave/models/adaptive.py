@@ -12,6 +12,7 @@ E_i and W_i of the tails are those of the input, and so is E_0; bin 0 has a proj
 
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 import torch
@@ -71,14 +72,18 @@ class AdaptiveEmbedding(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """The features of each token."""
         flat = tokens.flatten()
+        if len(flat) == 1 and not torch.is_grad_enabled() and not torch.compiler.is_compiling():  # a step of one row
+            return self._features(bisect_right(self.starts, int(flat)) - 1, flat).view(*tokens.shape, self.d_model)
         rows = rows_of(self.bins(flat), len(self.starts))
         # Bins without tokens take part: every parameter then has a gradient, as data-parallel training wants.
-        parts = [
-            F.linear(self.dropout(F.embedding(flat[k] - start, vectors)), projection)
-            for k, start, vectors, projection in zip(rows, self.starts, self.vectors, self.projections, strict=True)
-        ]
+        parts = [self._features(i, flat[k]) for i, k in enumerate(rows)]
         features = torch.cat(parts).index_select(0, torch.cat(rows).argsort())
-        return features.view(*tokens.shape, self.d_model) * math.sqrt(self.d_model)
+        return features.view(*tokens.shape, self.d_model)
+
+    def _features(self, i: int, tokens: Tensor) -> Tensor:
+        """The features (n, d_model) of tokens (n,) that are all in bin i."""
+        vectors = self.dropout(F.embedding(tokens - self.starts[i], self.vectors[i]))
+        return F.linear(vectors, self.projections[i]) * math.sqrt(self.d_model)
 
 
 class AdaptiveSoftmax(nn.Module):

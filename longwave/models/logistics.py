@@ -45,7 +45,8 @@ class LogisticMixture(nn.Module):
             raise ValueError(f"logistics: a mixture of logistics needs at least 2 values, got {values}")
         self.values = values
         self.linear = nn.Linear(d_model, 3 * components)
-        with torch.no_grad():  # near to uniform
+        with torch.no_grad():  # near to uniform, whatever the features are
+            self.linear.weight.mul_(0.1)
             logits, means, log_scales = self.linear.bias.chunk(3)
             logits.zero_()
             means.copy_(torch.linspace(-1, 1, components + 2)[1:-1])

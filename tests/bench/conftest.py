@@ -21,6 +21,7 @@ from longwave.bench import (
     stream,
     train,
     unet,
+    weights,
 )
 from longwave.experiments import EXPERIMENTS
 
@@ -87,6 +88,7 @@ TINY = {
         **{"HOUR": 4, "STEPS": 20_000},
     },
     unet: {"EXPERIMENTS": TinyExperiments(), "DRAWN": 5, "REPEATS": 1},
+    weights: {"EXPERIMENTS": TinyExperiments(), "CONTEXTS": (8,), "BATCHES": (1, 2), "READ": 4},
     train: {"BATCH": 2, "L": 16, "H": 4, "LAYERS": 1},
 }
 

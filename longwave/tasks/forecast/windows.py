@@ -205,7 +205,7 @@ class ForecastInput(TaskInput):
             )
         if len(series) < self.context:
             raise ValueError(f"{series.source}: expected at least {self.context} rows of context, got {len(series)}")
-        if self.time_size and series.times is None:
+        if (self.time_size or self.yearly) and series.times is None:
             raise ValueError(
                 f"{series.source}: the model was trained with times, and there are none: name the time column"
             )

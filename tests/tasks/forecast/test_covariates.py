@@ -233,6 +233,15 @@ def test_one_series_without_times_takes_the_rows_ahead_in_order():
     assert np.abs(found.values[:, 0] - frame.y[-HORIZON:]).mean() < 0.5
 
 
+def test_the_course_of_the_year_needs_times_beside_columns_that_are_known():
+    frame = frame_of(rows=900, stores=("a",))
+    finished = train(frame[:-HORIZON], id=None, past=(), static=(), future=("promo",), yearly="on")
+    ahead = frame[-HORIZON:]
+    assert np.abs(finished.predict(frame[:-HORIZON], future=ahead).values[:, 0] - ahead.y).mean() < 0.5
+    with pytest.raises(ValueError, match=r"there is no column 'day'|the model was trained with times"):
+        finished.predict(frame[:-HORIZON].drop(columns="day"), future=ahead)
+
+
 def test_missing_cells_are_refused_or_what_they_were_before():
     frame = frame_of(stores=("a",)).drop(columns="store")
     frame.loc[[5, 6], "visits"] = np.nan
