@@ -21,7 +21,8 @@ NATIVE := $(wildcard longwave/ops/cpu/*.cpp longwave/ops/cpu/*.inc)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-busy test-interop test-gpu test-browser fuzz sanitize check lint format demo bench results docs clean
+.PHONY: help setup test test-busy test-interop test-gpu test-browser test-versions fuzz sanitize portable check \
+    lint format demo bench results docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +56,17 @@ $(INTEROP)/.installed: pyproject.toml | $(STAMP)
 test-interop: $(INTEROP)/.installed  ## the checks of scikit-learn and aeon, and tests with other libraries
 	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) $(INTEROP)/bin/python -m pytest $(PYTEST_ARGS) tests/interop
 
+# The oldest or newest dependencies that pyproject.toml allows, in an environment of their own; lowest-direct or highest.
+RESOLUTION ?= lowest-direct
+TORCH_BACKEND ?= auto
+test-versions:  ## the tests of the core with RESOLUTION=lowest-direct or highest dependencies
+	$(PYTHON) -m venv .venv-$(RESOLUTION)
+	.venv-$(RESOLUTION)/bin/python -m pip install -q uv
+	.venv-$(RESOLUTION)/bin/uv pip install --python .venv-$(RESOLUTION) --resolution $(RESOLUTION) \
+	    --torch-backend $(TORCH_BACKEND) -e ".[sklearn,test]"
+	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) .venv-$(RESOLUTION)/bin/python -m pytest $(PYTEST_ARGS) $(CORE)
+CORE := tests/core tests/ssm tests/ops tests/layers tests/models tests/io tests/train tests/estimators
+
 # node and Chromium have to be there; the npm packages are those of the page.
 BROWSER := examples/browser/node_modules
 $(BROWSER)/.package-lock.json: examples/browser/package.json examples/browser/package-lock.json
@@ -80,6 +92,9 @@ fuzz: $(STAMP)  ## thousands of damaged files through the commands, in processes
 
 sanitize: $(STAMP)  ## the compiled library under AddressSanitizer and UBSan, with random sizes (SANITIZE_ROUNDS)
 	OMP_NUM_THREADS=2 $(BIN)/python tests/sanitize.py --rounds $(SANITIZE_ROUNDS)
+
+portable: $(STAMP)  ## the compiled library on other processors and systems, by the cross compilers and emulators found
+	OMP_NUM_THREADS=1 $(BIN)/python tests/portable.py
 
 lint: $(STAMP)  ## check format, style and types
 	$(BIN)/ruff format --check .

@@ -6,6 +6,9 @@ place. optional=True turns a missing compiler, or one that refuses the flags, in
 without the library, and the plain torch kernel serves.
 """
 
+import importlib.util
+import os
+import shutil
 import sys
 from glob import glob
 from pathlib import Path
@@ -13,6 +16,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 COMPILE = [
     "-O3",
@@ -45,6 +49,14 @@ class BuildLibrary(build_ext):
     def get_ext_filename(self, fullname):
         return f"{Path(*fullname.split('.'))}.so"
 
+    def build_extension(self, ext):
+        """On Windows, call GCC or Clang directly: MSVC does not have the flags and vectors that the sources use."""
+        if sys.platform != "win32":
+            return super().build_extension(ext)
+        library = Path(self.get_ext_fullpath(ext.name))
+        library.parent.mkdir(parents=True, exist_ok=True)
+        self.spawn([*windows_compiler(), *COMPILE, "-shared", *ext.sources, "-o", str(library)])
+
     def run(self):
         # What an earlier build left, under this name or an older one, must not stand for the result of this one if the
         # compiler now fails, nor get into the wheel beside it.
@@ -53,6 +65,17 @@ class BuildLibrary(build_ext):
             for leftover in Path(root, LIBRARY).parent.glob("_native*.so"):
                 leftover.unlink()
         super().run()
+
+
+def windows_compiler():
+    """CXX, MinGW's g++ with its libraries linked in, or Clang as the wheel ziglang has it."""
+    if "CXX" in os.environ:
+        return os.environ["CXX"].split()
+    if shutil.which("g++"):
+        return ["g++", "-static", "-fopenmp"]
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-windows-gnu"]
+    raise CompileError("on Windows the compiled kernel needs g++ (MinGW-w64), or pip install ziglang")
 
 
 class Wheel(bdist_wheel):
@@ -68,8 +91,4 @@ def tag_for(has_library, tag):
 
 
 if __name__ == "__main__":
-    # MSVC takes neither these flags nor a library without PyInit; on Windows the plain torch kernel serves.
-    setup(
-        ext_modules=[] if sys.platform == "win32" else [native],
-        cmdclass={"build_ext": BuildLibrary, "bdist_wheel": Wheel},
-    )
+    setup(ext_modules=[native], cmdclass={"build_ext": BuildLibrary, "bdist_wheel": Wheel})

@@ -1,3 +1,4 @@
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -8,7 +9,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import results_data
 import results_tables
 
-# The version is read rather than imported, so that the pages build without torch.
 _project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 project = "longwave"
@@ -16,7 +16,12 @@ author = "the longwave contributors"
 copyright = author
 version = release = _project["version"]
 
-extensions = ["myst_parser", "sphinx.ext.mathjax"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax"]
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100
+autosummary_generate = False
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "_static"]
@@ -42,5 +47,31 @@ def _fill_results(app: Any, page: str, source: list[str]) -> None:
             app.env.note_dependency(str(results_data.FOLDER / name))
 
 
+def _as_rst(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text: code in single backticks, formulas as they are, parameters in two columns."""
+    if what == "data":
+        lines.clear()  # the docstring of its class
+    found: list[str] = []
+    in_list = False
+    for line in lines:
+        row = re.fullmatch(r"(\w[\w., *]*?) {2,}(\S.*)", line)
+        if row:
+            found += [*([] if in_list else [""]), f"- **{_escaped(row[1])}**: {_escaped(row[2])}"]
+        elif in_list and line.startswith("  "):
+            found.append(f"  {_escaped(line.strip())}")
+            continue
+        else:
+            found += [*([""] if in_list else []), _escaped(line.strip())]
+        in_list = row is not None
+    lines[:] = found
+
+
+def _escaped(text: str) -> str:
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"([\\\\*_|])", r"\\\1", part) for part in parts[::2]]
+    return "``".join(parts)
+
+
 def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", _as_rst)
     app.connect("source-read", _fill_results)

@@ -201,7 +201,7 @@ def test_the_forecasting_model_has_the_authors_parameters_with_their_time_stamps
     """94,465 in their code; 256 of these are embeddings of a mask that is always 0."""
     e = EXPERIMENTS.find("etth1-720")
     for stamps, expected in ((True, 94_465 - 256), (False, 94_465 - 256 - 128 * (13 + 32 + 7 + 24) + 128)):
-        task = dataclasses.replace(e.task, time_features=stamps, time_stamps=stamps).on_random_data(1)
+        task = dataclasses.replace(e.task, time_stamps=stamps).on_random_data(1)
         assert sum(p.numel() for p in e.model.resolve(task.spec).build().parameters()) == expected
 
 

@@ -19,6 +19,7 @@
 // of float and double; the widest one that this CPU can run is chosen when the library is first called, so that a wheel
 // built on one machine runs on another. docs/kernel.md derives every formula.
 
+#define _USE_MATH_DEFINES  // M_PI on Windows
 #include <algorithm>
 #include <atomic>
 #include <cmath>

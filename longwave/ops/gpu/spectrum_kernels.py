@@ -73,7 +73,7 @@ def _inverses(pole, sigma, kappa, is_near, shift, T: tl.constexpr):
     In float64 a node on a pole is moved off it by a little: two poles may be one.
     """
     re, im, im_far = -kappa * pole[0], sigma - kappa * pole[1], sigma + kappa * pole[1]
-    if T.is_fp64():
+    if T == tl.float64:  # noqa: SIM300
         im = tl.where(re * re + im * im < shift * shift, shift, im)
         im_far = tl.where(re * re + im_far * im_far < shift * shift, shift, im_far)
     size = tl.where(is_near, 1.0, re * re + im * im)

@@ -179,7 +179,10 @@ def read_ahead(
     each: dict[str, Series] = dict(series.each()) if isinstance(series, Panel) else {"": series}
     rows: dict[tuple[str, Any], int] = {}
     counts = dict.fromkeys(each, 0)
+    left_out = series.left_out if isinstance(series, Panel) else ()
     for row, label in enumerate(labels):
+        if label in left_out:
+            continue
         if label not in each:
             raise ValueError(
                 f"{table.where(row)}: {how.id} {label!r} is not among the series to forecast; give the rows that "

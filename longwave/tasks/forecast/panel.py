@@ -41,6 +41,7 @@ class Panel(Series):
     starts: NDArray[np.int64] = dataclasses.field(default_factory=lambda: np.zeros(1, np.int64))
     """(series + 1,): the first row of each, and the number of all rows."""
     places: tuple[str, ...] = ()  # where the first row of each stands, for messages
+    left_out: tuple[str, ...] = ()  # the ids of series that were given, too
 
     @property
     def labels(self) -> dict[str, Iterable[str]]:
@@ -86,6 +87,7 @@ class Panel(Series):
             ids=tuple(self.ids[k] for k in chosen),
             places=tuple(self.places[k] for k in chosen),
             starts=np.concatenate([[0], self.lengths[kept].cumsum()]),
+            left_out=(*self.left_out, *(self.ids[k] for k in np.flatnonzero(~kept))),
             notes=(*self.notes, *notes),
         )
 
@@ -151,7 +153,8 @@ def panel_of(table: Table, how: Reading) -> Panel:
     for reason, which in left_out.items():
         more = f" and {len(which) - NAMED} more" if len(which) > NAMED else ""
         said.append(f"series {reason} are left out: {', '.join(which[:NAMED])}{more}")
-    return _joined(found, names, places, how, tuple(said), table.source)
+    joined = _joined(found, names, places, how, tuple(said), table.source)
+    return dataclasses.replace(joined, left_out=tuple(sorted({*labels.tolist()} - {*names})))
 
 
 def _unknown(table: Table, how: Reading) -> NDArray[np.bool_]:

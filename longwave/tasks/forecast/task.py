@@ -437,7 +437,7 @@ class ForecastConfig(TaskConfig):
     time_features: bool = True
     """Add features of the time (hour, day of the week ...) to the input."""
     time_stamps: bool = False
-    """Of the context alone, and as learned vectors: month, day, weekday and hour, in place of numbers."""
+    """Of the context alone, and as learned vectors: month, day, weekday and hour, in place of `time_features`."""
     yearly: Literal["auto", "on", "off"] = "off"
     """Forecast what differs from the usual course of the year; auto: if the training set has two years or more."""
     csv: Path | None = None
@@ -480,8 +480,6 @@ class ForecastConfig(TaskConfig):
             raise ValueError(f"epoch_windows: expected at least 1, or None, got {self.epoch_windows}")
         if self.log == "on" and self.multivariate:
             raise ValueError("log: expected one column, got multivariate; leave log off")
-        if self.time_stamps and not self.time_features:
-            raise ValueError("time_stamps: expected time_features, too, got none; leave time_features on")
         beside = [*self.past, *self.future, *self.static]
         if twice := {name for name in beside if beside.count(name) > 1}:
             raise ValueError(
@@ -553,7 +551,8 @@ class ForecastConfig(TaskConfig):
         if self.context is None:
             season = task.data.season.text
             notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality: {season})")
-        task = replace(task, train=train, notes=notes, time_features=self.time_features, independent=self.independent)
+        times = self.time_features or self.time_stamps
+        task = replace(task, train=train, notes=notes, time_features=times, independent=self.independent)
         task = replace(task, level=tuple(sorted(self.level))) if self.level else task
         task = task.with_stamps() if self.time_stamps else task
         if self.past or self.future or self.static:

@@ -233,6 +233,14 @@ def test_one_series_without_times_takes_the_rows_ahead_in_order():
     assert np.abs(found.values[:, 0] - frame.y[-HORIZON:]).mean() < 0.5
 
 
+def test_rows_ahead_of_a_series_that_is_too_short_to_be_forecast_are_passed_over(run):
+    known, ahead = known_and_ahead(frame_of())
+    short = pd.concat([known[known.store == "a"], known[known.store == "b"][:3]])
+    found = run.predict(short, future=ahead)
+    assert list(found.each) == ["a"]
+    np.testing.assert_allclose(found["a"].values, run.predict(known, future=ahead)["a"].values, rtol=1e-6)
+
+
 def test_the_course_of_the_year_needs_times_beside_columns_that_are_known():
     frame = frame_of(rows=900, stores=("a",))
     finished = train(frame[:-HORIZON], id=None, past=(), static=(), future=("promo",), yearly="on")

@@ -252,8 +252,9 @@ def test_stamps_take_the_place_of_time_features_in_batches_and_continuations(tas
     untimed = make(Series(series.values, series.columns, 0))
     with pytest.raises(ValueError, match="time_stamps: expected times, got a series without"):
         untimed.with_stamps()
-    with pytest.raises(ValueError, match="time_stamps: expected time_features, too"):
-        ForecastConfig(time_stamps=True, time_features=False)
+    for features in (True, False):
+        settings = ForecastConfig("etth1", horizon=4, context=6, time_stamps=True, time_features=features)
+        assert settings.on_random_data(rows=1).spec.stamps == (13, 32, 7, 24)
     with pytest.raises(ValueError, match="a Forecaster takes no time stamps"):
         ForecasterConfig().resolve(stamped.spec)
 
