@@ -41,6 +41,7 @@ mathjax_path = "mathjax/tex-svg.js"
 mathjax3_config = {"options": {"enableMenu": False}}
 math_eqref_format = "({number})"
 
+highlight_language = "none"  # fences without a language are commands and their output
 html_theme = "furo"
 html_title = f"longwave {release}"
 html_static_path = ["_static"]
