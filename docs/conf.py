@@ -1,3 +1,4 @@
+import os
 import re
 import sys
 import tomllib
@@ -16,7 +17,7 @@ author = "the longwave contributors"
 copyright = author
 version = release = _project["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax"]
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True
@@ -26,11 +27,21 @@ myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "_static"]
 
+# Tutorials are run when the pages are built, those that changed alone; an error in one fails the build.
+nb_execution_mode = "cache"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_execution_show_tb = True
+nb_merge_streams = True
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # tqdm, which wants a widget
+
 # MathJax comes from _static: a built page loads nothing from the network. Its menu is off because it could.
 mathjax_path = "mathjax/tex-svg.js"
 mathjax3_config = {"options": {"enableMenu": False}}
 math_eqref_format = "({number})"
 
+highlight_language = "none"  # fences without a language are commands and their output
 html_theme = "furo"
 html_title = f"longwave {release}"
 html_static_path = ["_static"]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from longwave.exporting.mixers import Blocks, Direct, Fixed, Fourier, Steps, in_real_arithmetic
 from longwave.models.pair import PairModel
 
-MOST_DIRECT = 64  # steps up to which the sum itself is not slower than transforms (docs/results/export.md)
+MOST_DIRECT = 256  # steps up to which the sum itself is not slower than transforms (docs/results/export.md)
 SOME = 2  # rows of the inputs that a graph is traced with; it takes any number
 
 

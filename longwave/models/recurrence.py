@@ -13,6 +13,7 @@ from torch import Tensor
 
 from longwave import ops
 from longwave.layers.checks import check_choice, check_count, check_rate
+from longwave.layers.discretised import Known, fixed_parameters
 
 WeightType = ops.WeightType
 
@@ -38,6 +39,7 @@ class Recurrence:
         self.model, self.batch, self.rate = model, batch, rate
         with torch.no_grad():
             states, self._decoder_state = model.initial_state(batch) if state is None else state
+            self._known: Known = {}
             self._steps = model.compiled_steps(rate, weights)
             self._decode = None if weights == "float32" else _decoder(model, weights, self._steps)
             self.states = states
@@ -68,7 +70,8 @@ class Recurrence:
     def __call__(self, x: Tensor) -> Tensor:
         """The output for x (B, input_size) or tokens (B,)."""
         if self._steps is None:
-            y, (self._states, self._decoder_state) = self.model.step(x, self.state, rate=self.rate)
+            with fixed_parameters(self._known):
+                y, (self._states, self._decoder_state) = self.model.step(x, self.state, rate=self.rate)
             return y
         z = self.features(x)
         if self._decode is not None:
@@ -81,7 +84,8 @@ class Recurrence:
         """What the decoder would see (B, d_model), for the same x; its own state stays as it is."""
         model = self.model
         if self._steps is None:
-            z, self._states = model.step_features(x, self._states, rate=self.rate)
+            with fixed_parameters(self._known):
+                z, self._states = model.step_features(x, self._states, rate=self.rate)
             return z
         z = model.encoder(x)
         if z.shape != (self.batch, model.config.d_model):
