@@ -76,7 +76,9 @@ class Mixer(nn.Module):
         z, lengths, valid = self._checked(u, state, lengths, rate)
         if gaps is not None:
             if constants is not None:
-                raise ValueError("constants: expected None beside gaps, since these need no kernel; give one of the two")
+                raise ValueError(
+                    "constants: expected None beside gaps, since these need no kernel; give one of the two"
+                )
             y, after = self._mix_irregular(z, check_gaps(gaps, u, valid), state, rate=rate)
         else:
             kept = {} if constants is None else {"constants": constants}
@@ -106,9 +108,7 @@ class Mixer(nn.Module):
         check_count("batch", batch)
         return self._initial_state(batch)
 
-    def step(
-        self, u: Tensor, state: Any = None, *, rate: float = 1.0, gap: Tensor | None = None
-    ) -> tuple[Tensor, Any]:
+    def step(self, u: Tensor, state: Any = None, *, rate: float = 1.0, gap: Tensor | None = None) -> tuple[Tensor, Any]:
         """One step: y_t (B, H) and the next state; without a state, the first step of a sequence.
 
         gap  (B,) the time since the step before, in units of the usual step (S4D only)

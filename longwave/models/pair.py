@@ -48,6 +48,7 @@ class PairModel(SequenceModel):
         lengths: Tensor | None = None,
         cu_seqlens: Tensor | None = None,
         rate: float = 1.0,
+        gaps: Tensor | None = None,
         need_state: bool = False,
         labels: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
@@ -59,8 +60,9 @@ class PairModel(SequenceModel):
             raise ValueError(
                 f"x: expected pairs, (batch, 2, length{', channels' * (dimensions == 4)}), got {describe(x)}"
             )
-        time, lengths = (None if given is None else _rows(given) for given in (time, lengths))
-        return super().forward(_rows(x), time=time, lengths=lengths, cu_seqlens=cu_seqlens, rate=rate, labels=labels)
+        time, lengths, gaps = (None if given is None else _rows(given) for given in (time, lengths, gaps))
+        given: dict[str, Any] = {"time": time, "lengths": lengths, "cu_seqlens": cu_seqlens, "rate": rate, "gaps": gaps}
+        return super().forward(_rows(x), labels=labels, **given)
 
     def step(self, x: Tensor, state: Any = None, **_: Any) -> tuple[Tensor, Any]:
         """There are no single steps."""

@@ -1,8 +1,9 @@
 """Diagonal systems at irregular times: each row comes after a gap of its own, which multiplies dt.
 
-x_k = A_k x_(k-1) + (A_k - 1) / Lambda B u_k with A_k = exp(Lambda dt g_k): the zero-order hold, exact for any gap g_k. With
-a varying step there is no kernel. Rows are taken in turn, element by element, and what does not depend on the state is
-computed for a chunk of rows at once. Nothing grows, because Re(Lambda) <= 0, and nothing is divided by what has decayed.
+x_k = A_k x_(k-1) + (A_k - 1) / Lambda B u_k with A_k = exp(Lambda dt g_k): the zero-order hold, exact for any gap g_k.
+With a varying step there is no kernel. Rows are taken in turn, element by element, and what does not depend on the
+state is computed for a chunk of rows at once. Nothing grows, because Re(Lambda) <= 0, and nothing is divided by what
+has decayed.
 """
 
 import torch
@@ -27,9 +28,10 @@ def irregular(
 
     Always in float64, as the kernel is: the phase Im(Lambda) dt g of a long gap has many digits before its point.
     """
-    system = *(t.to(torch.complex128) for t in (Lambda, B, C)), dt.double()
-    x = u.new_zeros(len(u), *Lambda.shape, dtype=torch.complex128) if state is None else state.to(torch.complex128)
-    chunks = list(zip(*(t.double().split(ROWS, dim=1) for t in (u, gaps)), strict=True))
+    system = Lambda.to(torch.complex128), B.to(torch.complex128), C.to(torch.complex128), dt.double()
+    none = u.new_zeros(len(u), *Lambda.shape, dtype=torch.complex128)
+    x = none if state is None else state.to(torch.complex128)
+    chunks = list(zip(u.double().split(ROWS, dim=1), gaps.double().split(ROWS, dim=1), strict=True))
     outputs = []
     for chunk in chunks:
         if torch.is_grad_enabled() and len(chunks) > 1:

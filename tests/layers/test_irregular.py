@@ -5,8 +5,9 @@ import torch
 from dense import error
 from pairwise import in_pairs
 
-from longwave import S4, S4D, SequenceModel
+from longwave import S4, S4D, S4DConfig, SequenceModel
 from longwave.layers import MIXERS, make_mixer
+from longwave.models.pair import PairConfig
 
 H, N = 4, 6
 
@@ -26,9 +27,10 @@ def rows(L, batch=2, seed=1):
 def test_gaps_of_one_are_even_steps(L, init, n_ssm):
     layer, (u, gaps) = make(init=init, n_ssm=n_ssm), rows(L)
     ones, parameters = torch.ones_like(gaps), list(layer.parameters())
+    before = torch.randn(2, H, N // 2, dtype=torch.complex128)
     for (y, state), (y_true, state_true) in [
         (layer(u, gaps=ones), layer(u)),
-        (layer(u, state := torch.randn(2, H, N // 2, dtype=torch.complex128), gaps=ones), layer(u, state)),
+        (layer(u, before, gaps=ones), layer(u, before)),
         (layer(u, gaps=2.5 * ones), layer(u, rate=2.5)),
         (layer(u, gaps=0.5 * ones, rate=5.0), layer(u, rate=2.5)),
     ]:
@@ -116,7 +118,7 @@ def test_every_other_mixer_refuses_gaps_and_names_s4d(kind):
 
 
 def test_s4_says_why_it_refuses_gaps():
-    with pytest.raises(ValueError, match="bilinear rule, which does not decay over long gaps.*use S4D"):
+    with pytest.raises(ValueError, match=r"bilinear rule, which does not decay over long gaps.*use S4D"):
         S4(H, N).step(torch.randn(1, H), gap=torch.ones(1))
 
 
@@ -140,7 +142,10 @@ def test_settings_without_an_exact_hold_are_refused(settings, message):
         (torch.ones(2, 4), r"gaps: expected a floating-point tensor \(2, 5\), .* got .*2, 4"),
         (torch.ones(2, 5, dtype=torch.int64), r"gaps: expected a floating-point tensor .* got .*int64"),
         ([[1.0] * 5] * 2, r"gaps: expected a floating-point tensor"),
-        (torch.tensor([[1.0] * 5, [1, 1, 0, 1, 1]]), r"gaps: expected finite numbers above 0, got 0 at step 2 of row 1"),
+        (
+            torch.tensor([[1.0] * 5, [1, 1, 0, 1, 1]]),
+            r"gaps: expected finite numbers above 0, got 0 at step 2 of row 1",
+        ),
         (torch.tensor([[1.0, torch.nan, 1, 1, 1]] * 2), r"above 0, got nan at step 1 of row 0"),
         (torch.tensor([[1.0, 1, 1, 1, torch.inf]] * 2), r"above 0, got inf at step 4 of row 0"),
     ],
@@ -156,3 +161,14 @@ def test_gaps_are_refused_beside_what_needs_even_steps():
         layer(u, gaps=gaps, cu_seqlens=torch.tensor([0, 4, 9]))
     with pytest.raises(ValueError, match="constants: expected None beside gaps"):
         layer(u, gaps=gaps, constants=layer.chunk_constants(9))
+
+
+def test_pairs_have_gaps_of_their_own():
+    model = PairConfig(d_model=8, n_layers=1, input_size=3, output_size=2, mixer=S4DConfig()).build().eval()
+    x, gaps = torch.randn(2, 2, 9, 3), 0.5 + torch.rand(2, 2, 9)
+    assert error(model(x, gaps=torch.ones_like(gaps))[0], model(x)[0]) < 1e-5
+    y = model(x, gaps=gaps)[0]
+    gaps[1, 1] *= 3  # those of the second sequence of the second pair
+    changed = model(x, gaps=gaps)[0]
+    assert error(changed[0], y[0]) < 1e-6
+    assert error(changed[1], y[1]) > 1e-4
