@@ -1,4 +1,4 @@
-"""`longwave export`: write a trained run as a file for other runtimes."""
+"""`longwave export`: write a trained run as a file for other runtimes: ONNX, or torch's .pt2."""
 
 from pathlib import Path
 from typing import Literal

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from pairwise import CPU_BACKENDS
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from longwave.ops import BACKENDS, Affine, BlockWeights

@@ -40,7 +40,7 @@ def tones(count=30, length=64, unequal=False):
 
 
 def make_task(unequal=False, rates=()):
-    return classification.custom(from_arrays(*tones(unequal=unequal)), rates=rates)
+    return classification.ClassifyConfig(rates=rates).on(from_arrays(*tones(unequal=unequal)))
 
 
 def test_a_whole_rate_keeps_every_so_many_samples():
