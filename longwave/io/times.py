@@ -13,21 +13,29 @@ Times = NDArray[np.datetime64]
 # Tried in this order, after ISO 8601; QUARTER stands for a form that strptime does not know.
 QUARTER = "quarter"
 DATE_FORMATS = ("%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d.%m.%Y", "%Y-%m", "%Y", "%Y %b", "%b %Y", "%b-%y", QUARTER)
-CLOCK_FORMATS = {0: "", 1: " %H:%M", 2: " %H:%M:%S"}  # by the number of colons
+CLOCK_FORMATS = {0: "", 1: " %H:%M", 2: " %H:%M:%S"}  # by the number of colons; fractions of seconds may follow
 TIME_EXAMPLES = "2016-07-01 13:00:00, 2016-07-01, 7/1/2016 13:00, 1.7.2016, 2016-07, 2016 Jul, 2016 Q3 or 2016-W27"
-BUSINESS_DAY = np.timedelta64(1, "D")  # from Monday to Friday; all other steps are in seconds or months
-LARGER_UNITS = (("second", 60, "minute"), ("minute", 60, "hour"), ("hour", 24, "day"), ("month", 12, "year"))
+BUSINESS_DAY = np.timedelta64(1, "D")  # from Monday to Friday; all other steps are in seconds, microseconds or months
+LARGER_UNITS = (
+    ("microsecond", 1000, "millisecond"),
+    ("millisecond", 1000, "second"),
+    ("second", 60, "minute"),
+    ("minute", 60, "hour"),
+    ("hour", 24, "day"),
+    ("month", 12, "year"),
+)
+UNITS = {"us": "microsecond", "s": "second", "M": "month"}
 DAY = 86_400
 
 
 def step_name(step: np.timedelta64 | None) -> str | None:
-    """A step in words: "1 hour", "15 minutes", "3 months"."""
+    """A step in words: "1 hour", "15 minutes", "3 months", "40 milliseconds"."""
     if step is None:
         return None
     if step.dtype == BUSINESS_DAY.dtype:
         return "1 business day"
     count = int(step.astype(np.int64))
-    unit = "month" if in_months(step) else "second"
+    unit = UNITS[np.datetime_data(step.dtype)[0]]
     for smaller, factor, larger in LARGER_UNITS:
         if unit == smaller and count % factor == 0:
             count, unit = count // factor, larger
@@ -40,14 +48,21 @@ def in_months(step: np.timedelta64) -> bool:
 
 
 def season(step: np.timedelta64 | None) -> int:
-    """Rows per season: a day if rows are less than a day apart, a week of days, a year of weeks or months; else 1."""
+    """Rows per season: a day if rows are less than a day apart, a week of days, a year of weeks or months; else 1.
+
+    Steps with fractions of a second have none.
+    """
     if step is None:
         return 1
     if step.dtype == BUSINESS_DAY.dtype:
         return 5
-    count = int(step.astype(np.int64))
     if in_months(step):
+        count = int(step.astype(np.int64))
         return 12 // count if 12 % count == 0 else 1
+    whole = step.astype("timedelta64[s]")
+    if step != whole:
+        return 1
+    count = int(whole.astype(np.int64))
     if count == DAY:
         return 7
     if count == 7 * DAY:
@@ -68,6 +83,7 @@ def read_times(cells: Any, where: Callable[[int], str]) -> Times:
         fits = [any(_parse([cell], form) is not None for form in forms) for cell in cells]
         row = fits.index(False) if False in fits else 0
         raise ValueError(f"{where(row)}: expected a time such as {TIME_EXAMPLES}, got {cells[row][:40]!r}")
+    found = [_without_jitter(times) for times in found]
     # 1/2/2020 may be in January or in February: take the reading that is evenly spaced.
     return next((times for times in found if _is_even(times)), found[0])
 
@@ -75,13 +91,14 @@ def read_times(cells: Any, where: Callable[[int], str]) -> Times:
 def _forms(cell: str) -> list[str | None]:
     """The formats that fit a cell; None stands for ISO 8601."""
     clock = CLOCK_FORMATS.get(cell.count(":"), "")
+    clock += ".%f" if cell.count(":") == 2 and "." in cell.rpartition(":")[2] else ""
     return [form for form in (None, *(date + clock for date in DATE_FORMATS)) if _parse([cell], form) is not None]
 
 
 def readings(cells: Any) -> list[Times]:
     """The ways to read all cells as times; none if one of them is not a time."""
     if isinstance(cells, np.ndarray):
-        return [] if np.isnat(cells).any() else [cells.astype("datetime64[s]")]
+        return [] if np.isnat(cells).any() else [_in_seconds(cells.astype("datetime64[us]"))]
     return [times for form in _forms(cells[0]) if (times := _parse(cells, form)) is not None]
 
 
@@ -119,7 +136,23 @@ def _parse(cells: Sequence[str], form: str | None) -> Times | None:
             read = [datetime.strptime(cell, form) for cell in cells]
     except (ValueError, OverflowError):  # before year 1 in UTC
         return None
-    return np.array(read, dtype="datetime64[s]")
+    return _in_seconds(np.array(read, dtype="datetime64[us]"))
+
+
+def _in_seconds(times: Times) -> Times:
+    """Times as datetime64[s], or as they are if one has a fraction of a second."""
+    seconds: Times = times.astype("datetime64[s]")
+    return seconds if (seconds == times).all() else times
+
+
+def _without_jitter(times: Times) -> Times:
+    """Times as they are, or in whole seconds if fractions keep them off an even grid: 13:00:00.012, 14:00:00.009."""
+    seconds: Times = times.astype("datetime64[s]")
+    rise = bool((np.diff(times.astype(np.int64)) > 0).all())
+    if len(times) < 2 or times.dtype == seconds.dtype or not rise:
+        return times
+    is_on_grid = bool((times_at(times, *spacing(times)) == times).all())
+    return times if is_on_grid or not (seconds[1:] > seconds[:-1]).all() else seconds
 
 
 # Spacing
@@ -128,15 +161,17 @@ def _parse(cells: Sequence[str], form: str | None) -> Times | None:
 def spacing(times: Times) -> tuple[np.timedelta64, NDArray[np.int64]]:
     """Of at least two rising times: the most frequent step, and the steps from the first to each, rounded down."""
     numbers, months = times.astype(np.int64), times.astype("datetime64[M]")
+    is_fine = times.dtype == np.dtype("datetime64[us]")
+    day = DAY * 1_000_000 if is_fine else DAY
     same_place = any(len(np.unique(place)) == 1 for place in (times - months, months + 1 - times))
-    monthly = np.diff(numbers).min() >= 28 * DAY and same_place
+    monthly = np.diff(numbers).min() >= 28 * day and same_place
     if monthly:
         numbers = months.astype(np.int64)
     lengths, counts = np.unique(np.diff(numbers), return_counts=True)
     step = int(lengths[np.argmax(counts)])
-    if not monthly and step == DAY and _skips_weekends(times):
+    if not monthly and step == day and _skips_weekends(times):
         return BUSINESS_DAY, np.busday_count(times[0].astype("datetime64[D]"), times.astype("datetime64[D]"))
-    return np.timedelta64(step, "M" if monthly else "s"), (numbers - numbers[0]) // step
+    return np.timedelta64(step, "M" if monthly else "us" if is_fine else "s"), (numbers - numbers[0]) // step
 
 
 def _skips_weekends(times: Times) -> bool:
@@ -185,7 +220,7 @@ def check_rising(times: Times, where: Callable[[int], str], repeats: bool) -> No
     if times[row] == times[row - 1]:
         raise ValueError(
             f"{where(row)}: the time {show(times[row])} is the same as in the previous row; expected one row per "
-            "time (times are read to the second, and clocks that are set back repeat an hour: use UTC), or "
+            "time (times are read to the microsecond, and clocks that are set back repeat an hour: use UTC), or "
             "duplicates='first', 'last' or 'mean'"
         )
     raise ValueError(
@@ -223,5 +258,6 @@ def check_spacing(
 
 
 def show(time: np.datetime64) -> str:
-    """A time as text: 2016-07-01 13:00:00."""
-    return str(time).replace("T", " ")
+    """A time as text: 2016-07-01 13:00:00, or 2016-07-01 13:00:00.500."""
+    text = str(time).replace("T", " ")
+    return text.removesuffix("000") if "." in text else text

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from series_files import HOURLY, with_times
 
-from longwave.io.times import step_name
-from longwave.tasks.forecast.series import read_series
+from longwave.io.times import season, show, step_name
+from longwave.tasks.forecast.series import read_series, to_csv
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,32 @@ from longwave.tasks.forecast.series import read_series
             ["2019-12-31T23:01", "2019-12-31T23:01:30"],
         ),
         (["2020-01-01 00:00:00", "2020-01-08 00:00:00"], "7 days", ["2020-01-15", "2020-01-22"]),
+        (
+            ["2020-01-01 00:00:00", "2020-01-01 00:00:00.04", "2020-01-01 00:00:00.08"],
+            "40 milliseconds",
+            ["2020-01-01T00:00:00.12", "2020-01-01T00:00:00.16"],
+        ),
+        (
+            ["1/2/2020 00:00:59.999750", "1/2/2020 00:01:00.000000"],
+            "250 microseconds",
+            ["2020-01-02T00:01:00.000250", "2020-01-02T00:01:00.000500"],
+        ),
+        (
+            ["2020-01-01 00:00:00.5", "2020-01-01 00:00:01.5"],
+            "1 second",
+            ["2020-01-01T00:00:02.5", "2020-01-01T00:00:03.5"],
+        ),
+        (
+            ["2020-01-01 00:00:00.5", "2020-02-01 00:00:00.5"],
+            "1 month",
+            ["2020-03-01T00:00:00.5", "2020-04-01T00:00:00.5"],
+        ),
     ],
 )
 def test_times_are_read_in_common_forms_and_go_on_after_the_last_row(tmp_path, times, step, following):
     series = read_series(with_times(tmp_path, times), "price", "date")
     assert step_name(series.step) == step
-    np.testing.assert_array_equal(series.future(2), np.array(following, "datetime64[s]"))
+    np.testing.assert_array_equal(series.future(2), np.array(following, "datetime64[us]"))
 
 
 @pytest.mark.parametrize(
@@ -58,3 +78,32 @@ def test_times_are_read_in_common_forms_and_go_on_after_the_last_row(tmp_path, t
 def test_wrong_times_are_refused_by_line(tmp_path, times, message):
     with pytest.raises(ValueError, match=message):
         read_series(with_times(tmp_path, times), "price", "date", fill=None)
+
+
+def test_fractions_that_are_jitter_do_not_count(tmp_path):
+    """Where whole seconds rise evenly and the times themselves do not."""
+    jittered = [f"2020-01-01 0{hour}:00:00.{fraction}" for hour, fraction in enumerate(("012", "009", "310", "000"))]
+    series = read_series(with_times(tmp_path, jittered), "price", "date")
+    assert step_name(series.step) == "1 hour"
+    assert series.times.dtype == np.dtype("datetime64[s]")
+
+
+def test_steps_below_a_second_are_filled_written_and_read_again(tmp_path):
+    times = [f"2020-01-01 00:00:00.{k:02}" for k in (0, 4, 8, 16, 20)]
+    series = read_series(with_times(tmp_path, times), "price", "date", fill="linear")
+    assert len(series) == 6
+    assert season(series.step) == 1
+    (tmp_path / "again.csv").write_bytes(to_csv(series, "date"))
+    again = read_series(tmp_path / "again.csv", "price", "date")
+    np.testing.assert_array_equal(again.times, series.times)
+    assert show(series.times[1]) == "2020-01-01 00:00:00.040"
+    with pytest.raises(ValueError, match=r"line 5: expected 2020-01-01 00:00:00.120, 40 milliseconds after"):
+        read_series(with_times(tmp_path, times), "price", "date")
+
+
+def test_an_index_of_nanoseconds_keeps_its_steps_below_a_second():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"price": [1.0, 2, 3, 4]}, index=pd.date_range("2020-01-01", periods=4, freq="250us"))
+    series = read_series(frame, "price")
+    assert step_name(series.step) == "250 microseconds"
+    assert series.future(1)[0] == np.datetime64("2020-01-01T00:00:00.001000")

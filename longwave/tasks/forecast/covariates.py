@@ -175,6 +175,7 @@ def read_ahead(
         is_index = table.index is not None and series.time not in table.names
         cells: Any = table.index if is_index else table.columns[table.place(str(series.time), "time")]
         stamps = read_times(times_in(cells), table.where) if len(table) else np.array([], "datetime64[s]")
+        stamps = stamps.astype(series.times.dtype)
     labels = [cell.strip() for cell in table.texts(how.id, "id")] if how.id else [""] * len(table)
     each: dict[str, Series] = dict(series.each()) if isinstance(series, Panel) else {"": series}
     rows: dict[tuple[str, Any], int] = {}

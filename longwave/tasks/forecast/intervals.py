@@ -120,9 +120,13 @@ class Residuals:
     def to_bytes(self) -> bytes:
         """The content of a file with those of the last windows, which count for what follows them."""
         content = io.BytesIO()
-        last = np.array("NaT" if self.last is None else self.last, "datetime64[s]").astype(np.int64)
-        panel: dict[str, Any] = {"ids": np.array(self.ids)} if self.ids else {}
-        np.savez(content, residuals=self.values[-self.counted :], stride=self.stride, last=last, **panel)
+        last = np.asarray(np.datetime64("NaT", "s") if self.last is None else self.last)
+        unit = np.datetime_data(last.dtype)[0]
+        more: dict[str, Any] = {"ids": np.array(self.ids)} if self.ids else {}
+        more |= {} if unit == "s" else {"unit": np.array(unit)}
+        np.savez(
+            content, residuals=self.values[-self.counted :], stride=self.stride, last=last.astype(np.int64), **more
+        )
         return content.getvalue()
 
     @classmethod
@@ -131,7 +135,10 @@ class Residuals:
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as found:
                 values, stride = found["residuals"], int(found["stride"])
-                last, ids = found["last"].astype("datetime64[s]"), found["ids"] if is_panel else np.array([], "U")
+                unit = str(found["unit"]) if "unit" in found else "s"
+                if unit not in ("s", "us"):
+                    raise ValueError(f"got times in {unit!r:.20}")
+                last, ids = found["last"].astype(f"datetime64[{unit}]"), found["ids"] if is_panel else np.array([], "U")
             shape, wanted = (shape[0], len(ids)) if is_panel else shape, ids.shape if is_panel else ()
             if values.ndim != 3 or values.shape[1:] != shape or values.dtype != np.float32 or stride < 1:
                 raise ValueError(f"got {values.dtype} of shape {values.shape}, {stride} rows apart")

@@ -116,7 +116,7 @@ def _begin(panel: Panel, grid: Any, horizon: int, start: Any, known: Any) -> int
             f"start: {panel.source}: it is not known which rows the run was trained on; expected the first row to "
             "forecast, a time or, without times, a number"
         )
-    time = first_time(panel, start) if start is not None else known + np.timedelta64(1, "s")
+    time = first_time(panel, start) if start is not None else known + np.timedelta64(1, "us")
     place = int(np.searchsorted(grid, time))
     if not 1 <= place <= len(grid) - horizon:
         where = f"the start, {start}" if start is not None else f"the last row that the run knows, {show(known)}"

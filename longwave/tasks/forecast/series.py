@@ -7,7 +7,7 @@ What is accepted, what is dropped with a note, and what is refused:
     missing cell               refused, or interpolated with fill="linear", or a gap with fill="mask", which `known` has
                                and the last known number stands in; missing: empty, NA, N/A, NaN, null, None
     missing rows               the same: rows are missing where the time jumps by a multiple of the step
-    times                      must rise by one step, of seconds or of months (always the same day, or always the last)
+    times                      must rise by one step, of seconds, microseconds or months (the same day, or the last)
     repeated times             refused, or the first or last row kept, or their mean taken, with `duplicates`
     no time column named       the one column is used whose cells are times that rise, with a note; time="none": none is
 
@@ -57,8 +57,8 @@ class Series:
     values: Floats  # (rows, columns); where a number is not known, what a model sees in its place
     columns: tuple[str, ...]
     target: int  # the column that a univariate forecast is about
-    times: Times | None = None  # (rows,) datetime64[s]
-    step: np.timedelta64 | None = None  # from row to row: in seconds, or in months
+    times: Times | None = None  # (rows,) datetime64[s], or [us] if one has a fraction of a second
+    step: np.timedelta64 | None = None  # from row to row: in the unit of the times, or in months
     source: str = "array"
     notes: tuple[str, ...] = ()
     time: str | None = None  # the column that the times come from

@@ -73,6 +73,8 @@ def test_errors_survive_their_file_and_another_model_s_are_refused():
     np.testing.assert_array_equal(after.values, before.values)
     assert (after.stride, after.last) == (3, last)
     assert Residuals.from_bytes(Residuals(normal(5, 4, 2)).to_bytes(), (4, 2), "file").last is None
+    fine = Residuals(normal(5, 4, 2), last=np.datetime64("2020-01-01T00:00:00.040", "us"))
+    assert Residuals.from_bytes(fine.to_bytes(), (4, 2), "file").last == fine.last
     for content, shape in ((before.to_bytes(), (4, 1)), (b"PK", (4, 2)), (before.to_bytes()[:90], (4, 2))):
         with pytest.raises(ValueError, match="file: expected errors of windows"):
             Residuals.from_bytes(content, shape, "file")
