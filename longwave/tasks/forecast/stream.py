@@ -11,6 +11,7 @@ from typing import Any
 from longwave.io.csv import separator
 from longwave.io.rows import RowReader
 from longwave.io.tail import PIPE
+from longwave.io.times import show
 from longwave.tasks.actions import check_distinct
 from longwave.tasks.base import Action, TrainedRun
 from longwave.tasks.forecast.predict import Continuation, Forecasts, PanelContinuation
@@ -126,7 +127,7 @@ def _row(found: Continuation | PanelContinuation, count: int) -> Row:
         ((name, one),) = found.each.items()
         return {found.id: name} | _row(one, count)
     known = found.known_times
-    place: Row = {"row": count} if known is None else {"time": str(known[-1]).replace("T", " ")}
+    place: Row = {"row": count} if known is None else {"time": show(known[-1])}
     return place | {"forecast": {name: values.tolist() for name, values in found.named.items()}}
 
 
