@@ -28,7 +28,7 @@ static void *find(void *library, const char *name) { return dlsym(library, name)
 constexpr int MOST_ARGUMENTS = 40;
 constexpr double FLOAT_BOUND = 2e-5, DOUBLE_BOUND = 1e-9;  // of the largest value: other vectors, other sums
 
-enum Type : int64_t { FLOAT = 0, DOUBLE = 1, BYTES = 2 };
+enum Type : int64_t { SINGLE_T = 0, DOUBLE_T = 1, BYTES_T = 2 };
 
 struct Memory {
     int64_t type;
@@ -107,8 +107,8 @@ int main(int count, char **arguments) {
         const double bound = is_float ? FLOAT_BOUND : DOUBLE_BOUND;
         for (const Memory &memory : memories) {
             double off = 0;
-            if (memory.type == FLOAT) off = difference<float>(memory) / FLOAT_BOUND;
-            else if (memory.type == DOUBLE) off = difference<double>(memory) / bound;  // of float loops, too
+            if (memory.type == SINGLE_T) off = difference<float>(memory) / FLOAT_BOUND;
+            else if (memory.type == DOUBLE_T) off = difference<double>(memory) / bound;  // of float loops, too
             else if (std::memcmp(memory.storage.data(), memory.after.data(), memory.after.size())) off = INFINITY;
             worst = std::fmax(worst, off);
         }
