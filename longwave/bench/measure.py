@@ -54,7 +54,7 @@ def _seconds(function: Callable[[], object], clock: Callable[[], float]) -> floa
 
 
 def _seconds_on(device: "torch.device", function: Callable[[], object]) -> float:
-    """Between two events on a GPU, which is told what to do and does it later."""
+    """Between two events on a GPU, which runs behind the calls."""
     import torch
 
     with torch.cuda.device(device):

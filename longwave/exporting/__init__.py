@@ -59,7 +59,7 @@ def export(
              "whole", sequences of up to `length` steps (by default those of training), also for bidirectional models
     lengths  whole: whether rows may have lengths of their own, as a second input; by default as in the run's data
     level    forecasts: intervals in per cent; by default 80 and 95 if the run has the errors for them, () for none
-    say      is told what is done, which takes from seconds to minutes
+    say      called with a line per stage of the work, which takes from seconds to minutes
     """
     check_choice("form", form, FORMS)
     check_choice("to", to, FORMATS)

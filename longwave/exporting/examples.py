@@ -1,4 +1,4 @@
-"""What a file is checked with: some examples of a run, or random ones, and what its model makes of them."""
+"""The inputs that a file is checked with: examples of a run, or random ones, and the outputs of its model."""
 
 from typing import Any, NamedTuple
 

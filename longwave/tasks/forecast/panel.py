@@ -1,4 +1,4 @@
-"""Many series in one long table, told apart by the cells of a column: a store, a sensor, a patient.
+"""Many series in one long table, with a column of ids: a store, a sensor, a patient.
 
 A panel is read as one long series that knows where each of its series begins. They are in the order of their ids, so
 that the order of the rows of a file, series by series, does not matter. Each is read by the rules of one series; the
