@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from longwave.runs import load_run
     from longwave.train.optim import param_groups
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "DPLR",
     "S4",

@@ -1,0 +1,20 @@
+"""What a release is cut from: one version in every place, and notes for it."""
+
+import re
+
+from dense import ROOT
+
+from longwave import __version__
+
+
+def test_the_version_is_the_same_everywhere():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r'^version = "(.+)"$', project, re.MULTILINE)[1] == __version__
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == __version__
+
+
+def test_the_newest_section_of_the_changelog_is_that_of_the_version():
+    sections = re.findall(r"^## \[(.+?)\] - (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert sections[0] == (__version__, re.search(r"^date-released: (.+)$", citation, re.MULTILINE)[1])
