@@ -57,13 +57,14 @@ test-interop: $(INTEROP)/.installed  ## the checks of scikit-learn and aeon, and
 	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) $(INTEROP)/bin/python -m pytest $(PYTEST_ARGS) tests/interop
 
 # The oldest or newest dependencies that pyproject.toml allows, in an environment of their own; lowest-direct or highest.
+# TORCH_BACKEND= takes torch from PyPI, with CUDA (5.7 GB), where the index that torch keeps is out of reach.
 RESOLUTION ?= lowest-direct
 TORCH_BACKEND ?= auto
 test-versions:  ## the tests of the core with RESOLUTION=lowest-direct or highest dependencies
 	$(PYTHON) -m venv .venv-$(RESOLUTION)
 	.venv-$(RESOLUTION)/bin/python -m pip install -q uv
 	.venv-$(RESOLUTION)/bin/uv pip install --python .venv-$(RESOLUTION) --resolution $(RESOLUTION) \
-	    --torch-backend $(TORCH_BACKEND) -e ".[test]"
+	    $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND)) -e ".[test]"
 	$(KEEP_COMPILED) OMP_NUM_THREADS=$(TEST_THREADS) .venv-$(RESOLUTION)/bin/python -m pytest $(PYTEST_ARGS) $(CORE)
 # Without the checks of shapes, for which jaxtyping of that age has another plugin.
 CORE := -o addopts="--import-mode=importlib --strict-markers" tests/core tests/ssm tests/ops tests/layers
