@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from longwave import ops
 from longwave.layers.checks import (
     MOST_STATES,
     check_count,
@@ -20,6 +19,7 @@ from longwave.layers.checks import (
     wrong_state,
 )
 from longwave.layers.mixer import Mixer
+from longwave.layers.seen import Seen
 from longwave.ops.checks import has_values
 
 Derived = TypeVar("Derived")
@@ -29,10 +29,7 @@ _fixed: ContextVar[Known | None] = ContextVar("fixed", default=None)
 
 @contextlib.contextmanager
 def fixed_parameters(known: Known) -> Iterator[None]:
-    """Parameters stay as they are while `known` is in use: what is derived from them goes there, once.
-
-    To look at them at each step, as layers do otherwise, would wait for a GPU.
-    """
+    """Parameters stay as they are while `known` is in use: what is derived from them goes there, once."""
     token = _fixed.set(known)
     try:
         yield
@@ -52,9 +49,7 @@ class Discretised(Mixer):
     ) -> None:
         super().__init__(d_model, bidirectional=bidirectional, return_state=return_state)
         self.d_state, self.init, self.n_ssm = d_state, init, check_n_ssm(n_ssm, d_model)
-        self._derived: dict[
-            Any, tuple[list[Tensor], Any]
-        ] = {}  # by key: the parameters, and what was derived from them
+        self._derived: dict[Any, tuple[Seen, Any]] = {}  # by key: the parameters, and what was derived from them
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -92,7 +87,7 @@ class Discretised(Mixer):
             return True
         if parameters[0].is_cuda and torch.cuda.is_current_stream_capturing():
             return False  # the graph derives it anew, whatever the parameters are when it runs
-        return all(has_values(p) and not p.is_inference() for p in parameters)
+        return all((p.is_meta or has_values(p)) and not p.is_inference() for p in parameters)
 
     def _kept(self, key: Any, derive: Callable[[], Derived]) -> Derived:
         """What is derived from the parameters as they are now, kept until one of them changes."""
@@ -100,17 +95,16 @@ class Discretised(Mixer):
         if known_here is not None:
             return self._kept_in(known_here, key, derive)
         parameters = [p for p in self._parameters.values() if p is not None]
-        # The parameters themselves are compared: version counters miss what fused optimisers and `p.data` do.
         if key in self._derived:
-            known, kept = self._derived[key]
-            if ops.same(parameters, known):
+            seen, kept = self._derived[key]
+            if seen.are(parameters):
                 found: Derived = kept
                 return found
         if len(self._derived) >= self.most_kept:
             self._derived.clear()
         with torch.inference_mode(False), torch.no_grad():
             derived = derive()
-            self._derived[key] = ([p.clone(memory_format=torch.contiguous_format) for p in parameters], derived)
+            self._derived[key] = (Seen(parameters), derived)
         return derived
 
     def _kept_in(self, known: Known, key: Any, derive: Callable[[], Derived]) -> Derived:

@@ -277,7 +277,7 @@ def _steps(op: str, tensors: Sequence[Tensor]) -> Callable[..., Any] | None:
 
 
 def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
-    """Whether tensors are still those of which `before` are contiguous clones."""
+    """Whether tensors are still those of which `before` are contiguous clones; for the CPU, as it waits for others."""
     for backend in candidates(now[0].device.type if len(now) else "cpu"):
         found = backend.functions["same"](now, before) if "same" in backend.ops else None
         if found is not None:

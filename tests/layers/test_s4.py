@@ -13,6 +13,7 @@ from pairwise import CPU_BACKENDS, in_pairs
 from torch import nn
 
 from longwave import S4, S4Config, param_groups
+from longwave.layers import seen
 from longwave.ssm import dplr, dplr_kernel
 
 SSM = ("log_dt", "Lambda_re", "Lambda_im", "P", "B")
@@ -806,6 +807,22 @@ def test_a_step_is_never_stale(change):
             close(y, layer(u)[0])
         assert before is None or change in (load, load_by_assignment) or (y - before).abs().max() > 1e-6
         before = y
+        change(layer)
+
+
+@pytest.mark.parametrize("change", [change for change in CHANGES if change is not add_to_data])
+def test_off_the_cpu_a_step_is_not_stale_and_reads_no_parameter(change, monkeypatch):
+    """Nothing on the host tells that numbers were written to `p.data` in place."""
+    monkeypatch.setattr(seen, "_can_read", lambda parameters: False)
+    monkeypatch.setattr("longwave.ops.same", lambda *tensors: pytest.fail("the parameters were read"))
+    layer, u, derived = make(), signal(2, 5), []
+    constants = layer.step_constants
+    monkeypatch.setattr(layer, "step_constants", lambda rate: derived.append(rate) or constants(rate))
+    for turn in range(3):
+        with torch.no_grad():
+            for _ in range(2):
+                close(by_steps(layer, u)[0], layer(u)[0])
+        assert len(derived) == turn + 1
         change(layer)
 
 
