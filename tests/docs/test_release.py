@@ -6,6 +6,8 @@ from dense import ROOT
 
 from longwave import __version__
 
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
 
 def test_the_version_is_the_same_everywhere():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -14,7 +16,15 @@ def test_the_version_is_the_same_everywhere():
     assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == __version__
 
 
+def test_the_changelog_begins_with_the_section_that_takes_new_lines():
+    """And the notes of a release have no section twice, as they would if lines were added to them."""
+    assert re.search(r"^## (.+)$", CHANGELOG, re.MULTILINE)[1] == "[Unreleased]"
+    for release in CHANGELOG.split("\n## [")[1:]:
+        headings = re.findall(r"^### (.+)$", release, re.MULTILINE)
+        assert len(set(headings)) == len(headings)
+
+
 def test_the_newest_section_of_the_changelog_is_that_of_the_version():
-    sections = re.findall(r"^## \[(.+?)\] - (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    sections = re.findall(r"^## \[(.+?)\] - (.+)$", CHANGELOG, re.MULTILINE)
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert sections[0] == (__version__, re.search(r"^date-released: (.+)$", citation, re.MULTILINE)[1])
