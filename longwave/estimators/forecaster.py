@@ -1,5 +1,6 @@
 """The estimator of series: data frames, Series and arrays in, and what is forecast in the same form."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -28,6 +29,7 @@ class S4Forecaster(Estimator):
     """
 
     kind: ClassVar[str] = "forecast"
+    settings_as: ClassVar[Mapping[str, str]] = {"id": "id_col"}
 
     horizon: int = field(default=96, kw_only=False)  # rows to forecast
     context: int | None = None  # rows that a forecast looks back on; None: by series length and seasonality
@@ -67,11 +69,11 @@ class S4Forecaster(Estimator):
 
     def update(self, df: Any) -> "S4Forecaster":
         """Forecast from new rows on, which follow the known ones; nothing is trained."""
-        forecasts, (new, _) = self._forecasts(), _frame(df)
-        if isinstance(self.rows_, np.ndarray):
-            rows: Any = np.concatenate((self.rows_, np.asarray(new, self.rows_.dtype)))
+        forecasts, (new, _), known = self._forecasts(), _frame(df), self._rows(None)
+        if isinstance(known, np.ndarray):
+            rows: Any = np.concatenate((known, np.asarray(new, known.dtype)))
         else:
-            both = (nw.from_native(part, eager_only=True) for part in (self.rows_, new))
+            both = (nw.from_native(part, eager_only=True) for part in (known, new))
             rows = nw.concat(list(both)).to_native()
         read_series(rows, **vars(forecasts.reading))  # which refuses rows that do not follow
         self.rows_ = _last(rows, self._kept(), forecasts.inputs.id)

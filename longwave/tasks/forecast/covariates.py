@@ -19,7 +19,7 @@ from longwave.io.read import read_table
 from longwave.io.table import is_missing, number, times_in
 from longwave.io.times import read_times, show
 from longwave.tasks.forecast.panel import Panel
-from longwave.tasks.forecast.series import Cells, Reading, Series
+from longwave.tasks.forecast.series import Ahead, Cells, Reading, Series
 from longwave.tasks.forecast.windows import ForecastData
 from longwave.tasks.statistics import mean_and_deviation
 
@@ -163,10 +163,8 @@ def check_static(series: Series, names: tuple[str, ...]) -> None:
 # What is known ahead
 
 
-def read_ahead(
-    source: Any, how: Reading, names: tuple[str, ...], series: Series, horizon: int
-) -> list[dict[str, Cells]]:
-    """What is known of the rows to forecast, in a file or a data frame, for a series or each one of a panel."""
+def read_ahead(source: Any, how: Reading, names: tuple[str, ...], series: Series, horizon: int) -> dict[str, Ahead]:
+    """What is known of the rows to forecast, in a file or a data frame, by id; a series alone is ""."""
     ids = [how.id] if how.id else []
     times = [series.time] if series.time else []
     table = read_table(source, [*ids, *times, *how.categories], [*ids, *times, *names])
@@ -194,9 +192,10 @@ def read_ahead(
             raise ValueError(f"{table.where(row)}: {_when(key[1])} is given twice{_of(how, label)}")
         rows[key] = row
         counts[label] += 1
-    found = []
+    found = {}
     for label, one in each.items():
-        steps = list(range(horizon)) if stamps is None else list(one.future(horizon))  # type: ignore[arg-type]
+        following = one.future(horizon)
+        steps: list[Any] = list(range(horizon)) if following is None else list(following)
         absent = [step for step in steps if (label, step) not in rows]
         if absent:
             raise ValueError(
@@ -205,7 +204,7 @@ def read_ahead(
             )
         places = [rows[label, step] for step in steps]
         when = [_when(step) for step in steps]
-        found.append({name: _ahead(table, name, places, when, how) for name in names})
+        found[label] = Ahead(following, {name: _ahead(table, name, places, when, how) for name in names})
     return found
 
 

@@ -278,8 +278,7 @@ class _Windows:
         inputs, before = self.inputs, until(self.series, self.masked, row)
         batch, _ = inputs.continuation(before)
         if self.covariates is not None:
-            names = self.covariates.names("future")
-            ahead = {name: self.series.beside[name][row : row + inputs.horizon] for name in names}
+            ahead = self.series.ahead(slice(row, row + inputs.horizon), self.covariates.names("future")).cells
             features = torch.from_numpy(self.covariates.window(before, ahead, inputs.context, inputs.horizon))[None]
             batch["time"] = torch.cat((batch["time"], features), dim=2) if "time" in batch else features
         return batch

@@ -50,6 +50,13 @@ NO_TIME = "none"  # as the name of the time column: there is none, and none is l
 Duplicates = Literal["error", "first", "last", "mean"]
 
 
+class Ahead(NamedTuple):
+    """What is known of the rows to forecast of a series."""
+
+    times: Times | None
+    cells: Mapping[str, Cells]  # of columns beside the target
+
+
 @dataclass(frozen=True, eq=False)
 class Series:
     """Evenly spaced rows of numbers. `notes` says what was dropped or filled in on reading."""
@@ -96,6 +103,11 @@ class Series:
         if self.times is None or self.step is None:
             return None
         return times_at(self.times, self.step, np.arange(len(self), len(self) + count))
+
+    def ahead(self, rows: slice, names: Iterable[str]) -> Ahead:
+        """What is known ahead of some of its rows, if these are the columns of which that is so."""
+        times = None if self.times is None else self.times[rows]
+        return Ahead(times, {name: self.beside[name][rows] for name in names})
 
 
 @dataclass(frozen=True)
