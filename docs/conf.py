@@ -17,7 +17,9 @@ from longwave import ssm
 
 _project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-PUBLIC = {f"longwave.{name}" for name in longwave.__all__} | {f"longwave.ssm.{name}" for name in ssm.__all__}
+PUBLIC = {f"longwave.{name}" for name in longwave.__all__ if name[0] != "_"} | {
+    f"longwave.ssm.{name}" for name in ssm.__all__
+}
 
 project = "longwave"
 author = "the longwave contributors"
