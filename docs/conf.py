@@ -75,6 +75,8 @@ def _as_rst(app: Any, what: str, name: str, thing: Any, options: Any, lines: lis
     in_list = False
     for line in lines:
         row = re.fullmatch(r"(\w[\w., *]*?) {2,}(\S.*)", line)
+        if row is None and in_list:  # the longest names of a list fill the first column
+            row = re.fullmatch(r"(\w+(?:, \w+)+) (\S.*)", line)
         if row:
             found += [*([] if in_list else [""]), f"- **{_escaped(row[1])}**: {_escaped(row[2])}"]
         elif in_list and line.startswith("  "):
