@@ -125,7 +125,7 @@ def third_group():
         *(("default/default", "AAA", 12, 12), ("default/default", "BAA", 12, 12)),
         *(("frenchdata/frenchdata", "Mkt-RF", 12, 6), ("vix/vix", "vix", 5, 10)),
     ):
-        found[column] = (pd.read_csv(arch / f"{file}.csv.gz")[column], season, horizon)
+        found[column] = (pd.read_csv(arch / f"{file}.csv.gz", na_values=".")[column], season, horizon)
     return found
 
 
