@@ -148,9 +148,8 @@ class S4(StateSpaces):
         if self.length is None:
             return as_complex(self.C.to(self._dtype))
         # A solve for each feature, which chunks, steps and kernels of other lengths all want.
-        if not self._can_keep():
-            return self._solved_output_map()
-        return self._kept("C", self._solved_output_map).clone()  # the caller's own
+        kept = self._kept("C", self._solved_output_map)
+        return self._solved_output_map() if kept is None else kept.clone()  # the caller's own
 
     def _solved_output_map(self) -> Complex[Tensor, "*D H M"]:
         """C from C~."""

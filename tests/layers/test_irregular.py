@@ -23,7 +23,7 @@ def rows(L, batch=2, seed=1):
     return u, 0.1 + 5 * torch.rand(batch, L, generator=random, dtype=torch.float64)
 
 
-@in_pairs(L=[1, 2, 65, 130], init=["s4d-legs", "s4d-lin", "s4d-inv"], n_ssm=[None, 2])
+@in_pairs(by="init", L=[1, 2, 65, 130], init=["s4d-legs", "s4d-lin", "s4d-inv"], n_ssm=[None, 2])
 def test_gaps_of_one_are_even_steps(L, init, n_ssm):
     layer, (u, gaps) = make(init=init, n_ssm=n_ssm), rows(L)
     ones, parameters = torch.ones_like(gaps), list(layer.parameters())

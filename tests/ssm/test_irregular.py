@@ -36,7 +36,7 @@ def example(L, H=2, M=3, batch=2, seed=0):
     return [t.detach().requires_grad_() for t in (system.Lambda, system.B, system.C, system.dt, u, gaps, state)]
 
 
-@in_pairs(L=[1, 2, 31, 32, 33, 64, 65, 100], seed=[0, 1])
+@in_pairs(by="seed", L=[1, 2, 31, 32, 33, 64, 65, 100], seed=[0, 1])
 def test_values_and_gradients_are_those_of_the_matrix_exponential(L, seed):
     inputs = example(L, seed=seed)
     found, true = irregular(*inputs), by_matrix_exponential(*inputs)
