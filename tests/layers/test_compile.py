@@ -154,6 +154,7 @@ def export(name, module, *inputs):
 EXPORTED = """
 layers = [S4(4, 8, **options) for options in ALL]
 export("plain", layers[0], u)
+export("P Q^*", S4(4, 8, low_rank="pq"), u)
 for layer in layers[1:]:
     export(f"{layer} lengths", Padded(layer), u, lengths)
 """
