@@ -26,6 +26,7 @@ COMPILE = [
     "-fcx-fortran-rules",  # a complex product is four real ones, without a second try where that gives NaN
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-fno-ipa-cp-clone",  # GCC's copies of functions for arguments that are constant: 6 % of the size, and no time
     "-fvisibility=hidden",  # only what native.cpp marks is exported
 ]
 # Apple's clang refuses -fopenmp; there the kernel runs on one thread. Its linker has no -s.

@@ -1,10 +1,11 @@
 """The cases that `in_pairs` leaves of a product."""
 
+import inspect
 from collections import Counter
 from itertools import combinations, product
 
 import pytest
-from pairwise import in_pairs, rows
+from pairwise import in_one_case, in_pairs, rows
 
 
 @pytest.mark.parametrize("sizes", [(1,), (2, 3), (2, 3, 5, 2, 2), (3, 3, 3, 3), (1, 7, 2), (9, 3, 2, 2, 2, 2)], ids=str)
@@ -34,3 +35,26 @@ def test_pairs_that_could_come_once_come_about_as_often_as_the_others():
     """Two backends, eight lengths and two sides: not one backend with one side at all lengths but one."""
     times = Counter((backend, sides) for backend, _, sides in rows("ab", range(8), (1, 2)))
     assert set(times.values()) == {4}
+
+
+def test_rows_of_one_case_run_one_after_another_and_a_failure_names_its_row():
+    met = []
+
+    @in_pairs(by="init", init=["legs", "fout"], L=[1, 2], sides=[1, 2])
+    def pairs(init, tmp_path, L, sides):
+        met.append((init, L, sides))
+
+    @in_one_case(L=[1, 2], sides=[1, 2])
+    def fails(name, L, sides):
+        assert (name, L, sides) != ("s4", 2, 1)
+
+    assert list(inspect.signature(pairs).parameters) == ["init", "tmp_path"]
+    assert pairs.pytestmark[0].args == (["init"], [["legs"], ["fout"]])
+    for init in ("legs", "fout"):
+        pairs(init=init, tmp_path=None)
+    assert sorted(met) == sorted(rows(["legs", "fout"], [1, 2], [1, 2]))
+    assert list(inspect.signature(fails).parameters) == ["name"]
+    fails(name="lssl")
+    with pytest.raises(AssertionError) as caught:
+        fails(name="s4")
+    assert caught.value.__notes__ == ["with {'L': 2, 'sides': 1}"]

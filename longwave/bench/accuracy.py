@@ -35,6 +35,8 @@ class AccuracyBench(Bench):
     Example: longwave bench accuracy --quick
     """
 
+    cpu_only = "longwave doctor --gpu measures the errors on GPUs"
+
     def measure(self, progress: Progress) -> Result:
         """For each init, rule, dtype and length: median, 99th percentile and worst of max |K - truth| / max |truth|."""
         rows, gradients = [], []

@@ -81,16 +81,18 @@ class AttentionBench(DrawnBench):
         counts = {name: sum(p.numel() for p in make_model(name, 64).parameters()) for name in LABELS}
         for L in QUICK_LENGTHS if self.quick else LENGTHS:
             batches = {name: measured_batch(name, L, batch) for name in LABELS}
-            reasons = {name: too_little_memory(needed_bytes(name, L, count)) for name, count in batches.items()}
+            reasons = {
+                name: too_little_memory(needed_bytes(name, L, count), self.where) for name, count in batches.items()
+            }
             batches = {name: count for name, count in batches.items() if reasons[name] is None}
             progress(f"times at length {L:,}, batch {batch}")
             repeats = 5 if L * batch < 2**16 and not self.quick else 2
-            seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats)
+            seconds = in_fresh_process(times, batches=batches, L=L, repeats=repeats, device=self.where)
             memories: dict[str, int] = {}
-            if can_measure_memory() and not self.quick:
+            if can_measure_memory(self.where) and not self.quick:
                 for name, count in batches.items():
                     progress(f"memory of {LABELS[name]} at length {L:,}")
-                    memories[name] = in_fresh_process(memory, name=name, L=L, batch=count)
+                    memories[name] = in_fresh_process(memory, name=name, L=L, batch=count, device=self.where)
             rows += rows_at(L, batch, batches, counts, seconds, memories, reasons)
         sizes = {"layers": LAYERS, "d_model": WIDTH, "heads": HEADS, "d_attention": D_ATTENTION, "d_state": D_STATE}
         return {**sizes, "rows": rows}
@@ -200,10 +202,10 @@ def make_model(name: str, L: int) -> SequenceModel:
     return config.build().train()
 
 
-def training_pass(name: str, L: int, batch: int) -> Callable[[], None]:
+def training_pass(name: str, L: int, batch: int, device: str = "cpu") -> Callable[[], None]:
     """Forward and backward of a fresh model on random bytes."""
-    model, tokens = make_model(name, L), torch.randint(VOCABULARY, (batch, L))
-    classes = torch.randint(CLASSES, (batch,))
+    model, tokens = make_model(name, L).to(device), torch.randint(VOCABULARY, (batch, L), device=device)
+    classes = torch.randint(CLASSES, (batch,), device=device)
 
     def both_ways() -> None:
         nn.functional.cross_entropy(model(tokens)[0], classes).backward()
@@ -212,13 +214,14 @@ def training_pass(name: str, L: int, batch: int) -> Callable[[], None]:
     return both_ways
 
 
-def times(batches: dict[str, int], L: int, repeats: int) -> dict[str, float]:
+def times(batches: dict[str, int], L: int, repeats: int, device: str = "cpu") -> dict[str, float]:
     """Seconds of a training pass of each model, with its batch."""
     torch.manual_seed(0)
     ops.keep_memory()  # as training does, for all
-    return best_times({name: training_pass(name, L, batch) for name, batch in batches.items()}, repeats)
+    passes = {name: training_pass(name, L, batch, device) for name, batch in batches.items()}
+    return best_times(passes, repeats, device)
 
 
-def memory(name: str, L: int, batch: int) -> int:
+def memory(name: str, L: int, batch: int, device: str = "cpu") -> int:
     """Bytes that a training pass needs."""
-    return live_growth_of(training_pass(name, 64, 1), training_pass(name, L, batch))
+    return live_growth_of(training_pass(name, 64, 1, device), training_pass(name, L, batch, device), device)

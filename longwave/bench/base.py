@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from longwave.bench.measure import machine, machine_line
+from longwave.bench.measure import is_gpu, machine, machine_line
 from longwave.core.registry import Registry
 from longwave.core.text_table import TextTable
 from longwave.pictures.curves import COLOURS, Curve, Panel, draw_panels
 from longwave.pictures.style import check_path
+from longwave.train.device import find_device
 
 Result = dict[str, Any]
 Points = list[tuple[float, float]]
 Progress = Callable[[str], None]
+ON_A_GPU = "on the GPU: times are between events, after three runs to warm up; memory is the peak of torch's tensors"
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,23 @@ class Bench(ABC):
     """Smaller sizes and fewer repeats: a rough result in under a minute."""
     json: bool = False
     """Print the figures as JSON instead of tables."""
+    device: str = "cpu"
+    """Where to compute: cpu, cuda, cuda:1 ..., or auto."""
 
+    cpu_only: ClassVar[str] = ""  # why no other device can be measured
     duration: ClassVar[str] = ""  # of a full run, where it takes minutes
     caption: ClassVar[str] = ""  # how the figures are measured
 
-    def check(self) -> None:  # noqa: B027  most benches accept all options
+    def check(self) -> None:
         """Refuse options that cannot be met, before anything is measured."""
+        if self.cpu_only and self.device not in ("cpu", "auto"):
+            raise ValueError(f"device: expected cpu, because {self.cpu_only}, got {self.device!r}")
+        find_device(self.device)
+
+    @property
+    def where(self) -> str:
+        """The name of the device, for functions that run in a process of their own."""
+        return "cpu" if self.cpu_only else str(find_device(self.device))
 
     @abstractmethod
     def measure(self, progress: Progress) -> Result:
@@ -45,12 +58,14 @@ class Bench(ABC):
 
     def run(self, progress: Progress) -> Result:
         """Measure; the figures, with the name of the bench, its caption and the machine."""
-        frame = {"bench": BENCHES.name_of(type(self)), "machine": machine()}
+        frame = {"bench": BENCHES.name_of(type(self)), "machine": machine(self.where)}
         return frame | ({"caption": self.caption} if self.caption else {}) | self.measure(progress)
 
     def notes(self, result: Result) -> list[str]:
         """The lines below all tables: how the figures were measured, and on which machine."""
-        return [*([result["caption"]] if "caption" in result else []), machine_line(result["machine"])]
+        caption = [result["caption"]] if "caption" in result else []
+        gpu = [ON_A_GPU] if is_gpu(result["machine"].get("device", "cpu")) else []
+        return [*caption, *gpu, machine_line(result["machine"])]
 
     def draw(self, result: Result) -> str | None:
         """Draw the figures if a picture was requested, and return a message about it."""
@@ -65,6 +80,7 @@ class DrawnBench(Bench):
     """Also draw the figures, into this file."""
 
     def check(self) -> None:
+        super().check()
         if self.picture is not None:
             check_path(self.picture)
 

@@ -27,12 +27,15 @@ class CompareBench(Bench):
     Example: longwave bench compare before.json after.json
     """
 
+    cpu_only = "nothing is measured"
+
     old: Positional[Annotated[Path, arg(metavar="OLD.json")]] = Path("old.json")
     """The result of the version before."""
     new: Positional[Annotated[Path, arg(metavar="NEW.json")]] = Path("new.json")
     """The result of the version now."""
 
     def check(self) -> None:
+        super().check()
         for path in (self.old, self.new):
             read(path)
 

@@ -103,12 +103,12 @@ class ComplexityBench(DrawnBench):
         for case in cases(sizes):
             text = ", ".join(f"{AXES[axis]} {case[axis]:,}" for axis in AXES)
             progress(f"times at {text}")
-            found = in_fresh_process(times, **case, repeats=QUICK_REPEATS if self.quick else REPEATS)
+            found = in_fresh_process(times, **case, repeats=QUICK_REPEATS if self.quick else REPEATS, device=self.where)
             for name in LABELS:
                 row = {**case, "layer": name, **found[name]}
-                if can_measure_memory() and not self.quick:
+                if can_measure_memory(self.where) and not self.quick:
                     progress(f"memory of {LABELS[name]} at {text}")
-                    row["space"] = in_fresh_process(memory, name=name, **case)
+                    row["space"] = in_fresh_process(memory, name=name, **case, device=self.where)
                 rows.append(row)
         return {
             "base": BASE,
@@ -211,8 +211,8 @@ def make_layer(name: str, L: int, H: int) -> nn.Module:
 
 
 def training_pass(layer: nn.Module, L: int, B: int, H: int) -> Callable[[], None]:
-    """Forward and backward of a layer."""
-    u = torch.randn(B, L, H, requires_grad=True)
+    """Forward and backward of a layer, where it is."""
+    u = torch.randn(B, L, H, device=next(layer.parameters()).device, requires_grad=True)
 
     def both_ways() -> None:
         torch.autograd.grad(layer(u, need_state=False)[0].sum(), [u, *layer.parameters()])
@@ -222,7 +222,7 @@ def training_pass(layer: nn.Module, L: int, B: int, H: int) -> Callable[[], None
 
 def next_step(name: str, layer: Any, L: int, B: int, H: int) -> tuple[Callable[[], object], int]:
     """The step after L - 1 others, and the bytes of the state that it starts from."""
-    u = torch.randn(B, L, H)
+    u = torch.randn(B, L, H, device=next(layer.parameters()).device)
     # The state of convolution and attention is what came before.
     state = u if name in ("convolution", "attention") else layer.initial_state(B)
 
@@ -235,26 +235,26 @@ def next_step(name: str, layer: Any, L: int, B: int, H: int) -> tuple[Callable[[
     return run, measure.state_bytes(state)
 
 
-def times(L: int, B: int, H: int, repeats: int) -> dict[str, dict[str, float]]:
+def times(L: int, B: int, H: int, repeats: int, device: str = "cpu") -> dict[str, dict[str, float]]:
     """Parameters, seconds of a training pass and of the next step, and bytes of the latter, of each layer."""
     torch.manual_seed(0)
-    layers = {name: make_layer(name, L, H) for name in LABELS}
-    training = best_times({name: training_pass(layer, L, B, H) for name, layer in layers.items()}, repeats)
+    layers = {name: make_layer(name, L, H).to(device) for name in LABELS}
+    training = best_times({name: training_pass(layer, L, B, H) for name, layer in layers.items()}, repeats, device)
     steps = {name: next_step(name, layer.eval(), L, B, H) for name, layer in layers.items()}
-    inference = best_times({name: step for name, (step, _) in steps.items()}, 10 * repeats)
+    inference = best_times({name: step for name, (step, _) in steps.items()}, 10 * repeats, device)
     return {
         name: {
             "parameters": sum(p.numel() for p in layer.parameters()),
             "training": training[name],
             "inference": inference[name],
-            "inference_space": steps[name][1] + measure.peak_of_tensors(steps[name][0]),
+            "inference_space": steps[name][1] + measure.peak_of_tensors(steps[name][0], device),
         }
         for name, layer in layers.items()
     }
 
 
-def memory(name: str, L: int, B: int, H: int) -> int:
+def memory(name: str, L: int, B: int, H: int, device: str = "cpu") -> int:
     """Bytes that a training pass needs."""
     torch.manual_seed(0)
-    small, layer = make_layer(name, WARM_UP["L"], WARM_UP["H"]), make_layer(name, L, H)
-    return live_growth_of(training_pass(small, **WARM_UP), training_pass(layer, L, B, H))
+    small, layer = (make_layer(name, *sizes).to(device) for sizes in ((WARM_UP["L"], WARM_UP["H"]), (L, H)))
+    return live_growth_of(training_pass(small, **WARM_UP), training_pass(layer, L, B, H), device)

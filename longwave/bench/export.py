@@ -34,6 +34,7 @@ class ExportBench(Bench):
     Example: longwave bench export --quick
     """
 
+    cpu_only = "onnxruntime runs the files on one core"
     duration = "three minutes"
     caption = (
         f"{LAYERS} layers of {D_MODEL} features, N = {D_STATE}, an output at every step, one row, one thread; "

@@ -2,9 +2,9 @@
 
 import importlib.util
 import itertools
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from longwave import ops
 from longwave.bench import generators
 from longwave.bench.base import BENCHES, DrawnBench, Progress, Result, scaling
 from longwave.bench.generators import OurGenerator, make_generator, make_model
-from longwave.bench.measure import best_times, in_fresh_process, state_bytes, too_little_memory
+from longwave.bench.measure import best_times, in_fresh_process, seconds_of, state_bytes, too_little_memory
 from longwave.bench.numbers import megabytes, milliseconds, over, three_digits
 from longwave.core.text_table import TextTable
 from longwave.pictures.curves import Panel
@@ -120,19 +120,20 @@ class GenerationBench(DrawnBench):
                 table["missing"] = [name for name in ours if name in missing]
                 tables.append(table)
                 large = 4 * LARGE_UNET if "unet-large-paper" in ours else 0
-                reason = too_little_memory(needed_bytes(steps, batch, layers, width) + large)
+                reason = too_little_memory(needed_bytes(steps, batch, layers, width) + large, self.where)
                 if reason is not None:
                     table["skipped"] = reason
                     continue
                 progress(f"{shape}: {steps:,} steps, batch {batch}")
                 turns, burst = GROUP_TURNS if shape == "cifar10" else TURNS.get(batch, (2, 4))
                 names = [name for name in ours if name not in missing]
-                measured = in_fresh_process(time_models, names=names, **case, points=POINTS, turns=turns, burst=burst)
+                options = {"points": POINTS, "turns": turns, "burst": burst, "device": self.where}
+                measured = in_fresh_process(time_models, names=names, **case, **options)
                 table["models"] = compare(measured, steps, batch, PAPER[shape] if batch > 1 and not self.quick else {})
                 if batch == 1 and not self.paper_size:
                     progress(f"{shape}: a step of S4 and its matrix products")
                     table["products"] = in_fresh_process(
-                        time_products, vocabulary=vocabulary, repeats=50 if self.quick else 300
+                        time_products, vocabulary=vocabulary, repeats=50 if self.quick else 300, device=self.where
                     )
         return {"caption": PAPER_CAPTION if self.paper_size else CAPTION, "tables": tables}
 
@@ -233,12 +234,12 @@ def sampled_contexts(steps: int, points: int, timed: int) -> list[int]:
 
 @torch.no_grad()
 def time_models(
-    names: list[str], steps: int, vocabulary: int, batch: int, points: int, turns: int, burst: int
+    names: list[str], steps: int, vocabulary: int, batch: int, points: int, turns: int, burst: int, device: str = "cpu"
 ) -> dict[str, dict[str, Any]]:
     """For each model: contexts, the seconds of a step there, bytes of its state after one step and after all."""
     torch.manual_seed(0)
     ops.keep_memory()  # for all alike
-    models = {name: make_generator(name, steps, vocabulary, batch) for name in names}
+    models = {name: make_generator(name, steps, vocabulary, batch, device) for name in names}
     contexts = sampled_contexts(steps, points, turns * burst)
     rows: dict[str, dict[str, Any]] = {}
     for name, generator in models.items():
@@ -246,7 +247,7 @@ def time_models(
         rows[name] = {"parameters": parameters, "contexts": contexts, "step_seconds": []}
     read = 0
     for context in contexts:
-        prompt = torch.randint(vocabulary, (batch, context - read))
+        prompt = torch.randint(vocabulary, (batch, context - read), device=device)
         for generator in models.values():
             if context > read:
                 generator.read(prompt)
@@ -255,10 +256,7 @@ def time_models(
             for name, generator in models.items():
                 # A few consecutive steps: for the first, the processor's caches hold the data of the other models.
                 for _ in range(burst // generator.period):
-                    start = time.perf_counter()
-                    for _ in range(generator.period):
-                        generator.step()
-                    best[name] = min(best[name], (time.perf_counter() - start) / generator.period)
+                    best[name] = min(best[name], seconds_of(partial(_group, generator), device) / generator.period)
                     if "state_bytes_first" not in rows[name]:
                         rows[name]["state_bytes_first"] = state_bytes(generator.state)
         for name in names:
@@ -269,19 +267,24 @@ def time_models(
     return rows
 
 
+def _group(generator: Any) -> None:
+    for _ in range(generator.period):
+        generator.step()
+
+
 @torch.no_grad()
-def time_products(vocabulary: int, repeats: int) -> dict[str, float]:
+def time_products(vocabulary: int, repeats: int, device: str = "cpu") -> dict[str, float]:
     """Seconds of a step of S4 at batch 1, and of its linear layers alone; looking up a token is no product."""
     torch.manual_seed(0)
     ops.keep_memory()
-    generator = OurGenerator(make_model("s4", vocabulary), 1)
+    generator = OurGenerator(make_model("s4", vocabulary).to(device), 1)
     layers = [module for module in generator.model.modules() if isinstance(module, nn.Linear)]
-    inputs = [torch.randn(1, layer.in_features) for layer in layers]
+    inputs = [torch.randn(1, layer.in_features, device=device) for layer in layers]
 
     def products() -> None:
         for x, layer in zip(inputs, layers, strict=True):
             nn.functional.linear(x, layer.weight, layer.bias)
 
-    seconds = best_times({"step": generator.step, "products": products}, repeats)
+    seconds = best_times({"step": generator.step, "products": products}, repeats, device)
     ratio = seconds["step"] / seconds["products"]
     return {"step_seconds": seconds["step"], "products_seconds": seconds["products"], "step_over_products": ratio}

@@ -26,9 +26,11 @@ class OurGenerator:
     """A model of ours, stepped as in `longwave.generate`."""
 
     def __init__(self, model: Any, batch: int) -> None:
+        """On the device of the model."""
         self.model: Any = model.eval()
         self.period: int = getattr(model, "group", 1)  # the lower levels of a U-Net run once in a group of steps
-        self.recurrence, self.tokens = Recurrence(model, batch), torch.zeros(batch, dtype=torch.long)
+        device = next(model.parameters()).device
+        self.recurrence, self.tokens = Recurrence(model, batch), torch.zeros(batch, dtype=torch.long, device=device)
 
     @property
     def state(self) -> Any:
@@ -60,12 +62,12 @@ class GPT2Generator:
 
     period = 1
 
-    def __init__(self, steps: int, vocabulary: int, batch: int) -> None:
+    def __init__(self, steps: int, vocabulary: int, batch: int, device: str = "cpu") -> None:
         from transformers import GPT2LMHeadModel
 
         config = gpt2_config(vocabulary, steps, LAYERS, WIDTH, HEADS, FEED_FORWARD)
-        self.model: Any = GPT2LMHeadModel(config).eval()
-        self.state, self.tokens = None, torch.zeros(batch, dtype=torch.long)
+        self.model: Any = GPT2LMHeadModel(config).eval().to(device)
+        self.state, self.tokens = None, torch.zeros(batch, dtype=torch.long, device=device)
 
     def read(self, tokens: Tensor) -> None:
         """Without the logits, since they may be many."""
@@ -82,12 +84,12 @@ class GPT2Body:
 
     period = 1
 
-    def __init__(self, shape: str, steps: int, batch: int) -> None:
+    def __init__(self, shape: str, steps: int, batch: int, device: str = "cpu") -> None:
         from transformers import GPT2Model
 
         sizes = PAPER_SIZES[shape]
-        self.model: Any = GPT2Model(gpt2_config(1, steps, *sizes)).eval()
-        self.state, self.features = None, torch.randn(batch, 1, sizes[1])
+        self.model: Any = GPT2Model(gpt2_config(1, steps, *sizes)).eval().to(device)
+        self.state, self.features = None, torch.randn(batch, 1, sizes[1], device=device)
 
     def read(self, tokens: Tensor) -> None:
         """As many features as there are tokens."""
@@ -113,14 +115,16 @@ def make_model(name: str, vocabulary: int) -> SequenceModel:
     return config.build()
 
 
-def make_generator(name: str, steps: int, vocabulary: int, batch: int) -> OurGenerator | GPT2Generator | GPT2Body:
+def make_generator(
+    name: str, steps: int, vocabulary: int, batch: int, device: str = "cpu"
+) -> OurGenerator | GPT2Generator | GPT2Body:
     """A model with random weights, ready to generate."""
     if name == "gpt2":
-        return GPT2Generator(steps, vocabulary, batch)
+        return GPT2Generator(steps, vocabulary, batch, device)
     if name in SHAPE_OF:
-        return GPT2Body(SHAPE_OF[name], steps, batch)
+        return GPT2Body(SHAPE_OF[name], steps, batch, device)
     if name in EXPERIMENT_OF:
         experiment = EXPERIMENTS.find(EXPERIMENT_OF[name])
         model: Any = experiment.model.resolve(experiment.task.on_random_data(rows=1).spec).build()
-        return OurGenerator(model, batch)
-    return OurGenerator(make_model(name, vocabulary), batch)
+        return OurGenerator(model.to(device), batch)
+    return OurGenerator(make_model(name, vocabulary).to(device), batch)

@@ -311,5 +311,5 @@ def time_gpu(device: torch.device, sizes: Sizes, repeats: int = 10) -> dict[str,
         "layer": training_step,
         "step": step,
     }
-    seconds = best_times(measured, repeats, device)
-    return seconds | best_times({"spectrum, plain torch": by_reference}, max(1, repeats // 5), device)
+    seconds = best_times(measured, repeats, str(device))
+    return seconds | best_times({"spectrum, plain torch": by_reference}, max(1, repeats // 5), str(device))

@@ -18,7 +18,6 @@ from longwave.bench.numbers import milliseconds, over
 from longwave.core.text_table import TextTable
 from longwave.ssm import dplr
 from longwave.ssm.nodes import Nodes
-from longwave.train.device import find_device
 
 H, N = 256, 64
 LENGTHS = (1024, 4096, 16384)
@@ -38,37 +37,28 @@ QUICK_CASES: tuple[dict[str, Any], ...] = ({"L": 4096}, {"L": 16384})
 class KernelBench(Bench):
     """Time the kernel, forward and backward, by each backend; and S4D's, and a plain FFT convolution.
 
+    The kernel from few nodes is for the CPU.
+
     Example: longwave bench kernel --quick
     """
-
-    device: str = "cpu"
-    """Where to compute: cpu, cuda, cuda:1 ... On a GPU times are between events; memory and few nodes are left out."""
-
-    def check(self) -> None:
-        """Refuse a device that is not there."""
-        find_device(self.device)
 
     def measure(self, progress: Progress) -> Result:
         """For each length: seconds of forward plus backward, and bytes."""
         rows, nodes = [], []
-        device = find_device(self.device)
-        is_cpu, chosen = device.type == "cpu", ops.backend_name(device.type)
+        chosen = ops.backend_name(torch.device(self.where).type)
         compiled = None if chosen == "reference" else chosen
         for L in QUICK_LENGTHS if self.quick else LENGTHS:
             progress(f"times at length {L:,}")
             repeats = 3 if self.quick else 7
-            rows.append(in_fresh_process(time_row, L=L, compiled=compiled, repeats=repeats, device=str(device)))
-            if compiled and is_cpu and not self.quick:
+            rows.append(in_fresh_process(time_row, L=L, compiled=compiled, repeats=repeats, device=self.where))
+            if compiled and not self.quick:
                 progress(f"memory at length {L:,}")
-                rows[-1]["memory_bytes"] = in_fresh_process(memory, L=L, compiled=compiled)
+                rows[-1]["memory_bytes"] = in_fresh_process(memory, L=L, compiled=compiled, device=self.where)
                 rows[-1]["memory_over_H_L_4"] = rows[-1]["memory_bytes"] / (H * L * 4)
-        for case in (QUICK_CASES if self.quick else node_cases()) if compiled and is_cpu else ():
+        for case in (QUICK_CASES if self.quick else node_cases()) if compiled and self.where == "cpu" else ():
             progress("all nodes and few: " + ", ".join(f"{name} {value}" for name, value in case.items()))
             nodes.append(in_fresh_process(time_nodes, compiled=compiled, **case))
-        where = (
-            {} if is_cpu else {"caption": f"Times on {device} ({ops.BACKENDS[chosen].description()}), between events."}
-        )
-        return {"H": H, "N": N, "init": "legs", "rows": rows, "nodes": nodes, "nodes_H": NODES_H} | where
+        return {"H": H, "N": N, "init": "legs", "rows": rows, "nodes": nodes, "nodes_H": NODES_H}
 
     def tables(self, result: Result) -> list[TextTable]:
         sizes = f"{result['H']} features, N = {result['N']}"
@@ -150,15 +140,14 @@ def time_nodes(
 
 def time_row(L: int, compiled: str | None, repeats: int, device: str = "cpu") -> dict[str, Any]:
     """Seconds of the kernel by each backend and of a plain convolution, at one length."""
-    where = torch.device(device)
-    signal, kernel = (torch.randn(*size, L, device=where, requires_grad=True) for size in ((1, H), (H,)))
+    signal, kernel = (torch.randn(*size, L, device=device, requires_grad=True) for size in ((1, H), (H,)))
     fast: dict[str, Callable[[], object]] = {"conv": lambda: plain_convolution(signal, kernel)}
     if compiled:
         Lambda, _, *rest = system(H, N, "s4d-legs")
-        s4d = op_pass(compiled, "power_sum", torch.randn(1, H, L), Lambda, *rest, L, "zoh", device=where)
-        fast |= {"compiled": kernel_pass(compiled, L, where), "s4d": s4d}
-    seconds = best_times(fast, repeats, where)
-    seconds |= best_times({"reference": kernel_pass("reference", L, where)}, 1 if L > 4096 else 2, where)
+        s4d = op_pass(compiled, "power_sum", torch.randn(1, H, L), Lambda, *rest, L, "zoh", device=device)
+        fast |= {"compiled": kernel_pass(compiled, L, device), "s4d": s4d}
+    seconds = best_times(fast, repeats, device)
+    seconds |= best_times({"reference": kernel_pass("reference", L, device)}, 1 if L > 4096 else 2, device)
     row: dict[str, Any] = {"L": L, "seconds": seconds}
     if compiled:
         row["reference_over_compiled"] = seconds["reference"] / seconds["compiled"]
@@ -166,9 +155,7 @@ def time_row(L: int, compiled: str | None, repeats: int, device: str = "cpu") ->
     return row
 
 
-def op_pass(
-    backend: str, op: str, grad: Tensor, *arguments: Any, device: torch.device | None = None
-) -> Callable[[], None]:
+def op_pass(backend: str, op: str, grad: Tensor, *arguments: Any, device: str = "cpu") -> Callable[[], None]:
     """Forward and backward of an op by one backend, or by the reference if it does not have it; on a device."""
     functions = ops.BACKENDS[backend if op in ops.BACKENDS[backend].ops else "reference"].functions
     given = [value.to(device) if isinstance(value, Tensor) else value for value in (grad, *arguments)]
@@ -180,7 +167,7 @@ def op_pass(
     return both_ways
 
 
-def kernel_pass(backend: str, L: int, device: torch.device | None = None) -> Callable[[], None]:
+def kernel_pass(backend: str, L: int, device: str = "cpu") -> Callable[[], None]:
     """The spectrum of H kernels, LegS."""
     return op_pass(backend, "spectrum", torch.randn(1, H, L // 2 + 1, 2), *system(H, N, "legs"), L, device=device)
 
@@ -204,6 +191,6 @@ def plain_convolution(signal: Tensor, kernel: Tensor) -> None:
     signal.grad = kernel.grad = None
 
 
-def memory(L: int, compiled: str) -> int:
+def memory(L: int, compiled: str, device: str = "cpu") -> int:
     """Bytes that the compiled kernel needs, forward and backward."""
-    return growth_of(kernel_pass(compiled, 64), kernel_pass(compiled, L))
+    return growth_of(kernel_pass(compiled, 64, device), kernel_pass(compiled, L, device), device)

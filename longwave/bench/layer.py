@@ -54,16 +54,19 @@ class LayerBench(Bench):
         rows, growth = [], []
         for batch, L in QUICK_SHAPES if self.quick else SHAPES:
             progress(f"layer, batch {batch}, length {L:,}")
-            rows.append(in_fresh_process(time_row, batch=batch, L=L, repeats=3 if self.quick else 7))
+            rows.append(in_fresh_process(time_row, batch=batch, L=L, repeats=3 if self.quick else 7, device=self.where))
             if not self.quick:
                 for mode in MEMORY_MODES:
                     progress(f"memory of the {mode} mode, batch {batch}, length {L:,}")
-                    rows[-1][f"{mode}_memory_bytes"] = in_fresh_process(memory, batch=batch, L=L, mode=mode)
+                    rows[-1][f"{mode}_memory_bytes"] = in_fresh_process(
+                        memory, batch=batch, L=L, mode=mode, device=self.where
+                    )
         for L in (1 << power for power in (QUICK_GROWTH_EXPONENTS if self.quick else GROWTH_EXPONENTS)):
             progress(f"growth, length {L:,}")
             layers = zip(COLUMNS, (S4(GROWTH_H, N, length=L), S4D(GROWTH_H, N)), strict=True)
-            u = torch.randn(1, L, GROWTH_H, requires_grad=True)
-            growth.append({"L": L, **best_times({name: partial(layer_pass, layer, u) for name, layer in layers}, 3)})
+            u = torch.randn(1, L, GROWTH_H, device=self.where, requires_grad=True)
+            passes = {name: partial(layer_pass, layer.to(self.where), u) for name, layer in layers}
+            growth.append({"L": L, **best_times(passes, 3, self.where)})
         progress("steps")
         return {
             "H": H,
@@ -72,7 +75,7 @@ class LayerBench(Bench):
             "growth": growth,
             "growth_H": GROWTH_H,
             "growth_exponents": {name: exponent([(row["L"], row[name]) for row in growth]) for name in COLUMNS},
-            "steps": _steps(QUICK_STEPS if self.quick else STEPS),
+            "steps": _steps(QUICK_STEPS if self.quick else STEPS, self.where),
         }
 
     def tables(self, result: Result) -> list[TextTable]:
@@ -114,35 +117,36 @@ def make_layer(mode: str, L: int) -> StateSpaces:
     return S4D(H, N) if mode == "s4d" else S4(H, N, length=L if mode == "length" else None)
 
 
-def time_row(batch: int, L: int, repeats: int) -> dict[str, Any]:
+def time_row(batch: int, L: int, repeats: int, device: str = "cpu") -> dict[str, Any]:
     """Seconds of a plain convolution and of the layer in its modes, at one shape."""
     torch.manual_seed(0)
-    signal, kernel = torch.randn(batch, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
-    u = torch.randn(batch, L, H, requires_grad=True)
+    shapes = (batch, H, L), (H, L), (batch, L, H)
+    signal, kernel, u = (torch.randn(shape, device=device, requires_grad=True) for shape in shapes)
     passes: dict[str, Callable[[], None]] = {"conv": partial(plain_convolution, signal, kernel)}
     for mode in MEMORY_MODES:
-        layer = make_layer(mode, L)
+        layer = make_layer(mode, L).to(device)
         passes[mode] = partial(layer_pass, layer, u)
         if mode != "length":
             passes[f"{mode}_state"] = partial(layer_pass, layer, u, need_state=True)
             passes[f"{mode}_into_state"] = partial(layer_pass, layer, u, into_state=True)
-    seconds = best_times(passes, repeats)
+    seconds = best_times(passes, repeats, device)
     ratios = {f"{mode}_over_conv": seconds[mode] / seconds["conv"] for mode in MODES}
     return {"batch": batch, "L": L, "seconds": seconds, **ratios}
 
 
-def _steps(marks: tuple[int, ...]) -> list[dict[str, Any]]:
+def _steps(marks: tuple[int, ...], device: str = "cpu") -> list[dict[str, Any]]:
     """Seconds of a step after each number of steps, of S4 and S4D in turns: mean of the fastest burst."""
-    layers = {column: layer.requires_grad_(False) for column, layer in zip(COLUMNS, (S4(H, N), S4D(H, N)), strict=True)}
+    layers = dict(zip(COLUMNS, (S4(H, N), S4D(H, N)), strict=True))
+    layers = {column: layer.requires_grad_(False).to(device) for column, layer in layers.items()}
     states = {column: layer.initial_state(1) for column, layer in layers.items()}
-    u, rows = torch.randn(1, H), list[dict[str, Any]]()
+    u, rows = torch.randn(1, H, device=device), list[dict[str, Any]]()
     for before, after in pairwise((0, *marks)):
         states = {column: take_steps(layer, u, states[column], after - before) for column, layer in layers.items()}
         # In bursts: in the first step of a turn the processor's caches hold the data of the other layer.
         bursts: dict[str, Callable[[], object]] = {
             column: partial(take_steps, layer, u, states[column], BURST) for column, layer in layers.items()
         }
-        seconds = best_times(bursts, TURNS)
+        seconds = best_times(bursts, TURNS, device)
         rows.append({"after": after, **{column: seconds[column] / BURST for column in COLUMNS}})
     return rows
 
@@ -154,10 +158,14 @@ def take_steps(layer: StateSpaces, u: torch.Tensor, state: torch.Tensor, count: 
     return state
 
 
-def memory(batch: int, L: int, mode: str) -> int:
+def memory(batch: int, L: int, mode: str, device: str = "cpu") -> int:
     """Bytes that a layer needs, forward and backward."""
-    passes = (
-        partial(layer_pass, make_layer(mode, length), torch.randn(rows, length, H, requires_grad=True))
+    small, whole = (
+        partial(
+            layer_pass,
+            make_layer(mode, length).to(device),
+            torch.randn(rows, length, H, device=device, requires_grad=True),
+        )
         for rows, length in ((1, 64), (batch, L))
     )
-    return growth_of(*passes)
+    return growth_of(small, whole, device)

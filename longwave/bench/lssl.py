@@ -1,7 +1,6 @@
 """S4 against the LSSL, its predecessor with a dense state matrix: the paper's tab:ssm-benchmark."""
 
 import functools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,14 @@ import torch
 from longwave import ops
 from longwave.bench.base import BENCHES, DrawnBench, Points, Progress, Result, scaling
 from longwave.bench.layer import layer_pass
-from longwave.bench.measure import best_times, can_measure_memory, in_fresh_process, live_growth_of, too_little_memory
+from longwave.bench.measure import (
+    best_times,
+    can_measure_memory,
+    in_fresh_process,
+    live_growth_of,
+    seconds_of,
+    too_little_memory,
+)
 from longwave.bench.numbers import MEMORY, TIME, Quantity, over, three_digits
 from longwave.core.text_table import TextTable
 from longwave.layers import LSSL, S4
@@ -50,18 +56,19 @@ class LSSLBench(DrawnBench):
         for H in QUICK_DIMENSIONS if self.quick else DIMENSIONS:
             row: dict[str, Any] = {"dimension": H, "paper": paper_row(H)}
             rows.append(row)
-            reason = too_little_memory(needed_bytes(H, L))
+            reason = too_little_memory(needed_bytes(H, L), self.where)
             if reason is not None:
                 row["skipped"] = reason
                 continue
             slow = ", one pass of the LSSL, which takes minutes" if H >= ONCE else ""
             progress(f"times at dimension {H}{slow}")
-            row["seconds"] = in_fresh_process(times, H=H, length=L, repeats=3 if self.quick else 7, once=H >= ONCE)
-            if can_measure_memory():
+            options = {"repeats": 3 if self.quick else 7, "once": H >= ONCE, "device": self.where}
+            row["seconds"] = in_fresh_process(times, H=H, length=L, **options)
+            if can_measure_memory(self.where):
                 row["memory_bytes"] = {}
                 for name in LABELS:
                     progress(f"memory of {name} at dimension {H}{slow if name == 'lssl' else ''}")
-                    row["memory_bytes"][name] = in_fresh_process(memory, name=name, H=H, length=L)
+                    row["memory_bytes"][name] = in_fresh_process(memory, name=name, H=H, length=L, device=self.where)
             row |= ratios(row)
         return {"L": L, "batch": BATCH, "rows": rows}
 
@@ -133,29 +140,25 @@ def make_layer(name: str, H: int, length: int) -> LSSL | S4:
     return LSSL(H, H) if name == "lssl" else S4(H, H // 4, length=length)
 
 
-def times(H: int, length: int, repeats: int, once: bool) -> dict[str, float]:
+def times(H: int, length: int, repeats: int, once: bool, device: str = "cpu") -> dict[str, float]:
     """Seconds of a training pass of both layers; `once`: of the LSSL without a warm-up of its size, and one only."""
     torch.manual_seed(0)
     seconds = {}
     if once:
-        training_pass("lssl", 8, 64)()
-        run = training_pass("lssl", H, length)
-        start = time.perf_counter()
-        run()
-        seconds["lssl"] = time.perf_counter() - start
-        del run
+        training_pass("lssl", 8, 64, device)()
+        seconds["lssl"] = seconds_of(training_pass("lssl", H, length, device), device)
     # As training does, for both; but a single pass has nothing to gain from it, and would need twice the memory.
     ops.keep_memory()
     names = ("s4",) if once else ("lssl", "s4")
-    return seconds | best_times({name: training_pass(name, H, length) for name in names}, repeats)
+    return seconds | best_times({name: training_pass(name, H, length, device) for name in names}, repeats, device)
 
 
-def memory(name: str, H: int, length: int) -> int:
+def memory(name: str, H: int, length: int, device: str = "cpu") -> int:
     """Bytes that a training pass needs."""
-    return live_growth_of(training_pass(name, 8, 64), training_pass(name, H, length))
+    return live_growth_of(training_pass(name, 8, 64, device), training_pass(name, H, length, device), device)
 
 
-def training_pass(name: str, H: int, length: int) -> Callable[[], None]:
+def training_pass(name: str, H: int, length: int, device: str = "cpu") -> Callable[[], None]:
     """Forward and backward of a fresh layer on a fresh input."""
-    u = torch.randn(BATCH, length, H, requires_grad=True)
-    return functools.partial(layer_pass, make_layer(name, H, length), u)
+    u = torch.randn(BATCH, length, H, device=device, requires_grad=True)
+    return functools.partial(layer_pass, make_layer(name, H, length).to(device), u)

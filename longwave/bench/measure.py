@@ -1,7 +1,8 @@
 """How times and memory are measured.
 
 Times on shared machines are noisy: the functions to compare take turns in a fresh process, and the fastest repeat of
-each counts. Memory is the growth of the peak resident set in a fresh process, after inputs are made and a warm-up.
+each counts. Memory is the growth of the peak resident set in a fresh process, after inputs are made and a warm-up. On a
+GPU times are between events, and memory is that of torch's tensors. A device is given by its name, cpu or cuda:1.
 """
 
 import ctypes
@@ -16,10 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any, TypeVar
 
 Name = TypeVar("Name")
 
@@ -27,7 +25,7 @@ Name = TypeVar("Name")
 def best_times(
     functions: Mapping[Name, Callable[[], object]],
     repeats: int,
-    device: "torch.device | None" = None,
+    device: str = "cpu",
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[Name, float]:
     """Seconds of each function's fastest run; the functions take turns, after one run each to warm up.
@@ -35,43 +33,45 @@ def best_times(
     On a GPU after three: kernels are compiled and plans are made at first. With time.process_time as the clock, seconds
     of all processors, which other work on a busy machine does not add to.
     """
-    is_gpu = device is not None and device.type == "cuda"
     for function in functions.values():
-        for _ in range(3 if is_gpu else 1):
+        for _ in range(3 if is_gpu(device) else 1):
             function()
     best = dict.fromkeys(functions, float("inf"))
     for _ in range(repeats):
         for name, function in functions.items():
-            seconds = _seconds_on(device, function) if device is not None and is_gpu else _seconds(function, clock)
-            best[name] = min(best[name], seconds)
+            best[name] = min(best[name], seconds_of(function, device, clock))
     return best
 
 
-def _seconds(function: Callable[[], object], clock: Callable[[], float]) -> float:
-    start = clock()
-    function()
-    return clock() - start
+def is_gpu(device: str) -> bool:
+    """Whether a device runs behind the calls that it is given, as those of CUDA and ROCm do."""
+    return device.startswith("cuda")
 
 
-def _seconds_on(device: "torch.device", function: Callable[[], object]) -> float:
-    """Between two events on a GPU, which runs behind the calls."""
+def seconds_of(
+    function: Callable[[], object], device: str = "cpu", clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Seconds of one run; on a GPU between two events."""
+    if not is_gpu(device):
+        start = clock()
+        function()
+        return clock() - start
     import torch
 
     with torch.cuda.device(device):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
-        start.record()
+        begin.record()
         function()
         end.record()
         end.synchronize()
-        return start.elapsed_time(end) / 1e3
+        return float(begin.elapsed_time(end)) / 1e3
 
 
-def wall_and_processor(run: Callable[[], object]) -> tuple[float, float]:
+def wall_and_processor(run: Callable[[], object], device: str = "cpu") -> tuple[float, float]:
     """Seconds of one run, and of all processors in it, which other work on a busy machine does not add to."""
-    start, processor = time.perf_counter(), time.process_time()
-    run()
-    return time.perf_counter() - start, time.process_time() - processor
+    processor = time.process_time()
+    return seconds_of(run, device), time.process_time() - processor
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:
@@ -94,29 +94,31 @@ def in_fresh_process(function: Callable[..., Any], **case: Any) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
+def growth_of(warm_up: Callable[[], object], run: Callable[[], object], device: str = "cpu") -> int:
     """Bytes by which this process' peak resident set grows during one run (Linux: the peak is reset first)."""
     warm_up()
+    if is_gpu(device):
+        return peak_of_tensors(run, device)
     before = resident_bytes()
     Path("/proc/self/clear_refs").write_text("5")
     run()
     return resident_bytes("VmHWM") - before
 
 
-def can_measure_memory() -> bool:
-    """Whether this system reports the peak resident set of a process, and can reset it (Linux)."""
-    return Path("/proc/self/clear_refs").exists()
+def can_measure_memory(device: str = "cpu") -> bool:
+    """Whether this system reports the peak resident set of a process, and can reset it (Linux); a GPU's is known."""
+    return is_gpu(device) or Path("/proc/self/clear_refs").exists()
 
 
-def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> int:
+def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object], device: str = "cpu") -> int:
     """As growth_of, but of live memory only: the C library returns freed memory at once.
 
     Otherwise a run that fits into what the warm-up freed would seem to need nothing, and fragmented free memory would
     count twice.
     """
     library = ctypes.CDLL(None)
-    if not hasattr(library, "malloc_trim"):
-        return growth_of(warm_up, run)
+    if is_gpu(device) or not hasattr(library, "malloc_trim"):
+        return growth_of(warm_up, run, device)
     mmap_threshold = -3  # M_MMAP_THRESHOLD of malloc.h
     library.mallopt(mmap_threshold, 1 << 15)
 
@@ -127,11 +129,18 @@ def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object]) -> 
     return growth_of(warm_up_and_return, run)
 
 
-def peak_of_tensors(run: Callable[[], object]) -> int:
+def peak_of_tensors(run: Callable[[], object], device: str = "cpu") -> int:
     """Bytes of tensors that one run allocates and holds at one time, as torch counts them, to the byte.
 
-    For amounts below the resolution of the resident set, which grows by pages.
+    For amounts below the resolution of the resident set, which grows by pages. On a GPU cuFFT's workspace is no tensor.
     """
+    if is_gpu(device):
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        run()
+        return torch.cuda.max_memory_allocated(device) - before
     from torch.profiler import ProfilerActivity, profile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -173,8 +182,12 @@ def _proc_bytes(file: str, field: str) -> int | None:
     return None if text is None else int(text.split()[0]) * 1024
 
 
-def peak_bytes() -> int | None:
-    """The peak resident set of this process so far, if the system reports it (Linux)."""
+def peak_bytes(device: str = "cpu") -> int | None:
+    """The peak resident set of this process so far, if the system reports it (Linux); on a GPU that of its tensors."""
+    if is_gpu(device):
+        import torch
+
+        return torch.cuda.max_memory_allocated(device)
     return _proc_bytes("self/status", "VmHWM")
 
 
@@ -186,28 +199,33 @@ def resident_bytes(field: str = "VmRSS") -> int:
     return found
 
 
-def available_bytes() -> int | None:
-    """Memory that is available without swapping, if the system reports it (Linux)."""
+def available_bytes(device: str = "cpu") -> int | None:
+    """Memory that is available without swapping, if the system reports it (Linux); on a GPU what is free there."""
+    if is_gpu(device):
+        import torch
+
+        return torch.cuda.mem_get_info(device)[0]
     return _proc_bytes("meminfo", "MemAvailable")
 
 
-def too_little_memory(needed: int) -> str | None:
+def too_little_memory(needed: int, device: str = "cpu") -> str | None:
     """Why something that needs this many bytes is not started; None if there is enough memory."""
-    available = available_bytes()
+    available = available_bytes(device)
     if available is None or available >= needed:
         return None
     return f"not measured: it needs about {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB are available"
 
 
-def machine() -> dict[str, Any]:
-    """What a result depends on: the CPU, its threads, the backend and the versions."""
+def machine(device: str = "cpu") -> dict[str, Any]:
+    """What a result depends on: the CPU, its threads, the GPU if one computes, the backend and the versions."""
     import torch
 
     import longwave
     from longwave import ops
 
-    backend = ops.backend_name()
-    return {
+    backend = ops.backend_name(torch.device(device).type)
+    gpu = {"device": f"{device}, {torch.cuda.get_device_name(device)}"} if is_gpu(device) else {"device": device}
+    return (gpu if device != "cpu" else {}) | {
         "cpu": cpu_name(),
         "threads": torch.get_num_threads(),
         "backend": f"{backend} ({ops.BACKENDS[backend].description()})",
@@ -220,7 +238,8 @@ def machine() -> dict[str, Any]:
 def machine_line(machine: Mapping[str, Any]) -> str:
     """The machine of a result, in one line."""
     backend, versions = machine["backend"], f"torch {machine['torch']}, longwave {machine['longwave']}"
-    return f"{machine['cpu']}, {machine['threads']} threads, backend {backend}, {versions}"
+    device = f"{machine['device']}, beside " if "device" in machine else ""
+    return f"{device}{machine['cpu']}, {machine['threads']} threads, backend {backend}, {versions}"
 
 
 def cpu_name() -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from torch import Tensor
 from tyro.conf import Positional, arg
 
 from longwave.bench.base import BENCHES, Bench, Progress, Result, table
@@ -48,6 +49,7 @@ class StepBench(Bench):
     )
 
     def check(self) -> None:
+        super().check()
         if self.accumulate is not None and self.accumulate < 1:
             raise ValueError(f"accumulate: expected at least 1, got {self.accumulate}")
         for name in self.names:
@@ -58,7 +60,7 @@ class StepBench(Bench):
         rows = []
         for name in self.names:
             progress(f"a training step of {name}")
-            options = {"accumulate": self.accumulate, "quick": self.quick, "length": self.length}
+            options = {"accumulate": self.accumulate, "quick": self.quick, "length": self.length, "device": self.where}
             rows.append(in_fresh_process(measure_step, name=name, **options))
         return {"rows": rows}
 
@@ -95,7 +97,9 @@ def _task(experiment: Experiment, rows: int, length: int | None) -> Task:
     return changed.on_random_data(rows)
 
 
-def measure_step(name: str, accumulate: int | None, quick: bool, length: int | None = None) -> dict[str, Any]:
+def measure_step(
+    name: str, accumulate: int | None, quick: bool, length: int | None = None, device: str = "cpu"
+) -> dict[str, Any]:
     """Seconds of a step and the peak memory of this process; None, and a reason, if there is too little memory."""
     experiment = EXPERIMENTS.find(name)
     batch_size = min(experiment.loop.batch_size, QUICK_ROWS) if quick else experiment.loop.batch_size
@@ -103,7 +107,7 @@ def measure_step(name: str, accumulate: int | None, quick: bool, length: int | N
     task = _task(experiment, batch_size, length)
     optim = replace(experiment.optim, accumulate=parts, precision="no")  # fp16 is for GPUs
     prepared = prepare_on(replace(experiment, optim=optim), task)
-    run = Run(MemoryRun.create(prepared), prepared, quiet=True, device="cpu")
+    run = Run(MemoryRun.create(prepared), prepared, quiet=True, device=device)
     row: dict[str, Any] = {
         "name": name,
         "parameters": sum(p.numel() for p in run.model.parameters()),
@@ -114,24 +118,29 @@ def measure_step(name: str, accumulate: int | None, quick: bool, length: int | N
         "processor_seconds": None,
         "reason": None,
     }
-    needed = _needed(run, math.ceil(batch_size / parts))
-    available = available_bytes()
+    needed = _needed(run, math.ceil(batch_size / parts), device)
+    available = available_bytes(device)
     if needed is not None and available is not None and needed > available:
         reason = f"not run: it needs about {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB are free"
         return {**row, "peak_bytes": needed, "reason": f"{reason}; a larger --accumulate needs less"}
-    batch = run.task.train.batch(range(batch_size))
-    seconds, processor = min(wall_and_processor(lambda: run.step(batch)) for _ in range(1 if quick else REPEATS))
-    return {**row, "step_seconds": seconds, "processor_seconds": processor, "peak_bytes": peak_bytes()}
+    batch = _batch(run, batch_size, device)
+    repeats = 1 if quick else REPEATS
+    seconds, processor = min(wall_and_processor(lambda: run.step(batch), device) for _ in range(repeats))
+    return {**row, "step_seconds": seconds, "processor_seconds": processor, "peak_bytes": peak_bytes(device)}
 
 
-def _needed(run: Run, rows: int) -> int | None:
+def _batch(run: Run, rows: int, device: str) -> dict[str, Tensor]:
+    return {name: values.to(device) for name, values in run.task.train.batch(range(rows)).items()}
+
+
+def _needed(run: Run, rows: int, device: str) -> int | None:
     """The peak memory of a step on `rows` at a time, extrapolated from fewer rows, which also warm up."""
     peaks, counts = [], (1, min(3, rows))
     for count in counts:
         run.module.train()
-        run.module(run.task.train.batch(range(count))).loss.backward()
+        run.module(_batch(run, count, device)).loss.backward()
         run.optimizer.zero_grad()
-        peaks.append(peak_bytes())
+        peaks.append(peak_bytes(device))
     first, last = peaks
     if first is None or last is None:
         return None

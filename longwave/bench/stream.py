@@ -51,6 +51,7 @@ class StreamBench(Bench):
     Example: longwave bench stream --quick
     """
 
+    cpu_only = "streams are measured on one core"
     duration = "20 minutes"
     caption = (
         "one thread; the fastest of several chunks, after the first, which derives from the weights what all the "

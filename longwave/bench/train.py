@@ -33,7 +33,7 @@ class TrainBench(Bench):
         rows = []
         for norm in ("batch",) if self.quick else ("batch", "layer"):
             progress(f"a training step, {norm} norm")
-            rows.extend(in_fresh_process(time_steps, norm=norm, repeats=5 if self.quick else 15))
+            rows.extend(in_fresh_process(time_steps, norm=norm, repeats=5 if self.quick else 15, device=self.where))
         return {"batch": BATCH, "L": L, "H": H, "layers": LAYERS, "rows": rows}
 
     def tables(self, result: Result) -> list[TextTable]:
@@ -51,17 +51,17 @@ class TrainBench(Bench):
         ]
 
 
-def time_steps(norm: Literal["batch", "layer"], repeats: int) -> list[dict[str, Any]]:
+def time_steps(norm: Literal["batch", "layer"], repeats: int, device: str = "cpu") -> list[dict[str, Any]]:
     """Seconds of a step of each mixer (forward and backward), of a convolution, and of each part of a step."""
     torch.manual_seed(0)
     ops.keep_memory()  # as training does; the convolution gains from it too
     mixers: dict[str, MixerConfig] = {"S4": S4Config(length=L), "S4D": S4DConfig()}
-    signal, kernel = torch.randn(BATCH, H, L, requires_grad=True), torch.randn(H, L, requires_grad=True)
-    parts = _parts(norm)
+    signal, kernel = (torch.randn(shape, device=device, requires_grad=True) for shape in ((BATCH, H, L), (H, L)))
+    parts = _parts(norm, device)
     functions: dict[str, Callable[[], None]] = {"conv": lambda: plain_convolution(signal, kernel), **parts}
-    functions |= {f"{name}, step": _step(mixer, norm) for name, mixer in mixers.items()}
-    functions |= {"S4, kernel": _kernel(S4(H, length=L)), "S4D, kernel": _kernel(S4D(H))}
-    seconds, rows = best_times(functions, repeats), []
+    functions |= {f"{name}, step": _step(mixer, norm, device) for name, mixer in mixers.items()}
+    functions |= {"S4, kernel": _kernel(S4(H, length=L).to(device)), "S4D, kernel": _kernel(S4D(H).to(device))}
+    seconds, rows = best_times(functions, repeats, device), []
     for name in mixers:
         step = seconds[f"{name}, step"]
         shares = {"kernel": seconds[f"{name}, kernel"], **{part: seconds[part] for part in parts}}
@@ -79,12 +79,12 @@ def time_steps(norm: Literal["batch", "layer"], repeats: int) -> list[dict[str, 
     return rows
 
 
-def _step(mixer: MixerConfig, norm: Literal["batch", "layer"]) -> Callable[[], None]:
+def _step(mixer: MixerConfig, norm: Literal["batch", "layer"], device: str) -> Callable[[], None]:
     config = SequenceConfig(
         d_model=H, n_layers=LAYERS, mixer=mixer, norm=norm, dropout=0.1, tie_dropout=True, output_size=10
     )
-    model = config.build().train()
-    x, y = torch.randn(BATCH, L, 1), torch.randint(10, (BATCH,))
+    model = config.build().train().to(device)
+    x, y = torch.randn(BATCH, L, 1, device=device), torch.randint(10, (BATCH,), device=device)
 
     def step() -> None:
         nn.functional.cross_entropy(model(x)[0], y).backward()
@@ -99,12 +99,12 @@ def _kernel(layer: StateSpaces) -> Callable[[], None]:
     return lambda: _both_ways(layer.kernel(L), gradient, *layer.parameters())
 
 
-def _parts(norm: str) -> dict[str, Callable[[], None]]:
+def _parts(norm: str, device: str) -> dict[str, Callable[[], None]]:
     """What one block does besides the kernel, part by part, each forward and backward."""
-    norm_layer, linear = NORMS[norm](H).train(), nn.Linear(H, 2 * H)
-    u, z = torch.randn(BATCH, L, H, requires_grad=True), torch.randn(BATCH, L, H, requires_grad=True)
-    K, D = torch.randn(1, H, L, requires_grad=True), torch.randn(H, requires_grad=True)
-    keep, gradient = torch.rand(BATCH, H), torch.randn(BATCH, L, H)
+    norm_layer, linear = NORMS[norm](H).train().to(device), nn.Linear(H, 2 * H).to(device)
+    shapes = (BATCH, L, H), (BATCH, L, H), (1, H, L), (H,)
+    u, z, K, D = (torch.randn(shape, device=device, requires_grad=True) for shape in shapes)
+    keep, gradient = torch.rand(BATCH, H, device=device), torch.randn(BATCH, L, H, device=device)
     return {
         "convolution": lambda: _both_ways(ops.convolve(u, K, D), gradient, u, K, D),
         "GELU, dropout, linear layer, GLU, residual": lambda: _both_ways(

@@ -33,6 +33,7 @@ class UNetBench(Bench):
     Example: longwave bench unet --quick
     """
 
+    cpu_only = "the compiled steps are for the CPU"
     duration = "three minutes"
     caption = (
         "random weights; one thread; processor time, which other work on a busy machine does not add to; the mean over "

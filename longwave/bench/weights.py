@@ -39,6 +39,8 @@ class WeightsBench(Bench):
     Example: longwave bench weights --contexts 512 3072 --batches 1
     """
 
+    cpu_only = "the compiled steps are for the CPU"
+
     contexts: tuple[int, ...] = ()
     """Tokens before the one that is timed; by default 512, 3072 and 8192, with --quick 512."""
     batches: tuple[int, ...] = ()
@@ -56,6 +58,7 @@ class WeightsBench(Bench):
     )
 
     def check(self) -> None:
+        super().check()
         for name in ("contexts", "batches"):
             if any(value < 1 for value in getattr(self, name)):
                 raise ValueError(f"{name}: expected numbers from 1 on, got {getattr(self, name)}")

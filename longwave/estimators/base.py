@@ -1,7 +1,7 @@
 """What all estimators share: parameters into settings, fitting in memory or in a folder, saving and loading."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -26,6 +26,7 @@ class Estimator(BaseEstimator):
     """A run of one kind of task, with scikit-learn's methods."""
 
     kind: ClassVar[str]  # of its task, and the name of the experiment whose settings it starts from
+    settings_as: ClassVar[Mapping[str, str]] = {}  # parameters by the settings that have another name
 
     d_model: int = 64  # features of every layer
     n_layers: int = 3
@@ -86,7 +87,8 @@ class Estimator(BaseEstimator):
         loop, estimator = opened.experiment.loop, cls()
         given = {"epochs": loop.epochs, "max_minutes": loop.minutes, "random_state": loop.seed}
         for settings in (opened.experiment.task, opened.experiment.model):
-            given |= {name: value for name, value in vars(settings).items() if name in estimator.get_params()}
+            named = {cls.settings_as.get(name, name): value for name, value in vars(settings).items()}
+            given |= {name: value for name, value in named.items() if name in estimator.get_params()}
         given.pop("channels", None)  # that is how the stored arrays are laid out, not those to come
         estimator.set_params(**given)._keep(opened)
         return estimator

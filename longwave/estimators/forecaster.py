@@ -1,5 +1,6 @@
 """The estimator of series: data frames, Series and arrays in, and what is forecast in the same form."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -10,6 +11,7 @@ import numpy as np
 from longwave.backtests import backtest
 from longwave.core.registry import nearest
 from longwave.estimators.base import Estimator
+from longwave.experiments.forecasting import with_gaps
 from longwave.tasks.forecast.backtest import Backtest
 from longwave.tasks.forecast.intervals import TRAILING, check_levels
 from longwave.tasks.forecast.plots import draw_forecast
@@ -28,6 +30,7 @@ class S4Forecaster(Estimator):
     """
 
     kind: ClassVar[str] = "forecast"
+    settings_as: ClassVar[Mapping[str, str]] = {"id": "id_col"}
 
     horizon: int = field(default=96, kw_only=False)  # rows to forecast
     context: int | None = None  # rows that a forecast looks back on; None: by series length and seasonality
@@ -37,6 +40,7 @@ class S4Forecaster(Estimator):
     static: Any = ()  # those that are constant in each of many series
     scale: Literal["series", "all"] = "series"  # of many series: standardise each by itself, or all alike
     multivariate: bool = False  # all columns in and out, not the target alone
+    irregular: bool = False  # take rows at the times they have; S4D takes the place of S4, and sees the gaps
     fill: Literal["linear", "mask"] | None = None  # missing values: interpolate them, or keep the gaps
     level: Any = None  # of prediction intervals, in per cent, such as [80, 95]; None: no intervals
     d_model: int = 32
@@ -59,19 +63,21 @@ class S4Forecaster(Estimator):
         time = _name(time_col, "ds", names, "time_col")
         given: dict[str, Any] = {"horizon": self.horizon, "context": self.context, "fill": self.fill, "test": 0}
         given |= {"level": check_levels(self.level) or None, "id": id_col, "scale": self.scale}
+        given["irregular"] = self.irregular
         given |= {known: _names(getattr(self, known)) for known in ("past", "future", "static")}
         experiment = self._experiment(target=target, time=time, multivariate=self.multivariate, **given)
+        experiment = with_gaps(experiment) if self.irregular else experiment
         self._train(experiment, lambda task, folder: task.on_frame(folder, frame))
         self.rows_ = _last(frame, self._kept(), id_col)
         return self
 
     def update(self, df: Any) -> "S4Forecaster":
         """Forecast from new rows on, which follow the known ones; nothing is trained."""
-        forecasts, (new, _) = self._forecasts(), _frame(df)
-        if isinstance(self.rows_, np.ndarray):
-            rows: Any = np.concatenate((self.rows_, np.asarray(new, self.rows_.dtype)))
+        forecasts, (new, _), known = self._forecasts(), _frame(df), self._rows(None)
+        if isinstance(known, np.ndarray):
+            rows: Any = np.concatenate((known, np.asarray(new, known.dtype)))
         else:
-            both = (nw.from_native(part, eager_only=True) for part in (self.rows_, new))
+            both = (nw.from_native(part, eager_only=True) for part in (known, new))
             rows = nw.concat(list(both)).to_native()
         read_series(rows, **vars(forecasts.reading))  # which refuses rows that do not follow
         self.rows_ = _last(rows, self._kept(), forecasts.inputs.id)
@@ -81,7 +87,8 @@ class S4Forecaster(Estimator):
         """The rows that follow those of `df`, or else those of training: time and target, in the form that came in.
 
         Of many series, those that follow each, after the column with its id; also of series that `fit` has not seen.
-        `future` has the columns that are known ahead, with the times of the rows to forecast.
+        `future` has the columns that are known ahead, with the times of the rows to forecast; with `irregular`, also
+        these times alone.
         With `level`, the ends of intervals come after the target, as y-lo-80 and y-hi-80; of an array, as more columns.
         """
         frame = self._rows(df)

@@ -60,6 +60,11 @@ def forecast_facts(
             f"{run.path}: a panel has scales and intervals of its own for each series, which a file does not hold; "
             "expected a run on one series"
         )
+    if inputs.usual_gap:
+        raise ValueError(
+            f"{run.path}: its forecasts read the gaps between rows at irregular times, which a file does not have as "
+            "input; expected a run on even steps"
+        )
     if beside := ", ".join(one["name"] for one in run.facts.get("covariates", ())):
         raise ValueError(
             f"{run.path}: its forecasts read columns beside the target ({beside}), which a file does not have as "

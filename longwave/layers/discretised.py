@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from longwave.layers.checks import (
     MOST_STATES,
@@ -76,25 +77,23 @@ class Discretised(Mixer):
 
     # What is derived from the parameters
 
-    def _can_keep(self) -> bool:
-        """Whether what is derived from the parameters can be kept: it has values, and no gradient is wanted of it."""
-        parameters = [p for p in self._parameters.values() if p is not None]
-        if torch.is_grad_enabled() and any(p.requires_grad for p in parameters):
-            return False
-        if torch.compiler.is_compiling() or not has_values(torch.empty(0)):  # traced
-            return False
-        if _fixed.get() is not None:
-            return True
-        if parameters[0].is_cuda and torch.cuda.is_current_stream_capturing():
-            return False  # the graph derives it anew, whatever the parameters are when it runs
-        return all((p.is_meta or has_values(p)) and not p.is_inference() for p in parameters)
+    def _kept(self, key: Any, derive: Callable[[], Derived]) -> Derived | None:
+        """What is derived from the parameters as they are now, kept until one of them changes.
 
-    def _kept(self, key: Any, derive: Callable[[], Derived]) -> Derived:
-        """What is derived from the parameters as they are now, kept until one of them changes."""
+        None if it cannot be kept: a gradient is wanted of it, or the parameters have no values that stay.
+        """
+        parameters: list[Tensor] = [p for p in self._parameters.values() if p is not None]
+        if torch.is_grad_enabled() and any(p.requires_grad for p in parameters):
+            return None
+        if torch.compiler.is_compiling() or not has_values(torch.empty(0)):  # traced
+            return None
         known_here = _fixed.get()
         if known_here is not None:
             return self._kept_in(known_here, key, derive)
-        parameters = [p for p in self._parameters.values() if p is not None]
+        if parameters[0].is_cuda and torch.cuda.is_current_stream_capturing():
+            return None  # the graph derives it anew, whatever the parameters are when it runs
+        if any(type(p) is FakeTensor or p.is_inference() for p in parameters):
+            return None
         if key in self._derived:
             seen, kept = self._derived[key]
             if seen.are(parameters):

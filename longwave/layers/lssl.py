@@ -201,7 +201,7 @@ class LSSL(Discretised):
 
     def _step_constants(self, rate: float) -> tuple[Tensor, Tensor]:
         """A_bar - I and B_bar."""
-        return self._kept(rate, lambda: self._discrete(rate)) if self._can_keep() else self._discrete(rate)
+        return self._kept(rate, lambda: self._discrete(rate)) or self._discrete(rate)
 
     def _placed(self) -> tuple[Tensor, nn.Module]:
         return self.log_dt, self

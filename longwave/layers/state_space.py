@@ -323,7 +323,7 @@ class StateSpaces(Discretised):
             constants = self.step_constants(rate)
             return constants._replace(steps=ops.layer_steps(*constants[:3]))
 
-        return self._kept(("step", rate), with_steps) if self._can_keep() else self.step_constants(rate)
+        return self._kept(("step", rate), with_steps) or self.step_constants(rate)
 
     def step_constants(self, rate: float = 1.0) -> StepConstants:
         """What a step derives from the parameters as they are now; differentiable."""

@@ -121,9 +121,11 @@ def blocks(Lambda: Tensor, L: int) -> list[slice]:
 def widen(Lambda: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     """All in float64, when float32 would not do for one of the features.
 
-    On other devices than the CPU always: to ask would wait for them, and memory bounds these sums, not arithmetic.
+    On other devices than the CPU always: to ask would wait for them, and memory bounds these sums, not arithmetic. And
+    in a compiled graph, which is the same for all values.
     """
-    is_wide = not Lambda.is_cpu or bool(needs_float64(Lambda, others[3]).any())
+    is_unknown = not Lambda.is_cpu or torch.compiler.is_compiling()
+    is_wide = is_unknown or bool(needs_float64(Lambda, others[3]).any())
     convert: Callable[[Tensor], Tensor] = Tensor.double if is_wide else Tensor.contiguous
     return tuple(convert(p) for p in (Lambda, *others))
 

@@ -64,7 +64,7 @@ def test_quick_measures_no_memory_and_has_no_table_of_it(monkeypatch):
 
 @pytest.mark.usefixtures("tiny")
 def test_a_model_that_was_not_measured_is_named_with_the_reason(monkeypatch):
-    monkeypatch.setattr(attention, "too_little_memory", lambda needed: "too large" if needed > 10**6 else None)
+    monkeypatch.setattr(attention, "too_little_memory", lambda needed, device: "too large" if needed > 10**6 else None)
     monkeypatch.setattr(attention, "needed_bytes", lambda name, L, batch: 10**7 * (name == "performer" and L == 32))
     bench = AttentionBench(batch=1)
     assert bench.notes(bench.run(lambda text: None))[0] == "Performer at length 32: too large"

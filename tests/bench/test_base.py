@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+from pairwise import in_one_case
 
 from longwave.bench.base import BENCHES, DrawnBench, scaling
 from longwave.bench.measure import machine_line
@@ -37,7 +38,7 @@ def test_help_without_torch_names_every_bench():
     assert list(SUMMARIES) == list(BENCHES)
 
 
-@pytest.mark.parametrize("name", BENCHES)
+@in_one_case(name=BENCHES)
 def test_the_help_has_an_example(name):
     assert re.search(rf"Examples?:\s+longwave bench {name}", inspect.getdoc(BENCHES[name]))
 

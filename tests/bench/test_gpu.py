@@ -1,8 +1,6 @@
 """`longwave doctor --gpu`, with the CPU in the place of a GPU."""
 
-import contextlib
 import math
-from typing import ClassVar
 
 import pytest
 import torch
@@ -10,7 +8,6 @@ from command import call
 
 from longwave.bench import gpu, kernel
 from longwave.bench.gpu import GPUTrial, Sizes
-from longwave.bench.measure import best_times
 from longwave.ops import BACKENDS, Backend
 from longwave.ops.table import OPS
 
@@ -79,36 +76,6 @@ def test_the_report_is_one_block_of_text_and_its_exit_code_tells(monkeypatch, ca
         assert max(map(len, out.splitlines())) < 200
 
 
-class FakeEvent:
-    """An event of a GPU, whose time is the number of events before it in milliseconds."""
-
-    order: ClassVar[list] = []
-
-    def __init__(self, enable_timing):
-        assert enable_timing
-
-    def record(self):
-        self.order.append(self)
-
-    def synchronize(self):
-        self.order.append("waited")
-
-    def elapsed_time(self, end):
-        return self.order.index(end) - self.order.index(self)
-
-
-def test_a_gpu_is_timed_between_events_after_three_runs_to_warm_up(monkeypatch):
-    """It is told to run a function, and does so later: the clock of the CPU would measure the telling."""
-    FakeEvent.order.clear()
-    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: FakeEvent.order.append("idle"))
-    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
-    seconds = best_times({"f": lambda: FakeEvent.order.append("f")}, 2, torch.device("cuda"))
-    assert seconds == {"f": 2e-3}
-    timed = ["idle", FakeEvent, "f", FakeEvent, "waited"]
-    assert [FakeEvent if isinstance(e, FakeEvent) else e for e in FakeEvent.order] == ["f"] * 3 + 2 * timed
-
-
 def test_the_bench_of_the_kernel_takes_a_device(monkeypatch):
     """On any but the CPU what a backend does not have is timed by the reference."""
     monkeypatch.setattr(kernel, "H", 4)
@@ -121,12 +88,6 @@ def test_the_bench_of_the_kernel_takes_a_device(monkeypatch):
 def s4d_system():
     Lambda, _, B, C, dt = kernel.system(4, 8, "s4d-legs")
     return Lambda, B, C, dt
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_the_bench_of_the_kernel_refuses_a_device_that_is_not_there(capsys):
-    assert call("bench", "kernel", "--quick", "--device", "cuda") == 2
-    assert "device: 'cuda' is not available; expected one of auto, cpu" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -16,7 +16,7 @@ def test_the_papers_ratios_follow_from_its_figures():
 @pytest.mark.usefixtures("tiny")
 def test_a_dimension_that_does_not_fit_is_named_with_the_reason(monkeypatch):
     monkeypatch.setattr(
-        lssl, "too_little_memory", lambda needed: "not measured: too large" if needed > 100_000 else None
+        lssl, "too_little_memory", lambda needed, device: "not measured: too large" if needed > 100_000 else None
     )
     assert lssl.needed_bytes(8, 32) < 100_000 < lssl.needed_bytes(16, 32)
     bench = LSSLBench()
@@ -41,8 +41,8 @@ def test_a_large_lssl_runs_once(monkeypatch):
     runs = []
     whole = lssl.training_pass
 
-    def counted(name, H, length):
-        run = whole(name, H, length)
+    def counted(name, H, length, device):
+        run = whole(name, H, length, device)
         return lambda: (runs.append((name, H)), run())
 
     monkeypatch.setattr(lssl, "training_pass", counted)

@@ -35,11 +35,11 @@ def test_the_peak_of_tensors_is_what_is_held_at_one_time():
 
 
 def test_what_needs_too_much_memory_is_not_started(monkeypatch):
-    monkeypatch.setattr(measure, "available_bytes", lambda: 9_100_000_000)
+    monkeypatch.setattr(measure, "available_bytes", lambda device: 9_100_000_000)
     assert measure.too_little_memory(9_000_000_000) is None
     reason = "not measured: it needs about 14.0 GB of memory, 9.1 GB are available"
     assert measure.too_little_memory(14_000_000_000) == reason
-    monkeypatch.setattr(measure, "available_bytes", lambda: None)
+    monkeypatch.setattr(measure, "available_bytes", lambda device: None)
     assert measure.too_little_memory(10**15) is None
 
 

@@ -23,7 +23,7 @@ def test_the_step_is_that_of_training_on_the_whole_batch(accumulate, parts, monk
         taken.append((tuple(batch["x"].shape), run.experiment.optim.accumulate, moved))
 
     monkeypatch.setattr(step.Run, "step", watched)
-    monkeypatch.setattr(step, "wall_and_processor", lambda run: (run(), (0.5, 0.4))[1])
+    monkeypatch.setattr(step, "wall_and_processor", lambda run, device: (run(), (0.5, 0.4))[1])
     row = measure_step("lra-listops", accumulate, quick=False)
     assert taken == [((5, 12), parts, True)] * step.REPEATS
     assert (row["batch"], row["length"], row["parts"], row["step_seconds"]) == (5, 12, parts, 0.5)
@@ -32,7 +32,7 @@ def test_the_step_is_that_of_training_on_the_whole_batch(accumulate, parts, monk
 
 
 def test_a_step_that_does_not_fit_is_not_started_and_the_table_says_so(monkeypatch):
-    monkeypatch.setattr(step, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(step, "available_bytes", lambda device: 1000)
     monkeypatch.setattr(step, "wall_and_processor", lambda *_: pytest.fail("started"))
     bench = StepBench(names=("lra-text",))
     result = bench.run(lambda _: None)
@@ -45,8 +45,8 @@ def test_a_step_that_does_not_fit_is_not_started_and_the_table_says_so(monkeypat
 
 def test_memory_is_extrapolated_from_few_rows(monkeypatch):
     peaks = iter([100, 140, 0])
-    monkeypatch.setattr(step, "peak_bytes", lambda: next(peaks))
-    monkeypatch.setattr(step, "available_bytes", lambda: 179)
+    monkeypatch.setattr(step, "peak_bytes", lambda device: next(peaks))
+    monkeypatch.setattr(step, "available_bytes", lambda device: 179)
     row = measure_step("lra-listops", None, quick=False)
     assert row["peak_bytes"] == 180  # 100 for one row, 140 for three, so 20 for each of the two others
 

@@ -78,8 +78,29 @@ def test_saved_and_loaded_it_forecasts_what_follows_rows_that_are_given(fitted, 
     loaded = S4Forecaster.load(tmp_path / "saved")
     assert loaded.horizon == 6
     pd.testing.assert_frame_equal(loaded.predict(FRAME[:480]), fitted.predict(), check_exact=True)
-    with pytest.raises(ValueError, match="df: expected the rows to forecast from"):
-        loaded.predict()
+    for call_it in (loaded.predict, lambda: loaded.update(FRAME[480:])):
+        with pytest.raises(ValueError, match="df: expected the rows to forecast from"):
+            call_it()
+
+
+def test_a_loaded_forecaster_has_the_parameters_and_columns_that_it_was_fitted_with(tmp_path):
+    rows = FRAME[:200].rename(columns={"y": "load", "ds": "hour"})
+    beside = {"promo": np.arange(200) % 3, "visits": VALUES[200:400], "region": "north"}
+    both = pd.concat([rows.assign(store=store, **beside) for store in "ab"], ignore_index=True)
+    given = {"id_col": "store", "past": ("visits",), "future": ("promo",), "static": ("region",), "scale": "all"}
+    fc = S4Forecaster(**SMALL, **given, fill="mask", level=(80.0,)).fit(both, target_col="load", time_col="hour")
+    fc.save(tmp_path)
+    loaded = S4Forecaster.load(tmp_path)
+    ignored = ("random_state",)  # the seed that was drawn from it
+    before, after = ({k: v for k, v in one.get_params().items() if k not in ignored} for one in (fc, loaded))
+    assert after == before
+    hours = np.concatenate([TIMES[200:206]] * 2)
+    plan = pd.DataFrame({"store": np.repeat(["a", "b"], 6), "hour": hours, "promo": 1})
+    found = loaded.predict(both, future=plan)
+    assert list(found.columns) == ["store", "hour", "load", "load-lo-80", "load-hi-80"]
+    pd.testing.assert_frame_equal(found, fc.predict(future=plan), check_exact=True)
+    again = loaded.fit(both, target_col="load", time_col="hour").predict(future=plan)
+    assert again["store"].tolist() == found["store"].tolist()
 
 
 def test_columns_are_found_by_their_names(fitted):

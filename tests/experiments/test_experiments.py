@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from image_files import write_cifar10, write_mnist
+from pairwise import in_one_case
 from text_files import write_wikitext2
 
 from longwave import generate
@@ -120,7 +121,7 @@ def test_an_unknown_experiment_is_refused_with_the_nearest():
         EXPERIMENTS.find("sminst")
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@in_one_case(kind=TASKS)
 def test_every_kind_of_task_is_reported_and_used(kind):
     settings = TASKS[kind]
     assert settings.action("predict") or settings.action("generate")
@@ -133,12 +134,20 @@ def test_the_original_scifar_has_the_parameters_that_the_paper_counts():
     assert round(count / 1e6, 1) == 7.9
 
 
-@pytest.mark.parametrize("name", IMAGES)
-def test_an_image_experiment_fits_its_model_to_the_images(name, tmp_path):
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """A folder with a miniature of each set of images."""
+    folder = tmp_path_factory.mktemp("images")
+    write_mnist(folder)
+    write_cifar10(folder)
+    return folder
+
+
+@in_one_case(name=IMAGES)
+def test_an_image_experiment_fits_its_model_to_the_images(name, images):
     experiment = EXPERIMENTS.find(name)
-    (write_cifar10 if "cifar" in experiment.task.data else write_mnist)(tmp_path)
     task = dataclasses.replace(experiment.task, train_size=None)  # of which there are few here
-    model = experiment.model.resolve(task.build(tmp_path).spec)
+    model = experiment.model.resolve(task.build(images).spec)
     channels, side = {"scifar": (3, 32), "grey-cifar": (1, 32)}.get(experiment.task.data, (1, 28))
     assert (model.input_size, model.output_size) == (channels, 10)
     if isinstance(model, ResNetConfig):
@@ -257,7 +266,7 @@ def generative_data(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", GENERATIVE)
+@in_one_case(name=GENERATIVE)
 def test_a_generative_experiment_fits_its_model_to_the_tokens_and_can_generate(name, generative_data):
     experiment = EXPERIMENTS.find(name)
     if name == "text":
@@ -278,7 +287,7 @@ def test_a_generative_experiment_fits_its_model_to_the_tokens_and_can_generate(n
     assert generate(narrow.build(), torch.zeros(2, 0), 3, reads=task.reads).shape == (2, 3)
 
 
-@pytest.mark.parametrize("name", GENERATIVE)
+@in_one_case(name=GENERATIVE)
 def test_the_logits_of_an_evaluation_take_less_than_half_a_gigabyte(name):
     experiment = EXPERIMENTS.find(name)
     task = experiment.task

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from pairwise import in_one_case
 
 from longwave.experiments import EXPERIMENTS
 from longwave.experiments.published import SCORES
@@ -165,7 +166,7 @@ def fields_of(name: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", TABLE)
+@in_one_case(name=TABLE)
 def test_every_field_of_a_named_setting_is_that_of_its_source(name):
     found, expected = fields_of(name), TABLE[name]
     if expected["schedule"] != "plateau":
@@ -187,7 +188,7 @@ def test_every_original_setting_is_in_the_table():
     assert {name for name in EXPERIMENTS if name.endswith("-original")} <= set(TABLE)
 
 
-@pytest.mark.parametrize("name", FORECASTS)
+@in_one_case(name=FORECASTS)
 def test_the_paper_s_forecasts_have_masks_and_no_times(name):
     """The text: the context, and masks for the horizon. The 384 rows of context are the authors' default."""
     data, horizon, multivariate = FORECASTS[name]

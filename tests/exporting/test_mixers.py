@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from pairwise import in_one_case
 from torch import nn
 
 from longwave import S4, S4D, SequenceModel, ops
@@ -63,8 +64,8 @@ def test_steps_and_blocks_equal_the_convolution(make, u):
 
 
 @every_layer
-@pytest.mark.parametrize("kernel", [Direct, Fourier])
 @torch.no_grad()
+@in_one_case(kernel=[Direct, Fourier])
 def test_a_fixed_kernel_equals_the_layer_at_every_length(make, kernel, u):
     for layer in (make(6, 8), make(6, 8, bidirectional=True)):
         whole = kernel(wide(layer), 512)

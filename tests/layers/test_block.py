@@ -371,7 +371,12 @@ def test_tied_dropout_in_a_block_is_constant_over_length(feed_forward):
     assert not torch.allclose(y, y[:, :1].expand_as(y))
 
 
-@in_pairs(places=[(), ("mixer",), ("activation",), ("linear",), DROPOUT_PLACES], tied=[True, False], glu=[True, False])
+@in_pairs(
+    by="glu",
+    places=[(), ("mixer",), ("activation",), ("linear",), DROPOUT_PLACES],
+    tied=[True, False],
+    glu=[True, False],
+)
 def test_dropout_is_where_the_settings_say(places, tied, glu):
     """The block written out in plain torch with the masks of the same seed: one after each place, in this order."""
     block = Block(Same(H), H, dropout=0.5, dropout_after=places, tie_dropout=tied, glu=glu)

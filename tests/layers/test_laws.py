@@ -14,7 +14,7 @@ from dense import error, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixer_settings import known
-from pairwise import in_pairs
+from pairwise import in_one_case
 from torch.nn import Module
 
 from longwave import param_groups
@@ -31,9 +31,10 @@ VARIANTS = {
     "s4 exp": {"re_transform": "exp"},
     "s4d bilinear": {"rule": "bilinear"},
 }
-every_mixer = pytest.mark.parametrize("name", [*MIXERS, *VARIANTS])
+every_mixer = pytest.mark.parametrize("name", MIXERS)
+every_computation = pytest.mark.parametrize("name", [*MIXERS, *VARIANTS])  # where the settings above have a say
 mixers = st.sampled_from(sorted([*MIXERS, *VARIANTS]))
-both_ways = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal", "bidirectional"])
+both_ways = in_one_case(bidirectional=[False, True])
 
 
 def make(name, seed=0, dtype=torch.float64, **options):
@@ -81,11 +82,8 @@ def what_follows(layer, state, rows=slice(None), batch=2):
 # The contract
 
 
-@in_pairs(
-    name=[*MIXERS, *VARIANTS],
-    bidirectional=[False, True],
-    dtype=[torch.bfloat16, torch.float16, torch.float32, torch.float64],
-)
+@every_mixer
+@in_one_case(bidirectional=[False, True], dtype=[torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_y_has_the_shape_and_dtype_of_u(name, bidirectional, dtype):
     layer, u = make(name, dtype=torch.float32, bidirectional=bidirectional), signal(3, 9, dtype=dtype)
     y, state = layer(u)
@@ -100,7 +98,7 @@ def test_y_has_the_shape_and_dtype_of_u(name, bidirectional, dtype):
     assert layer(u, state, need_state=False)[1] is None
 
 
-@every_mixer
+@every_computation
 def test_step_equals_forward(name):
     layer, u = make(name).requires_grad_(False), signal(2, LONG)
     y, after = layer(u)
@@ -109,7 +107,7 @@ def test_step_equals_forward(name):
     close(what_follows(layer, after_steps), what_follows(layer, after))
 
 
-@every_mixer
+@every_computation
 def test_step_equals_forward_in_float32(name):
     """The worst seen is below 3e-7."""
     layer, u = make(name, dtype=torch.float32).requires_grad_(False), signal(2, LONG, dtype=torch.float32)
@@ -119,8 +117,8 @@ def test_step_equals_forward_in_float32(name):
     close(layer(u[:, :5], after_steps)[0], layer(u[:, :5], after)[0], 2e-6)
 
 
-@every_mixer
-@pytest.mark.parametrize("batch", [1, 3])
+@every_computation
+@in_one_case(batch=[1, 3])
 def test_one_step_is_a_sequence(name, batch):
     layer, u = make(name), signal(batch, 1)
     y, after = layer(u)
@@ -166,7 +164,7 @@ def test_a_layer_that_returns_no_state_returns_the_same_y_alone(name, bidirectio
     alone.return_state = False
     calls = [{}, {"lengths": torch.tensor([7, 20])}, {"rate": 2.0}, {"state": None if bidirectional else layer(u)[1]}]
     for more in calls:
-        if "rate" not in more or MIXERS[name.partition(" ")[0]]().supports_rate:
+        if "rate" not in more or MIXERS[name]().supports_rate:
             assert torch.equal(alone(u, **more), layer(u, **more)[0])
     if not bidirectional:
         close(alone.step(u[:, 0])[0], layer.step(u[:, 0])[0])
@@ -194,7 +192,7 @@ def test_a_layer_that_returns_no_state_trains_in_a_sequential_model(name):
 
 
 @every_mixer
-@pytest.mark.parametrize("differentiable", [False, True])
+@in_one_case(differentiable=[False, True])
 def test_a_state_can_be_gone_on_from_more_than_once(name, differentiable):
     """No call changes what its caller holds, although a cache is written in place."""
     layer, past = make(name).requires_grad_(differentiable), signal(2, 70)
@@ -207,7 +205,7 @@ def test_a_state_can_be_gone_on_from_more_than_once(name, differentiable):
             close(torch.cat((y, following), dim=1), layer(whole)[0][:, before.shape[1] :])
 
 
-@every_mixer
+@every_computation
 def test_a_causal_layer_does_not_see_the_future(name):
     layer, u = make(name), signal().requires_grad_()
     (du,) = torch.autograd.grad(layer(u)[0][:, 7].square().sum(), u)
@@ -215,14 +213,14 @@ def test_a_causal_layer_does_not_see_the_future(name):
     assert (du[:, :8].abs().amax(-1) > 0).all()
 
 
-@every_mixer
+@every_computation
 def test_a_bidirectional_layer_sees_both_sides(name):
     layer, u = make(name, bidirectional=True), signal().requires_grad_()
     (du,) = torch.autograd.grad(layer(u)[0][:, 7].square().sum(), u)
     assert (du.abs().amax(-1) > 0).all()
 
 
-@every_mixer
+@every_computation
 @both_ways
 def test_rows_do_not_see_each_other(name, bidirectional):
     layer, u = make(name, bidirectional=bidirectional), signal(3, 33)
@@ -270,7 +268,7 @@ def test_padding_changes_nothing(data, name, L, started, bidirectional):
         assert (y[row, count:] == 0).all()
 
 
-@every_mixer
+@every_computation
 @both_ways
 def test_padding_reaches_no_gradient(name, bidirectional):
     """The gradients of a padded batch are the sums of its rows' own."""
@@ -297,7 +295,7 @@ def test_padding_reaches_no_gradient(name, bidirectional):
 
 
 @every_mixer
-@pytest.mark.parametrize("start", ["nothing", "the initial state", "bidirectional"])
+@in_one_case(start=["nothing", "the initial state", "bidirectional"])
 def test_a_batch_of_no_steps_is_nothing(name, start):
     layer, u = make(name, bidirectional=start == "bidirectional"), torch.full((2, 4, H), math.nan, dtype=torch.float64)
     state = layer.initial_state(2) if start == "the initial state" else None
@@ -327,7 +325,7 @@ def test_the_amount_of_padding_does_not_matter(name, bidirectional):
 # Gradients
 
 
-@every_mixer
+@every_computation
 def test_gradients_of_steps_and_chunks_equal_those_of_the_whole(name):
     layer, u = make(name), signal(2, 13).requires_grad_()
     inputs = [u, *layer.parameters()]
@@ -341,9 +339,8 @@ def test_gradients_of_steps_and_chunks_equal_those_of_the_whole(name):
             close(value, true, 1e-11)
 
 
-@every_mixer
-@both_ways
-@pytest.mark.parametrize("L", [1, 2, LONG])
+@every_computation
+@in_one_case(bidirectional=[False, True], L=[1, 2, LONG])
 def test_every_parameter_has_a_finite_gradient(name, bidirectional, L):
     layer, u = make(name, dtype=torch.float32, bidirectional=bidirectional), signal(2, L, dtype=torch.float32)
     (layer(u)[0] * torch.linspace(-1, 2, H)).square().sum().backward()
@@ -373,8 +370,8 @@ def test_a_layer_learns_to_remember(name):
 # Precision and modes
 
 
-@every_mixer
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@every_computation
+@in_one_case(dtype=[torch.bfloat16, torch.float16])
 def test_a_layer_in_half_precision_runs_and_trains(name, dtype):
     layer, u = make(name, dtype=torch.float32).to(dtype), signal(2, 9, dtype=dtype)
     y, state = layer(u)
@@ -430,7 +427,7 @@ def test_a_state_from_a_training_pass_is_not_written_to(name):
 # Copies and files
 
 
-@every_mixer
+@every_computation
 @both_ways
 def test_weights_carry_a_layer_over_to_the_bit(name, bidirectional, tmp_path):
     layer, u = make(name, bidirectional=bidirectional), signal()
@@ -444,7 +441,7 @@ def test_weights_carry_a_layer_over_to_the_bit(name, bidirectional, tmp_path):
 
 
 @every_mixer
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
+@in_one_case(duplicate=[copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
 def test_a_copy_is_a_layer_of_its_own(name, duplicate):
     layer, u = make(name).requires_grad_(False), signal()
     y, _ = by_steps(layer, u)  # fills what is kept between steps
@@ -469,7 +466,7 @@ def test_the_same_seed_gives_the_same_bits(name, bidirectional):
     assert all(torch.equal(a, b) for a, b in zip(*(layer.buffers() for layer in layers), strict=True))
 
 
-@every_mixer
+@every_computation
 def test_a_step_is_never_stale(name):
     layer, u = make(name).requires_grad_(False), signal(2, 5)
     for _ in range(2):
@@ -481,7 +478,7 @@ def test_a_step_is_never_stale(name):
 # Rates
 
 
-@every_mixer
+@every_computation
 def test_a_rate_is_taken_by_state_spaces_and_refused_by_the_rest(name):
     layer, u = make(name), signal()
     if MIXERS[name.partition(" ")[0]]().supports_rate:
@@ -545,12 +542,11 @@ def test_a_bidirectional_layer_refuses_states_and_says_what_to_do(name):
             call()
 
 
-@every_mixer
 @pytest.mark.usefixtures("unchecked")
-def test_a_size_that_is_none_is_refused(name):
-    for value in (0, -2, 4.0, True):
-        with pytest.raises(ValueError, match=f"^d_model: expected a whole number, at least 1, got {value!r}$"):
-            make_mixer(name.partition(" ")[0], value)
+@in_one_case(name=MIXERS, value=[0, -2, 4.0, True])
+def test_a_size_that_is_none_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"^d_model: expected a whole number, at least 1, got {value!r}$"):
+        make_mixer(name, value)
 
 
 def test_an_unknown_mixer_is_refused_with_the_known_ones():

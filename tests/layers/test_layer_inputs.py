@@ -3,6 +3,7 @@
 import pytest
 import torch
 from mixer_settings import known, sequence_config
+from pairwise import in_one_case
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
@@ -154,7 +155,7 @@ def test_a_step_can_be_traced_with_tensors_that_have_no_memory(name):
 
 
 @every_module
-@pytest.mark.parametrize("change", [negated, conjugated, spread], ids=lambda change: change.__name__)
+@in_one_case(change=[negated, conjugated, spread])
 def test_bits_and_strides_change_nothing(what, change):
     module, u = make(what)
     state = module(u, need_state=True)[1]
@@ -195,7 +196,7 @@ def test_another_layout_is_refused(what):
 
 
 @every_mixer
-@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64, torch.float32])
+@in_one_case(dtype=[torch.int32, torch.bool, torch.complex64, torch.float32])
 def test_a_state_of_another_dtype_is_refused(name, dtype):
     layer, u = mixer(name), torch.randn(2, H)
     kept = torch.complex64 if name in ("s4", "s4d") else torch.float32
@@ -222,7 +223,7 @@ def test_a_model_refuses_what_are_no_tokens_or_no_numbers(vocabulary):
 
 
 @every_module
-@pytest.mark.parametrize("empty", [0, 1])
+@in_one_case(empty=[0, 1])
 def test_an_empty_input_is_refused(what, empty):
     module, u = make(what)
     with pytest.raises(ValueError, match=r"^u: expected at least one row and one step"):

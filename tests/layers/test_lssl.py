@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 from dense import LOW_RANK_INITS, direct_convolution, error, log_uniform
-from pairwise import in_pairs
+from pairwise import in_one_case, in_pairs
 
 from longwave import S4
 from longwave.layers import LSSL
@@ -37,7 +37,7 @@ def power_kernels(layer, L, rate=1.0):
     return torch.stack(kernels).reshape(*layer.C.shape[:-1], L)
 
 
-@in_pairs(init=LOW_RANK_INITS, L=[1, 2, 3, 37, 64], n_ssm=[None, 2, 1], bidirectional=[False, True])
+@in_pairs(by="init", init=LOW_RANK_INITS, L=[1, 2, 3, 37, 64], n_ssm=[None, 2, 1], bidirectional=[False, True])
 def test_the_kernel_is_that_of_the_definition(init, L, n_ssm, bidirectional):
     layer = make(init=init, n_ssm=n_ssm, bidirectional=bidirectional)
     for rate in (1.0, 0.37):
@@ -45,11 +45,12 @@ def test_the_kernel_is_that_of_the_definition(init, L, n_ssm, bidirectional):
 
 
 @in_pairs(
+    by="L",
     **{
         "L": [1, 2, 37, 64],
         "options": [{"structure": "diagonal"}, {}],
         "n_ssm, dt_per_feature": [(None, False), (2, False), (2, True), (1, True)],
-    }
+    },
 )
 def test_random_systems_have_the_kernel_of_the_definition_values_and_gradients(L, options, n_ssm, dt_per_feature):
     layer = make(init="gaussian", sigma=0.5, n_ssm=n_ssm, dt_per_feature=dt_per_feature, **options)
@@ -109,7 +110,7 @@ def test_the_state_matrix_can_be_frozen_alone():
 
 
 @inits
-@pytest.mark.parametrize("N", [4, 16, 64])
+@in_one_case(N=[4, 16, 64])
 def test_the_kernel_is_s4s_for_the_same_system(init, N):
     """C in the basis of eigenvectors is C V; undamped systems lose digits in S4 where a node is close to a pole."""
     dt = log_uniform(3)

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from dense import error
+from pairwise import in_one_case
 
 from longwave import S4, S4D
 from longwave.layers import MIXERS, make_mixer, packed
@@ -67,7 +68,7 @@ def close(found, expected, dtype):
 
 @every_layer
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)
-@pytest.mark.parametrize("settings", [{}, {"rate": 1.7}], ids=str)
+@in_one_case(settings=[{}, {"rate": 1.7}])
 def test_packed_sequences_equal_each_alone(make, dtype, settings):
     torch.set_default_dtype(dtype)
     layer = make()

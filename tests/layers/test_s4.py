@@ -9,7 +9,7 @@ import torch
 from dense import LOW_RANK_INITS, System, dense_kernel, dense_recurrence, direct_convolution, error, full, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pairwise import CPU_BACKENDS, in_pairs
+from pairwise import CPU_BACKENDS, in_one_case, in_pairs
 from torch import nn
 
 from longwave import S4, S4Config, param_groups
@@ -139,7 +139,7 @@ def test_parameters_are_real_tensors_of_the_default_dtype():
 # The ladder: convolution, recurrence, chunks
 
 
-@in_pairs(backend=CPU_BACKENDS, init=INITS, L=[1, 2, 3, 20, 65], batch=[1, 3], length=[None, 20])
+@in_pairs(by="backend, init", backend=CPU_BACKENDS, init=INITS, L=[1, 2, 3, 20, 65], batch=[1, 3], length=[None, 20])
 def test_the_convolution_equals_the_dense_recurrence(backend, init, L, batch, length):
     layer, u = make(init=init, length=length), signal(batch, L)
     y, state = layer(u)
@@ -148,7 +148,7 @@ def test_the_convolution_equals_the_dense_recurrence(backend, init, L, batch, le
     close(state, state_true, exact(init))
 
 
-@in_pairs(backend=CPU_BACKENDS, init=INITS, L=[1, 2, 3, 20, 65], length=[None, 20])
+@in_pairs(by="backend, init", backend=CPU_BACKENDS, init=INITS, L=[1, 2, 3, 20, 65], length=[None, 20])
 def test_step_equals_convolution(backend, init, L, length):
     layer, u = make(init=init, length=length), signal(2, L)
     y, state = layer(u)
@@ -158,7 +158,7 @@ def test_step_equals_convolution(backend, init, L, length):
 
 
 @inits
-@pytest.mark.parametrize("L", [1, 2, 64, 101])
+@in_one_case(L=[1, 2, 64, 101])
 def test_step_equals_convolution_in_float32(init, L):
     layer, u = (
         make(init=init, d_state=64, dtype=torch.float32, dt_min=0.001, dt_max=0.1),
@@ -262,7 +262,9 @@ def test_features_do_not_see_each_other():
 # The kernel
 
 
-@in_pairs(backend=CPU_BACKENDS, init=INITS, L=[1, 2, 17, 64], rate=[1.0, 0.37, 2.5], length=[None, 17])
+@in_pairs(
+    by="backend, init", backend=CPU_BACKENDS, init=INITS, L=[1, 2, 17, 64], rate=[1.0, 0.37, 2.5], length=[None, 17]
+)
 def test_the_kernel_is_that_of_the_system_at_rate_times_dt(backend, init, L, rate, length):
     layer = make(init=init, length=length)
     Lambda, P, B, C, _, dt = layer.ssm()
@@ -311,7 +313,7 @@ def test_outputs_at_two_rates_converge_at_second_order():
 # Two-sided
 
 
-@in_pairs(backend=CPU_BACKENDS, init=INITS, L=[1, 2, 3, 30], length=[None, 3])
+@in_pairs(by="backend, init", backend=CPU_BACKENDS, init=INITS, L=[1, 2, 3, 30], length=[None, 3])
 def test_two_sided_has_no_off_by_one(backend, init, L, length):
     layer, u = make(init=init, bidirectional=True, length=length), signal(2, L)
     y, state = layer(u)
@@ -540,7 +542,12 @@ def test_laguerre_parameters_reach_the_layer():
 
 
 @in_pairs(
-    backend=CPU_BACKENDS, init=INITS, dtype=[torch.float32, torch.float64], L=[1, 2, 1023, 1024], length=[None, 1024]
+    by="backend, init",
+    backend=CPU_BACKENDS,
+    init=INITS,
+    dtype=[torch.float32, torch.float64],
+    L=[1, 2, 1023, 1024],
+    length=[None, 1024],
 )
 def test_gradients_are_finite(backend, init, dtype, L, length):
     layer = make(4, 64, init=init, dtype=dtype, length=length, dt_min=0.001, dt_max=0.1)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from pairwise import in_one_case
 
 from longwave import S4
 from longwave.ssm import INITS
@@ -25,7 +26,7 @@ STATE = zeros(2, H, M, dtype=torch.complex64)
 
 
 @pytest.mark.parametrize("name", ["d_model", "d_state", "length", "n_ssm"])
-@pytest.mark.parametrize("value", [0, -2, 4.0, "4", True, math.nan], ids=repr)
+@in_one_case(value=[0, -2, 4.0, "4", True, math.nan])
 def test_a_count_that_is_none_is_refused(name, value):
     sizes = {"d_model": 4, "d_state": 4} | {name: value}
     with pytest.raises(ValueError, match=f"^{name}: expected a whole number, at least 1, got {value!r}$"):
@@ -141,8 +142,8 @@ def test_a_wrong_state_is_refused(state, came):
         layer().step(zeros(2, H), state)
 
 
-@pytest.mark.parametrize("rate", [0, 0.0, -1.0, math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("call", ["forward", "step", "kernel"])
+@in_one_case(rate=[0, 0.0, -1.0, math.nan, math.inf, -math.inf])
 def test_a_rate_that_is_none_is_refused(rate, call):
     calls = {
         "forward": lambda s4: s4(zeros(2, 5, H), rate=rate),

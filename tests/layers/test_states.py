@@ -50,7 +50,7 @@ def gradients(value, layer, *more):
     return torch.autograd.grad((pairs * weights).sum(), leaves, materialize_grads=True)
 
 
-@in_pairs(backend=CPU_BACKENDS, name=LAYERS, dtype=[torch.float64, torch.float32])
+@in_pairs(by="backend, name", backend=CPU_BACKENDS, name=LAYERS, dtype=[torch.float64, torch.float32])
 def test_the_state_and_its_gradients_are_those_of_steps(backend, name, dtype):
     """Past some blocks, with steps that remain. In float32 against steps in float64; the worst seen is 7e-7."""
     layer, exact = make(name, dtype), make(name, dtype).double()
@@ -72,7 +72,7 @@ def test_the_state_and_its_gradients_are_those_of_steps(backend, name, dtype):
                 assert (value == 0).all()
 
 
-@in_pairs(backend=CPU_BACKENDS, init=LOW_RANK_INITS, L=[1, 2, 63, 64, 65, 129, 500])
+@in_pairs(by="backend, init", backend=CPU_BACKENDS, init=LOW_RANK_INITS, L=[1, 2, 63, 64, 65, 129, 500])
 def test_outputs_and_state_after_any_length_are_those_of_the_dense_recurrence(backend, init, L):
     """Against dense matrices; the kernel of undamped systems has an error of 1e-9 of its own (docs/kernel.md)."""
     layer, u = make(init, N=16), signal(9, L)

@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 from authors_files import to_authors, vary
+from pairwise import grouped
 
 import longwave
 from longwave import S4Config
@@ -112,8 +113,9 @@ def assert_same_model(model, other):
 # Whole models
 
 
-@pytest.mark.parametrize(
-    ("name", "version"),
+@grouped(
+    "name",
+    "name, version",
     [
         (name, version)
         for name in (*STACKS, *UNETS)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from mixer_settings import sequence_config
-from pairwise import in_pairs, rows
+from pairwise import grouped, in_one_case, in_pairs, rows
 from safetensors.torch import load_file, save_file
 
 import longwave
@@ -68,9 +68,9 @@ MODELS = [
     (head, block_name(*choice), bidirectional)
     for head, *choice, bidirectional in rows(list(HEADS), *CHOICES.values(), (False, True))
 ] + list(itertools.product(("mean", "forecast-standard"), ["two-mixers"], (False, True)))
-every_norm = pytest.mark.parametrize("block", NORMS)
-every_model = pytest.mark.parametrize(("head", "block"), dict.fromkeys(model[:2] for model in MODELS))
-every_model_both_ways = pytest.mark.parametrize(("head", "block", "bidirectional"), MODELS)
+every_norm = in_one_case(block=NORMS)
+every_model = grouped("head", "head, block", dict.fromkeys(model[:2] for model in MODELS))
+every_model_both_ways = grouped("head", "head, block, bidirectional", MODELS)
 
 
 @pytest.fixture
@@ -148,8 +148,8 @@ def test_a_step_without_a_state_is_the_first_of_a_sequence(head):
 
 
 @in_float64
-@every_norm
 @pytest.mark.parametrize("head", [head for head in HEADS if HEADS[head]["decoder"] != "forecast"])
+@every_norm
 def test_chunks_equal_the_whole_also_with_padding(head, block):
     """Rows that end in the first or second chunk have no step in the last."""
     model, lengths = make(head, block).eval(), torch.tensor([2, L, 7])
@@ -266,7 +266,7 @@ def results(model, x, more, lengths):
 
 
 @in_float64
-@in_pairs(head=HEADS, block=NORMS, bidirectional=[False, True])
+@in_pairs(by="head", head=HEADS, block=NORMS, bidirectional=[False, True])
 def test_padding_changes_nothing_in_training(head, block, bidirectional):
     """Whatever stands in the padding, NaN too, and however much there is of it: outputs, gradients and statistics."""
     model = make(head, block, bidirectional=bidirectional)
@@ -486,6 +486,7 @@ def folder(tmp_path):
 
 
 @in_pairs(
+    by="head",
     head=HEADS,
     block=["layer-after", "batch-before-glu-feedforward"],
     dtype=[torch.float32, torch.float64, torch.bfloat16],

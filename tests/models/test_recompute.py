@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 from mixer_settings import sequence_config
+from pairwise import in_one_case
 
 from longwave.layers import MIXERS
 from longwave.models import SequenceModel, load_model
@@ -38,7 +39,7 @@ def same(first, second):
 
 
 @pytest.mark.parametrize("settings", CASES, ids=str)
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@in_one_case(training=[True, False])
 def test_values_gradients_and_statistics_are_the_same_to_the_bit(settings, training):
     x = torch.randn(2, 20, 2)
     plain, checkpointed = both(dropout=0.3, **settings)

@@ -6,7 +6,7 @@ import itertools
 import pytest
 import torch
 from mixer_settings import sequence_config
-from pairwise import in_pairs
+from pairwise import in_one_case, in_pairs
 
 from longwave.models import Recurrence, SequenceModel
 from longwave.ops.cpu import library
@@ -66,15 +66,13 @@ def differ(a, b):
     return ((a - b).abs().max() / b.abs().max()).item()
 
 
-@pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind, bits):
-    if bits > library.vector_bits():
-        pytest.skip(f"this CPU has vectors of {library.vector_bits()} bits")
-    monkeypatch.setattr(library, "vector_bits", lambda: bits)
-    model = make(**KINDS[kind])
-    for batch in (1, 2, 11):  # of rows in groups, pairs and alone
+def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind):
+    """At each width of vectors that this CPU has, of rows in groups, pairs and alone."""
+    model, widths = make(**KINDS[kind]), [bits for bits in (128, 256, 512) if bits <= library.vector_bits()]
+    for bits, batch in itertools.product(widths, (1, 2, 11)):
+        monkeypatch.setattr(library, "vector_bits", lambda bits=bits: bits)
         x = inputs(model, batch, 5)
         expected, after = by_steps(model, x, model.initial_state(batch))
         steps = Recurrence(model, batch)
@@ -85,12 +83,15 @@ def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind, bits):
 
 
 @in_pairs(
-    kind=["layer norm", "feed-forward", "feed-forward, batch norm after"], batch=[1, 2, 3, 40, 101], threads=[1, 2, 3]
+    by="kind",
+    kind=["layer norm", "feed-forward", "feed-forward, batch norm after"],
+    batch=[1, 2, 3, 40, 101],
+    threads=[1, 2, 3],
 )
 @torch.no_grad()
 def test_threads_that_share_rows_or_features_change_nothing(compiled, kind, batch, threads):
     model = make(**{"d_model": 128, **KINDS[kind]})  # wide enough for threads that do not wait to be found out
-    x = inputs(model, batch, 10)
+    x = inputs(model, batch, 3)
     expected, _ = by_steps(model, x, model.initial_state(batch))
     torch.set_num_threads(threads)
     steps = Recurrence(model, batch)
@@ -217,9 +218,9 @@ def test_wrong_rows_and_states_are_refused(compiled):
 ERRORS = {"float32": 1e-5, "bfloat16": 1e-5, "float16": 1e-5, "int8": 1e-3}  # int8: inputs have 14 bits
 
 
-@pytest.mark.parametrize("weights", ERRORS)
 @pytest.mark.parametrize("kind", ["feed-forward", "without glu", "adaptive softmax", "s4d"])
 @torch.no_grad()
+@in_one_case(weights=ERRORS)
 def test_weights_in_fewer_bytes_are_those_of_a_model_that_has_them_rounded(compiled, kind, weights):
     """The model itself stays as it is; states, too, and what a state goes on from."""
     model = make(**KINDS[kind])

@@ -1,6 +1,7 @@
 """The U-Net: causal at every step, and the same model whole, in chunks, by steps and compiled."""
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
@@ -171,16 +172,13 @@ def float32(kind, **settings):
     return make(torch.float32, mixer=longwave.S4Config(d_state=16), **{**COMPILED[kind], **settings})
 
 
-@pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("kind", COMPILED)
 @torch.no_grad()
-def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind, bits):
-    """With all states, from any place in the groups, at each width of vectors."""
-    if bits > library.vector_bits():
-        pytest.skip(f"this CPU has vectors of {library.vector_bits()} bits")
-    monkeypatch.setattr(library, "vector_bits", lambda: bits)
-    model = float32(kind)
-    for batch in (1, 2, 11):  # of rows in groups, pairs and alone
+def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind):
+    """With all states, from any place in the groups, at each width of vectors; of rows in groups, pairs and alone."""
+    model, widths = float32(kind), [bits for bits in (128, 256, 512) if bits <= library.vector_bits()]
+    for bits, batch in itertools.product(widths, (1, 2, 11)):
+        monkeypatch.setattr(library, "vector_bits", lambda bits=bits: bits)
         x = tokens(batch, model.group + 5)
         _, begin = model(x[:, :3], need_state=True)
         steps = Recurrence(model, batch, begin)
@@ -194,7 +192,7 @@ def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind, bits):
             torch.testing.assert_close(now, then, atol=1e-5, rtol=1e-5)
 
 
-@in_pairs(kind=list(COMPILED), batch=[1, 2, 40], threads=[1, 2, 3])
+@in_pairs(by="kind", kind=list(COMPILED), batch=[1, 2, 40], threads=[1, 2, 3])
 @torch.no_grad()
 def test_threads_that_share_rows_or_features_change_nothing(compiled, kind, batch, threads):
     model = float32(kind, n_layers=1)

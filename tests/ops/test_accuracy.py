@@ -10,7 +10,7 @@ import torch
 from dense import dense_kernel, diagonal_definition, error, gradients, hippo_system, log_uniform
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pairwise import CPU_BACKENDS, in_pairs
+from pairwise import CPU_BACKENDS, in_one_case, in_pairs
 
 from longwave.ops import diagonal_kernel, dplr_kernel
 from longwave.ops.cpu.kernel import DAMPING
@@ -51,13 +51,13 @@ def known_kernel(system, L):
 # LegS
 
 
-@pytest.mark.parametrize("L", LENGTHS)
+@in_one_case(L=LENGTHS)
 def test_legs_in_float64_is_exact_to_1e_10(backend, L):
     system = hippo_system("legs", N, GRID, seed=L)
     assert kernel_error(system, L) < 1e-10
 
 
-@pytest.mark.parametrize("L", LENGTHS)
+@in_one_case(L=LENGTHS)
 def test_legs_in_float32_is_exact_to_5e_6_on_the_grid(backend, L):
     system = hippo_system("legs", N, GRID, seed=L).to(torch.float32)
     assert kernel_error(system, L) < 5e-6
@@ -101,7 +101,7 @@ def resonant_steps(init, L, count=100):
     return dt[torch.randperm(len(dt), generator=torch.Generator().manual_seed(0))[:count]]
 
 
-@in_pairs(backend=CPU_BACKENDS, init=["legt", "lagt"], off=[0.0, 1e-12, 1e-9, 1e-8, 1e-7])
+@in_pairs(by="backend, init", backend=CPU_BACKENDS, init=["legt", "lagt"], off=[0.0, 1e-12, 1e-9, 1e-8, 1e-7])
 def test_a_node_on_a_pole_costs_no_more_than_half_the_digits(backend, init, off):
     L = 256
     system = hippo_system(init, N, resonant_steps(init, L) * (1 + off))
@@ -161,7 +161,7 @@ def test_gradients_in_float64_are_exact_to_1e_8(backend, init, L):
 
 
 @pytest.mark.parametrize("init", ["legs", "legt", "lagt", "fout"])
-@pytest.mark.parametrize("L", [50, 784, 1001, 4096])
+@in_one_case(L=[50, 784, 1001, 4096])
 def test_gradients_in_float32_are_exact_to_2e_5(compiled, monkeypatch, init, L):
     monkeypatch.setenv("LONGWAVE_KERNEL", "native")
     for seed in range(3):

@@ -21,7 +21,7 @@ def signals(batch, L, H, sides=1, dtype=torch.float64, seed=0):
     return [torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
 
 
-@in_pairs(backend=CPU_BACKENDS, L=LENGTHS, sides=[1, 2])
+@in_pairs(by="backend", backend=CPU_BACKENDS, L=LENGTHS, sides=[1, 2])
 def test_the_convolution_is_the_direct_sum(backend, L, sides):
     u, *K = signals(3, L, 4, sides)
     y = fft_conv(u, *K)
@@ -29,7 +29,7 @@ def test_the_convolution_is_the_direct_sum(backend, L, sides):
     assert error(y, direct_convolution(u, *K)) < 1e-13
 
 
-@in_pairs(backend=CPU_BACKENDS, L=LENGTHS, sides=[1, 2])
+@in_pairs(by="backend", backend=CPU_BACKENDS, L=LENGTHS, sides=[1, 2])
 def test_its_gradients_are_those_of_the_direct_sum(backend, L, sides):
     inputs = [t.requires_grad_() for t in signals(3, L, 4, sides)]
     truth = gradients(direct_convolution(*inputs), inputs)

@@ -21,7 +21,7 @@ def agree(compute, leaves, bound, gradient_bound):
         assert true.numel() == 0 or (one - true).abs().max() < gradient_bound * true.abs().max().clamp(min=1)
 
 
-@in_pairs(backend=CPU_BACKENDS, rank=[0, 1, 2], maps=[1, 2], L=[1, 2, 63, 300])
+@in_pairs(by="backend", backend=CPU_BACKENDS, rank=[0, 1, 2], maps=[1, 2], L=[1, 2, 63, 300])
 def test_kernels_and_truncations_are_those_of_ssm(backend, rank, maps, L):
     system = random_system(3, 5, rank, maps).leaves()
     Lambda, P, _, C, dt = system
@@ -30,7 +30,7 @@ def test_kernels_and_truncations_are_those_of_ssm(backend, rank, maps, L):
     agree(lambda way: way.dplr_kernel(*system, L, C_is_truncated=True), system, 1e-11, 1e-9)
 
 
-@in_pairs(backend=CPU_BACKENDS, init=LOW_RANK_INITS, dtype=[torch.float32, torch.float64])
+@in_pairs(by="backend", backend=CPU_BACKENDS, init=LOW_RANK_INITS, dtype=[torch.float32, torch.float64])
 def test_the_kernels_of_every_initialisation_are_those_of_ssm(backend, init, dtype):
     system = hippo_system(init, 16, log_uniform(4)).to(dtype)
     bound = 1e-9 if dtype == torch.float64 else 1e-5

@@ -27,6 +27,7 @@ def rounded_input(x, weights):
 
 
 @in_pairs(
+    by="weights, bits",
     weights=WEIGHT_TYPES,
     bits=[128, 256, 512],
     batch=[1, 2, 5, 33],

@@ -104,7 +104,7 @@ def test_compiled_few_nodes_equal_all_in_float32(native, init, L):
     assert dt < 5e-5
 
 
-@in_pairs(backend=CPU_BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 63, 901])
+@in_pairs(by="backend", backend=CPU_BACKENDS, maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 63, 901])
 def test_every_shape_of_a_system_is_served(backend, maps, rank, L):
     value, *gradients = few_against_all(pairs(random_system(2, 4, rank, maps)), L)
     # Of a kernel of one step the gradients of Lambda, P and dt are 0, but for rounding; of rank 0 that of P is empty.

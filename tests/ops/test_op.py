@@ -249,7 +249,7 @@ def test_inference_mode_gives_the_same(backend):
 # The backends agree
 
 
-@in_pairs(maps=[1, 2], rank=[0, 1, 2], L=LENGTHS)
+@in_pairs(by="rank", maps=[1, 2], rank=[0, 1, 2], L=LENGTHS)
 def test_the_backends_agree_on_the_spectrum_in_float64(compiled, monkeypatch, maps, rank, L):
     inputs = random_pairs(3, 5, rank, maps)
     results = {}
@@ -259,7 +259,7 @@ def test_the_backends_agree_on_the_spectrum_in_float64(compiled, monkeypatch, ma
     assert disagreement(results["native"], results["reference"]) < 1e-11
 
 
-@in_pairs(maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 32, 33, 1000])
+@in_pairs(by="rank", maps=[1, 2], rank=[0, 1, 2], L=[1, 2, 32, 33, 1000])
 def test_the_backends_agree_on_the_truncation_in_float64(compiled, monkeypatch, maps, rank, L):
     inputs = random_pairs(3, 5, rank, maps)
     results = {}
@@ -320,7 +320,13 @@ def test_what_float32_cannot_do_is_evaluated_in_float64(backend, init, dt):
     assert disagreement(values, truth, loose=1) < 2e-6
 
 
-@in_pairs(dtype=[torch.float32, torch.float64], sides=[1, 2], H=[5, 16, 40], L=[1, 2, 3, 25, 64, 301, 784, 1600])
+@in_pairs(
+    by="dtype, sides",
+    dtype=[torch.float32, torch.float64],
+    sides=[1, 2],
+    H=[5, 16, 40],
+    L=[1, 2, 3, 25, 64, 301, 784, 1600],
+)
 def test_every_vector_width_convolves_like_the_reference(limit_vectors, monkeypatch, dtype, sides, H, L):
     """All radices, odd and even lengths, groups of features that do not fill a vector."""
     monkeypatch.setattr(convolution, "_has_few_features", lambda u: False)
@@ -351,7 +357,7 @@ def test_the_compiled_sum_of_powers_agrees_with_the_reference(limit_vectors, map
             assert all(error(value, true) < bound for value, true in zip(values, truth, strict=True))
 
 
-@in_pairs(batch=[1, 2, 5], threads=[1, 2, 3], H=[1, 4, 9, 24])
+@in_pairs(by="batch", batch=[1, 2, 5], threads=[1, 2, 3], H=[1, 4, 9, 24])
 def test_the_split_of_the_work_changes_no_convolution(compiled, batch, threads, H):
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -456,9 +462,8 @@ class Kernels(Dataset):
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than this machine has cores
-@pytest.mark.parametrize("threads", [1, 2])
-def test_dataloader_workers_get_what_the_parent_gets(backend, threads):
-    torch.set_num_threads(threads)
+def test_dataloader_workers_get_what_the_parent_gets(backend):
+    torch.set_num_threads(2)
     expected = [Kernels()[index] for index in range(6)]  # OpenMP has run in the parent before it forks
     loader = DataLoader(Kernels(), batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=60)
     for results, true in zip(loader, expected, strict=True):

@@ -51,7 +51,7 @@ def worst(values, truth):
     return max(error(v, t) for v, t, empty in zip(values, truth, nothing, strict=True) if not empty)
 
 
-@in_pairs(bits=VECTOR_BITS, M=[1, 3, 32], rank=[0, 1, 2])
+@in_pairs(by="bits", bits=VECTOR_BITS, M=[1, 3, 32], rank=[0, 1, 2])
 def test_the_compiled_tables_agree_with_the_reference(limit_vectors, bits, M, rank):
     """In float64 both; the gradients of a power are sums over the steps of a block."""
     limit_vectors(bits)
@@ -70,11 +70,12 @@ def test_the_compiled_tables_agree_with_the_reference(limit_vectors, bits, M, ra
 
 
 @in_pairs(
+    by="dtype",
     **{
         "dtype": [torch.float32, torch.float64],
         "batch, L, lengths": SHAPES,
         "M, rank": [(3, 0), (1, 1), (32, 1), (3, 2)],
-    }
+    },
 )
 def test_the_compiled_sums_agree_with_the_reference(limit_vectors, dtype, batch, L, lengths, M, rank):
     """In float32 the worst that was seen is 4e-7: sums of the steps of a block and, in gradients, of all rows."""

@@ -3,6 +3,7 @@ import torch
 from dense import LOW_RANK_INITS, discrete, error, full, gradients, hippo_system, log_uniform, random_system
 from hypothesis import given
 from hypothesis import strategies as st
+from pairwise import in_one_case
 
 from longwave.ssm import Powers, response, state_after
 from longwave.ssm.chunk import BLOCK
@@ -39,7 +40,7 @@ def test_powers_are_powers():
 
 
 @pytest.mark.parametrize("init", LOW_RANK_INITS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@in_one_case(dtype=[torch.float32, torch.float64])
 def test_powers_of_a_dplr_system_move_the_stored_half(init, dtype):
     system = hippo_system(init, 8, log_uniform(2)).to(dtype)
     powers = Powers.of(system.Lambda, system.P, system.dt)
@@ -73,8 +74,8 @@ def test_the_response_is_that_of_the_recurrence_without_input(L):
     assert error(y, truth) < 1e-12
 
 
-@pytest.mark.parametrize("L", AROUND_BLOCKS)
 @pytest.mark.parametrize("started", [False, True])
+@in_one_case(L=AROUND_BLOCKS)
 def test_the_state_after_a_chunk_is_that_of_the_recurrence(L, started):
     A_bar, B_bar, _ = real_system(2, 5)
     u = torch.randn(3, 2, L, dtype=torch.float64)

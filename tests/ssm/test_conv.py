@@ -5,6 +5,7 @@ import torch
 from dense import direct_convolution, error, gradients
 from hypothesis import given
 from hypothesis import strategies as st
+from pairwise import in_one_case
 
 from longwave.ssm import fft_conv
 
@@ -17,7 +18,7 @@ def signals(batch, L, H, sides=1, seed=0):
 
 
 @pytest.mark.parametrize("sides", [1, 2])
-@pytest.mark.parametrize("L", [1, 2, 3, 17, 64, 101])
+@in_one_case(L=[1, 2, 3, 17, 64, 101])
 def test_the_convolution_and_its_gradients_are_those_of_the_direct_sum(L, sides):
     inputs = [t.requires_grad_() for t in signals(3, L, 4, sides)]
     y, truth = fft_conv(*inputs), direct_convolution(*inputs)

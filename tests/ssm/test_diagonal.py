@@ -29,7 +29,7 @@ def without_P(system):
     return Lambda, B, C, dt
 
 
-@in_pairs(L=[1, 2, 3, 16, 65, 300], maps=[1, 2], rule=["zoh", "bilinear"])
+@in_pairs(by="rule", L=[1, 2, 3, 16, 65, 300], maps=[1, 2], rule=["zoh", "bilinear"])
 def test_the_kernel_and_its_gradients_are_those_of_the_definition(L, maps, rule):
     system = random_system(3, 5, 0, maps).leaves()
     K, true = diagonal_kernel(*without_P(system), L, rule), diagonal_definition(system, L, rule)

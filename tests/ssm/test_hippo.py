@@ -5,6 +5,7 @@ import torch
 from dense import dense_bilinear, dense_kernel, error, full, hippo_system
 from hypothesis import given
 from hypothesis import strategies as st
+from pairwise import in_one_case
 from scipy import special
 
 from longwave.ssm import INITS, dplr, hippo, nplr, power_kernel
@@ -129,7 +130,7 @@ def test_v_is_unitary_and_gives_a_and_b_back(name, parameters):
         assert (V @ full(B_stored) - B).abs().max() < 1e-10 * scale(B)
 
 
-@pytest.mark.parametrize("N", SIZES)
+@in_one_case(N=SIZES)
 def test_the_stored_half_is_the_upper_half_plane(N):
     for name, re in (("legs", -0.5), ("legt", 0.0), ("lagt", 0.0)):
         Lambda, *_ = dplr(name, N)
@@ -282,8 +283,8 @@ def test_an_unknown_init_is_refused_with_the_known_ones(function):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("N", [0, 1, 7, -2, 4.0, True, "8", None])
 @pytest.mark.parametrize("function", [hippo, nplr, dplr])
+@in_one_case(N=[0, 1, 7, -2, 4.0, True, "8", None])
 def test_a_state_size_that_is_not_even_is_refused(function, N):
     function("legs", 4)  # a result that is remembered for 4 must not answer for 4.0
     with pytest.raises(ValueError, match=r"N: expected an even number of states.*got " + repr(N)):

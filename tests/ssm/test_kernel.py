@@ -20,7 +20,7 @@ from dense import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from pairwise import in_pairs
+from pairwise import in_one_case, in_pairs
 
 from longwave.ssm import (
     bilinear,
@@ -52,7 +52,7 @@ def unrolled_kernel(system, L):
 # Values
 
 
-@in_pairs(init=LOW_RANK_INITS, N=[2, 16], L=LENGTHS)
+@in_pairs(by="init", init=LOW_RANK_INITS, N=[2, 16], L=LENGTHS)
 def test_every_way_to_the_kernel_agrees(init, N, L):
     system = hippo_system(init, N, [0.0137])
     A, B = hippo(init, N)
@@ -66,7 +66,7 @@ def test_every_way_to_the_kernel_agrees(init, N, L):
     assert error(dense_kernel(system, L)[0], K) < 1e-11
 
 
-@in_pairs(L=LENGTHS, rank=[0, 1, 2], maps=[1, 2])
+@in_pairs(by="rank", L=LENGTHS, rank=[0, 1, 2], maps=[1, 2])
 def test_any_damped_system_equals_the_dense_one(L, rank, maps):
     system = random_system(3, 5, rank, maps)
     K = dplr_kernel(*system, L)
@@ -95,7 +95,7 @@ def test_random_step_sizes_equal_the_dense_system(init, M, L, dt, seed):
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])
-@pytest.mark.parametrize("L", [1, 2, 33, 64])
+@in_one_case(L=[1, 2, 33, 64])
 def test_float32_stays_within_rounding_of_the_dense_system(rank, L):
     system = random_system(4, 8, rank).to(torch.float32)
     K = dplr_kernel(*system, L)
@@ -137,7 +137,7 @@ def test_a_step_size_near_0_loses_no_digits():
 
 
 @pytest.mark.parametrize("init", LOW_RANK_INITS)
-@pytest.mark.parametrize("L", [1, 2, 9, 64, 129])
+@in_one_case(L=[1, 2, 9, 64, 129])
 def test_gradients_of_every_way_agree(init, L):
     system = hippo_system(init, 8, log_uniform(2, 1e-2, 1e-1, seed=3)).leaves()
     truth = gradients(dense_kernel(system, L), system)
@@ -146,7 +146,7 @@ def test_gradients_of_every_way_agree(init, L):
             assert error(value, true) < 1e-9
 
 
-@in_pairs(L=[1, 2, 11, 40], rank=[0, 1, 2], maps=[1, 2])
+@in_pairs(by="rank", L=[1, 2, 11, 40], rank=[0, 1, 2], maps=[1, 2])
 def test_gradients_of_any_damped_system_equal_the_dense_ones(L, rank, maps):
     system = random_system(3, 4, rank, maps).leaves()
     truth = gradients(dense_kernel(system, L), system)
@@ -165,7 +165,7 @@ def test_gradients_of_the_definition_and_of_the_generating_function_agree():
 # C and C~
 
 
-@in_pairs(rank=[0, 1, 2], maps=[1, 2], L=[1, 2, 31, 32, 33, 100, 1000])
+@in_pairs(by="rank", rank=[0, 1, 2], maps=[1, 2], L=[1, 2, 31, 32, 33, 100, 1000])
 def test_truncation_is_c_times_identity_minus_the_power(rank, maps, L):
     system = random_system(2, 4, rank, maps)
     C_tilde = truncated_output_map(system.Lambda, system.P, system.C, system.dt, L)
@@ -175,7 +175,7 @@ def test_truncation_is_c_times_identity_minus_the_power(rank, maps, L):
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])
-@pytest.mark.parametrize("L", [1, 2, 33, 100])
+@in_one_case(L=[1, 2, 33, 100])
 def test_gradients_of_the_truncation_equal_the_dense_ones(rank, L):
     system = random_system(2, 3, rank).leaves()
     inputs = (system.Lambda, system.P, system.C, system.dt)
@@ -190,7 +190,7 @@ def test_gradients_of_the_truncation_equal_the_dense_ones(rank, L):
 
 
 @pytest.mark.parametrize("init", LOW_RANK_INITS)
-@pytest.mark.parametrize("L", [1, 7, 64, 1024])
+@in_one_case(L=[1, 7, 64, 1024])
 def test_output_map_undoes_the_truncation(init, L):
     system = hippo_system(init, 16, log_uniform(3), maps=2)
     C_tilde = truncated_output_map(system.Lambda, system.P, system.C, system.dt, L)

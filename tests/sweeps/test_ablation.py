@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command import call
 from image_files import write_cifar10
+from pairwise import in_one_case
 
 from longwave import runs
 from longwave.experiments import EXPERIMENTS
@@ -24,7 +25,7 @@ SPLITS = ("training", "validation")
 SPEC = ImageConfig("scifar").on_random_data(10).spec
 
 
-@pytest.mark.parametrize("row", ROWS)
+@in_one_case(row=ROWS)
 def test_rows_of_the_ablation_have_at_most_100k_trainable_parameters(row):
     model = EXPERIMENTS.find(f"ablation-{row}").model.resolve(SPEC).build()
     count = sum(p.numel() for p in model.parameters() if p.requires_grad)

@@ -2,14 +2,14 @@
 
 import importlib
 
-import pytest
+from pairwise import in_one_case
 
 from longwave.tasks.base import TASKS, Action, Task
 
 COMMANDS = {"predict", "generate", "stream"}
 
 
-@pytest.mark.parametrize("kind", list(TASKS))
+@in_one_case(kind=list(TASKS))
 def test_a_kind_names_modules_that_have_an_action(kind):
     settings = TASKS[kind]
     assert settings.actions.keys() <= COMMANDS

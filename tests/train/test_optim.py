@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from mixer_settings import sequence_config
+from pairwise import in_one_case
 from torch import nn
 
 from longwave import S4, param_groups
@@ -150,7 +151,7 @@ def test_decay_shrinks_c_but_not_the_state_space():
 
 
 @pytest.mark.parametrize("name", ["lr", "weight_decay", "ssm_lr", "dt_lr", "c_lr"])
-@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf])
+@in_one_case(value=[-0.1, math.nan, math.inf])
 def test_a_rate_that_is_none_is_refused(name, value):
     with pytest.raises(ValueError, match=f"^{name}: expected a finite number >= 0, got {value}$"):
         param_groups(S4(4, 8), **{"lr": 0.01} | {name: value})

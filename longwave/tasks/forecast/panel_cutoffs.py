@@ -15,8 +15,8 @@ from longwave.tasks.forecast.cutoffs import UNKNOWN, Retrain, clock_of, first_ti
 from longwave.tasks.forecast.intervals import Interval, check_levels
 from longwave.tasks.forecast.panel import Panel
 from longwave.tasks.forecast.predict import Forecasts
-from longwave.tasks.forecast.seasons import find_season
 from longwave.tasks.forecast.series import Series
+from longwave.tasks.forecast.windows import season_of
 
 
 def backtest_panel(
@@ -39,20 +39,17 @@ def backtest_panel(
     """
     forecasts, plain = Forecasts(run, device, level), Forecasts(run, device)
     inputs, horizon, levels = forecasts.inputs, forecasts.inputs.horizon, check_levels(level)
-    if forecasts.covariates and (names := forecasts.covariates.names("future")):
-        raise ValueError(
-            f"{run.path}: backtests of panels do not take columns that are known ahead, and this run has "
-            f"{', '.join(names)}; backtest one {panel.id} at a time with a run of its own"
-        )
+    names = forecasts.covariates.names("future") if forecasts.covariates else ()
     each = dict(panel.each())
     masks = dict(masked.each()) if isinstance(masked, Panel) else {}
     grid = np.unique(np.concatenate([clock_of(one) for one in each.values()]))
     known = _last_known(run, panel, each, horizon)
     begin = _begin(panel, grid, horizon, start, known)
     places = np.arange(begin, len(grid) - horizon + 1, stride or horizon)
-    season = find_season(max(each.values(), key=len).values, panel.step).rows
+    longest = max(each.values(), key=len)
+    season = season_of(longest, slice(None)).rows
     scales = {name: naive_errors(one.given, season) for name, one in each.items()}
-    notes, rows = list(panel.notes), list[tuple[Any, ...]]()
+    notes, windows = list(panel.notes), list[tuple[Any, ...]]()
     if not refit and known is None:
         notes.append(UNKNOWN)
     elif not refit and grid[begin] <= known:
@@ -67,18 +64,24 @@ def backtest_panel(
         cut = _until(panel, each, masks, counts)
         if refit and retrain is not None and number % refit == 0:
             forecasts, known = Forecasts(retrain(cut), device, level), None
-        found: Any = (plain if known is not None and cutoff < known else forecasts)(cut)
-        for name, one in each.items():
-            count, clock = counts[name], clock_of(one)
-            if name in found.each and clock[count - 1] == cutoff and count + horizon <= len(one):
-                ahead, own = slice(count, count + horizon), found[name]
+        following = {
+            name: slice(counts[name], counts[name] + horizon)
+            for name, one in each.items()
+            if clock_of(one)[counts[name] - 1] == cutoff and counts[name] + horizon <= len(one)
+        }
+        if following:
+            ahead = {name: each[name].ahead(rows, names) for name, rows in following.items()}
+            found: Any = (plain if known is not None and cutoff < known else forecasts)(cut, ahead=ahead)
+            for name, own in found.each.items():
+                one, rows = each[name], following[name]
                 none = np.full((2, len(levels), horizon, 1), np.nan)
                 ends = np.stack([[low, high] for _, low, high in own.intervals], 1) if own.intervals else none
-                rows.append((name, cutoff, clock[ahead], one.given[ahead], own.values, scales[name][count - 1], *ends))
+                scale = scales[name][counts[name] - 1]
+                windows.append((name, cutoff, clock_of(one)[rows], one.given[rows], own.values, scale, *ends))
         progress.advance(1)
-    if not rows:
+    if not windows:
         raise ValueError(f"{panel.source}: no {panel.id} has {horizon} rows after a cutoff; expected longer series")
-    ids, cutoffs, times, y, values, scale, low, high = (np.stack(parts) for parts in zip(*rows, strict=True))
+    ids, cutoffs, times, y, values, scale, low, high = (np.stack(parts) for parts in zip(*windows, strict=True))
     return Backtest(
         columns=inputs.columns,
         cutoffs=cutoffs,
@@ -97,7 +100,7 @@ def backtest_panel(
 def _last_known(run: TrainedRun, panel: Panel, each: Mapping[str, Series], horizon: int) -> Any:
     """The time of the last row that training used in any way, of all series that are in the panel; None: not known."""
     held_out = held_out_of(run, Forecasts(run, "cpu").inputs)
-    if held_out is None or held_out.last is None or panel.step is None:
+    if held_out is None or held_out.last is None or panel.times is None:
         return None
     found = []
     for name, last in zip(held_out.ids, held_out.last, strict=True):
@@ -105,7 +108,9 @@ def _last_known(run: TrainedRun, panel: Panel, each: Mapping[str, Series], horiz
             times: Any = each[name].times
             place = int(np.searchsorted(times, last))  # its last held-out window begins there
             if place < len(times) and times[place] == last:
-                found.append(times_at(times, panel.step, np.array([place + horizon - 1]))[0])
+                end = place + horizon - 1
+                regular = None if panel.step is None else times_at(times, panel.step, np.array([end]))[0]
+                found.append(times[min(end, len(times) - 1)] if regular is None else regular)
     return max(found, default=None)
 
 

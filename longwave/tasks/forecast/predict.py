@@ -22,7 +22,7 @@ from longwave.tasks.forecast.intervals import AT_ONCE, Interval, Intervals, fore
 from longwave.tasks.forecast.panel import Panel, summarised
 from longwave.tasks.forecast.plots import draw_continuation
 from longwave.tasks.forecast.scales import Scales
-from longwave.tasks.forecast.series import Reading, Series, read_series
+from longwave.tasks.forecast.series import Ahead, Reading, Series, read_series
 from longwave.tasks.forecast.windows import ForecastInput
 
 
@@ -114,7 +114,8 @@ def forecast(
     """Forecast the rows after the last of a CSV file, data frame or array, with the best weights of a run.
 
     `level=[80, 95]` adds the intervals of these levels, in per cent. A run on many series forecasts each, by its id.
-    `future` has the columns that are known ahead, of the rows to forecast, if the run was trained with such columns.
+    `future` has the columns that are known ahead, of the rows to forecast, if the run was trained with such columns. Of
+    rows at irregular times it may also say when they are; else they follow in usual gaps.
     """
     forecasts = Forecasts(run, device, level)
     return forecasts(read_series(new, **vars(forecasts.reading)), future)
@@ -150,6 +151,7 @@ class Forecasts:
             id=inputs.id,
             beside={one.name: one.known for one in self.covariates.each} if self.covariates else {},
             categories=self.covariates.categories if self.covariates else (),
+            irregular=settings.irregular,
         )
         source = str(run.path / Scales.FILE)
         self._scales = Scales.from_bytes(run.artifact(Scales.FILE), source) if inputs.by_series else None
@@ -157,13 +159,16 @@ class Forecasts:
         self._run, self._device = run, device
         self._model: Any = None
 
-    def __call__(self, series: Series, future: Any = None) -> Continuation | PanelContinuation:
+    def __call__(
+        self, series: Series, future: Any = None, ahead: Mapping[str, Ahead] | None = None
+    ) -> Continuation | PanelContinuation:
         """The forecast of the rows that follow the last of a series, or of each series of a panel.
 
-        `future` is a file or a data frame with what is known of these rows.
+        `future` is a file or a data frame with what is known of these rows; `ahead` has it by the id of a series, and
+        only those series are forecast.
         """
         if not isinstance(series, Panel):
-            found, notes = self._all([("", series)], series, future)
+            found, notes = self._all([("", series)], series, self._ahead(series, future))
             return replace(found[""], notes=(*found[""].notes, *notes))
         rows, kept = self.inputs.context, series.lengths >= self.inputs.context
         if series.known is not None:
@@ -173,7 +178,11 @@ class Forecasts:
             raise ValueError(f"{series.source}: expected {rows} known rows of context of a {series.id}; got {longest}")
         text = f"{(~kept).sum()} of {len(kept)} series are not forecast, with no {rows} rows of context"
         series = series.only(kept, f"{text}: {series.named(~kept)}")
-        found, notes = self._all(list(series.each()), series, future)
+        ahead = self._ahead(series, future) if ahead is None else ahead
+        each = [(name, one) for name, one in series.each() if not ahead or name in ahead]
+        if not each:
+            return PanelContinuation(series.id, {}, series.notes)
+        found, notes = self._all(each, series, ahead)
         own = summarised((name, one.notes) for name, one in found.items())
         return PanelContinuation(series.id, found, (*series.notes, *self._unseen(series), *own, *notes))
 
@@ -184,23 +193,39 @@ class Forecasts:
             named = series.named(unseen)
             yield f"{unseen.sum()} series were not trained on, and are scaled by the rows that are given: {named}"
 
+    def _ahead(self, series: Series, future: Any) -> dict[str, Ahead]:
+        """What is known of the rows to forecast, by id; empty: nothing is needed."""
+        names = self.covariates.names("future") if self.covariates else ()
+        if names and future is None:
+            raise ValueError(
+                f"future: this run was trained with columns that are known ahead, {', '.join(names)}; expected them "
+                f"for the {self.inputs.horizon} rows to forecast (--future-csv FILE; future= in Python)"
+            )
+        is_needed = bool(names) or (self.reading.irregular and future is not None)
+        if not is_needed and future is not None:
+            raise ValueError("future: this run was trained without columns that are known ahead; leave it out")
+        return read_ahead(future, self.reading, names, series, self.inputs.horizon) if is_needed else {}
+
     def _all(
-        self, each: Sequence[tuple[str, Series]], whole: Series, future: Any
+        self, each: Sequence[tuple[str, Series]], whole: Series, ahead: Mapping[str, Ahead]
     ) -> tuple[dict[str, Continuation], Sequence[str]]:
         """The forecasts of what follows each of some series, which are parts of the whole, and notes on all of them."""
         scales = self._scales
         gaps = [tuple(_gaps_in_context(one, self.inputs)) for _, one in each]
         own = [scales.inputs_of(self.inputs, name, one) if scales else self.inputs for name, one in each]
         batches, futures = zip(
-            *(inputs.continuation(one) for inputs, (_, one) in zip(own, each, strict=True)), strict=True
+            *(
+                inputs.continuation(one, ahead[name].times if ahead else None)
+                for inputs, (name, one) in zip(own, each, strict=True)
+            ),
+            strict=True,
         )
         batch = {name: torch.cat([one[name] for one in batches]) for name in batches[0]}
         if self.covariates is not None:
-            features, beside = self._beside(self.covariates, [one for _, one in each], whole, future)
+            check_static(whole, self.covariates.names("static"))
+            features, beside = self._beside(self.covariates, each, ahead)
             batch["time"] = torch.cat((batch["time"], features), dim=2) if "time" in batch else features
             gaps = [(*one, *more) for one, more in zip(gaps, beside, strict=True)]
-        elif future is not None:
-            raise ValueError("future: this run was trained without columns that are known ahead; leave it out")
         if self._model is None:  # only now: what is wrong with the data is said without waiting for the weights
             self._model = self._run.load_best(self._device)
         call = forecasts_of(self._model, self.settings.independent, self.inputs.horizon)
@@ -212,11 +237,12 @@ class Forecasts:
             source = each[int(found.isfinite().flatten(1).all(1).int().argmin())][1].source
             raise ValueError(f"{source}: the model output is NaN or inf; the values are too far from those of training")
         halves, notes = self._half_widths(whole, call)
+        places = {name: k for k, name in enumerate(whole.ids)} if isinstance(whole, Panel) else {}
         continuations = {}
         for k, ((name, series), inputs, y) in enumerate(zip(each, own, found.double().numpy(), strict=True)):
             order = [series.columns.index(column) for column in inputs.columns]
-            columns = slice(None) if inputs.id is None else slice(k, k + 1)
-            around = () if halves is None else self._intervals.around(y, halves[..., columns], inputs)
+            own_halves = halves if halves is None or not places else halves[..., [places[name]]]
+            around = () if own_halves is None else self._intervals.around(y, own_halves, inputs)
             continuations[name] = Continuation(
                 columns=inputs.columns,
                 target=inputs.target,
@@ -231,27 +257,15 @@ class Forecasts:
         return continuations, notes
 
     def _beside(
-        self, covariates: Covariates, each: Sequence[Series], whole: Series, future: Any
+        self, covariates: Covariates, each: Sequence[tuple[str, Series]], ahead: Mapping[str, Ahead]
     ) -> tuple[Tensor, list[tuple[str, ...]]]:
         """The features of columns beside the target, for each window, and notes on them."""
-        names = covariates.names("future")
-        ahead: list[dict[str, Any]] = [{} for _ in each]
-        if names and future is None:
-            raise ValueError(
-                f"future: this run was trained with columns that are known ahead, {', '.join(names)}; expected them "
-                f"for the {self.inputs.horizon} rows to forecast (--future-csv FILE; future= in Python)"
-            )
-        check_static(whole, covariates.names("static"))
-        if names:
-            ahead = read_ahead(future, self.reading, names, whole, self.inputs.horizon)
-        elif future is not None:
-            raise ValueError("future: this run was trained without columns that are known ahead; leave it out")
-        sizes = self.inputs.context, self.inputs.horizon
-        windows = [covariates.window(one, later, *sizes) for one, later in zip(each, ahead, strict=True)]
-        notes = [
-            tuple(covariates.unseen({n: np.concatenate((c, later.get(n, c[:0]))) for n, c in one.beside.items()}))
-            for one, later in zip(each, ahead, strict=True)
-        ]
+        windows, notes = [], []
+        for name, one in each:
+            later = ahead[name].cells if ahead else {}
+            windows.append(covariates.window(one, later, self.inputs.context, self.inputs.horizon))
+            cells = {n: np.concatenate((c, later.get(n, c[:0]))) for n, c in one.beside.items()}
+            notes.append(tuple(covariates.unseen(cells)))
         return torch.from_numpy(np.stack(windows)), notes
 
     def _half_widths(self, series: Series, call: Any) -> tuple[Any, Sequence[str]]:
@@ -321,7 +335,8 @@ class Options(OnDevice):
     level: tuple[float, ...] = ()
     """Add prediction intervals at these levels, in per cent, such as 80 95."""
     future_csv: Path | None = None
-    """The columns that are known ahead, for the rows to forecast, if the run was trained with --future."""
+    """The columns that are known ahead, for the rows to forecast, if the run was trained with --future; of a run on
+    irregular times, also when these rows are."""
 
 
 def _predict(run: TrainedRun, options: Options) -> Iterator[str]:

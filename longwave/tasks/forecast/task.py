@@ -36,6 +36,7 @@ from longwave.tasks.statistics import digest
 CONTEXT = 384  # the authors' default
 ROWS_AT_ONCE = 2048  # that a model is given in one call, where each column is a row of its own
 MOST_CALIBRATING = 2000  # validation windows that decide the share of a deep model's correction
+ROWS_COUNT = "baselines, and the linear part of a forecast, count rows and do not see how far these are apart"
 FEWEST_YEARS = 2.0  # of a training set that are believed to show what is usual in a year
 
 
@@ -113,6 +114,7 @@ class ForecastTask(Task):
             output_size=columns,
             time_size=time_size,
             is_regressed=self.covariates is not None,
+            is_irregular=self.train.gaps is not None,
             stamps=tuple(STAMPS.values())[:time_size] if self.inputs.stamps else (),
             horizon=self.horizon,
             length=self.context + self.horizon,
@@ -279,6 +281,7 @@ class ForecastTask(Task):
         """What the model must know of its input, and a digest of the rows."""
         series, rows = self.data.series, len(self.train.values)
         gaps = () if series.known is None else (series.known[:rows],)
+        gaps = gaps if self.train.gaps is None else (*gaps, self.train.gaps.numpy())
         seams = (np.array(series.ids), series.starts) if isinstance(series, Panel) else ()
         beside = (self.train.time.numpy(),) if self.covariates else ()
         return {"inputs": self.inputs.to_dict(), "digest": digest(series.values[:rows], *gaps, *seams, *beside)}
@@ -338,6 +341,8 @@ def _column_by_column(model: Any, batch: Batch) -> Tensor:
         rows = {"x": some.transpose(1, 2).reshape(-1, length, 1)}
         if "time" in batch:
             rows["time"] = batch["time"].repeat_interleave(some.shape[2], dim=0)
+        if "gaps" in batch:
+            rows["gaps"] = batch["gaps"].repeat_interleave(some.shape[2], dim=0)
         y = call(model, rows)
         outputs.append(y.reshape(count, some.shape[2], -1).transpose(1, 2))
     return torch.cat(outputs, dim=2)
@@ -369,9 +374,11 @@ def make_task(
     times = None if series.times is None else series.times[:rows]
     time = torch.from_numpy(inputs.time(times, rows))
     known = None if series.known is None else torch.from_numpy(series.known[:rows])
+    found = inputs.gaps(times)
+    gaps = None if found is None else torch.from_numpy(found)
     splits: dict[str, Any] = {}
     for part, first, end in (("train", data.starts + context, train), ("valid", train, valid), ("test", valid, test)):
-        splits[part] = ForecastWindows(values, time, first, end, context, horizon, known=known)
+        splits[part] = ForecastWindows(values, time, first, end, context, horizon, known=known, gaps=gaps)
         if part == "test" and np.all(first == end):
             continue  # no test set is wanted
         if len(splits[part]) < 1:
@@ -400,7 +407,7 @@ def make_task(
         **splits,
     )
     absent = [f"no {name} among the baselines: {reason}" for name, reason in left_out(task).items()]
-    return replace(task, notes=(*task.notes, *_unscored(task), *absent))
+    return replace(task, notes=(*task.notes, *_unscored(task), *absent, *([] if gaps is None else [ROWS_COUNT])))
 
 
 def _unscored(task: ForecastTask) -> Iterator[str]:
@@ -457,6 +464,8 @@ class ForecastConfig(TaskConfig):
     duplicates: Duplicates = "error"
     """Of rows of a custom series with the same time, keep the first or last, or average them; else they are refused."""
 
+    irregular: bool = False
+    """Rows of a custom series are at irregular times, and are taken as they come: a model of S4D sees the gaps."""
     id: str | None = None
     """The column that tells many series in one file apart, for one model of all of them (with csv)."""
     scale: Literal["series", "all"] = "series"
@@ -502,6 +511,7 @@ class ForecastConfig(TaskConfig):
             return self.on(self._read(self.csv))
         asked: dict[str, Any] = {"target": self.target, "time": self.time, "fill": self.fill, "id": self.id}
         asked["duplicates"] = None if self.duplicates == "error" else self.duplicates
+        asked["irregular"] = self.irregular or None
         asked |= {"past": self.past or None, "future": self.future or None, "static": self.static or None}
         given = [f"--{name}" for name, value in asked.items() if value is not None]
         if self.data == "own" or given:
@@ -526,11 +536,17 @@ class ForecastConfig(TaskConfig):
 
     def _read(self, source: Any) -> Series:
         """A custom series, or a panel."""
-        fill, duplicates = self.fill, self.duplicates
         named = {"past": self.past, "future": self.future, "static": self.static}
-        beside = {name: known for known, names in named.items() for name in names}
         return read_series(
-            source, self.target, self.time, self.multivariate, fill, None, duplicates, self.id, beside=beside
+            source,
+            self.target,
+            self.time,
+            self.multivariate,
+            self.fill,
+            duplicates=self.duplicates,
+            id=self.id,
+            beside={name: known for known, names in named.items() for name in names},
+            irregular=self.irregular,
         )
 
     def on(self, series: Series) -> ForecastTask:

@@ -38,7 +38,7 @@ def slow_dtw(a, b, band):
     return cost[-1, -1]
 
 
-@in_pairs(L=[1, 2, 7, 12], band=[1, 3, 20], channels=[1, 2])
+@in_pairs(by="L", L=[1, 2, 7, 12], band=[1, 3, 20], channels=[1, 2])
 def test_dtw_is_that_of_the_definition(L, band, channels):
     a, b = sequences(3, L, channels, seed=1).x, sequences(4, L, channels, seed=2).x
     truth = [[slow_dtw(x, y, band) for y in b.double().numpy()] for x in a.double().numpy()]

@@ -32,17 +32,21 @@ def before(day):
     return FRAME[FRAME.day <= day]
 
 
-@pytest.fixture(scope="module")
-def run():
+def train(frame, **more):
     forecast = EXPERIMENTS.find("forecast")
     sizes = {"context": CONTEXT, "horizon": HORIZON, "id": "store", "independent": True, "time_features": False}
     experiment = replace(
         forecast,
-        task=ForecastConfig(data="own", target="sales", log="off", **sizes),
+        task=ForecastConfig(data="own", target="sales", log="off", **sizes, **more),
         model=replace(forecast.model, n_layers=1, d_model=4),
         loop=replace(forecast.loop, epochs=1),
     )
-    return longwave.train_forecaster(before(DAYS[TRAINED - 1]), experiment=experiment, quiet=True)
+    return longwave.train_forecaster(frame, experiment=experiment, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return train(before(DAYS[TRAINED - 1]))
 
 
 def check_rows(found, day, expected):
@@ -118,3 +122,24 @@ def test_the_estimator_backtests_many_series():
     expected = forecaster.predict(before(DAYS[TRAINED + 6]))
     rows = found[found.cutoff == DAYS[TRAINED + 6]]
     np.testing.assert_allclose(rows.forecast, expected[expected.store.isin(rows.store)].sales, rtol=1e-6)
+
+
+def test_columns_known_ahead_are_those_of_the_rows_after_each_cutoff():
+    rng = np.random.default_rng(2)
+    beside = {"promo": rng.integers(0, 2, len(FRAME)), "visits": rng.standard_normal(len(FRAME))}
+    frame = FRAME.assign(**beside, region=FRAME.store.str[:1])
+    frame["sales"] *= 1 + frame.promo
+    roles = {"past": ("visits",), "future": ("promo",), "static": ("region",)}
+    run = train(frame[frame.day < DAYS[TRAINED]], **roles)
+    found = longwave.backtest(run, frame, stride=3, level=80).frame()
+    assert found.cutoff.nunique() == 12
+    for cutoff, rows in found.groupby("cutoff"):
+        known = frame[(frame.day <= cutoff) & frame.store.isin(rows.store)]
+        plan = frame[(frame.day > cutoff) & frame.store.isin(rows.store)][["store", "day", "promo"]]
+        expected = run.predict(known, future=plan, level=80)
+        for name, own in rows.groupby("store"):
+            np.testing.assert_allclose(own.forecast, expected[name].values[:, 0], rtol=1e-6)
+            if rows.store.nunique() == len(ROWS):  # later ones pool the errors of stores that have ended, too
+                (interval,) = expected[name].intervals
+                np.testing.assert_allclose(own.lo, interval.low[:, 0], rtol=1e-6)
+                np.testing.assert_allclose(own.hi, interval.high[:, 0], rtol=1e-6)
