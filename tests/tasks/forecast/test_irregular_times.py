@@ -92,6 +92,16 @@ def test_a_model_that_sees_the_gaps_has_less_than_half_of_the_error_of_one_that_
     assert one.result["test"]["mse"] < other.result["test"]["mse"] / 2
 
 
+def test_times_that_are_finer_than_they_need_be_are_noted():
+    minutes = np.resize([1, 2, 3, 6], ROWS).cumsum()
+    notes = [
+        task_of(FRAME.assign(at=FRAME["at"][0] + minutes * MINUTE + pd.to_timedelta(seconds, "s"))).notes
+        for seconds in (0, np.arange(ROWS) % 2)
+    ]
+    assert not any("units of the times" in note for note in notes[0])
+    assert notes[1][-1].startswith("the mean gap has 180 units of the times, 1 second each; above 16 training takes")
+
+
 def test_fractions_of_seconds_are_kept():
     seconds = np.random.default_rng(0).uniform(0.7, 3.1, 50).cumsum().round(3)
     frame = pd.DataFrame({"at": pd.Timestamp("2024-01-01") + pd.to_timedelta(seconds, "s"), "y": seconds % 3})
