@@ -458,11 +458,11 @@ class ForecastConfig(TaskConfig):
     independent: bool = False
     """Each column is a series of its own to the model, which is one for all; else it sees all columns together."""
     epoch_windows: int | None = None
-    """At most so many training windows per epoch, a column of independent ones counting as one; None: all of them."""
+    """Maximum number of training windows per epoch, each independent column counting as one; None: all of them."""
     time_features: bool = True
     """Add features of the time (hour, day of the week ...) to the input."""
     time_stamps: bool = False
-    """Of the context alone, and as learned vectors: month, day, weekday and hour, in place of `time_features`."""
+    """Learned embeddings of month, day, weekday and hour, for the context alone, in place of `time_features`."""
     yearly: Literal["auto", "on", "off"] = "off"
     """Forecast what differs from the usual course of the year; auto: if the training set has two years or more."""
     csv: Path | None = None
