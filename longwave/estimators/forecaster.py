@@ -114,7 +114,9 @@ class S4Forecaster(Estimator):
             return _frame(df)[0]
         self._trained()
         if not hasattr(self, "rows_"):
-            raise ValueError("df: expected the rows to forecast from; a loaded forecaster has none of its training")
+            raise ValueError(
+                "df: expected the rows to forecast from; a loaded forecaster does not keep its training rows"
+            )
         return self.rows_
 
     def _kept(self) -> int:

@@ -31,8 +31,8 @@ class ForecasterConfig(ModelConfig):
     reversion: float | None = None
     """Share of the linear start that is solved without a shift; None: with shift auto by the validation set, else 0."""
     trust: float | None = 1.0
-    """Share of the trained model in a forecast, the rest being the linear start; None: decided on the validation set,
-    and 0 where the deep model does not pay."""
+    """Share of the trained model in a forecast, the rest being the linear start; None: chosen on the validation set,
+    0 where the deep model does not help."""
     d_model: int = 32
     """Features of every layer of the deep model."""
     n_layers: int = 2

@@ -83,7 +83,7 @@ class ChangedSplit:
 
 
 class Outcome(NamedTuple):
-    """What a model makes of a batch. A tuple, because accelerate converts those to float32 and no dataclasses."""
+    """The loss and the scores of a batch. A tuple, because accelerate converts those to float32 and no dataclasses."""
 
     loss: Tensor  # the sum of `Task.count` terms
     scores: Sums

@@ -147,7 +147,7 @@ class Wrong(graphs.Steps):
     ("wanted", "message"),
     [
         ({"form": "blocks", "length": 48}, "length: expected a power of two, the steps of a block"),
-        ({"form": "step", "length": 8}, "length: a step has none"),
+        ({"form": "step", "length": 8}, "length: form step takes one step at a time"),
         ({"form": "whole"}, "length: expected the steps of the longest sequence"),
         ({"form": "whole", "length": 1}, "length: .* at least 2, got 1"),
         ({"form": "all"}, "form: expected one of step, blocks, whole"),

@@ -294,7 +294,7 @@ def _gaps_in_context(series: Series, inputs: ForecastInput) -> Iterator[str]:
         yield f"{missing} of the {rows * len(inputs.columns)} values of the context are missing"
     for name in inputs.columns:
         if not counts[name]:
-            yield f"column {name!r} has no known value in the context; its forecast is not to be trusted"
+            yield f"column {name!r} has no known value in the context; its forecast is unreliable"
 
 
 def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Iterator[str]:
@@ -313,9 +313,9 @@ def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Ite
         outside = int(((values < low) | (values > high)).sum())
         if 2 * outside > len(values):
             yield (
-                f"column {name!r}: {outside} of the {len(values)} values of the context lie outside of those of "
-                f"training: they go from {values.min():.6g} to {values.max():.6g}, and in training from "
-                f"{low:.6g} to {high:.6g}; the forecast is not to be trusted"
+                f"column {name!r}: {outside} of the {len(values)} values of the context lie outside the range of "
+                f"training: they range from {values.min():.6g} to {values.max():.6g}, and in training from "
+                f"{low:.6g} to {high:.6g}; the forecast is unreliable"
             )
 
 

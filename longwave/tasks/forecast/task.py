@@ -20,6 +20,7 @@ from torch import Tensor
 
 from longwave.core.registry import nearest
 from longwave.io.download import catalogue
+from longwave.io.times import in_microseconds, step_name
 from longwave.models import ForecasterConfig, LinearSolution, ModelConfig, Spec
 from longwave.models.base import StartShift
 from longwave.tasks.base import TASKS, Adapted, Baselines, Batch, Conclusion, OnData, Outcome, Task, TaskConfig, call
@@ -37,6 +38,7 @@ CONTEXT = 384  # the authors' default
 ROWS_AT_ONCE = 2048  # that a model is given in one call, where each column is a row of its own
 MOST_CALIBRATING = 2000  # validation windows that decide the share of a deep model's correction
 ROWS_COUNT = "baselines, and the linear part of a forecast, count rows and do not see how far these are apart"
+MOST_UNITS = 16  # per row: above, S4D goes row by row
 FEWEST_YEARS = 2.0  # of a training set that are believed to show what is usual in a year
 
 
@@ -407,7 +409,23 @@ def make_task(
         **splits,
     )
     absent = [f"no {name} among the baselines: {reason}" for name, reason in left_out(task).items()]
-    return replace(task, notes=(*task.notes, *_unscored(task), *absent, *([] if gaps is None else [ROWS_COUNT])))
+    return replace(task, notes=(*task.notes, *_unscored(task), *absent, *_on_gaps(task)))
+
+
+def _on_gaps(task: ForecastTask) -> Iterator[str]:
+    """Notes on rows at irregular times."""
+    times = task.data.series.times
+    if task.train.gaps is None or times is None:
+        return
+    yield ROWS_COUNT
+    gaps: Any = np.diff(in_microseconds(times))
+    gaps = gaps[gaps > 0]  # others are between two series of a panel
+    unit = np.gcd.reduce(gaps)
+    if gaps.mean() > MOST_UNITS * unit:
+        yield (
+            f"the mean gap has {gaps.mean() / unit:,.0f} units of the times, {step_name(np.timedelta64(unit, 'us'))} "
+            f"each; above {MOST_UNITS} training takes many times as long: round times that are not that accurate"
+        )
 
 
 def _unscored(task: ForecastTask) -> Iterator[str]:
@@ -446,11 +464,11 @@ class ForecastConfig(TaskConfig):
     independent: bool = False
     """Each column is a series of its own to the model, which is one for all; else it sees all columns together."""
     epoch_windows: int | None = None
-    """At most so many training windows per epoch, a column of independent ones counting as one; None: all of them."""
+    """Maximum number of training windows per epoch, each independent column counting as one; None: all of them."""
     time_features: bool = True
     """Add features of the time (hour, day of the week ...) to the input."""
     time_stamps: bool = False
-    """Of the context alone, and as learned vectors: month, day, weekday and hour, in place of `time_features`."""
+    """Learned embeddings of month, day, weekday and hour, for the context alone, in place of `time_features`."""
     yearly: Literal["auto", "on", "off"] = "off"
     """Forecast what differs from the usual course of the year; auto: if the training set has two years or more."""
     csv: Path | None = None
