@@ -10,6 +10,7 @@ from torch.nn.functional import pad
 
 from longwave.ops.checks import resolved
 from longwave.ops.cpu import library
+from longwave.ops.cpu.memory import Arena
 from longwave.ssm import DiscreteDPLR
 
 WeightType = Literal["float32", "bfloat16", "float16", "int8"]  # in the order of native.cpp's Kind
@@ -134,7 +135,7 @@ class Packing:
 
     def __init__(self, weights: WeightType = "float32") -> None:
         self.kind, self.lanes = WEIGHT_TYPES.index(weights), library.vector_bits() // 32
-        self._kept: list[Tensor] = []
+        self._arena, self._kept = Arena(), list[Tensor]()
 
     def block(self, layer: BlockWeights | FeedForwardWeights, H: int) -> Any:
         """A layer of H features, whose sizes are checked: the library reads that far without looking."""
@@ -220,7 +221,7 @@ class Packing:
         return packed
 
     def _keep(self, values: Tensor, dtype: torch.dtype = torch.float32) -> int:
-        copy = torch.empty(values.shape, dtype=dtype, device="cpu").copy_(resolved(values.detach()))
+        copy = self._arena.empty(values.shape, dtype).copy_(resolved(values.detach()))
         self._kept.append(copy)
         return copy.data_ptr()
 
