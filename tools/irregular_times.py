@@ -19,6 +19,7 @@ import pandas as pd
 
 import longwave
 from longwave.experiments import EXPERIMENTS
+from longwave.experiments.forecasting import with_gaps
 from longwave.layers import S4DConfig
 from longwave.models import SequenceConfig
 from longwave.tasks.forecast.task import load
@@ -39,11 +40,11 @@ def removed(share: float, seed: int) -> pd.DataFrame:
 
 def forecasts(frame: pd.DataFrame, share: float, seed: int, name: str, irregular: bool) -> Any:
     """Forecasts of the test set by cutoff and time."""
-    experiment: Any = EXPERIMENTS.find("forecast")
-    model, optim = replace(experiment.model, mixer=S4DConfig()), experiment.optim
+    experiment: Any = with_gaps(EXPERIMENTS.find("forecast"))
+    model, optim = experiment.model, experiment.optim
     if name == "S4D alone":
         model, optim = ALONE, replace(optim, lr=0.002, ssm_lr=0.001, warmup=20)
-    sizes = {"horizon": HOURS, "context": CONTEXT, "fill": "linear"}
+    sizes: dict[str, Any] = {"horizon": HOURS, "context": CONTEXT, "fill": "linear"}
     if irregular:
         sizes = {name: round((1 - share) * sizes[name]) for name in ("horizon", "context")} | {"irregular": True}
     task = replace(experiment.task, target="y", time="time", log="off", yearly="off", **sizes)

@@ -18,6 +18,7 @@ PAPER = SequenceConfig(
     tie_dropout=True,
     decoder="forecast",
 )
+IRREGULAR_LR = 0.005
 # 128 steps per epoch
 HYBRID = ForecastConfig(context=None, independent=True, epoch_windows=6400, time_features=False, yearly="auto")
 
@@ -76,9 +77,11 @@ for multivariate in (False, True):
 
 
 def with_gaps(experiment: Experiment) -> Experiment:
-    """The same with S4D, which takes rows at irregular times."""
+    """The same with S4D, which takes rows at irregular times, and a rate to learn what the linear part cannot see."""
     model: Any = experiment.model
-    return replace(experiment, model=replace(model, mixer=S4DConfig()))
+    return replace(
+        experiment, model=replace(model, mixer=S4DConfig()), optim=replace(experiment.optim, lr=IRREGULAR_LR)
+    )
 
 
 custom = _hybrid("forecast", replace(HYBRID, data="own", horizon=96, log="auto"))

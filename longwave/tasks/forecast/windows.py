@@ -137,6 +137,8 @@ class ForecastInput(TaskInput):
     usual_gap: int = 0  # microseconds, the unit of the gaps between rows at irregular times; 0: rows are evenly spaced
 
     def __post_init__(self) -> None:
+        if self.usual_gap < 0:
+            raise ValueError(f"expected a usual gap of microseconds, or 0, got {self.usual_gap}")
         if self.target not in self.columns or min(self.context, self.horizon) < 1 or self.time_size < 0:
             raise ValueError(
                 f"expected a target among the columns, and steps of context and horizon, got {self.target!r:.40}, "

@@ -12,8 +12,9 @@ from longwave import S4Forecaster
 from longwave.experiments import EXPERIMENTS
 from longwave.layers import MIXERS, S4Config, S4DConfig
 from longwave.models import SequenceConfig
+from longwave.ssm.irregular import MOST_STEPS
 from longwave.tasks.forecast.series import read_series
-from longwave.tasks.forecast.task import ForecastConfig
+from longwave.tasks.forecast.task import MOST_UNITS, ForecastConfig
 
 ROWS, CONTEXT, HORIZON = 300, 20, 4
 MINUTE = pd.Timedelta("1min")
@@ -90,6 +91,17 @@ def test_a_model_that_sees_the_gaps_has_less_than_half_of_the_error_of_one_that_
     frame = frame_of(500)
     one, other = (train_alone(frame, 8, 0.01, irregular=seen, time="at" if seen else "none") for seen in (True, False))
     assert one.result["test"]["mse"] < other.result["test"]["mse"] / 2
+
+
+def test_times_that_are_finer_than_they_need_be_are_noted():
+    minutes = np.resize([1, 2, 3, 6], ROWS).cumsum()
+    notes = [
+        task_of(FRAME.assign(at=FRAME["at"][0] + minutes * MINUTE + pd.to_timedelta(seconds, "s"))).notes
+        for seconds in (0, np.arange(ROWS) % 2)
+    ]
+    assert MOST_UNITS == MOST_STEPS
+    assert not any("units of the times" in note for note in notes[0])
+    assert notes[1][-1].startswith("the mean gap has 180 units of the times, 1 second each; above 16 training takes")
 
 
 def test_fractions_of_seconds_are_kept():
