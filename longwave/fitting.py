@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from longwave.experiments import EXPERIMENTS, Experiment
+from longwave.experiments.forecasting import with_gaps
 from longwave.experiments.prepared import prepare_on
 from longwave.runs import FinishedRun, fit
 from longwave.tasks.base import OnData
@@ -91,6 +92,7 @@ def train_forecaster(
     future: Sequence[str] | None = None,
     static: Sequence[str] | None = None,
     scale: Literal["series", "all"] | None = None,
+    irregular: bool | None = None,
     experiment: Experiment | None = None,
     overwrite: bool = False,
     quiet: bool = False,
@@ -102,12 +104,17 @@ def train_forecaster(
     read by the rules of `longwave.tasks.forecast.series`; an index of dates gives the times, unless `time` names a
     column. `level=[80, 95]` are the levels, in per cent, of the intervals that are scored. `id` names the column that
     tells many series apart, for one model of all of them; each is standardised by itself, unless `scale="all"`.
-    `past`, `future` and `static` name columns beside the target that are known up to now, ahead, or constant. A run
-    in a folder keeps what is no file in data.csv there, so that it can be resumed and scored again.
+    `past`, `future` and `static` name columns beside the target that are known up to now, ahead, or constant. With
+    `irregular`, rows are taken at the times they have; without an experiment, the model is one of S4D, which sees the
+    gaps. A run in a folder keeps what is no file in data.csv there, so that it can be resumed and scored again.
     """
+    if irregular and experiment is None:
+        experiment = with_gaps(EXPERIMENTS.find("forecast"))
     given: dict[str, Any] = dict(time=time, horizon=horizon, context=context, multivariate=multivariate, fill=fill)
     beside = {"past": past, "future": future, "static": static}
-    given |= {"id": id, "scale": scale} | {name: tuple(names) for name, names in beside.items() if names is not None}
+    given |= {"id": id, "scale": scale, "irregular": irregular} | {
+        name: tuple(names) for name, names in beside.items() if names is not None
+    }
     given |= {"target": None if target is None else str(target), "level": None if level is None else tuple(level)}
     changes = {name: value for name, value in given.items() if value is not None}
 

@@ -191,5 +191,28 @@ def run_python(
     )
 
 
+def run_after_torch(*codes: str, cwd: Path) -> "list[subprocess.CompletedProcess[str]]":
+    """Run each code in a process of its own: forks of one that has imported torch, which takes longer than most codes.
+
+    What they print goes through files in the folder `cwd`.
+    """
+    forks = f"""
+import os, sys, torch
+for k, code in enumerate({codes!r}):
+    if os.fork() == 0:
+        for stream, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{{k}}.{{name}}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC), stream)
+        exec(code, {{"__name__": "__main__"}})
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    found = run_python(forks, cwd=cwd, timeout=280)
+    exit_codes = map(int, found.stdout.split())
+    return [
+        subprocess.CompletedProcess(code, exit_code, *((cwd / f"{k}.{name}").read_text() for name in ("out", "err")))
+        for k, (code, exit_code) in enumerate(zip(codes, exit_codes, strict=True))
+    ]
+
+
 def _randn(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.complex128)

@@ -300,4 +300,4 @@ def test_a_toy_data_set_is_made_and_listed(toy, capsys):
     assert call("data", "make", "toy-made") == 0
     assert (toy / "toy-made" / "zeros.txt").read_text() == "0\n0\n0\n"
     assert call("data", "list") == 0
-    assert "made: 3 of seed 0" in capsys.readouterr().out
+    assert "made: 3 with seed 0" in capsys.readouterr().out

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dense import ROOT, run_python
+from dense import ROOT, run_after_torch, run_python
 
 import longwave
 
@@ -149,31 +149,21 @@ def test_the_package_does_not_wait_for_torch():
 CHAIN = ["ssm", "ops", "layers"]  # each may import those before it, so that one process shows what each brings
 
 
-@functools.cache
-def loaded_after_torch() -> list[str]:
-    """What two processes print: one imports the parts of the chain, the other uses every public name.
-
-    Both are forks of one that has imported torch, which takes seconds, and nothing of longwave.
-    """
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """What two processes print: one imports the parts of the chain, the other uses every public name."""
     chain = [f"import longwave.{part}; print([m for m in sys.modules if 'longwave.' in m])" for part in CHAIN]
     names = ["import longwave; print([n for n in longwave.__all__ if getattr(longwave, n, None) is None])"]
     names += ["print('torch._dynamo' in sys.modules)"]
-    code = f"""
-import os, sys, torch
-for lines in {[chain, names]!r}:
-    if os.fork() == 0:
-        exec("\\n".join(lines))
-        sys.exit()
-    assert os.wait()[1] == 0
-"""
-    result = run_python(code)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.splitlines()
+    codes = ["\n".join(["import sys", *lines]) for lines in (chain, names)]
+    results = run_after_torch(*codes, cwd=tmp_path_factory.mktemp("imports"))
+    assert [found.returncode for found in results] == [0, 0], [found.stderr for found in results]
+    return [found.stdout.splitlines() for found in results]
 
 
-def test_public_names_are_loaded_on_first_use():
+def test_public_names_are_loaded_on_first_use(loaded):
     """Without torch's compiler, which takes as long to import as torch itself."""
-    assert loaded_after_torch()[len(CHAIN) :] == ["[]", "False"]
+    assert loaded[1] == ["[]", "False"]
     assert {"S4", "DPLR", "param_groups", "__version__"} <= set(longwave.__all__)
     assert longwave.S4 is importlib.import_module("longwave.layers.s4").S4
 
@@ -183,6 +173,6 @@ def test_an_unknown_name_is_an_attribute_error():
         longwave.S5  # noqa: B018
 
 
-def test_a_part_can_be_imported_alone_and_brings_no_part_that_it_may_not_import():
-    for part, loaded in zip(CHAIN, loaded_after_torch()[: len(CHAIN)], strict=True):
-        assert parts(set(ast.literal_eval(loaded))) <= ALLOWED[part] | {part}
+def test_a_part_can_be_imported_alone_and_brings_no_part_that_it_may_not_import(loaded):
+    for part, modules in zip(CHAIN, loaded[0], strict=True):
+        assert parts(set(ast.literal_eval(modules))) <= ALLOWED[part] | {part}

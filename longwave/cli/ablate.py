@@ -39,9 +39,9 @@ class AblateOptions(sweep.StartOptions):
     """Which rows are run, and how."""
 
     small: bool = False
-    """The small size of each experiment."""
+    """Run the small version of each experiment."""
     only: tuple[str, ...] = ()
-    """Some of the rows."""
+    """Run these rows only."""
     sigma: float | None = None
     """Scale of a random A, instead of the search."""
 

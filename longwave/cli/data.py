@@ -53,7 +53,7 @@ def _on_disk(name: str, folder: Path) -> str:
     if not making.is_there(name, folder):
         return "-"
     found = making.made(name, folder)
-    return "as published" if found is None else f"made: {found.count:,} of seed {found.seed}{found.chosen}"
+    return "as published" if found is None else f"made: {found.count:,} with seed {found.seed}{found.chosen}"
 
 
 def data_get(name: Name, data_dir: DataDir = None) -> None:

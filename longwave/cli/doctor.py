@@ -65,6 +65,6 @@ def _gpus() -> int:
         sizes = Sizes(H=256, N=64, L=L, batch=16)
         times = "; ".join(f"{name} {1e3 * seconds:.2f}" for name, seconds in time_gpu(devices[0], sizes).items())
         lines.append(f"ms at H 256, N 64, batch 16, L {L:,}, forward and backward: {times}")
-    lines.append("all is right" if is_good else "not all is right: please report this with the whole text")
+    lines.append("all checks passed" if is_good else "a check failed: please report it with the full output")
     print("\n".join(lines))
     return 0 if is_good else 1

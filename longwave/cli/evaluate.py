@@ -62,7 +62,7 @@ class Options:
 
     @property
     def all_rates(self) -> list[float]:
-        """Those of --rate and --rates."""
+        """All rates of --rate and --rates."""
         return sorted({*self.rates, *(() if self.rate is None else (self.rate,))})
 
     def check(self) -> None:
@@ -129,7 +129,7 @@ def _score_files(run: "RunFolder", options: Options) -> None:
         scores, more = audio.score(run, options.folder, options.csv, sampling_rate=hertz, device=options.device)
         notes += more
         rows.append((f"{hertz:,} Hz", TRAINED if hertz == trained else f"{trained / hertz:.4g} times", scores))
-    _print_scores(f"{run.path}: {options.folder or options.csv}, no weight retrained", ("read at", "dt"), rows)
+    _print_scores(f"{run.path}: {options.folder or options.csv}, without retraining", ("read at", "dt"), rows)
     _print_notes(dict.fromkeys(notes))
 
 
@@ -164,7 +164,7 @@ def _score_rates(run: "RunFolder", options: Options, wanted: list[float], antial
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     rows = [(f"{rate:g}", _steps(rate, antialias), scores) for rate, scores in found.items()]
-    _print_scores(f"{run.path}: {options.split} set, no weight retrained", ("rate", "steps"), rows)
+    _print_scores(f"{run.path}: {options.split} set, without retraining", ("rate", "steps"), rows)
     if picture is not None:
         goal = next(iter(found[1.0]))
         draw_rates({rate: scores[goal] for rate, scores in found.items()}, goal, picture)

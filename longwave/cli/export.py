@@ -30,7 +30,7 @@ def command(
         length: Steps of a block (a power of two; by default 64), or of the longest whole sequence (by default that of
             training).
         level: Intervals of a forecast in per cent; by default 80 95 if the run has the errors for them.
-        out: The file; by default model.onnx or model.pt2. What its user has to know is beside it as JSON.
+        out: The file; by default model.onnx or model.pt2. Its metadata is written beside it as JSON.
     """
     found = _early.find_run(run)
     from longwave.core.terminal import say
@@ -44,4 +44,4 @@ def command(
     outputs = f"of outputs up to {exported.largest:.3g}"
     print(f"largest difference from the model: {exported.difference:.2g}, {outputs}, on {exported.checked}")
     print(f"file: {exported.path} ({exported.path.stat().st_size / 1e6:.2g} MB)")
-    print(f"what its user has to know: {exported.metadata_path}")
+    print(f"metadata: {exported.metadata_path}")

@@ -10,7 +10,7 @@ from tyro.conf import arg
 MOST_STATES, MOST_VALUES = 4096, 1 << 26  # the most that is drawn in seconds and a few gigabytes
 
 
-INITS = "legs, legs-clipped, legt, lagt, fout, random-nplr; also s4d-legs, s4d-lin and s4d-inv, but for nodes."
+INITS = "legs, legs-clipped, legt, lagt, fout, random-nplr; also s4d-legs, s4d-lin and s4d-inv, except for nodes."
 Init = Annotated[str, arg(help=f"Initialisation: {INITS}")]
 States = Annotated[int, arg(help="Number of states of each feature.")]
 Length = Annotated[int, arg(help="Length of the kernels.")]

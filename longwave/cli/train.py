@@ -19,6 +19,7 @@ Examples:
   longwave train etth1-720 --model.d-model 64 --optim.lr 0.004 --seeds 0 1 2
   longwave train smnist-small --model.norm layer
   longwave train forecast --csv my.csv --target price --time date --horizon 96
+  longwave train forecast --csv my.csv --target price --irregular --model.mixer.kind s4d --optim.lr 0.005
   longwave train classify --npz my.npz                (x and y; or --csv my.csv --label kind, one row per sequence)
   longwave train regress --npz my.npz                 (numbers to predict; or --csv my.csv --target yield)
   longwave train tag --npz my.npz                     (a label at each step; or --csv my.csv --sequence id)

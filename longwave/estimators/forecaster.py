@@ -11,6 +11,7 @@ import numpy as np
 from longwave.backtests import backtest
 from longwave.core.registry import nearest
 from longwave.estimators.base import Estimator
+from longwave.experiments.forecasting import with_gaps
 from longwave.tasks.forecast.backtest import Backtest
 from longwave.tasks.forecast.intervals import TRAILING, check_levels
 from longwave.tasks.forecast.plots import draw_forecast
@@ -39,6 +40,7 @@ class S4Forecaster(Estimator):
     static: Any = ()  # those that are constant in each of many series
     scale: Literal["series", "all"] = "series"  # of many series: standardise each by itself, or all alike
     multivariate: bool = False  # all columns in and out, not the target alone
+    irregular: bool = False  # take rows at the times they have; S4D takes the place of S4, and sees the gaps
     fill: Literal["linear", "mask"] | None = None  # missing values: interpolate them, or keep the gaps
     level: Any = None  # of prediction intervals, in per cent, such as [80, 95]; None: no intervals
     d_model: int = 32
@@ -61,8 +63,10 @@ class S4Forecaster(Estimator):
         time = _name(time_col, "ds", names, "time_col")
         given: dict[str, Any] = {"horizon": self.horizon, "context": self.context, "fill": self.fill, "test": 0}
         given |= {"level": check_levels(self.level) or None, "id": id_col, "scale": self.scale}
+        given["irregular"] = self.irregular
         given |= {known: _names(getattr(self, known)) for known in ("past", "future", "static")}
         experiment = self._experiment(target=target, time=time, multivariate=self.multivariate, **given)
+        experiment = with_gaps(experiment) if self.irregular else experiment
         self._train(experiment, lambda task, folder: task.on_frame(folder, frame))
         self.rows_ = _last(frame, self._kept(), id_col)
         return self
@@ -83,7 +87,8 @@ class S4Forecaster(Estimator):
         """The rows that follow those of `df`, or else those of training: time and target, in the form that came in.
 
         Of many series, those that follow each, after the column with its id; also of series that `fit` has not seen.
-        `future` has the columns that are known ahead, with the times of the rows to forecast.
+        `future` has the columns that are known ahead, with the times of the rows to forecast; with `irregular`, also
+        these times alone.
         With `level`, the ends of intervals come after the target, as y-lo-80 and y-hi-80; of an array, as more columns.
         """
         frame = self._rows(df)
@@ -109,7 +114,9 @@ class S4Forecaster(Estimator):
             return _frame(df)[0]
         self._trained()
         if not hasattr(self, "rows_"):
-            raise ValueError("df: expected the rows to forecast from; a loaded forecaster has none of its training")
+            raise ValueError(
+                "df: expected the rows to forecast from; a loaded forecaster does not keep its training rows"
+            )
         return self.rows_
 
     def _kept(self) -> int:

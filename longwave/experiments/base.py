@@ -141,6 +141,11 @@ class Experiment(Settings):
                 "(--model.kind SequenceModel, --model.mixer.kind s4)"
             )
 
+    def check_takes_gaps(self, option: str) -> None:
+        """Refuse a model that does not take steps at irregular times."""
+        if refused := self.model.refuses_gaps:
+            raise ValueError(f"{option}: {refused} (--model.mixer.kind s4d)")
+
     def fitted(self, examples: int, validated: int) -> "Experiment":
         """With loop and warm-up fitted to training and validation sets of that many examples."""
         loop = self.loop.fitted(examples, validated)

@@ -1,9 +1,10 @@
 """Forecasting: the paper's tables on ETT, Weather and ECL, small settings for a CPU, and custom series."""
 
 from dataclasses import replace
+from typing import Any
 
 from longwave.experiments.base import Experiment, LoopConfig, OptimConfig, register
-from longwave.layers import S4Config
+from longwave.layers import S4Config, S4DConfig
 from longwave.models import ForecasterConfig, SequenceConfig
 from longwave.tasks.forecast.benchmarks import HORIZONS
 from longwave.tasks.forecast.task import ForecastConfig
@@ -17,6 +18,7 @@ PAPER = SequenceConfig(
     tie_dropout=True,
     decoder="forecast",
 )
+IRREGULAR_LR = 0.005
 # 128 steps per epoch
 HYBRID = ForecastConfig(context=None, independent=True, epoch_windows=6400, time_features=False, yearly="auto")
 
@@ -72,5 +74,15 @@ for multivariate in (False, True):
             if multivariate and data == "ecl":  # 321 columns one by one would take hours per validation
                 hybrid = replace(hybrid, independent=False)
             register(paper, _small(f"{paper.name}-small", task), _hybrid(f"{paper.name}-hybrid", hybrid))
+
+
+def with_gaps(experiment: Experiment) -> Experiment:
+    """The same with S4D, which takes rows at irregular times, and a rate to learn what the linear part cannot see."""
+    model: Any = experiment.model
+    return replace(
+        experiment, model=replace(model, mixer=S4DConfig()), optim=replace(experiment.optim, lr=IRREGULAR_LR)
+    )
+
+
 custom = _hybrid("forecast", replace(HYBRID, data="own", horizon=96, log="auto"))
 register(replace(custom, model=ForecasterConfig(shift="combined", trust=None)))

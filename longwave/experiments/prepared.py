@@ -41,6 +41,8 @@ def prepare_on(experiment: Experiment, task: Task) -> Prepared:
     """Fit an experiment to a built task: the sizes of its model, its loop, its warm-up."""
     task, model, n_selection_examples, calibrate = task.for_model(experiment.model)
     spec = task.spec
+    if spec.is_irregular:
+        experiment.check_takes_gaps("irregular")
     experiment = replace(experiment, model=model.resolve(spec))
     if spec.changes_rate:
         experiment.check_supports_rate("rates")

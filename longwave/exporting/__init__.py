@@ -4,7 +4,7 @@ mixers.py    layers of state spaces in real arithmetic
 graphs.py    what a file computes: a step, a block of steps, whole sequences, forecasts
 formats.py   how a file is written and run
 examples.py  what a file is checked with: examples of a run, and the outputs of its model
-metadata.py  what a user of a file has to know: scaling, names of classes, vocabulary, intervals
+metadata.py  what a file says of itself: scaling, class names, vocabulary, intervals
 """
 
 import copy
@@ -54,7 +54,7 @@ def export(
     """Write a model as a file that runs without longwave, and check it by its runtime against the model.
 
     source   a model, a run (as `longwave.open` gives it, or its folder), or the hub's "user/name"
-    out      the file; by default model.onnx or model.pt2. Beside it, model.json has what its user has to know
+    out      the file; by default model.onnx or model.pt2. Its metadata is written beside it, as model.json
     form     "step", one step with the state in and out; "blocks", `length` steps at a time (a power of two; 64);
              "whole", sequences of up to `length` steps (by default those of training), also for bidirectional models
     lengths  whole: whether rows may have lengths of their own, as a second input; by default as in the run's data
@@ -108,7 +108,7 @@ def _graph(
     horizon = getattr(model.config, "horizon", 0)
     if form != "whole":
         if form == "step" and length is not None:
-            raise ValueError(f"length: a step has none; expected None, or the form blocks, got {length}")
+            raise ValueError(f"length: form step takes one step at a time; expected None, or form blocks, got {length}")
         return graphs.carried(model, None if form == "step" else length or BLOCK)
     if horizon:
         return graphs.forecast(model, *metadata.forecast_facts(run, model, length, level))
@@ -116,7 +116,9 @@ def _graph(
         raise ValueError(f"level: intervals are for forecasts; expected None, got {level}")
     length = length or data.longest
     if length is None:
-        raise ValueError("length: expected the steps of the longest sequence, because the model alone has no data")
+        raise ValueError(
+            "length: expected the steps of the longest sequence, because a model without its run has no data"
+        )
     return graphs.whole(model, length, "lengths" in data.batches[0] if lengths is None else lengths)
 
 
@@ -157,7 +159,7 @@ def _advice(model: Any, form: Form) -> str:
     """What may help where a file is not accurate enough."""
     if getattr(model, "convolutions", None) is not None:
         return (
-            "; a share of steps above a bias jumps where rounding moves one across: train without the random "
-            "convolutions (--model.convolutions 0)"
+            "; the random convolutions count the steps above a threshold, and rounding can move a step across it: "
+            "train without them (--model.convolutions 0)"
         )
     return "; report it as an issue, with the run's config.json"

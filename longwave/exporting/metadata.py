@@ -1,4 +1,4 @@
-"""What a user of a file has to know: scaling, names of classes, sampling rate, vocabulary, intervals."""
+"""What a file says of itself: scaling, class names, sampling rate, vocabulary, intervals."""
 
 import io
 import json
@@ -50,7 +50,7 @@ def forecast_facts(
     if run is None:
         context = getattr(config, "context", length)
         if context is None:
-            raise ValueError("length: expected the known rows of a window, because the model alone has no data")
+            raise ValueError("length: expected the rows of context, because a model without its run has no data")
         if level:
             raise ValueError(f"level: intervals need the errors of a run, got a model and {level}")
         return context, config.input_size, False, None, ()
@@ -59,6 +59,11 @@ def forecast_facts(
         raise ValueError(
             f"{run.path}: a panel has scales and intervals of its own for each series, which a file does not hold; "
             "expected a run on one series"
+        )
+    if inputs.usual_gap:
+        raise ValueError(
+            f"{run.path}: its forecasts read the gaps between rows at irregular times, which a file does not have as "
+            "input; expected a run on even steps"
         )
     if beside := ", ".join(one["name"] for one in run.facts.get("covariates", ())):
         raise ValueError(

@@ -206,7 +206,7 @@ def in_real_arithmetic(model: nn.Module, fixed: Callable[[StateSpaces], Fixed]) 
                 setattr(parent, name, fixed(child.double()))
             elif isinstance(child, Mixer):
                 raise ValueError(
-                    f"mixer: expected S4 or S4D layers, whose matrices can be worked out, got {type(child).__name__}"
+                    f"mixer: expected S4 or S4D layers, whose kernels can be computed ahead, got {type(child).__name__}"
                 )
             elif isinstance(child, RandomConvolutions):
                 setattr(parent, name, Convolutions(child))

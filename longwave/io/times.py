@@ -73,8 +73,11 @@ def season(step: np.timedelta64 | None) -> int:
 # Reading
 
 
-def read_times(cells: Any, where: Callable[[int], str]) -> Times:
-    """The times in cells, text or datetime64; `where` is what messages call a row."""
+def read_times(cells: Any, where: Callable[[int], str], is_even: bool = True) -> Times:
+    """The times in cells, text or datetime64; `where` is what messages call a row.
+
+    Of times that should be even, fractions of a second that are jitter do not count.
+    """
     found = readings(cells)
     if not found and isinstance(cells, np.ndarray):
         raise ValueError(f"{where(int(np.argmax(np.isnat(cells))))}: the time is missing")
@@ -83,7 +86,7 @@ def read_times(cells: Any, where: Callable[[int], str]) -> Times:
         fits = [any(_parse([cell], form) is not None for form in forms) for cell in cells]
         row = fits.index(False) if False in fits else 0
         raise ValueError(f"{where(row)}: expected a time such as {TIME_EXAMPLES}, got {cells[row][:40]!r}")
-    found = [_without_jitter(times) for times in found]
+    found = [_without_jitter(times) for times in found] if is_even else found
     # 1/2/2020 may be in January or in February: take the reading that is evenly spaced.
     return next((times for times in found if _is_even(times)), found[0])
 
@@ -98,7 +101,7 @@ def _forms(cell: str) -> list[str | None]:
 def readings(cells: Any) -> list[Times]:
     """The ways to read all cells as times; none if one of them is not a time."""
     if isinstance(cells, np.ndarray):
-        return [] if np.isnat(cells).any() else [_in_seconds(cells.astype("datetime64[us]"))]
+        return [] if np.isnat(cells).any() else [in_seconds(cells.astype("datetime64[us]"))]
     return [times for form in _forms(cells[0]) if (times := _parse(cells, form)) is not None]
 
 
@@ -136,10 +139,10 @@ def _parse(cells: Sequence[str], form: str | None) -> Times | None:
             read = [datetime.strptime(cell, form) for cell in cells]
     except (ValueError, OverflowError):  # before year 1 in UTC
         return None
-    return _in_seconds(np.array(read, dtype="datetime64[us]"))
+    return in_seconds(np.array(read, dtype="datetime64[us]"))
 
 
-def _in_seconds(times: Times) -> Times:
+def in_seconds(times: Times) -> Times:
     """Times as datetime64[s], or as they are if one has a fraction of a second."""
     seconds: Times = times.astype("datetime64[s]")
     return seconds if (seconds == times).all() else times
@@ -156,6 +159,16 @@ def _without_jitter(times: Times) -> Times:
 
 
 # Spacing
+
+
+def usual_gap(times: Times) -> np.timedelta64:
+    """The median time from one row to the next, in microseconds."""
+    return np.timedelta64(round(float(np.median(np.diff(in_microseconds(times))))), "us")
+
+
+def in_microseconds(times: Times) -> NDArray[np.int64]:
+    """Whole numbers of microseconds."""
+    return times.astype("datetime64[us]").astype(np.int64)
 
 
 def spacing(times: Times) -> tuple[np.timedelta64, NDArray[np.int64]]:

@@ -37,6 +37,7 @@ class Mixer(nn.Module):
     SSM_PARAMETERS: tuple[str, ...] = ()  # names of dt, A and B: of low learning rate, without weight decay
     DT_PARAMETERS: tuple[str, ...] = ()  # of these, dt
     OUTPUT_PARAMETERS: tuple[str, ...] = ()  # C
+    refuses_gaps = "only S4D (s4d) takes rows at irregular times; use s4d"  # why, where it does not take them
     shown: tuple[str, ...] = ("d_model", "bidirectional", "return_state")  # settings that `repr` shows
 
     def __init__(self, d_model: int, *, bidirectional: bool = False, return_state: bool = True) -> None:
@@ -79,7 +80,7 @@ class Mixer(nn.Module):
                 raise ValueError(
                     "constants: expected None beside gaps, since these need no kernel; give one of the two"
                 )
-            y, after = self._mix_irregular(z, check_gaps(gaps, u, valid), state, rate=rate)
+            y, after = self._mix_irregular(z, check_gaps(gaps, u, valid), state, rate=rate, need_state=need_state)
         else:
             kept = {} if constants is None else {"constants": constants}
             y, after = self._mix(z, state, lengths=lengths, rate=rate, need_state=need_state, **kept)
@@ -122,7 +123,8 @@ class Mixer(nn.Module):
             y, after = self._step(u, state, rate)
         else:
             one = u.unsqueeze(1)
-            y, after = self._mix_irregular(one, check_gaps(gap.unsqueeze(-1), one, None), state, rate=rate)
+            gaps = check_gaps(gap.unsqueeze(-1), one, None)
+            y, after = self._mix_irregular(one, gaps, state, rate=rate, need_state=True)
             y = y.squeeze(1)
         return y.to(u.dtype), after
 
@@ -145,9 +147,11 @@ class Mixer(nn.Module):
         """y (1, total, H) and the states after sequences of these lengths, end to end in u."""
         raise ValueError(f"cu_seqlens: only S4 and S4D take it, got {type(self).__name__}; pad, and give lengths")
 
-    def _mix_irregular(self, u: Tensor, gaps: Tensor, state: Any, *, rate: float) -> tuple[Tensor, Any]:
+    def _mix_irregular(
+        self, u: Tensor, gaps: Tensor, state: Any, *, rate: float, need_state: bool
+    ) -> tuple[Tensor, Any]:
         """y (B, L, H) of rows at irregular times and the state after them; a row after a gap of 0 is padding."""
-        raise ValueError(f"gaps: only S4D (s4d) takes rows at irregular times, got {type(self).__name__}; use s4d")
+        raise ValueError(f"gaps: {self.refuses_gaps}")
 
     @abstractmethod
     def _initial_state(self, batch: int) -> Any:
@@ -202,9 +206,9 @@ class MixerConfig(Settings):
         return False
 
     @property
-    def supports_gaps(self) -> bool:
-        """Whether the layer takes rows at irregular times."""
-        return False
+    def refuses_gaps(self) -> str | None:
+        """Why the layer does not take rows at irregular times; None: it does."""
+        return self.layer.refuses_gaps
 
     @property
     def has_fixed_state(self) -> bool:

@@ -57,6 +57,10 @@ class S4(StateSpaces):
     """
 
     shown = (*StateSpaces.shown, "length", "low_rank", "sharing", "alpha", "beta")
+    refuses_gaps = (
+        "S4 steps by the bilinear rule, which does not decay over long gaps, and where the step varies there is no "
+        "kernel to convolve with; use S4D (s4d), whose steps are exact over any gap"
+    )
 
     def __init__(
         self,
@@ -159,12 +163,6 @@ class S4(StateSpaces):
         Q = self._Q(dt.dtype)
         Lambda, P, B, dt, Q = widened(dtype, Lambda, P, B, dt * rate, P if Q is None else Q)
         return dplr_bilinear(Lambda, P, B, dt, Q)
-
-    def _mix_irregular(self, u: Tensor, gaps: Tensor, state: Tensor | None, *, rate: float) -> tuple[Tensor, Tensor]:
-        raise ValueError(
-            "gaps: S4 steps by the bilinear rule, which does not decay over long gaps, and needs even steps for its "
-            "kernel; use S4D (s4d), whose steps are exact over any gap"
-        )
 
 
 @MIXERS.register("s4")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Int64
 from torch import Tensor
 
 from longwave.layers.checks import check_choice, check_count, check_rate, without_autocast
@@ -18,8 +18,11 @@ from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
 from longwave.layers.state_space import DtTransform, StateSpaces, new_parameter, widened
 from longwave.ops import diagonal_kernel
-from longwave.ssm import INITS, DiscreteDPLR, Rule, diagonal_discrete, dplr, irregular, nplr
+from longwave.ops.checks import has_values
+from longwave.ssm import INITS, DiscreteDPLR, Rule, diagonal_discrete, dplr, even_steps, irregular, nplr
 from longwave.ssm.algebra import as_complex
+
+FEWEST_HELD = 64  # rows of a batch from which on a convolution of even steps pays
 
 
 class S4D(StateSpaces):
@@ -97,20 +100,51 @@ class S4D(StateSpaces):
         state: Complex[Tensor, "batch H M"] | None,
         *,
         rate: float,
-    ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"]]:
+        need_state: bool,
+    ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
         """By the exact exponential of each gap; the bilinear rule would hardly decay over a long one."""
-        if self.bidirectional:
-            raise ValueError("gaps: expected a layer that looks back alone, got bidirectional=True; set it to False")
-        if self.rule != "zoh":
-            raise ValueError(
-                f"gaps: expected rule 'zoh', which is exact over any gap, got {self.rule!r}, which does not decay over "
-                "long ones"
-            )
+        if refused := refusal_of_gaps(self.rule, self.bidirectional):
+            raise ValueError(f"gaps: {refused}")
+        can_ask = has_values(gaps) and not torch.compiler.is_compiling() and not gaps.requires_grad
+        if can_ask and gaps.numel() >= FEWEST_HELD and (found := even_steps(gaps)) is not None:
+            return self._mix_held(u, *found, state, rate=rate, need_state=need_state)
         with without_autocast(u):
             signal = u.to(self._dtype)
             Lambda, _, B, dt = self._system(self._dtype)
             y, after = irregular(Lambda, B, self._output_map(), dt * rate, signal, gaps, state)
             return y.to(self._dtype) + self.D.to(self._dtype) * signal, after.to(complex_dtype(self._dtype))
+
+    def _mix_held(
+        self,
+        u: Float[Tensor, "batch L H"],
+        unit: float,
+        steps: Int64[Tensor, "batch L"],
+        state: Complex[Tensor, "batch H M"] | None,
+        *,
+        rate: float,
+        need_state: bool,
+    ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
+        """The same by convolution, where each row holds for whole steps of a unit, and is read after the last."""
+        ends = steps.cumsum(1)
+        every = torch.arange(int(ends.max()), device=u.device).expand(len(u), -1)
+        row = torch.searchsorted(ends, every.contiguous(), right=True)
+        is_held = (row < u.shape[1]).unsqueeze(-1)
+        held = torch.where(is_held, _rows_of(u, row.clamp(max=u.shape[1] - 1)), 0)
+        y, after = self._mix(held, state, lengths=ends[:, -1], rate=rate * unit, need_state=need_state)
+        return _rows_of(y, (ends - 1).clamp(min=0)), after
+
+
+def _rows_of(u: Float[Tensor, "batch L H"], rows: Int64[Tensor, "batch n"]) -> Float[Tensor, "batch n H"]:
+    return u.gather(1, rows.unsqueeze(-1).expand(-1, -1, u.shape[2]))
+
+
+def refusal_of_gaps(rule: Rule, bidirectional: bool) -> str | None:
+    """Why a layer with these settings does not take rows at irregular times; None: it does."""
+    if bidirectional:
+        return "expected a layer that looks back alone, got bidirectional=True; set it to False"
+    if rule != "zoh":
+        return f"expected rule 'zoh', which is exact over any gap, got {rule!r}, which does not decay over long ones"
+    return None
 
 
 @MIXERS.register("s4d")
@@ -125,6 +159,6 @@ class S4DConfig(StateSpaceConfig):
     """Discretisation: zero-order hold, or the bilinear rule, as for S4."""
 
     @property
-    def supports_gaps(self) -> bool:
-        """By the zero-order hold, which is exact over any gap."""
-        return self.rule == "zoh" and not self.bidirectional
+    def refuses_gaps(self) -> str | None:
+        """None with the zero-order hold, which is exact over any gap."""
+        return refusal_of_gaps(self.rule, self.bidirectional)

@@ -53,6 +53,7 @@ class Spec:
     linear: Callable[[StartShift, float | None], LinearSolution] | None = None
     # Training examples to solve a classifier from: x, y, and what else a batch has; None: there are none.
     examples: Callable[[], dict[str, Tensor]] | None = None
+    is_irregular: bool = False  # whether steps are at irregular times, and batches have `gaps`
     changes_rate: bool = False  # whether sequences come at several sampling rates, and batches have `rate`
 
 
@@ -147,6 +148,11 @@ class ModelConfig(Settings):
     def supports_rate(self) -> bool:
         """Whether the model takes `rate`: input sampled at 1/rate of the frequency of training."""
         return False
+
+    @property
+    def refuses_gaps(self) -> str | None:
+        """Why the model does not take steps at irregular times; None: it does."""
+        return "only models of S4D (s4d) take rows at irregular times"
 
 
 MODELS: Registry[type[ModelConfig]] = ModelConfig.registry

@@ -31,8 +31,8 @@ class ForecasterConfig(ModelConfig):
     reversion: float | None = None
     """Share of the linear start that is solved without a shift; None: with shift auto by the validation set, else 0."""
     trust: float | None = 1.0
-    """Share of the trained model in a forecast, the rest being the linear start; None: decided on the validation set,
-    and 0 where the deep model does not pay."""
+    """Share of the trained model in a forecast, the rest being the linear start; None: chosen on the validation set,
+    0 where the deep model does not help."""
     d_model: int = 32
     """Features of every layer of the deep model."""
     n_layers: int = 2
@@ -90,6 +90,11 @@ class ForecasterConfig(ModelConfig):
         return True
 
     @property
+    def refuses_gaps(self) -> str | None:
+        """As the mixer does; the linear map counts rows, whenever they are."""
+        return self.mixer.refuses_gaps
+
+    @property
     def label(self) -> str:
         """What tables call such a model."""
         start = "combination" if self.shift == "combined" else "linear"
@@ -129,15 +134,21 @@ class Forecaster(Pretrained, nn.Module):
             self.register_buffer("share", torch.zeros(()))
 
     def forward(
-        self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
+        self,
+        x: Tensor,
+        state: Any = None,
+        *,
+        time: Tensor | None = None,
+        lengths: Tensor | None = None,
+        gaps: Tensor | None = None,
     ) -> tuple[Tensor, None]:
         """The forecast (B, horizon, columns)."""
-        start, learnt = self.start_and_learnt(x, state, time, lengths)
+        start, learnt = self.start_and_learnt(x, state, time, lengths, gaps)
         trust = self.share if self.config.trust is None else self.config.trust
         return start + (learnt if self.training else trust * learnt), None
 
     def start_and_learnt(
-        self, x: Tensor, state: Any, time: Tensor | None, lengths: Tensor | None
+        self, x: Tensor, state: Any, time: Tensor | None, lengths: Tensor | None, gaps: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The linear start's forecast (B, horizon, columns), and what training adds to it."""
         for name, value in (("state", state), ("lengths", lengths)):
@@ -153,18 +164,30 @@ class Forecaster(Pretrained, nn.Module):
         start = start + self.regression(time)
         if self.correction is not None:
             seen = torch.cat((known, (start + learnt).to(known.dtype)), dim=1) - shift
-            learnt = learnt + self.correction(seen, time=time)[0]
+            learnt = learnt + self.correction(seen, time=time, gaps=gaps)[0]
         return start, learnt
 
     def corrected(
-        self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
+        self,
+        x: Tensor,
+        state: Any = None,
+        *,
+        time: Tensor | None = None,
+        lengths: Tensor | None = None,
+        gaps: Tensor | None = None,
     ) -> tuple[Tensor, None]:
         """The forecast with all that training adds to the start."""
-        start, learnt = self.start_and_learnt(x, state, time, lengths)
+        start, learnt = self.start_and_learnt(x, state, time, lengths, gaps)
         return start + learnt, None
 
     def uncorrected(
-        self, x: Tensor, state: Any = None, *, time: Tensor | None = None, lengths: Tensor | None = None
+        self,
+        x: Tensor,
+        state: Any = None,
+        *,
+        time: Tensor | None = None,
+        lengths: Tensor | None = None,
+        gaps: Tensor | None = None,
     ) -> tuple[Tensor, None]:
         """The forecast of the start alone."""
         known = x[:, : self.config.context]

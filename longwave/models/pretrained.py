@@ -180,4 +180,4 @@ def _read_config(path: Path) -> ModelConfig:
         settings = format_1.of_model(settings) if content["format"] == 1 else settings
         return ModelConfig.from_dict({"kind": kind, **settings}, str(path))
     except ValueError as error:
-        raise ValueError(f"{error}; written by a newer longwave?") from error
+        raise ValueError(f"{error}; written by a newer version of longwave?") from error

@@ -116,6 +116,11 @@ class SequenceConfig(ModelConfig):
         """Whether the mixer does."""
         return self.mixer.supports_rate
 
+    @property
+    def refuses_gaps(self) -> str | None:
+        """As the mixer does."""
+        return self.mixer.refuses_gaps
+
 
 class SequenceModel(Pretrained, nn.Module):
     """y, state = model(x); y_t, state = model.step(x_t, state); model.save_pretrained(folder).

@@ -42,13 +42,13 @@ class UNetConfig(ModelConfig):
     d_model: int = 128
     """Features of the first level."""
     n_layers: int = 8
-    """Mixers of each level on the way down, on the way up, and in the centre."""
+    """Mixers per level on the down path and on the up path, and in the centre."""
     poolings: tuple[int, ...] = (3, 4, 4)
-    """Steps that are pooled into one from each level to the next."""
+    """Pooling factors: how many steps each level pools into one for the next."""
     widening: int = 2
     """Factor by which the features grow from each level to the next."""
     skips: Skips = "layers"
-    """A skip from each layer on the way down to its counterpart; or no layers there, and a skip around each stage."""
+    """A skip connection from each layer of the down path to its counterpart; or no layers there, and one per stage."""
     feed_forward: int = 2
     """Width of the feed-forward sublayers, as a multiple of the features; 0 for none."""
     centre_feed_forward: bool = False

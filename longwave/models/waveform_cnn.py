@@ -33,7 +33,7 @@ class WaveformCNNConfig(ModelConfig):
     width: int = 64
     """Features of the first layer; each of the next has twice as many."""
     n_layers: int = 5
-    """Convolutions, each of which shortens the signal by 4."""
+    """Number of convolutions, each with stride 4."""
     hidden: int = 0
     """Width of a fully-connected layer over all steps that are left, for clips of one length; 0: their mean."""
     length: int | None = set_by_task(None)
@@ -57,7 +57,7 @@ class WaveformCNNConfig(ModelConfig):
     def resolve(self, spec: Spec) -> Self:
         """The settings with the sizes that a task decides."""
         if spec.vocabulary or spec.horizon or (spec.decoders and "mean" not in spec.decoders):
-            raise ValueError("model: a WaveformCNN classifies sequences of numbers, which this task is not")
+            raise ValueError("model: a WaveformCNN classifies sequences of numbers, and this task has none")
         if self.hidden and spec.length is None:
             raise ValueError(
                 f"hidden: expected 0, for the mean over the steps, got {self.hidden}; a fully-connected layer needs "
@@ -81,7 +81,7 @@ class WaveformCNN(Pretrained, nn.Module):
         check_least(config, hidden=0)
         if config.hidden and config.length is None:
             raise ValueError(
-                f"length: expected that of all clips, which a hidden layer of {config.hidden} needs, got none"
+                f"length: expected the length of all clips, which a hidden layer of {config.hidden} needs, got none"
             )
         self.hidden = None
         if config.hidden:

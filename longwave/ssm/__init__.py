@@ -6,7 +6,7 @@ from longwave.ssm.conv import fft_conv
 from longwave.ssm.diagonal import Rule, diagonal_discrete, diagonal_kernel
 from longwave.ssm.discretize import DiscreteDPLR, bilinear, dplr_bilinear, dplr_step, moved_row
 from longwave.ssm.hippo import INITS, NPLR, dplr, hippo, nplr
-from longwave.ssm.irregular import irregular
+from longwave.ssm.irregular import even_steps, irregular
 from longwave.ssm.kernel import dplr_kernel, generating_function_kernel, output_map, power_kernel, truncated_output_map
 from longwave.ssm.states import block_size
 
@@ -27,6 +27,7 @@ __all__ = [
     "dplr_bilinear",
     "dplr_kernel",
     "dplr_step",
+    "even_steps",
     "fft_conv",
     "generating_function_kernel",
     "hippo",

@@ -4,14 +4,19 @@ x_k = A_k x_(k-1) + (A_k - 1) / Lambda B u_k with A_k = exp(Lambda dt g_k): the 
 With a varying step there is no kernel. Rows are taken in turn, element by element, and what does not depend on the
 state is computed for a chunk of rows at once. Nothing grows, because Re(Lambda) <= 0, and nothing is divided by what
 has decayed.
+
+Where all gaps are whole multiples of a unit, as of a series with missing rows, u_k holds for as many even steps: then
+there is a kernel, and `even_steps` says how many steps.
 """
 
 import torch
-from jaxtyping import Complex, Complex128, Float, Float64
+from jaxtyping import Complex, Complex128, Float, Float64, Int64
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 ROWS = 32  # of a chunk; for the gradient the states within a chunk are computed again
+MOST_STEPS = 16  # even steps per row: a convolution over more of them is no faster than the recurrence over the rows
+ROUNDING = 1e-6  # of a gap, relative: the quotient of two times in float32
 SLOW = 1e-5  # below, (A_k - 1) / Lambda would cancel, and three terms of its series are enough
 
 
@@ -40,6 +45,25 @@ def irregular(
             y, x = _chunk(*system, *chunk, x)
         outputs.append(y)
     return torch.cat(outputs, dim=1), x
+
+
+def even_steps(gaps: Float[Tensor, "batch L"]) -> tuple[float, Int64[Tensor, "batch L"]] | None:
+    """A unit, and how many of it each gap is; None: there is none, or the steps are too many. A gap of 0 has no step.
+
+    The unit is the greatest common divisor, by Euclid's algorithm with the remainders nearest to 0.
+    """
+    values = gaps.double().unique()
+    values = rest = values[values > 0]
+    if not len(values):
+        return None
+    unit, longest = 0.0, float(gaps.double().sum(1).max())
+    while len(rest):
+        unit = float(rest.min())
+        if longest > unit * MOST_STEPS * gaps.shape[1]:
+            return None
+        rest = (values - (values / unit).round() * unit).abs()
+        rest = rest[rest > ROUNDING * values]
+    return unit, (gaps.double() / unit).round().long()
 
 
 def _chunk(

@@ -42,7 +42,7 @@ class SweepFolder:
         try:
             content = files.read_json(file)
             if content["format"] != FORMAT:
-                raise ValueError(f"format {content['format']!r:.80} is that of another longwave")
+                raise ValueError(f"format {content['format']!r:.80} is that of another version of longwave")
             members = [_member(one, f"runs[{k}]", str(file)) for k, one in enumerate(content["runs"])]
             if len({one.name for one in members}) < len(members) or not members:
                 raise ValueError("runs: expected one or more, each with its own name")

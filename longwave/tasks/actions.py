@@ -21,7 +21,7 @@ def check_kind(run: TrainedRun, command: str, action: Action, does: str) -> None
 
 @dataclass(frozen=True, kw_only=True)
 class OnDevice:
-    """Options of whatever computes with a model."""
+    """Options of commands that run a model."""
 
     device: str = "auto"
     """Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""

@@ -5,6 +5,7 @@ names that models and training know:
 
     x         (B, L, input_size) floats, or (B, L) whole numbers for tokens
     time      (B, L, time_size) optional: features of the time of each step
+    gaps      (B, L) optional: the time since the step before, in units of the usual step, for irregular times
     lengths   (B,) optional: how many steps of each row count; of pairs, x (B, 2, L), it is (B, 2)
     rate      (B,) optional, the same for all rows: x is sampled at 1/rate of the usual frequency (see `rates`)
     y         the target, as the task's own loss expects it
@@ -82,7 +83,7 @@ class ChangedSplit:
 
 
 class Outcome(NamedTuple):
-    """What a model makes of a batch. A tuple, because accelerate converts those to float32 and no dataclasses."""
+    """The loss and the scores of a batch. A tuple, because accelerate converts those to float32 and no dataclasses."""
 
     loss: Tensor  # the sum of `Task.count` terms
     scores: Sums
@@ -348,6 +349,8 @@ def call(model: Any, batch: Batch, **more: Any) -> Tensor:
     """The output of a model for a batch, in float32 at least."""
     if "rate" in batch:
         more["rate"] = float(batch["rate"][0])
+    if "gaps" in batch:
+        more["gaps"] = batch["gaps"]
     output: Tensor = model(batch["x"], time=batch.get("time"), lengths=batch.get("lengths"), **more)[0]
     return output.to(torch.promote_types(output.dtype, torch.float32))
 

@@ -57,7 +57,8 @@ def read(folder: str | Path, *, published: bool = False) -> StoredConfig:
         )
     if not isinstance(content, dict) or content.get("format") not in (1, FORMAT) or "experiment" not in content:
         raise ValueError(
-            f"{path}: expected the {path.name} of a run in format {FORMAT} or older; written by another longwave?"
+            f"{path}: expected the {path.name} of a run in format {FORMAT} or older; written by another version of "
+            "longwave?"
         )
     return StoredConfig(Path(folder), path, content)
 

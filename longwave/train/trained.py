@@ -1,4 +1,4 @@
-"""A run with weights, wherever it is kept: its settings, what training found out about its data, and its model."""
+"""A trained run, on disk or in memory: its settings, facts about its data, and its model."""
 
 import contextlib
 import platform
@@ -63,7 +63,7 @@ class RunConfig(Settings):
             settings = format_1.of_experiment(settings) if content.get("format") == 1 else settings
             experiment = Experiment.from_dict(settings, where)
         except ValueError as error:
-            raise ValueError(f"{error}; written by a newer longwave?") from error
+            raise ValueError(f"{error}; written by a newer version of longwave?") from error
         types = {name: kind for name, kind in get_type_hints(cls).items() if name in content and name != "experiment"}
         given = {name: typed(content[name], kind, f"{where}: {name}") for name, kind in types.items()}
         typed(given.get("task", {}).get("notes", []), tuple[str, ...], f"{where}: task: notes")
@@ -101,7 +101,7 @@ class MemoryRun(Trained):
 
     @classmethod
     def copy_of(cls, run: Any) -> "MemoryRun":
-        """What is needed of a run in a folder to use it when the folder is gone."""
+        """A copy of a run in a folder, to use when the folder is gone."""
         names = (*(run.config.artifacts or ()), *(run.result() or {}).get("files", ()))
         memory = cls(run.config, {name: run.artifact(name) for name in names})
         memory.path = run.path  # which messages name

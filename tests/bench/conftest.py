@@ -48,7 +48,7 @@ TINY = {
     },
     export: {
         **{"LAYERS": 1, "D_MODEL": 4, "D_STATE": 4, "STREAMED": 16, "BLOCKS": (8,)},
-        **{"WHOLE": {"the sum": (16,), "transforms": (16,)}},
+        **{"WHOLE": {"transforms": (16,)}},
     },
     generation: {
         **{"POINTS": 3, "BATCHES": (2, 1)},

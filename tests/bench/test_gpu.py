@@ -72,7 +72,7 @@ def test_the_report_is_one_block_of_text_and_its_exit_code_tells(monkeypatch, ca
         assert out.count("<- broken") == 2 * code
         assert ("OSError: no" in out) == bool(code)
         assert "L 16,384, forward and backward: step 1.00\n" in out
-        assert out.endswith("all is right\n") == (code == 0)
+        assert out.endswith("all checks passed\n") == (code == 0)
         assert max(map(len, out.splitlines())) < 200
 
 

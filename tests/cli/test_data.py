@@ -113,7 +113,7 @@ def test_make_prints_the_path_and_list_shows_how_many_there_are(run, folder):
     code, output = run("make", "listops", "--count", "20", "--seed", "4")
     assert not code
     assert output.out == f"{folder / 'listops-1000'}\n"
-    assert "made: 20 of seed 4" in shown()
+    assert "made: 20 with seed 4" in shown()
     code, output = run("make", "listops")
     assert code == 2
     assert "has 20 examples with seed 4; expected 100,000 with seed 0: move it away" in output.err
@@ -124,7 +124,7 @@ def test_make_prints_the_path_and_list_shows_how_many_there_are(run, folder):
 def test_options_of_a_set_are_shown(compiled, run, folder):
     code, _ = run("make", "pathfinder", "--count", "2", "--options", "equal_contrast", "all_orientations")
     assert not code
-    assert "made: 2 of seed 0, all_orientations, equal_contrast" in " ".join(run("list")[1].out.split())
+    assert "made: 2 with seed 0, all_orientations, equal_contrast" in " ".join(run("list")[1].out.split())
 
 
 def test_list_names_every_set_that_can_be_made(run):

@@ -3,7 +3,7 @@
 import tomllib
 
 import pytest
-from dense import ROOT, run_python
+from dense import ROOT, run_after_torch
 
 from longwave.core import extras
 
@@ -40,37 +40,40 @@ def test_the_extras_are_those_of_pyproject():
         assert sorted(packages) == sorted(modules)
 
 
-def test_layers_and_models_need_no_extra(tmp_path):
-    found = run_python(WITHOUT + LAYERS, cwd=tmp_path)
+COMMANDS = (["list"], ["show", "smnist-small"], ["data", "list"], ["train", "--help"])
+MISSING = {  # code that cannot do without an extra -> the module that it misses first, the extra, the exit code
+    WITHOUT + COMMAND.format(["train", "smnist-small"]): ("accelerate", "train", 2),
+    WITHOUT + "import longwave\nlongwave.train_classifier": ("accelerate", "train", 1),
+    WITHOUT + "import longwave\nlongwave.load_model('user/name')": ("huggingface_hub", "train", 1),
+    "import sys\nsys.modules['sklearn'] = None\nimport longwave\nlongwave.S4Classifier": ("sklearn", "sklearn", 1),
+}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """What became of each code."""
+    codes = [WITHOUT + LAYERS, *(WITHOUT + COMMAND.format(arguments) for arguments in COMMANDS), *MISSING]
+    return {found.args: found for found in run_after_torch(*codes, cwd=tmp_path_factory.mktemp("extras"))}
+
+
+def test_layers_and_models_need_no_extra(ran):
+    found = ran[WITHOUT + LAYERS]
     assert found.returncode == 0, found.stderr
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["show", "smnist-small"], ["data", "list"], ["train", "--help"]])
-def test_commands_that_need_no_extra_answer(arguments):
-    found = run_python(WITHOUT + COMMAND.format(arguments))
+@pytest.mark.parametrize("arguments", COMMANDS)
+def test_commands_that_need_no_extra_answer(arguments, ran):
+    found = ran[WITHOUT + COMMAND.format(arguments)]
     assert found.returncode == 0, found.stderr
     assert found.stdout
 
 
-@pytest.mark.parametrize(
-    ("code", "module", "extra"),
-    [
-        (COMMAND.format(["train", "smnist-small"]), "accelerate", "train"),
-        ("import longwave\nlongwave.train_classifier", "accelerate", "train"),
-        ("import longwave\nlongwave.load_model('user/name')", "huggingface_hub", "train"),
-    ],
-    ids=["command", "function", "hub"],
-)
-def test_an_error_names_the_extra(code, module, extra):
-    found = run_python(WITHOUT + code)
-    assert found.returncode == (2 if "main(" in code else 1)
+@pytest.mark.parametrize("code", MISSING, ids=["command", "function", "hub", "estimator"])
+def test_an_error_names_the_extra(code, ran):
+    found, (module, extra, exit_code) = ran[code], MISSING[code]
+    assert found.returncode == exit_code
     last = found.stderr.strip().splitlines()[-1]
     assert f"{module} is not installed; install what this needs with pip install 'longwave[{extra}]'" in last
-
-
-def test_an_estimator_names_the_extra_of_scikit_learn():
-    found = run_python("import sys\nsys.modules['sklearn'] = None\nimport longwave\nlongwave.S4Classifier")
-    assert "sklearn is not installed; install what this needs with pip install 'longwave[sklearn]'" in found.stderr
 
 
 def test_another_missing_module_is_not_renamed():

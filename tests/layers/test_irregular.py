@@ -6,7 +6,7 @@ from dense import error
 from pairwise import in_pairs
 
 from longwave import S4, S4D, S4DConfig, SequenceModel
-from longwave.layers import MIXERS, make_mixer
+from longwave.layers import MIXERS, make_mixer, s4d
 from longwave.models.pair import PairConfig
 
 H, N = 4, 6
@@ -38,6 +38,25 @@ def test_gaps_of_one_are_even_steps(L, init, n_ssm):
         assert error(state, state_true) < 1e-11
         found, true = (torch.autograd.grad(one.square().sum(), parameters) for one in (y, y_true))
         assert all(error(g, g_true) < 1e-9 for g, g_true in zip(found, true, strict=True))
+
+
+@in_pairs(unit=[0.25, 1.0, 1 / 3], L=[33, 130], dtype=[torch.float64, torch.float32])
+def test_a_convolution_over_the_even_steps_within_gaps_is_the_recurrence_over_rows(unit, L, dtype, monkeypatch):
+    layer, (u, _) = make().to(dtype), rows(L)
+    u = u.to(dtype)
+    gaps = unit * torch.randint(1, 6, (2, L), generator=torch.Generator().manual_seed(0)).to(dtype)
+    lengths, before = torch.tensor([L, L - 20]), torch.randn(2, H, N // 2, dtype=torch.complex128)
+    parameters = list(layer.parameters())
+
+    def run():
+        y, state = layer(u, before, gaps=gaps, lengths=lengths, rate=1.5)
+        return y, state, *torch.autograd.grad(y.square().sum() + state.abs().sum(), parameters)
+
+    assert s4d.even_steps(gaps)[0] == pytest.approx(unit)
+    found = run()
+    monkeypatch.setattr(s4d, "even_steps", lambda gaps: None)
+    for value, truth in zip(found, run(), strict=True):
+        assert error(value, truth) < (1e-10 if dtype == torch.float64 else 2e-5)
 
 
 @pytest.mark.parametrize("cuts", [[64, 66], [1, 129], [50, 33, 47]])
@@ -111,7 +130,7 @@ def test_a_model_passes_gaps_on():
 @pytest.mark.parametrize("kind", sorted(MIXERS))
 def test_every_other_mixer_refuses_gaps_and_names_s4d(kind):
     config = MIXERS[kind]()
-    if config.supports_gaps:
+    if config.refuses_gaps is None:
         return
     with pytest.raises(ValueError, match=r"^gaps: .*s4d"):
         make_mixer(kind, 8)(torch.randn(1, 9, 8), gaps=torch.ones(1, 9))

@@ -350,7 +350,7 @@ def test_every_parameter_has_a_finite_gradient(name, bidirectional, L):
         assert L < 3 or parameter.grad.abs().max() > 0, parameter_name
 
 
-@every_computation
+@every_mixer
 def test_a_layer_learns_to_remember(name):
     """The value two steps ago, by gradient descent from the first seed."""
     layer = make(name, dtype=torch.float32, d_state=16, dt_min=0.1, dt_max=0.5)

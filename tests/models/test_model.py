@@ -611,7 +611,7 @@ DAMAGES = {
     "settings of another kind": (lambda f: replace_config(f, lambda c: c.update(config=[])), "expected the settings"),
     "an unknown setting": (
         lambda f: replace_config(f, lambda c: c["config"].update(depth=8)),
-        "config.json: there is no setting 'depth'; expected one of .*; written by a newer longwave",
+        "config.json: there is no setting 'depth'; expected one of .*; written by a newer version of longwave",
     ),
     "a text for a number": (
         lambda f: replace_config(f, lambda c: c["config"].update(d_model="four")),

@@ -91,7 +91,7 @@ def test_the_compiled_steps_are_the_models(compiled, monkeypatch, kind):
 @torch.no_grad()
 def test_threads_that_share_rows_or_features_change_nothing(compiled, kind, batch, threads):
     model = make(**{"d_model": 128, **KINDS[kind]})  # wide enough for threads that do not wait to be found out
-    x = inputs(model, batch, 10)
+    x = inputs(model, batch, 3)
     expected, _ = by_steps(model, x, model.initial_state(batch))
     torch.set_num_threads(threads)
     steps = Recurrence(model, batch)

@@ -46,7 +46,7 @@ def test_a_layer_over_all_steps_knows_where_a_step_stands_and_takes_one_length()
     with pytest.raises(ValueError, match=r"hidden: expected 0, for the mean over the steps, got 5; .* differ"):
         WaveformCNNConfig(hidden=5).resolve(Spec(input_size=1, output_size=3))
     with pytest.raises(
-        ValueError, match="length: expected that of all clips, which a hidden layer of 5 needs, got none"
+        ValueError, match="length: expected the length of all clips, which a hidden layer of 5 needs, got none"
     ):
         WaveformCNN(hidden=5)
 

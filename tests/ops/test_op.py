@@ -462,9 +462,8 @@ class Kernels(Dataset):
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than this machine has cores
-@pytest.mark.parametrize("threads", [1, 2])
-def test_dataloader_workers_get_what_the_parent_gets(backend, threads):
-    torch.set_num_threads(threads)
+def test_dataloader_workers_get_what_the_parent_gets(backend):
+    torch.set_num_threads(2)
     expected = [Kernels()[index] for index in range(6)]  # OpenMP has run in the parent before it forks
     loader = DataLoader(Kernels(), batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=60)
     for results, true in zip(loader, expected, strict=True):

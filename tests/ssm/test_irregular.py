@@ -7,7 +7,7 @@ import torch
 from dense import error, full, gradients, random_system
 from pairwise import in_pairs
 
-from longwave.ssm import diagonal_discrete, dplr_step, irregular
+from longwave.ssm import diagonal_discrete, dplr_step, even_steps, irregular
 
 
 def by_matrix_exponential(Lambda, B, C, dt, u, gaps, state):
@@ -87,3 +87,18 @@ def test_slow_modes_and_integrators_are_exact(size):
     assert error(found[1], true[1]) < 1e-11
     for g, g_true in zip(gradients(found[0], inputs[:4]), gradients(true[0], inputs[:4]), strict=True):
         assert error(g, g_true) < 2e-8
+
+
+def test_even_steps_are_multiples_of_the_greatest_unit():
+    unit, steps = even_steps(torch.tensor([[1.0, 1.5, 0.0, 7.0], [2.5, 2.5, 2.5, 0.0]]))
+    assert unit == 0.5
+    assert steps.tolist() == [[2, 3, 0, 14], [5, 5, 5, 0]]
+    thirds = torch.tensor([[1.0, 4 / 3, 2 / 3] * 50 + [1e3 / 3]])  # float32: rounded in the seventh digit
+    unit, steps = even_steps(thirds)
+    assert unit == pytest.approx(1 / 3)
+    assert steps[0].tolist() == [3, 4, 2] * 50 + [1000]
+
+
+@pytest.mark.parametrize("gaps", [[[1.0, 2.0**0.5]], [[1.0, 1.001]], [[1.0, 33.0]], [[0.0, 0.0]]])
+def test_there_are_no_even_steps_without_a_unit_or_with_too_many_of_it(gaps):
+    assert even_steps(torch.tensor(gaps)) is None

@@ -61,8 +61,14 @@ def test_nothing_is_written_before_the_config(tmp_path):
     [
         (lambda c: c.update(format=FORMAT + 1), r"config.json: expected the config.json of a run in format 2 or older"),
         (lambda c: c.pop("experiment"), "config.json: expected the config.json of a run"),
-        (lambda c: c["experiment"]["model"].update(wings=2), "model: there is no setting 'wings'; .*newer longwave"),
-        (lambda c: c["experiment"]["task"].update(kind="speech"), "task: kind: there is no 'speech'; .*newer longwave"),
+        (
+            lambda c: c["experiment"]["model"].update(wings=2),
+            "model: there is no setting 'wings'; .*newer version of longwave",
+        ),
+        (
+            lambda c: c["experiment"]["task"].update(kind="speech"),
+            "task: kind: there is no 'speech'; .*newer version of longwave",
+        ),
     ],
 )
 def test_a_config_of_a_newer_or_another_version_is_refused(folder, change, message):

@@ -147,7 +147,9 @@ def left_out(task: ForecastTask) -> dict[str, str]:
     """The baselines that a task does without, with the reason."""
     absent = {}
     if task.period == 1:
-        absent["seasonal-naive"] = "no season was found"
+        absent["seasonal-naive"] = (
+            "no season was found" if task.train.gaps is None else "rows at irregular times have none"
+        )
     elif task.context < task.period:
         absent["seasonal-naive"] = "the context is shorter than a season"
     if not solvable(task):

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from longwave.core.settings import typed
 from longwave.io.read import read_table
-from longwave.io.table import is_missing, number, times_in
-from longwave.io.times import read_times, show
+from longwave.io.table import Table, is_missing, number, times_in
+from longwave.io.times import Times, read_times, show
 from longwave.tasks.forecast.panel import Panel
 from longwave.tasks.forecast.series import Ahead, Cells, Reading, Series
 from longwave.tasks.forecast.windows import ForecastData
@@ -164,7 +164,10 @@ def check_static(series: Series, names: tuple[str, ...]) -> None:
 
 
 def read_ahead(source: Any, how: Reading, names: tuple[str, ...], series: Series, horizon: int) -> dict[str, Ahead]:
-    """What is known of the rows to forecast, in a file or a data frame, by id; a series alone is ""."""
+    """What is known of the rows to forecast, in a file or a data frame, by id; a series alone is "".
+
+    Of rows at irregular times, that is also when they are: the next times that are given.
+    """
     ids = [how.id] if how.id else []
     times = [series.time] if series.time else []
     table = read_table(source, [*ids, *times, *how.categories], [*ids, *times, *names])
@@ -172,8 +175,11 @@ def read_ahead(source: Any, how: Reading, names: tuple[str, ...], series: Series
     if series.times is not None:
         is_index = table.index is not None and series.time not in table.names
         cells: Any = table.index if is_index else table.columns[table.place(str(series.time), "time")]
-        stamps = read_times(times_in(cells), table.where) if len(table) else np.array([], "datetime64[s]")
-        stamps = stamps.astype(series.times.dtype)
+        stamps = np.array([], series.times.dtype)
+        if len(table):
+            stamps = read_times(times_in(cells), table.where, not how.irregular)
+        if not how.irregular:
+            stamps = stamps.astype(series.times.dtype)
     labels = [cell.strip() for cell in table.texts(how.id, "id")] if how.id else [""] * len(table)
     each: dict[str, Series] = dict(series.each()) if isinstance(series, Panel) else {"": series}
     rows: dict[tuple[str, Any], int] = {}
@@ -194,7 +200,7 @@ def read_ahead(source: Any, how: Reading, names: tuple[str, ...], series: Series
         counts[label] += 1
     found = {}
     for label, one in each.items():
-        following = one.future(horizon)
+        following = _next_times(table, rows, label, one, horizon, how) if how.irregular else one.future(horizon)
         steps: list[Any] = list(range(horizon)) if following is None else list(following)
         absent = [step for step in steps if (label, step) not in rows]
         if absent:
@@ -206,6 +212,21 @@ def read_ahead(source: Any, how: Reading, names: tuple[str, ...], series: Series
         when = [_when(step) for step in steps]
         found[label] = Ahead(following, {name: _ahead(table, name, places, when, how) for name in names})
     return found
+
+
+def _next_times(
+    table: Table, rows: Mapping[tuple[str, Any], int], label: str, series: Series, horizon: int, how: Reading
+) -> Times:
+    """The first `horizon` times of a series in a table that are after its last."""
+    assert series.times is not None
+    last = series.times[-1]
+    later = sorted(time for name, time in rows if name == label and time > last)
+    if len(later) < horizon:
+        raise ValueError(
+            f"{table.source}: expected the times of {horizon} rows after {_when(last)}{_of(how, label)}, the rows to "
+            f"forecast, got {len(later)}"
+        )
+    return np.array(later[:horizon])
 
 
 def _when(step: Any) -> str:

@@ -32,9 +32,8 @@ from longwave.tasks.forecast.intervals import (
 )
 from longwave.tasks.forecast.panel import Panel
 from longwave.tasks.forecast.predict import Forecasts
-from longwave.tasks.forecast.seasons import find_season
 from longwave.tasks.forecast.series import Floats, Series, read_series
-from longwave.tasks.forecast.windows import ForecastInput
+from longwave.tasks.forecast.windows import ForecastInput, season_of
 from longwave.tasks.statistics import digest
 
 UNKNOWN = "it is not known which of these rows the model was trained on; it forecasts those better than new ones"
@@ -56,6 +55,8 @@ def unseen(run: TrainedRun, series: Series, inputs: ForecastInput) -> Unseen:
     """Where the rows that a run was not trained on begin: by the rows themselves, or else by their times."""
     train, valid, end = (int(row) for row in run.fact("borders", list))
     known = () if series.known is None else (series.known[:end],)
+    gaps = inputs.gaps(series.times)
+    known = known if gaps is None else (*known, gaps[:end])
     if len(series) >= end and digest(series.values[:end], *known) == run.facts.get("digest"):
         return Unseen(train, valid)
     found = held_out_of(run, inputs)
@@ -64,7 +65,7 @@ def unseen(run: TrainedRun, series: Series, inputs: ForecastInput) -> Unseen:
     last: Any = found.last  # the time at which the last held-out window begins
     if series.times[0] > last:
         return Unseen(0, 0, is_later=True)
-    following: Any = series.future(end)  # the series may end before
+    following: Any = series.times[:0] if series.is_irregular else series.future(end)  # the series may end before
     times = np.concatenate((series.times, following))
     place = int(np.searchsorted(times, last))
     if place == len(times) or times[place] != last:
@@ -170,7 +171,7 @@ def backtest(
             run, known = retrain(until(series, masked, row)), Unseen(row - inputs.horizon + 1, None, is_later=True)
         parts.append(_Windows(run, series, masked, known, level, device).at(some, progress))
     y, forecast, low, high = (np.concatenate(values, axis=-3) for values in zip(*parts, strict=True))
-    season = find_season(series.values[:begin], series.step).rows
+    season = season_of(series, slice(begin)).rows
     clock, levels = clock_of(series), check_levels(level)
     if missing := int(np.isnan(low).any(axis=(0, 2, 3)).sum()):
         notes.append(f"{missing} of {len(cutoffs)} windows lack an interval: there are too few errors before them")
@@ -275,11 +276,13 @@ class _Windows:
 
     def _window(self, row: int) -> Batch:
         """What the model is given to forecast from a row on, as a batch of one."""
-        inputs, before = self.inputs, until(self.series, self.masked, row)
-        batch, _ = inputs.continuation(before)
-        if self.covariates is not None:
-            ahead = self.series.ahead(slice(row, row + inputs.horizon), self.covariates.names("future")).cells
-            features = torch.from_numpy(self.covariates.window(before, ahead, inputs.context, inputs.horizon))[None]
+        inputs, before, covariates = self.inputs, until(self.series, self.masked, row), self.covariates
+        names = covariates.names("future") if covariates else ()
+        ahead = self.series.ahead(slice(row, row + inputs.horizon), names)
+        batch, _ = inputs.continuation(before, ahead.times)
+        if covariates is not None:
+            cells = covariates.window(before, ahead.cells, inputs.context, inputs.horizon)
+            features = torch.from_numpy(cells)[None]
             batch["time"] = torch.cat((batch["time"], features), dim=2) if "time" in batch else features
         return batch
 

@@ -422,6 +422,7 @@ def series_windows(
     usual = None if series.times is None else inputs.usual(series.times)
     starts, ends = (series.starts[:-1], series.starts[1:]) if isinstance(series, Panel) else (0, len(series))
     time, ahead = inputs.time(series.times, len(series)), None
+    gaps = inputs.gaps(series.times)
     if covariates is not None:
         ahead = covariates.ahead(time.shape[1])
         time = np.concatenate((time, covariates.features(series.beside)), axis=1)
@@ -435,4 +436,5 @@ def series_windows(
         known=None if series.known is None else torch.from_numpy(series.known[:, order]),
         usual=None if usual is None else torch.from_numpy(usual.astype(np.float32)),
         ahead=ahead,
+        gaps=None if gaps is None else torch.from_numpy(gaps),
     )

@@ -117,7 +117,7 @@ def panel_of(table: Table, how: Reading) -> Panel:
     column = find_clock(_rows(table, max(groups, key=len)), how)
     if column is not None:  # once for all series
         place = table.place(column, "time")
-        table.columns[place] = read_times(times_in(table.columns[place]), table.where)
+        table.columns[place] = read_times(times_in(table.columns[place]), table.where, not how.irregular)
         how = dataclasses.replace(how, time=column)
     found, names, places = list[Series](), list[str](), list[str]()
     left_out, progress = dict[str, list[str]](), Patient()

@@ -15,8 +15,8 @@ from longwave.tasks.forecast.cutoffs import UNKNOWN, Retrain, clock_of, first_ti
 from longwave.tasks.forecast.intervals import Interval, check_levels
 from longwave.tasks.forecast.panel import Panel
 from longwave.tasks.forecast.predict import Forecasts
-from longwave.tasks.forecast.seasons import find_season
 from longwave.tasks.forecast.series import Series
+from longwave.tasks.forecast.windows import season_of
 
 
 def backtest_panel(
@@ -46,7 +46,8 @@ def backtest_panel(
     known = _last_known(run, panel, each, horizon)
     begin = _begin(panel, grid, horizon, start, known)
     places = np.arange(begin, len(grid) - horizon + 1, stride or horizon)
-    season = find_season(max(each.values(), key=len).values, panel.step).rows
+    longest = max(each.values(), key=len)
+    season = season_of(longest, slice(None)).rows
     scales = {name: naive_errors(one.given, season) for name, one in each.items()}
     notes, windows = list(panel.notes), list[tuple[Any, ...]]()
     if not refit and known is None:
@@ -99,7 +100,7 @@ def backtest_panel(
 def _last_known(run: TrainedRun, panel: Panel, each: Mapping[str, Series], horizon: int) -> Any:
     """The time of the last row that training used in any way, of all series that are in the panel; None: not known."""
     held_out = held_out_of(run, Forecasts(run, "cpu").inputs)
-    if held_out is None or held_out.last is None or panel.step is None:
+    if held_out is None or held_out.last is None or panel.times is None:
         return None
     found = []
     for name, last in zip(held_out.ids, held_out.last, strict=True):
@@ -107,7 +108,9 @@ def _last_known(run: TrainedRun, panel: Panel, each: Mapping[str, Series], horiz
             times: Any = each[name].times
             place = int(np.searchsorted(times, last))  # its last held-out window begins there
             if place < len(times) and times[place] == last:
-                found.append(times_at(times, panel.step, np.array([place + horizon - 1]))[0])
+                end = place + horizon - 1
+                regular = None if panel.step is None else times_at(times, panel.step, np.array([end]))[0]
+                found.append(times[min(end, len(times) - 1)] if regular is None else regular)
     return max(found, default=None)
 
 

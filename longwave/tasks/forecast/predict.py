@@ -114,7 +114,8 @@ def forecast(
     """Forecast the rows after the last of a CSV file, data frame or array, with the best weights of a run.
 
     `level=[80, 95]` adds the intervals of these levels, in per cent. A run on many series forecasts each, by its id.
-    `future` has the columns that are known ahead, of the rows to forecast, if the run was trained with such columns.
+    `future` has the columns that are known ahead, of the rows to forecast, if the run was trained with such columns. Of
+    rows at irregular times it may also say when they are; else they follow in usual gaps.
     """
     forecasts = Forecasts(run, device, level)
     return forecasts(read_series(new, **vars(forecasts.reading)), future)
@@ -150,6 +151,7 @@ class Forecasts:
             id=inputs.id,
             beside={one.name: one.known for one in self.covariates.each} if self.covariates else {},
             categories=self.covariates.categories if self.covariates else (),
+            irregular=settings.irregular,
         )
         source = str(run.path / Scales.FILE)
         self._scales = Scales.from_bytes(run.artifact(Scales.FILE), source) if inputs.by_series else None
@@ -199,9 +201,10 @@ class Forecasts:
                 f"future: this run was trained with columns that are known ahead, {', '.join(names)}; expected them "
                 f"for the {self.inputs.horizon} rows to forecast (--future-csv FILE; future= in Python)"
             )
-        if not names and future is not None:
+        is_needed = bool(names) or (self.reading.irregular and future is not None)
+        if not is_needed and future is not None:
             raise ValueError("future: this run was trained without columns that are known ahead; leave it out")
-        return read_ahead(future, self.reading, names, series, self.inputs.horizon) if names else {}
+        return read_ahead(future, self.reading, names, series, self.inputs.horizon) if is_needed else {}
 
     def _all(
         self, each: Sequence[tuple[str, Series]], whole: Series, ahead: Mapping[str, Ahead]
@@ -211,7 +214,11 @@ class Forecasts:
         gaps = [tuple(_gaps_in_context(one, self.inputs)) for _, one in each]
         own = [scales.inputs_of(self.inputs, name, one) if scales else self.inputs for name, one in each]
         batches, futures = zip(
-            *(inputs.continuation(one) for inputs, (_, one) in zip(own, each, strict=True)), strict=True
+            *(
+                inputs.continuation(one, ahead[name].times if ahead else None)
+                for inputs, (name, one) in zip(own, each, strict=True)
+            ),
+            strict=True,
         )
         batch = {name: torch.cat([one[name] for one in batches]) for name in batches[0]}
         if self.covariates is not None:
@@ -287,7 +294,7 @@ def _gaps_in_context(series: Series, inputs: ForecastInput) -> Iterator[str]:
         yield f"{missing} of the {rows * len(inputs.columns)} values of the context are missing"
     for name in inputs.columns:
         if not counts[name]:
-            yield f"column {name!r} has no known value in the context; its forecast is not to be trusted"
+            yield f"column {name!r} has no known value in the context; its forecast is unreliable"
 
 
 def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Iterator[str]:
@@ -306,9 +313,9 @@ def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Ite
         outside = int(((values < low) | (values > high)).sum())
         if 2 * outside > len(values):
             yield (
-                f"column {name!r}: {outside} of the {len(values)} values of the context lie outside of those of "
-                f"training: they go from {values.min():.6g} to {values.max():.6g}, and in training from "
-                f"{low:.6g} to {high:.6g}; the forecast is not to be trusted"
+                f"column {name!r}: {outside} of the {len(values)} values of the context lie outside the range of "
+                f"training: they range from {values.min():.6g} to {values.max():.6g}, and in training from "
+                f"{low:.6g} to {high:.6g}; the forecast is unreliable"
             )
 
 
@@ -328,7 +335,8 @@ class Options(OnDevice):
     level: tuple[float, ...] = ()
     """Add prediction intervals at these levels, in per cent, such as 80 95."""
     future_csv: Path | None = None
-    """The columns that are known ahead, for the rows to forecast, if the run was trained with --future."""
+    """The columns that are known ahead, for the rows to forecast, if the run was trained with --future; of a run on
+    irregular times, also when these rows are."""
 
 
 def _predict(run: TrainedRun, options: Options) -> Iterator[str]:

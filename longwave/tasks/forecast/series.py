@@ -9,6 +9,7 @@ What is accepted, what is dropped with a note, and what is refused:
     missing rows               the same: rows are missing where the time jumps by a multiple of the step
     times                      must rise by one step, of seconds, microseconds or months (the same day, or the last)
     repeated times             refused, or the first or last row kept, or their mean taken, with `duplicates`
+    irregular                  times must rise, no more; nothing is missing between them
     no time column named       the one column is used whose cells are times that rise, with a note; time="none": none is
 
 A message names the line of the file (the header is line 1) or the row of the data frame (the first is row 0).
@@ -39,6 +40,7 @@ from longwave.io.times import (
     spacing,
     step_name,
     times_at,
+    usual_gap,
 )
 
 Floats = NDArray[np.float64]
@@ -59,13 +61,13 @@ class Ahead(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Evenly spaced rows of numbers. `notes` says what was dropped or filled in on reading."""
+    """Evenly spaced rows of numbers, or rows at irregular times. `notes` says what was dropped or filled in."""
 
     values: Floats  # (rows, columns); where a number is not known, what a model sees in its place
     columns: tuple[str, ...]
     target: int  # the column that a univariate forecast is about
     times: Times | None = None  # (rows,) datetime64[s], or [us] if one has a fraction of a second
-    step: np.timedelta64 | None = None  # from row to row: in the unit of the times, or in months
+    step: np.timedelta64 | None = None  # from row to row: in the unit of the times, or in months; None: irregular
     source: str = "array"
     notes: tuple[str, ...] = ()
     time: str | None = None  # the column that the times come from
@@ -79,14 +81,19 @@ class Series:
             raise ValueError(f"target: expected the number of a column below {len(self.columns)}, got {self.target}")
         if not np.isfinite(self.values).all():
             raise ValueError("values: expected finite numbers; read_series can fill in what is missing")
-        if self.times is not None and (len(self.times) != len(self.values) or self.step is None):
-            raise ValueError(f"times: expected one for each of {len(self.values)} rows, and a step")
+        if self.times is not None and len(self.times) != len(self.values):
+            raise ValueError(f"times: expected one for each of {len(self.values)} rows, got {len(self.times)}")
         if self.known is not None and (self.known.shape != self.values.shape or self.known.dtype != np.bool_):
             expected = f"True or False for each of {self.values.shape} values"
             raise ValueError(f"known: expected {expected}, got {self.known.dtype} of shape {self.known.shape}")
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def is_irregular(self) -> bool:
+        """Whether rows are at irregular times."""
+        return self.times is not None and self.step is None
 
     @property
     def given(self) -> Floats:
@@ -99,7 +106,7 @@ class Series:
         return {}
 
     def future(self, count: int) -> Times | None:
-        """The times of the `count` rows that follow the last; None without times."""
+        """The times of the `count` rows that follow the last; None without times, or if they are irregular."""
         if self.times is None or self.step is None:
             return None
         return times_at(self.times, self.step, np.arange(len(self), len(self) + count))
@@ -123,6 +130,7 @@ class Reading:
     id: str | None = None
     beside: Mapping[str, str] = field(default_factory=dict)  # columns that are not forecast, and when they are known
     categories: Collection[str] = ()  # those of them that are known to hold text
+    irregular: bool = False  # rows at irregular times
 
     @property
     def texts(self) -> Collection[str]:
@@ -147,6 +155,7 @@ def read_series(
     id: str | None = None,
     beside: Mapping[str, str] | None = None,
     categories: Collection[str] = (),
+    irregular: bool = False,
 ) -> Series:
     """The series in a CSV file, given by its path, in a data frame or Series, in an Arrow table, or in an array.
 
@@ -155,9 +164,10 @@ def read_series(
     rising times, if there is one; "none" uses none. With `columns`, all others are ignored. A file, or its gzip, has a
     header. An array is one series (rows,), or has a column for each (rows, columns), named "0", "1" and so on. With
     `id`, the column that tells many series apart, they are a `Panel`. `beside` names columns that are not forecast,
-    with when they are known (past, future, static); of `categories` the cells are text, else as they look.
+    with when they are known (past, future, static); of `categories` the cells are text, else as they look. With
+    `irregular`, rows are taken at the times they have.
     """
-    how = Reading(target, time, multivariate, fill, columns, duplicates, id, beside or {}, categories)
+    how = Reading(target, time, multivariate, fill, columns, duplicates, id, beside or {}, categories, irregular)
     return _read(read_table(source, how.texts, how.only), how)
 
 
@@ -208,7 +218,14 @@ def series_of(table: Table, how: Reading) -> Series:
         raise ValueError(f"fill: expected None, 'linear' or 'mask', got {how.fill!r}")
     if how.duplicates not in ("error", "first", "last", "mean"):
         raise ValueError(f"duplicates: expected 'error', 'first', 'last' or 'mean', got {how.duplicates!r}")
+    if how.irregular and how.fill == "linear":
+        raise ValueError(
+            "fill: linear interpolation is for rows on a grid, and with irregular they are taken as they come; leave "
+            "rows without a number out, or keep missing cells as gaps with fill='mask'"
+        )
     columns, clock, notes = _roles(table, how)
+    if how.irregular and clock is None:
+        raise ValueError(f"{table.source}: irregular: expected a column of times; name it as the time column")
     values, columns = _numbers(table, columns, how.target, notes)
     target = columns[-1] if how.target is None else how.target
     if how.target is None and len(columns) > 1 and not how.multivariate:
@@ -219,19 +236,20 @@ def series_of(table: Table, how: Reading) -> Series:
         try:
             grid = _on_grid(table, values, clock.cells, how, notes)
         except ValueError as error:
-            if not clock.found:
+            if not clock.found or how.irregular:
                 raise
             notes.append(f"the times in {_called(clock.column)} are not used, and rows count as evenly spaced: {error}")
         else:
             if clock.found:
-                notes.append(f"{_called(clock.column)} was found to hold the times, {step_name(grid.step)} apart")
+                notes.append(f"{_called(clock.column)} was found to hold the times, {_apart(grid)}")
     missing = np.argwhere(np.isnan(grid.values))
     if len(missing) and how.fill is None:
         row, column = missing[0]
+        cure = "leave the row out" if how.irregular else "interpolate with fill='linear'"
         raise ValueError(
             f"{table.where(grid.rows[row], columns[column])}: the cell is missing"
             f"{f', and {len(missing) - 1} more are' if len(missing) > 1 else ''}; put a number, "
-            "interpolate with fill='linear', or keep the gaps with fill='mask'"
+            f"{cure}, or keep the gaps with fill='mask'"
         )
     values = np.full((grid.positions[-1] + 1, len(columns)), np.nan)
     values[grid.positions] = grid.values
@@ -404,7 +422,10 @@ def _numbers(table: Table, columns: list[str], target: str | None, notes: list[s
 
 
 class _Grid(NamedTuple):
-    """Rows of a table, one for each time, and where they stand in the series, which may have more."""
+    """Rows of a table, one for each time, and where they stand in the series, which may have more.
+
+    Without a step, times are irregular.
+    """
 
     rows: NDArray[np.int64]
     positions: NDArray[np.int64]
@@ -415,7 +436,7 @@ class _Grid(NamedTuple):
 
 def _on_grid(table: Table, values: Floats, cells: Any, how: Reading, notes: list[str]) -> _Grid:
     """One row for each time, and the times, missing ones put in if they are to be filled."""
-    times = read_times(cells, table.where)
+    times = read_times(cells, table.where, not how.irregular)
     if len(times) < 2:
         raise ValueError(f"{table.source}: time: expected at least 2 rows, to know the step between them, got 1")
     check_rising(times, table.where, repeats=how.duplicates != "error")
@@ -423,10 +444,19 @@ def _on_grid(table: Table, values: Floats, cells: Any, how: Reading, notes: list
     times = times[rows]
     if len(times) < 2:
         raise ValueError(f"{table.source}: time: expected at least 2 different times, got 1")
+    if how.irregular:
+        return _Grid(rows, np.arange(len(rows)), values, times)
     step, positions = spacing(times)
     if check_spacing(times, step, positions, lambda row: table.where(int(rows[row])), how.fill is not None):
         times = times_at(times, step, np.arange(positions[-1] + 1))
     return _Grid(rows, positions, values, times, step)
+
+
+def _apart(grid: _Grid) -> str:
+    """How far rows are apart, in words."""
+    if grid.times is None or grid.step is not None:
+        return f"{step_name(grid.step)} apart"
+    return f"{step_name(usual_gap(grid.times))} apart in the median"
 
 
 def _without_repeats(

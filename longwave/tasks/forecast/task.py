@@ -20,11 +20,13 @@ from torch import Tensor
 
 from longwave.core.registry import nearest
 from longwave.io.download import catalogue
+from longwave.io.times import in_microseconds, step_name
 from longwave.models import ForecasterConfig, LinearSolution, ModelConfig, Spec
 from longwave.models.base import StartShift
 from longwave.tasks.base import TASKS, Adapted, Baselines, Batch, Conclusion, OnData, Outcome, Task, TaskConfig, call
 from longwave.tasks.forecast import yearly
 from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features
+from longwave.tasks.forecast.evidence import paying_share
 from longwave.tasks.forecast.panel import Panel, rows_of
 from longwave.tasks.forecast.scales import Scales, standard_values
 from longwave.tasks.forecast.series import Duplicates, Fill, Series, read_series, to_csv
@@ -35,7 +37,8 @@ from longwave.tasks.statistics import digest
 CONTEXT = 384  # the authors' default
 ROWS_AT_ONCE = 2048  # that a model is given in one call, where each column is a row of its own
 MOST_CALIBRATING = 2000  # validation windows that decide the share of a deep model's correction
-CALIBRATING_DOUBT = 0.5  # the standard deviation of what is believed of the share, which is 0
+ROWS_COUNT = "baselines, and the linear part of a forecast, count rows and do not see how far these are apart"
+MOST_UNITS = 16  # per row: above, S4D goes row by row
 FEWEST_YEARS = 2.0  # of a training set that are believed to show what is usual in a year
 
 
@@ -113,6 +116,7 @@ class ForecastTask(Task):
             output_size=columns,
             time_size=time_size,
             is_regressed=self.covariates is not None,
+            is_irregular=self.train.gaps is not None,
             stamps=tuple(STAMPS.values())[:time_size] if self.inputs.stamps else (),
             horizon=self.horizon,
             length=self.context + self.horizon,
@@ -137,9 +141,7 @@ class ForecastTask(Task):
         return adapted._replace(calibrate=self._choose_share)
 
     def _choose_share(self, model: Any, batches: Callable[[int], Iterator[Batch]]) -> None:
-        """Give the correction the share that has the least error on the validation set, as far as that can tell."""
-        from longwave.tasks.forecast.linear_start import certain_share
-
+        """Give the correction the share that pays on the validation set, which may be none."""
         products, squares = [], []
         with torch.no_grad():
             for batch in batches(MOST_CALIBRATING):
@@ -150,9 +152,17 @@ class ForecastTask(Task):
                 change = all_of_it - one
                 products.append((self._error(one, batch) * -change).double().sum((1, 2)).cpu())
                 squares.append((self._error(change + batch["y"], batch) * change).double().sum((1, 2)).cpu())
-        blocks = len(self.valid) // self.horizon
-        share = certain_share(torch.cat(products).numpy(), torch.cat(squares).numpy(), blocks, CALIBRATING_DOUBT)
-        model.share.fill_(share)
+        each = torch.stack((torch.cat(products), torch.cat(squares)))
+        blocks = max(1, min(len(self.valid) // self.horizon, each.shape[1]))
+        means = torch.stack([block.mean(1) for block in each.tensor_split(blocks, dim=1)], dim=1)
+        model.share.fill_(paying_share(*means.numpy()))
+
+    @functools.cached_property
+    def combination(self) -> Any:
+        """The combination of simple forecasts that fits the task best (see `combine`)."""
+        from longwave.tasks.forecast.combine import combine
+
+        return combine(self)
 
     @property
     def plain(self) -> "ForecastTask":
@@ -273,6 +283,7 @@ class ForecastTask(Task):
         """What the model must know of its input, and a digest of the rows."""
         series, rows = self.data.series, len(self.train.values)
         gaps = () if series.known is None else (series.known[:rows],)
+        gaps = gaps if self.train.gaps is None else (*gaps, self.train.gaps.numpy())
         seams = (np.array(series.ids), series.starts) if isinstance(series, Panel) else ()
         beside = (self.train.time.numpy(),) if self.covariates else ()
         return {"inputs": self.inputs.to_dict(), "digest": digest(series.values[:rows], *gaps, *seams, *beside)}
@@ -332,6 +343,8 @@ def _column_by_column(model: Any, batch: Batch) -> Tensor:
         rows = {"x": some.transpose(1, 2).reshape(-1, length, 1)}
         if "time" in batch:
             rows["time"] = batch["time"].repeat_interleave(some.shape[2], dim=0)
+        if "gaps" in batch:
+            rows["gaps"] = batch["gaps"].repeat_interleave(some.shape[2], dim=0)
         y = call(model, rows)
         outputs.append(y.reshape(count, some.shape[2], -1).transpose(1, 2))
     return torch.cat(outputs, dim=2)
@@ -363,9 +376,11 @@ def make_task(
     times = None if series.times is None else series.times[:rows]
     time = torch.from_numpy(inputs.time(times, rows))
     known = None if series.known is None else torch.from_numpy(series.known[:rows])
+    found = inputs.gaps(times)
+    gaps = None if found is None else torch.from_numpy(found)
     splits: dict[str, Any] = {}
     for part, first, end in (("train", data.starts + context, train), ("valid", train, valid), ("test", valid, test)):
-        splits[part] = ForecastWindows(values, time, first, end, context, horizon, known=known)
+        splits[part] = ForecastWindows(values, time, first, end, context, horizon, known=known, gaps=gaps)
         if part == "test" and np.all(first == end):
             continue  # no test set is wanted
         if len(splits[part]) < 1:
@@ -394,7 +409,23 @@ def make_task(
         **splits,
     )
     absent = [f"no {name} among the baselines: {reason}" for name, reason in left_out(task).items()]
-    return replace(task, notes=(*task.notes, *_unscored(task), *absent))
+    return replace(task, notes=(*task.notes, *_unscored(task), *absent, *_on_gaps(task)))
+
+
+def _on_gaps(task: ForecastTask) -> Iterator[str]:
+    """Notes on rows at irregular times."""
+    times = task.data.series.times
+    if task.train.gaps is None or times is None:
+        return
+    yield ROWS_COUNT
+    gaps: Any = np.diff(in_microseconds(times))
+    gaps = gaps[gaps > 0]  # others are between two series of a panel
+    unit = np.gcd.reduce(gaps)
+    if gaps.mean() > MOST_UNITS * unit:
+        yield (
+            f"the mean gap has {gaps.mean() / unit:,.0f} units of the times, {step_name(np.timedelta64(unit, 'us'))} "
+            f"each; above {MOST_UNITS} training takes many times as long: round times that are not that accurate"
+        )
 
 
 def _unscored(task: ForecastTask) -> Iterator[str]:
@@ -433,11 +464,11 @@ class ForecastConfig(TaskConfig):
     independent: bool = False
     """Each column is a series of its own to the model, which is one for all; else it sees all columns together."""
     epoch_windows: int | None = None
-    """At most so many training windows per epoch, a column of independent ones counting as one; None: all of them."""
+    """Maximum number of training windows per epoch, each independent column counting as one; None: all of them."""
     time_features: bool = True
     """Add features of the time (hour, day of the week ...) to the input."""
     time_stamps: bool = False
-    """Of the context alone, and as learned vectors: month, day, weekday and hour, in place of `time_features`."""
+    """Learned embeddings of month, day, weekday and hour, for the context alone, in place of `time_features`."""
     yearly: Literal["auto", "on", "off"] = "off"
     """Forecast what differs from the usual course of the year; auto: if the training set has two years or more."""
     csv: Path | None = None
@@ -451,6 +482,8 @@ class ForecastConfig(TaskConfig):
     duplicates: Duplicates = "error"
     """Of rows of a custom series with the same time, keep the first or last, or average them; else they are refused."""
 
+    irregular: bool = False
+    """Rows of a custom series are at irregular times, and are taken as they come: a model of S4D sees the gaps."""
     id: str | None = None
     """The column that tells many series in one file apart, for one model of all of them (with csv)."""
     scale: Literal["series", "all"] = "series"
@@ -496,6 +529,7 @@ class ForecastConfig(TaskConfig):
             return self.on(self._read(self.csv))
         asked: dict[str, Any] = {"target": self.target, "time": self.time, "fill": self.fill, "id": self.id}
         asked["duplicates"] = None if self.duplicates == "error" else self.duplicates
+        asked["irregular"] = self.irregular or None
         asked |= {"past": self.past or None, "future": self.future or None, "static": self.static or None}
         given = [f"--{name}" for name, value in asked.items() if value is not None]
         if self.data == "own" or given:
@@ -520,11 +554,17 @@ class ForecastConfig(TaskConfig):
 
     def _read(self, source: Any) -> Series:
         """A custom series, or a panel."""
-        fill, duplicates = self.fill, self.duplicates
         named = {"past": self.past, "future": self.future, "static": self.static}
-        beside = {name: known for known, names in named.items() for name in names}
         return read_series(
-            source, self.target, self.time, self.multivariate, fill, None, duplicates, self.id, beside=beside
+            source,
+            self.target,
+            self.time,
+            self.multivariate,
+            self.fill,
+            duplicates=self.duplicates,
+            id=self.id,
+            beside={name: known for known, names in named.items() for name in names},
+            irregular=self.irregular,
         )
 
     def on(self, series: Series) -> ForecastTask:
@@ -532,10 +572,10 @@ class ForecastConfig(TaskConfig):
         by_series = self.scale == "series"
         task = custom(series, self.horizon, self.context, test=self.test, log=self.log == "on", by_series=by_series)
         if self.log == "auto" and len(series.columns) == 1 and (series.values > 0).all():
-            from longwave.tasks.forecast.combine import log_pays
+            from longwave.tasks.forecast.combine import better
 
             logs = custom(series, self.horizon, self.context, test=self.test, log=True, by_series=by_series)
-            if log_pays(task, logs):
+            if better(logs, task):
                 note = "logarithms are forecast, whose errors on held-out windows were smaller"
                 task = replace(logs, notes=(*logs.notes, note))
         return self._adapted(task)
@@ -559,15 +599,11 @@ class ForecastConfig(TaskConfig):
             task = task.with_covariates(self.past, self.future, self.static)
         if not self._has_year(task):
             return task
+        from longwave.tasks.forecast.baselines import solvable
+        from longwave.tasks.forecast.combine import better
+
         year = task.with_year()
-        return year if self.yearly == "on" or self._pays(year, task) else task
-
-    @staticmethod
-    def _pays(year: ForecastTask, task: ForecastTask) -> bool:
-        """Whether a linear forecast without the course of the year is better on the validation set."""
-        from longwave.tasks.forecast.baselines import nlinear, solvable
-
-        return not solvable(task) or (nlinear(year.anomalies).error or 0.0) < (nlinear(task).error or 0.0)
+        return year if self.yearly == "on" or not solvable(task) or better(year, task) else task
 
     def _has_year(self, task: ForecastTask) -> bool:
         """Whether the usual course of the year is to be subtracted; refuses a series that cannot show one."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longwave.core.settings import typed
-from longwave.io.times import Times, in_months, step_name
+from longwave.io.times import Times, in_microseconds, in_months, in_seconds, step_name, usual_gap
 from longwave.tasks.base import Batch, TaskInput
 from longwave.tasks.forecast import yearly
 from longwave.tasks.forecast.panel import Panel, Rows, rows_of
@@ -67,6 +67,11 @@ def time_stamps(times: Times, minutes: bool) -> NDArray[np.float32]:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
+def season_of(series: Series, rows: slice) -> Season:
+    """The season of some rows of a series; rows at irregular times have none."""
+    return Season(1, "") if series.is_irregular else find_season(series.values[rows], series.step)
+
+
 @dataclass(frozen=True, eq=False)
 class ForecastData:
     """A series and its split: the rows after the last of train, of valid and of test; of a panel, those of each."""
@@ -96,11 +101,19 @@ class ForecastData:
         return yearly.years(self.series.times[starts[k] : ends[k]])
 
     @cached_property
+    def usual_gap(self) -> np.timedelta64:
+        """The median time between rows of the training set, of a panel that of the medians of its series."""
+        times: Any = self.series.times
+        starts, ends = np.atleast_1d(self.starts, self.borders[0])
+        found = [usual_gap(times[start:end]).astype(np.int64) for start, end in zip(starts, ends, strict=True)]
+        return np.timedelta64(round(float(np.median(found))), "us")
+
+    @cached_property
     def season(self) -> Season:
         """That of the training set; of a panel, what most of its longest series have."""
         starts, ends = np.atleast_1d(self.starts, self.borders[0])
         longest = np.argsort(starts - ends, kind="stable")[:MOST_ASKED]
-        found = [find_season(self.series.values[starts[k] : ends[k]], self.series.step) for k in longest]
+        found = [season_of(self.series, slice(starts[k], ends[k])) for k in longest]
         return max(found, key=found.count)
 
 
@@ -121,8 +134,11 @@ class ForecastInput(TaskInput):
     id: str | None = None  # the column that tells the series of a panel apart; None: there is one series
     by_series: bool = False  # whether each series of a panel has a mean and deviation of its own (see `Scales`)
     stamps: bool = False  # whether the features of time are stamps
+    usual_gap: int = 0  # microseconds, the unit of the gaps between rows at irregular times; 0: rows are evenly spaced
 
     def __post_init__(self) -> None:
+        if self.usual_gap < 0:
+            raise ValueError(f"expected a usual gap of microseconds, or 0, got {self.usual_gap}")
         if self.target not in self.columns or min(self.context, self.horizon) < 1 or self.time_size < 0:
             raise ValueError(
                 f"expected a target among the columns, and steps of context and horizon, got {self.target!r:.40}, "
@@ -139,7 +155,7 @@ class ForecastInput(TaskInput):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; without those that are not used, as it once was."""
-        optional = ("yearly", "log", "id", "by_series", "stamps")
+        optional = ("yearly", "log", "id", "by_series", "stamps", "usual_gap")
         return {name: value for name, value in super().to_dict().items() if value or name not in optional}
 
     @classmethod
@@ -154,6 +170,7 @@ class ForecastInput(TaskInput):
                 "column out, or give rows where it is known"
             )
         none = (0.0,) * len(series.columns)
+        step = data.usual_gap if series.is_irregular else series.step
         inputs = cls(
             columns=series.columns,
             target=series.columns[series.target],
@@ -161,11 +178,12 @@ class ForecastInput(TaskInput):
             deviation=none,
             context=context,
             horizon=horizon,
-            time_size=0 if series.step is None else 4 + under_an_hour(series.step),
+            time_size=0 if step is None else 4 + under_an_hour(step),
             step=step_name(series.step),
             log=log,
             id=series.id if isinstance(series, Panel) else None,
             by_series=by_series and isinstance(series, Panel),
+            usual_gap=int(data.usual_gap.astype(np.int64)) if series.is_irregular else 0,
         )
         return inputs.scaled(series.values[rows], known, series.source)
 
@@ -190,14 +208,33 @@ class ForecastInput(TaskInput):
         features = time_stamps if self.stamps else time_features
         return features(times, minutes=self.time_size == 5)
 
+    def gaps(self, times: Times | None) -> NDArray[np.float32] | None:
+        """The time of each row since the row before, in usual gaps; the first has one. None: rows are evenly spaced.
+
+        Where another series of a panel begins, there is no row before, and no window looks at what stands there.
+        """
+        if not self.usual_gap or times is None:
+            return None
+        gaps = np.diff(in_microseconds(times)) / self.usual_gap
+        return np.concatenate(([1.0], gaps)).astype(np.float32)
+
+    def following(self, series: Series) -> Times | None:
+        """The times of the rows to forecast, if nothing else is known of them: a step, or a usual gap, apart."""
+        if not self.usual_gap or series.times is None:
+            return series.future(self.horizon)
+        return in_seconds(series.times[-1] + np.arange(1, self.horizon + 1) * np.timedelta64(self.usual_gap, "us"))
+
     def usual(self, times: Times) -> NDArray[np.float64] | None:
         """What the columns usually have at these times of the year, standardised: (rows, columns); None: not known."""
         if not self.yearly:
             return None
         return np.asarray(yearly.harmonics(times) @ np.array(self.yearly).reshape(-1, len(self.columns)))
 
-    def continuation(self, series: Series) -> tuple[Batch, Times | None]:
-        """A batch of one window whose horizon follows the last row of `series`, and the times of that horizon."""
+    def continuation(self, series: Series, future: Times | None = None) -> tuple[Batch, Times | None]:
+        """A batch of one window whose horizon follows the last row of `series`, and the times of that horizon.
+
+        These are `future` where rows are at irregular times, and it is given.
+        """
         if absent := [name for name in self.columns if name not in series.columns]:
             raise ValueError(
                 f"{series.source}: the column {absent[0]!r}, which the model was trained on, is not among the columns "
@@ -223,11 +260,13 @@ class ForecastInput(TaskInput):
         x = np.zeros((self.context + self.horizon, len(order)), np.float32)
         x[: self.context] = self.standardise(series.values[-self.context :, order])
         batch = {"x": torch.from_numpy(x)[None]}
-        future = series.future(self.horizon)
+        future = self.following(series) if future is None else future
         if series.times is not None and future is not None:
             times = np.concatenate([series.times[-self.context :], future])
             if self.time_size:
                 batch["time"] = torch.from_numpy(self.time(times, len(times)))[None]
+            if (gaps := self.gaps(times)) is not None:
+                batch["gaps"] = torch.from_numpy(gaps)[None]
             usual = self.usual(times)
             if usual is not None:
                 course = torch.from_numpy(usual.astype(np.float32))
@@ -258,6 +297,7 @@ class ForecastWindows:
         None  # (rows, columns): what the time of the year has, which models do not see; None: nothing
     )
     ahead: Tensor | None = None  # (time_size,): which features are known of the rows to forecast; None: all
+    gaps: Tensor | None = None  # (rows,): the time since the row before, in usual gaps; None: rows are evenly spaced
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -308,6 +348,7 @@ class ForecastWindows:
         If the usual course of the year is known, it is subtracted from x, and usual (B, horizon, columns) is what has
         to be added to a forecast; y is the value itself.
         Of a panel, series (B, 1, 1) has the numbers of the series.
+        Of rows at irregular times, gaps (B, context + horizon) has the time since the row before; the first has 1.
         If the series has gaps, known (B, horizon, columns): which values of y count. A value does if it is known, and
         one of its column in the context too: without, there is nothing to forecast it from.
         """
@@ -325,6 +366,9 @@ class ForecastWindows:
             batch["time"] = self.time[rows]
             if self.ahead is not None:
                 batch["time"][:, self.context :] *= self.ahead
+        if self.gaps is not None:
+            batch["gaps"] = self.gaps[rows]
+            batch["gaps"][:, 0] = 1
         if self.usual is not None:
             usual = of(self.usual)
             x[:, : self.context] -= usual[:, : self.context]

@@ -74,8 +74,8 @@ def test_data_far_from_that_of_training_is_forecast_with_a_note(run):
         assert len(notes) == is_noted
         if is_noted:
             assert re.match(
-                r"column 'price': 24 of the 24 values of the context lie outside of those of training: they go from "
-                r"\d+\.?\d* to \d+\.?\d*, and in training from -0\.\d+ to 2\.\d+; the forecast is not to be trusted",
+                r"column 'price': 24 of the 24 values of the context lie outside the range of training: they range "
+                r"from \d+\.?\d* to \d+\.?\d*, and in training from -0\.\d+ to 2\.\d+; the forecast is unreliable",
                 notes[0],
             )
 

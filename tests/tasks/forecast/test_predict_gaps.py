@@ -60,7 +60,7 @@ def test_another_column_of_which_nothing_is_known_in_the_context_is_said():
     write("new.csv", "date,price,other", rows)
     notes = forecast(load_run("run"), "new.csv").notes
     assert f"{CONTEXT} of the {2 * CONTEXT} values of the context are missing" in notes
-    assert "column 'other' has no known value in the context; its forecast is not to be trusted" in notes
+    assert "column 'other' has no known value in the context; its forecast is unreliable" in notes
 
 
 @pytest.mark.parametrize(("far", "is_noted"), [(3, False), (4, True)])
