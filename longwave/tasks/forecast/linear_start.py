@@ -30,16 +30,14 @@ def linear_solution(task: ForecastTask, shift: StartShift, reversion: float | No
     auto: the mean over the two shifts and all beliefs. None: the share that the validation set suggests. Where the task
     subtracts the usual course of the year, all of this is about what is left.
     """
-    task = task.anomalies
     if shift == "combined":
-        from longwave.tasks.forecast.combine import combine
-
-        found = combine(task)
+        found = task.combination
         one = found.forecast
         weight, bias = torch.from_numpy(one.weight), torch.from_numpy(one.bias)
         return LinearSolution(weight, bias, members=found.weights, beside=_of_every_feature(task, one))
     from longwave.tasks.forecast.combine import regressors
 
+    task = task.anomalies
     problem = Problem.of(task, regressors(task))
     if shift == "auto":
         one = mean([ridge(problem, s, fading(task.context, power)) for s in ("last", "mean") for power in FADINGS])

@@ -26,6 +26,7 @@ from longwave.models.base import StartShift
 from longwave.tasks.base import TASKS, Adapted, Baselines, Batch, Conclusion, OnData, Outcome, Task, TaskConfig, call
 from longwave.tasks.forecast import yearly
 from longwave.tasks.forecast.benchmarks import PAPER, SETS, Features
+from longwave.tasks.forecast.evidence import paying_share
 from longwave.tasks.forecast.panel import Panel, rows_of
 from longwave.tasks.forecast.scales import Scales, standard_values
 from longwave.tasks.forecast.series import Duplicates, Fill, Series, read_series, to_csv
@@ -36,7 +37,6 @@ from longwave.tasks.statistics import digest
 CONTEXT = 384  # the authors' default
 ROWS_AT_ONCE = 2048  # that a model is given in one call, where each column is a row of its own
 MOST_CALIBRATING = 2000  # validation windows that decide the share of a deep model's correction
-CALIBRATING_DOUBT = 0.5  # the standard deviation of what is believed of the share, which is 0
 ROWS_COUNT = "baselines, and the linear part of a forecast, count rows and do not see how far these are apart"
 MOST_UNITS = 16  # per row: above, S4D goes row by row
 FEWEST_YEARS = 2.0  # of a training set that are believed to show what is usual in a year
@@ -141,9 +141,7 @@ class ForecastTask(Task):
         return adapted._replace(calibrate=self._choose_share)
 
     def _choose_share(self, model: Any, batches: Callable[[int], Iterator[Batch]]) -> None:
-        """Give the correction the share that has the least error on the validation set, as far as that can tell."""
-        from longwave.tasks.forecast.linear_start import certain_share
-
+        """Give the correction the share that pays on the validation set, which may be none."""
         products, squares = [], []
         with torch.no_grad():
             for batch in batches(MOST_CALIBRATING):
@@ -154,9 +152,17 @@ class ForecastTask(Task):
                 change = all_of_it - one
                 products.append((self._error(one, batch) * -change).double().sum((1, 2)).cpu())
                 squares.append((self._error(change + batch["y"], batch) * change).double().sum((1, 2)).cpu())
-        blocks = len(self.valid) // self.horizon
-        share = certain_share(torch.cat(products).numpy(), torch.cat(squares).numpy(), blocks, CALIBRATING_DOUBT)
-        model.share.fill_(share)
+        each = torch.stack((torch.cat(products), torch.cat(squares)))
+        blocks = max(1, min(len(self.valid) // self.horizon, each.shape[1]))
+        means = torch.stack([block.mean(1) for block in each.tensor_split(blocks, dim=1)], dim=1)
+        model.share.fill_(paying_share(*means.numpy()))
+
+    @functools.cached_property
+    def combination(self) -> Any:
+        """The combination of simple forecasts that fits the task best (see `combine`)."""
+        from longwave.tasks.forecast.combine import combine
+
+        return combine(self)
 
     @property
     def plain(self) -> "ForecastTask":
@@ -566,10 +572,10 @@ class ForecastConfig(TaskConfig):
         by_series = self.scale == "series"
         task = custom(series, self.horizon, self.context, test=self.test, log=self.log == "on", by_series=by_series)
         if self.log == "auto" and len(series.columns) == 1 and (series.values > 0).all():
-            from longwave.tasks.forecast.combine import log_pays
+            from longwave.tasks.forecast.combine import better
 
             logs = custom(series, self.horizon, self.context, test=self.test, log=True, by_series=by_series)
-            if log_pays(task, logs):
+            if better(logs, task):
                 note = "logarithms are forecast, whose errors on held-out windows were smaller"
                 task = replace(logs, notes=(*logs.notes, note))
         return self._adapted(task)
@@ -593,15 +599,11 @@ class ForecastConfig(TaskConfig):
             task = task.with_covariates(self.past, self.future, self.static)
         if not self._has_year(task):
             return task
+        from longwave.tasks.forecast.baselines import solvable
+        from longwave.tasks.forecast.combine import better
+
         year = task.with_year()
-        return year if self.yearly == "on" or self._pays(year, task) else task
-
-    @staticmethod
-    def _pays(year: ForecastTask, task: ForecastTask) -> bool:
-        """Whether a linear forecast without the course of the year is better on the validation set."""
-        from longwave.tasks.forecast.baselines import nlinear, solvable
-
-        return not solvable(task) or (nlinear(year.anomalies).error or 0.0) < (nlinear(task).error or 0.0)
+        return year if self.yearly == "on" or not solvable(task) or better(year, task) else task
 
     def _has_year(self, task: ForecastTask) -> bool:
         """Whether the usual course of the year is to be subtracted; refuses a series that cannot show one."""

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from longwave.models import ForecasterConfig
-from longwave.tasks.forecast import classical, combine
-from longwave.tasks.forecast.baselines import Problem, moments, nlinear
-from longwave.tasks.forecast.linear_start import certain_share
+from longwave.tasks.forecast import baselines, classical, combine, evidence
+from longwave.tasks.forecast.baselines import Problem, moments
+from longwave.tasks.forecast.combine import Combination
+from longwave.tasks.forecast.linear_start import certain_share, mean
 from longwave.tasks.forecast.seasons import find_season
 from longwave.tasks.forecast.series import Series
 from longwave.tasks.forecast.task import ForecastConfig, custom
@@ -100,24 +101,75 @@ def test_what_repeats_itself_gets_the_weight_and_what_does_not_gets_none():
     assert combine.combine(make_task(drift)).weights["repeat-last"] > 0.3
 
 
-def test_the_fewer_horizons_the_more_counts_the_simple_member_that_the_validation_set_prefers(monkeypatch):
-    drift = np.random.default_rng(3).standard_normal(60).cumsum()
+def chosen_on_validation(task, found):
+    errors = {name: baselines.evaluate(found.members[name], task, task.valid)["mse"] for name in found.members}
+    return min((name for name in combine.SIMPLE if name in errors), key=errors.__getitem__)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_evidence_the_combination_is_the_simple_forecast_that_validation_prefers(seed):
+    """A short series has fewer horizons to judge by than can show anything."""
+    drift = np.random.default_rng(seed).standard_normal(60).cumsum()
     task = make_task(drift, horizon=6, context=8)
-    shares = []
-    for shrinkage in (0.01, combine.SHRINKAGE, 1e6):
-        monkeypatch.setattr(combine, "SHRINKAGE", shrinkage)
-        found = combine.combine(task)
-        errors = {name: float(np.diag(combine._gram(task.valid, [found.members[name]]))[0]) for name in found.members}
-        best = min((name for name in combine.SIMPLE if name in errors), key=errors.__getitem__)
-        shares.append(found.weights[best])
-    assert shares == sorted(shares)
-    assert shares[-1] == pytest.approx(1)
+    found = combine.combine(task)
+    assert len(found.errors) < evidence.FEWEST
+    assert found.weights == {name: float(name == chosen_on_validation(task, found)) for name in found.members}
+
+
+def test_a_random_walk_gives_no_reason_to_depart_far_from_repeating_the_last_value():
+    walk = np.random.default_rng(7).standard_normal(800).cumsum()
+    task = make_task(walk)
+    found = combine.combine(task)
+    error, last = (
+        baselines.evaluate(one, task, task.test)["mse"] for one in (found.forecast, baselines.repeat_last(task))
+    )
+    assert error < 1.02 * last
+
+
+def test_with_strong_evidence_the_combination_departs_and_is_better():
+    """A level that drifts slowly under noise: smoothing it is better than each of the simple forecasts."""
+    drift, noise = np.random.default_rng(3).standard_normal((2, 1500))
+    task = make_task(0.3 * drift.cumsum() + noise, context=40)
+    found = combine.combine(task)
+    chosen = chosen_on_validation(task, found)
+    assert found.weights[chosen] < 0.5
+    error, simple = (baselines.evaluate(one, task, task.test)["mse"] for one in (found.forecast, found.members[chosen]))
+    assert error < 0.95 * simple
+
+
+def test_weights_that_judge_a_stretch_did_not_see_it(monkeypatch):
+    """The errors that are kept are those of weights fitted to the other stretches."""
+    task, calls = make_task(wave(), HOUR), []
+    weights = combine._weights
+    monkeypatch.setattr(combine, "_weights", lambda grams, simple: calls.append(grams) or weights(grams, simple))
+    combine.combine(task)
+    *others, every = calls
+    assert [len(grams) for grams in others] == [len(every) - 1] * len(every)
+    for own, grams in zip(every, others, strict=True):
+        assert all(gram is not own for gram in grams)
+
+
+def test_a_share_pays_by_its_upper_bound():
+    rng = np.random.default_rng(0)
+    change = rng.standard_normal((60, 5))
+    error = 0.5 * change + 0.1 * rng.standard_normal((60, 5))
+    products, squares = (error * change).mean(1), np.square(change).mean(1)
+    assert evidence.paying_share(products, squares) == pytest.approx(0.5, abs=0.05)
+    assert evidence.paying_share(-products, squares) == 0.0
+    assert evidence.paying_share(products[: evidence.FEWEST - 1], squares[: evidence.FEWEST - 1]) == 0.0
+    assert evidence.paying_share(np.zeros(60), np.zeros(60)) == 0.0
+
+
+def test_noise_pays_as_rarely_as_two_standard_errors_say():
+    changes = np.random.default_rng(1).standard_normal((2000, 30))
+    assert 0.01 < np.mean([evidence.pays(change) for change in changes]) < 0.05
+    assert evidence.pays(changes[0] - 1)
 
 
 def test_rows_after_an_origin_do_not_change_the_members_before_it():
     task = make_task(wave(), HOUR)
     other = make_task(np.concatenate([wave()[: task.train.end], 5 + wave()[task.train.end :]]), HOUR)
-    for (one, first, _), (two, second, _) in zip(combine._earlier(task), combine._earlier(other), strict=True):
+    for (one, first), (two, second) in zip(combine._earlier(task), combine._earlier(other), strict=True):
         assert (one.first, one.end) == (two.first, two.end)
         for name in first:
             np.testing.assert_array_equal(first[name].weight, second[name].weight)
@@ -188,9 +240,11 @@ def as_series(values):
     return Series(values[:, None], ("a",), 0, times, np.timedelta64(1, "M"))
 
 
-@pytest.mark.parametrize(("ratio", "pays"), [(0.9, True), (0.97, False), (1.2, False)])
-def test_logarithms_are_forecast_where_their_errors_are_clearly_smaller(ratio, pays, monkeypatch):
-    monkeypatch.setattr(combine, "_errors", lambda task: [(ratio if task.inputs.log else 1.0, 1.0)] * 3)
+@pytest.mark.parametrize(("ratio", "pays"), [(0.9, True), (0.995, False), (1.2, False)])
+def test_logarithms_are_forecast_where_their_errors_are_smaller_by_more_than_chance(ratio, pays, monkeypatch):
+    errors = 1 + 0.1 * np.random.default_rng(0).standard_normal((2, 20))
+    found = {log: Combination({}, {}, (ratio if log else 1) * errors[int(log)]) for log in (False, True)}
+    monkeypatch.setattr(combine, "combine", lambda task: found[task.inputs.log])
     config = ForecastConfig(data="own", horizon=12, context=None, log="auto")
     task = config.on(as_series(growth()))
     assert task.inputs.log == pays
@@ -198,19 +252,44 @@ def test_logarithms_are_forecast_where_their_errors_are_clearly_smaller(ratio, p
     assert not config.on(as_series(growth() - 200)).inputs.log  # not all of it is above 0
 
 
-@pytest.mark.parametrize("ratios", [[0.5], [0.3, 1.6, 0.9]])
-def test_logarithms_are_not_forecast_where_their_errors_may_be_smaller_by_chance(ratios, monkeypatch):
-    logs = ForecastConfig(data="own", horizon=12, context=24, log="on").on(as_series(growth()))
-    found = [(ratio, 1.0) for ratio in ratios]
-    monkeypatch.setattr(combine, "_errors", lambda task: found if task.inputs.log else [(1.0, 1.0)] * len(found))
-    assert not combine.log_pays(logs.plain, logs)
+def broken_growth(rows=240, until=0.7):
+    """Values that grow in proportion up to a share of the rows, and by the same amount from then on."""
+    whole = growth(rows)
+    end = int(until * rows)
+    season, level = whole / 100 / 1.015 ** np.arange(rows), 100 * 1.015 ** np.arange(rows)
+    level[end:] = level[end - 1] + 0.2 * np.arange(1, rows - end + 1)
+    return level * season
 
 
-def test_errors_of_trials_are_in_the_units_of_scores():
+def test_a_trend_that_breaks_after_it_grew_in_proportion_is_not_made_worse_by_logarithms():
+    series = as_series(broken_growth())
+    plain = ForecastConfig(data="own", horizon=12, context=24).on(series)
+    task = ForecastConfig(data="own", horizon=12, context=24, log="auto").on(series)
+    found = task.combination
+
+    def error(task, forecast):
+        batch = task.test.batch(range(len(task.test)))
+        return float((task.in_units(batch["y"]) - task.in_units(forecast(batch["x"]))).square().mean())
+
+    chosen = baselines.fit(chosen_on_validation(plain, plain.combination), plain)
+    assert error(task, found.forecast) < 1.05 * error(plain, chosen)
+
+
+def test_a_season_in_proportion_to_the_level_is_forecast_by_logarithms():
+    months, noise = np.arange(480), 0.05 * np.random.default_rng(0).standard_normal(480)
+    values = 100 * np.exp(1.2 * np.sin(2 * np.pi * months / 190) + 0.8 * np.sin(2 * np.pi * months / 12) + noise)
+    assert ForecastConfig(data="own", horizon=12, context=24, log="auto").on(as_series(values)).inputs.log
+
+
+def test_errors_on_held_out_horizons_are_in_the_units_of_scores():
     series = as_series(growth())
     plain, logs = (ForecastConfig(data="own", horizon=12, context=24, log=log).on(series) for log in ("off", "on"))
-    errors = [[error for error, _ in combine._errors(task)] for task in (plain, logs)]
-    assert np.abs(np.log(np.divide(*errors))).max() < 1.5
+    assert np.abs(np.log(plain.combination.errors / logs.combination.errors)).max() < 2.5
+    valid = len(plain.valid) and (plain.valid.end - plain.valid.first) // 12
+    simple = mean(list(plain.combination.members.values()), list(plain.combination.weights.values()))
+    assert plain.combination.errors[-valid:].mean() == pytest.approx(
+        baselines.evaluate(simple, plain, plain.valid)["mse"], rel=0.5
+    )
 
 
 def test_scores_of_logarithms_are_those_of_the_values():
@@ -241,13 +320,8 @@ def test_the_course_of_the_year_is_subtracted_only_where_it_pays(size):
     times = np.datetime64("2010-01-01T00:00:00") + np.arange(1500) * days
     values = size * np.cos(2 * np.pi * np.arange(1500) / 365.25) + np.random.default_rng(2).standard_normal(1500)
     series = Series(values[:, None], ("a",), 0, times, days)
-    plain, year, auto = (
-        ForecastConfig(data="own", horizon=10, context=20, yearly=yearly).on(series) for yearly in ("off", "on", "auto")
-    )
-    pays = nlinear(year.anomalies).error < nlinear(plain).error
-    assert bool(auto.inputs.yearly) == pays
-    if size:
-        assert pays
+    auto = ForecastConfig(data="own", horizon=10, context=20, yearly="auto").on(series)
+    assert bool(auto.inputs.yearly) == bool(size)
 
 
 @pytest.mark.parametrize(("size", "longer"), [(1.0, 168), (0.0, 0)])

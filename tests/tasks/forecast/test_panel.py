@@ -11,7 +11,7 @@ import longwave
 from longwave.experiments import EXPERIMENTS
 from longwave.tasks.forecast import intervals
 from longwave.tasks.forecast.baselines import moments, table
-from longwave.tasks.forecast.combine import combine, log_pays
+from longwave.tasks.forecast.combine import better, combine
 from longwave.tasks.forecast.intervals import Residuals
 from longwave.tasks.forecast.scales import Scales
 from longwave.tasks.forecast.series import read_series
@@ -245,7 +245,7 @@ def test_scores_of_logarithms_are_those_of_the_values_of_each_series():
     plain, logs = task_of(frame), task_of(frame, log="on")
     ours, theirs = (task.test.batch(range(len(task.test))) for task in (plain, logs))
     torch.testing.assert_close(logs.in_units(theirs["y"], theirs["series"]).float(), ours["y"], rtol=1e-4, atol=1e-4)
-    assert isinstance(log_pays(plain, logs), bool)
+    assert isinstance(better(logs, plain), bool)
 
 
 def test_scales_come_back_from_their_file():
