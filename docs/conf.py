@@ -9,8 +9,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import results_data
 import results_tables
+from docutils import nodes
+from sphinx import addnodes
+
+import longwave
+from longwave import ssm
 
 _project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+PUBLIC = {f"longwave.{name}" for name in longwave.__all__ if name[0] != "_"} | {
+    f"longwave.ssm.{name}" for name in ssm.__all__
+}
 
 project = "longwave"
 author = "the longwave contributors"
@@ -66,6 +75,8 @@ def _as_rst(app: Any, what: str, name: str, thing: Any, options: Any, lines: lis
     in_list = False
     for line in lines:
         row = re.fullmatch(r"(\w[\w., *]*?) {2,}(\S.*)", line)
+        if row is None and in_list:  # the longest names of a list fill the first column
+            row = re.fullmatch(r"(\w+(?:, \w+)+) (\S.*)", line)
         if row:
             found += [*([] if in_list else [""]), f"- **{_escaped(row[1])}**: {_escaped(row[2])}"]
         elif in_list and line.startswith("  "):
@@ -83,6 +94,31 @@ def _escaped(text: str) -> str:
     return "``".join(parts)
 
 
+def _public_name(code: str) -> str | None:
+    """The public name that a piece of code is, or calls: `longwave.stream(model)`, `S4Forecaster`, `param_groups`.
+
+    A single lower-case word (`stream`, `open`) can be a command or anything else, and needs `longwave.` before it.
+    """
+    found = re.fullmatch(r"(longwave\.(?:ssm\.)?)?(\w+)(\(.*\))?", code, re.DOTALL)
+    if found is None or not (found[1] or re.search("[A-Z_]", found[2])):
+        return None
+    name = (found[1] or "longwave.") + found[2]
+    return name if name in PUBLIC else None
+
+
+def _link_names(app: Any, page: Any) -> None:
+    """Public names in the text of a page lead to the API reference; the build fails where one has no entry there."""
+    if app.env.docname.startswith("api/"):
+        return
+    for literal in list(page.findall(nodes.literal)):
+        name = _public_name(literal.astext())
+        if name and not isinstance(literal.parent, nodes.reference | nodes.title | addnodes.pending_xref):
+            settings = {"refdomain": "py", "reftype": "obj", "refdoc": app.env.docname, "refwarn": True}
+            link = addnodes.pending_xref("", literal.deepcopy(), reftarget=name, refexplicit=True, **settings)
+            literal.replace_self(link)
+
+
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", _as_rst)
+    app.connect("doctree-read", _link_names)
     app.connect("source-read", _fill_results)

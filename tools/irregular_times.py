@@ -2,6 +2,7 @@
 
     python tools/irregular_times.py                       half of the rows removed, seeds 0, 1 and 2: half an hour
     python tools/irregular_times.py --share 0.3 --seeds 0
+    python tools/irregular_times.py --wave 5.3            the same of a wave of 5.3 hours with noise
 
 A seed decides which rows are removed, and the training. S4D gets the gaps between the rows that are left; then the same
 S4D gets the hours, where lines between the rows that are left fill in what is missing (--fill linear). Both forecast
@@ -30,10 +31,18 @@ ALONE = SequenceConfig(
 )
 
 
-def removed(share: float, seed: int) -> pd.DataFrame:
-    """ETTh1 without a share of its rows, the first and the last of which are kept."""
-    series: Any = load("etth1").data.series
-    frame = pd.DataFrame({"time": series.times, "y": series.values[:, series.target]})
+def hourly(wave: float | None) -> pd.DataFrame:
+    """ETTh1, or a wave of so many hours with noise of a tenth of its height."""
+    if wave is None:
+        series: Any = load("etth1").data.series
+        return pd.DataFrame({"time": series.times, "y": series.values[:, series.target]})
+    hours = np.arange(6000)
+    y = np.sin(2 * np.pi * hours / wave) + 0.1 * np.random.default_rng(0).standard_normal(len(hours))
+    return pd.DataFrame({"time": pd.date_range("2024-01-01", periods=len(hours), freq="h"), "y": y})
+
+
+def removed(frame: pd.DataFrame, share: float, seed: int) -> pd.DataFrame:
+    """The rows without a share of them; the first and the last are kept."""
     inner = np.arange(1, len(frame) - 1)
     return frame.drop(np.random.default_rng(seed).choice(inner, round(share * len(inner)), replace=False))
 
@@ -55,9 +64,9 @@ def forecasts(frame: pd.DataFrame, share: float, seed: int, name: str, irregular
     return found.frame().set_index(["cutoff", "time"]).forecast
 
 
-def scores(share: float, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
+def scores(frame: pd.DataFrame, share: float, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
     """MSE and MAE by model and by how rows are taken."""
-    frame = removed(share, seed)
+    frame = removed(frame, share, seed)
     truth, deviation = frame.set_index("time").y, frame.y[: int(0.7 * len(frame))].std(ddof=0)
     found = {
         (name, how): forecasts(frame, share, seed, name, irregular)
@@ -86,8 +95,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--share", type=float, default=0.5, help="of the rows, to remove")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--wave", type=float, help="hours of a wave in place of ETTh1")
     options = parser.parse_args(arguments)
-    found = [scores(options.share, seed) for seed in options.seeds]
+    found = [scores(hourly(options.wave), options.share, seed) for seed in options.seeds]
     print("| model | rows | MSE | MAE |\n|---|---|---|---|")
     for name, how in found[0]:
         cells = []

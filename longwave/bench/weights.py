@@ -97,11 +97,11 @@ class WeightsBench(Bench):
 
 
 def needed_bytes(batch: int, context: int) -> int:
-    """About what all models, their packed weights and the caches need."""
+    """About what all models, their packed weights and the caches need, one in float32 and one in bfloat16."""
     layers, width, _, hidden = generators.PAPER_SIZES[EXPERIMENT]
     weights = 4 * layers * width * (4 * width + 2 * hidden)
-    caches = 4 * 2 * layers * width * batch * context
-    return 5 * weights + 5 * caches // 2 + 2**30
+    cache = 4 * 2 * layers * width * batch * context
+    return 5 * weights + 3 * cache // 2 + 2**30
 
 
 @torch.no_grad()
@@ -150,10 +150,11 @@ def gpt2(batch: int, context: int) -> dict[tuple[str, str], Callable[[], Any]]:
     layers, width, heads, hidden = generators.PAPER_SIZES[EXPERIMENT]
     model: Any = GPT2Model(gpt2_config(1, context + 1, layers, width, heads, hidden)).eval()
     models = {"float32": model, "bfloat16": half(model), "int8": whole_numbers(model)}
+    types = {name: torch.bfloat16 if name == "bfloat16" else torch.float32 for name in models}
+    caches = {dtype: filled_cache(batch, context, (layers, width, heads), dtype) for dtype in set(types.values())}
 
     def stepper(model: Any, dtype: torch.dtype) -> Callable[[], Any]:
-        cache = filled_cache(batch, context, (layers, width, heads), dtype)
-        features = torch.randn(batch, 1, width, dtype=dtype)
+        cache, features = caches[dtype], torch.randn(batch, 1, width, dtype=dtype)
 
         def step() -> Any:
             y = model(inputs_embeds=features, past_key_values=cache, use_cache=True)
@@ -162,10 +163,7 @@ def gpt2(batch: int, context: int) -> dict[tuple[str, str], Callable[[], Any]]:
 
         return step
 
-    return {
-        ("GPT-2", name): stepper(one, torch.bfloat16 if name == "bfloat16" else torch.float32)
-        for name, one in models.items()
-    }
+    return {("GPT-2", name): stepper(one, types[name]) for name, one in models.items()}
 
 
 def half(model: nn.Module) -> nn.Module:

@@ -21,6 +21,7 @@ from longwave.ops import diagonal_kernel
 from longwave.ops.checks import has_values
 from longwave.ssm import INITS, DiscreteDPLR, Rule, diagonal_discrete, dplr, even_steps, irregular, nplr
 from longwave.ssm.algebra import as_complex
+from longwave.ssm.irregular import MOST_STEPS
 
 FEWEST_HELD = 64  # rows of a batch from which on a convolution of even steps pays
 
@@ -102,12 +103,36 @@ class S4D(StateSpaces):
         rate: float,
         need_state: bool,
     ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
-        """By the exact exponential of each gap; the bilinear rule would hardly decay over a long one."""
+        """By the exact exponential of each gap; the bilinear rule would hardly decay over a long one.
+
+        Sequences whose gaps have few steps of a unit are convolved, the others go row by row.
+        """
         if refused := refusal_of_gaps(self.rule, self.bidirectional):
             raise ValueError(f"gaps: {refused}")
         can_ask = has_values(gaps) and not torch.compiler.is_compiling() and not gaps.requires_grad
-        if can_ask and gaps.numel() >= FEWEST_HELD and (found := even_steps(gaps)) is not None:
-            return self._mix_held(u, *found, state, rate=rate, need_state=need_state)
+        found = even_steps(gaps) if can_ask and gaps.numel() >= FEWEST_HELD else None
+        if found is None:
+            return self._mix_in_turn(u, gaps, state, rate=rate)
+        unit, steps = found
+        is_long = steps.sum(1) > MOST_STEPS * u.shape[1]
+        if not is_long.any():
+            return self._mix_held(u, unit, steps, state, rate=rate, need_state=need_state)
+        held, in_turn = (~is_long).nonzero()[:, 0], is_long.nonzero()[:, 0]
+        before = (None, None) if state is None else (state[held], state[in_turn])
+        y, after = self._mix_held(u[held], unit, steps[held], before[0], rate=rate, need_state=need_state)
+        y_long, after_long = self._mix_in_turn(u[in_turn], gaps[in_turn], before[1], rate=rate)
+        places = torch.cat((held, in_turn)).argsort()
+        return torch.cat((y, y_long))[places], None if after is None else torch.cat((after, after_long))[places]
+
+    def _mix_in_turn(
+        self,
+        u: Float[Tensor, "batch L H"],
+        gaps: Float[Tensor, "batch L"],
+        state: Complex[Tensor, "batch H M"] | None,
+        *,
+        rate: float,
+    ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"]]:
+        """Row by row, whatever the gaps are."""
         with without_autocast(u):
             signal = u.to(self._dtype)
             Lambda, _, B, dt = self._system(self._dtype)

@@ -9,6 +9,8 @@ from torch import Tensor
 from longwave.pictures.style import check_path, panels, save
 from longwave.ssm import dplr, hippo
 
+SHOWN = 6  # states
+
 
 def weights(init: str, d_state: int, age: Float64[Tensor, "ages"]) -> Float64[Tensor, "ages N"]:
     """e^(sA) B at equally spaced ages s from 0 on: with these weights an input of age s stands in the states.
@@ -25,7 +27,7 @@ def weights(init: str, d_state: int, age: Float64[Tensor, "ages"]) -> Float64[Te
     return torch.stack(w)
 
 
-def draw_basis(init: str, d_state: int, path: str | Path, longest: float = 3.0, shown: int = 6) -> None:
+def draw_basis(init: str, d_state: int, path: str | Path, longest: float = 3.0) -> None:
     """The smoothest states of a system, each as a function of age, up to `longest`."""
     import matplotlib
 
@@ -34,11 +36,11 @@ def draw_basis(init: str, d_state: int, path: str | Path, longest: float = 3.0, 
     w = weights(init, d_state, age)
     w = w[:, w.abs().amax(0) > 1e-9]  # a state that no input reaches says nothing
     roughness = w.diff(dim=0).square().sum(0) / w.square().sum(0)
-    chosen = roughness.argsort(stable=True)[:shown].sort().values
+    chosen = roughness.argsort(stable=True)[:SHOWN].sort().values
     figure, (axes,) = panels(8, 2.6)
     shades = matplotlib.colormaps["viridis"]
     for k, n in enumerate(chosen.tolist()):
-        axes.plot(age, w[:, n], color=shades(k / shown), linewidth=1.5)
+        axes.plot(age, w[:, n], color=shades(k / SHOWN), linewidth=1.5)
     axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     axes.set(title=f"{init}, N = {d_state}: its {len(chosen)} smoothest states", xlabel="age of the input")
     axes.margins(x=0)

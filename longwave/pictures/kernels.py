@@ -10,6 +10,8 @@ from longwave.layers.state_space import StateSpaces
 from longwave.pictures.style import check_path, panels, save
 from longwave.ssm import bilinear, hippo
 
+COLUMNS = 10  # of images of kernels, two rows per layer
+
 
 def draw_layer(layer: StateSpaces, L: int, path: str | Path) -> None:
     """Two panels: the states' responses to an impulse (the HiPPO basis), and all kernels of the layer, sorted by dt."""
@@ -57,16 +59,16 @@ def _draw_sorted(axes: Any, layer: StateSpaces, length: int, title: str) -> Any:
     return image
 
 
-def draw_planes(layers: dict[str, StateSpaces], size: tuple[int, int], columns: int = 10) -> Any:
+def draw_planes(layers: dict[str, StateSpaces], size: tuple[int, int]) -> Any:
     """Some kernels of each layer as images, row by row: lag 0 at the top left."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 2.3 * len(layers)), layout="constrained")
     for part, (name, layer) in zip(figure.subfigures(len(layers), 1, squeeze=False)[:, 0], layers.items(), strict=True):
         K = _sorted_kernels(layer, size[0] * size[1])
-        picked = torch.linspace(0, len(K) - 1, min(2 * columns, len(K))).round().long()
+        picked = torch.linspace(0, len(K) - 1, min(2 * COLUMNS, len(K))).round().long()
         part.suptitle(f"{name}, large dt first", fontsize=10)
-        for axes, kernel in zip(part.subplots(2, columns).ravel(), K[picked], strict=False):
+        for axes, kernel in zip(part.subplots(2, COLUMNS).ravel(), K[picked], strict=False):
             # A square root: a kernel spans decades, and its tail is what reaches across the image.
             axes.imshow((kernel.sign() * kernel.abs().sqrt()).view(size).numpy(), cmap="RdBu_r", vmin=-1, vmax=1)
         for axes in part.axes:

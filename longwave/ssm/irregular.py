@@ -48,18 +48,19 @@ def irregular(
 
 
 def even_steps(gaps: Float[Tensor, "batch L"]) -> tuple[float, Int64[Tensor, "batch L"]] | None:
-    """A unit, and how many of it each gap is; None: there is none, or the steps are too many. A gap of 0 has no step.
+    """A unit, and how many of it each gap is; None: there is none, or most sequences have too many steps of it.
 
-    The unit is the greatest common divisor, by Euclid's algorithm with the remainders nearest to 0.
+    A gap of 0 has no step. The unit is the greatest common divisor, by Euclid's algorithm with the remainders nearest
+    to 0.
     """
     values = gaps.double().unique()
     values = rest = values[values > 0]
     if not len(values):
         return None
-    unit, longest = 0.0, float(gaps.double().sum(1).max())
+    unit, usual = 0.0, float(gaps.double().sum(1).median())
     while len(rest):
         unit = float(rest.min())
-        if longest > unit * MOST_STEPS * gaps.shape[1]:
+        if usual > unit * MOST_STEPS * gaps.shape[1]:
             return None
         rest = (values - (values / unit).round() * unit).abs()
         rest = rest[rest > ROUNDING * values]

@@ -37,10 +37,10 @@ from safetensors.torch import load_file, save_file
 
 from longwave.train.checkpoint import MAGIC
 
-TWICE = [name for name, kind in KINDS.items() if kind.run in ("causal", "forecast", "text", "words", "sweep")]
-ONCE = ["how ListOps was made", "pairs of documents", "metadata of Pathfinder", "images of Pathfinder"]
+MADE = {"how ListOps was made", "pairs of documents", "metadata of Pathfinder", "images of Pathfinder"}
+QUICK = {name for name, kind in KINDS.items() if kind.run in ("causal", "forecast", "text", "words", "sweep")} | MADE
 CASES = [
-    pytest.param(name, seed, marks=() if name in TWICE or (name in ONCE and seed == 0) else pytest.mark.slow)
+    pytest.param(name, seed, marks=() if name in QUICK and seed == 0 else pytest.mark.slow)
     for name in KINDS
     for seed in range(2)
 ]

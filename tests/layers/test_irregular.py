@@ -59,6 +59,29 @@ def test_a_convolution_over_the_even_steps_within_gaps_is_the_recurrence_over_ro
         assert error(value, truth) < (1e-10 if dtype == torch.float64 else 2e-5)
 
 
+def test_a_sequence_with_a_long_gap_goes_row_by_row_among_others(monkeypatch):
+    layer, (u, _) = make(), rows(40, batch=5)
+    gaps = torch.randint(1, 4, (5, 40), generator=torch.Generator().manual_seed(0)).double()
+    gaps[1, 7] = gaps[3, 30] = 1e6
+    before, parameters = torch.randn(5, H, N // 2, dtype=torch.complex128), list(layer.parameters())
+    in_turn, sizes = layer._mix_in_turn, []
+
+    def counted(u, *given, **more):
+        sizes.append(len(u))
+        return in_turn(u, *given, **more)
+
+    monkeypatch.setattr(layer, "_mix_in_turn", counted)
+    (y, state), without = layer(u, before, gaps=gaps), layer(u, gaps=gaps, need_state=False)[1]
+    found = y, state, *torch.autograd.grad(y.square().sum() + state.abs().sum(), parameters)
+    assert without is None
+    monkeypatch.setattr(s4d, "even_steps", lambda gaps: None)
+    y, state = layer(u, before, gaps=gaps)
+    true = y, state, *torch.autograd.grad(y.square().sum() + state.abs().sum(), parameters)
+    assert sizes == [2, 2, 5]
+    for value, truth in zip(found, true, strict=True):
+        assert error(value, truth) < 1e-10
+
+
 @pytest.mark.parametrize("cuts", [[64, 66], [1, 129], [50, 33, 47]])
 def test_chunks_equal_the_whole(cuts):
     layer, (u, gaps) = make(), rows(130)

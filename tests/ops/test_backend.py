@@ -4,11 +4,12 @@ import json
 import re
 import shutil
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 from command import call
-from dense import ROOT, error, random_system, run_python
+from dense import error, random_system, run_python
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import longwave
@@ -83,7 +84,8 @@ def test_a_backend_with_half_an_op_or_an_unknown_one_is_refused(names):
 def without_library(tmp_path_factory):
     """What a fresh interpreter does with the package as it is after an install without a compiler."""
     folder = tmp_path_factory.mktemp("copy")
-    shutil.copytree(ROOT / "longwave", folder / "longwave", ignore=shutil.ignore_patterns("_native*", "__pycache__"))
+    package = Path(longwave.__file__).parent  # an installed one, where the tests of a wheel run
+    shutil.copytree(package, folder / "longwave", ignore=shutil.ignore_patterns("_native*", "__pycache__"))
     code = """
 import json, os, warnings, torch, longwave
 from longwave import ops
@@ -140,16 +142,16 @@ def test_a_layer_learns_without_the_library(without_library):
 
 @pytest.fixture
 def fresh_choice(monkeypatch):
-    """The library is looked for again, in the folder that a test names."""
+    """The library is looked for again, in the folder that a test names, and no backend is forced."""
+    monkeypatch.delenv(choice.VARIABLE, raising=False)
     monkeypatch.setattr(library, "load", library.load.__wrapped__)
     monkeypatch.setattr(choice, "_by_default", choice._by_default.__wrapped__)
 
 
 def test_a_file_that_is_no_library_is_named_in_the_warning(monkeypatch, fresh_choice, tmp_path):
-    built = list((ROOT / "longwave" / "ops" / "cpu").glob("_native*")) or [ROOT / "_native.so"]
-    (tmp_path / built[0].name).write_bytes(b"not a library")
+    (tmp_path / native.LIBRARY).write_bytes(b"not a library")
     monkeypatch.setattr(native, "FOLDER", tmp_path)
-    with pytest.warns(RuntimeWarning, match=re.escape(f"{built[0].name} does not load")):
+    with pytest.warns(RuntimeWarning, match=re.escape(f"{native.LIBRARY} does not load")):
         assert ops.backend_name() == "reference"
     monkeypatch.setenv(choice.VARIABLE, "native")
     with pytest.raises(Unavailable, match="does not load"):

@@ -239,9 +239,9 @@ def test_no_more_workers_than_cores_are_started_and_a_note_says_so(tmp_path, mon
 
 
 def test_workers_and_eval_batches_do_not_change_the_weights(tmp_path):
-    run(tmp_path / "plain")
-    run(tmp_path / "workers", loop={"workers": 2})
-    run(tmp_path / "batches", loop={"eval_batch_size": 100})
+    run(tmp_path / "plain", loop={"epochs": 1})
+    run(tmp_path / "workers", loop={"epochs": 1, "workers": 2})  # forks of this process, which is large
+    run(tmp_path / "batches", loop={"epochs": 1, "eval_batch_size": 100})
     truth = trace(tmp_path / "plain")["bits"]
     assert trace(tmp_path / "workers")["bits"] == truth
     assert trace(tmp_path / "batches")["bits"]["model"] == truth["model"]
@@ -279,7 +279,7 @@ def test_ctrl_c_reaches_no_worker_however_early_it_comes(tmp_path, monkeypatch):
     """Not even one that has not yet said that it ignores it."""
     monkeypatch.setattr(signals, "leave_to_the_main_process", lambda _: os.kill(os.getpid(), signal.SIGINT))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    run(tmp_path, loop={"workers": 1})
+    run(tmp_path, loop={"epochs": 1, "workers": 1})
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 

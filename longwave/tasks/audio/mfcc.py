@@ -27,9 +27,9 @@ def mfcc(x: NDArray[np.floating], sampling_rate: int = 16_000, frame: int = FRAM
     return np.asarray(np.log(power @ mel_filters(frame, sampling_rate) + FLOOR) @ dct(MELS, COEFFICIENTS))
 
 
-def frames_of(length: int, frame: int = FRAME) -> int:
+def frames_of(length: int) -> int:
     """How many frames a clip of that length has."""
-    return 1 + max(length, frame) // (frame // 2)
+    return 1 + max(length, FRAME) // (FRAME // 2)
 
 
 def hann(frame: int) -> Matrix:

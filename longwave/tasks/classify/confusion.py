@@ -10,6 +10,7 @@ from longwave.pictures.html import image, table
 from longwave.pictures.style import as_drawn, panels, short
 
 SHOWN_CLASSES = 20  # a matrix of more is listed, not drawn
+SHOWN_PAIRS = 20
 
 
 def confusion_matrix(truth: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
@@ -24,14 +25,12 @@ def recalls(matrix: NDArray[np.int64]) -> list[tuple[int, int, float]]:
     return sorted(rows, key=lambda row: row[2])
 
 
-def confused_pairs(
-    matrix: NDArray[np.int64], classes: Sequence[str], most: int = 20
-) -> list[tuple[str, str, int, float]]:
+def confused_pairs(matrix: NDArray[np.int64], classes: Sequence[str]) -> list[tuple[str, str, int, float]]:
     """Class, prediction, count, and share of the class; the commonest mistakes first."""
     mistakes = matrix.copy()
     counts = mistakes.sum(axis=1)
     np.fill_diagonal(mistakes, 0)
-    order = np.argsort(-mistakes, axis=None, kind="stable")[:most]
+    order = np.argsort(-mistakes, axis=None, kind="stable")[:SHOWN_PAIRS]
     pairs = [divmod(int(k), len(classes)) for k in order]
     return [
         (classes[i], classes[j], int(mistakes[i, j]), float(mistakes[i, j] / counts[i]))

@@ -22,6 +22,7 @@ from longwave.tasks.tokens.task import TokenSplit, TokenTask
 BATCH = 16  # sequences, which may be long
 READABLE = 1000  # tokens; shorter examples are preferred
 SHADES = 8  # of a colour
+AVERAGED = 1000  # sequences whose mean features are the baseline of attributions
 
 
 def embedding(model: Any) -> nn.Embedding | None:
@@ -65,9 +66,9 @@ def attribution(
     return torch.where(valid, share, 0).double().numpy()
 
 
-def average_features(layer: nn.Embedding, split: TokenSplit, most: int = 1000) -> Tensor:
+def average_features(layer: nn.Embedding, split: TokenSplit) -> Tensor:
     """The mean features of the tokens of the first sequences."""
-    batch = split.batch(range(min(most, len(split))))
+    batch = split.batch(range(min(AVERAGED, len(split))))
     valid = torch.arange(batch["x"].shape[1]) < batch["lengths"][:, None]
     counts = torch.bincount(batch["x"][valid], minlength=layer.num_embeddings)
     with torch.no_grad():
