@@ -163,7 +163,7 @@ def test_a_share_pays_by_its_upper_bound():
 
 def test_noise_pays_as_rarely_as_its_standard_errors_say():
     changes = np.random.default_rng(1).standard_normal((2000, 30))
-    expected = NormalDist().cdf(-evidence.WHOLE)
+    expected = NormalDist().cdf(-evidence.CERTAIN)
     assert np.mean([evidence.pays(change) for change in changes]) == pytest.approx(expected, abs=0.03)
     assert evidence.pays(changes[0] - 1)
 
