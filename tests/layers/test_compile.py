@@ -6,6 +6,7 @@ compiler alone takes seconds to import.
 """
 
 import pytest
+import torch
 from dense import run_python
 
 PREAMBLE = """
@@ -265,6 +266,7 @@ def expect_nothing_wrong(code, cache, **environment):
     assert result.stdout == "end\n", result.stdout + result.stderr
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="torch 2.6 traces no steps, nor exports of every size")
 def test_the_compiled_or_exported_layer_equals_the_eager_one():
     """Traced as a whole, and for the gradients differentiated; what would be generated code runs as torch has it."""
     cases = CASES | OTHERS
