@@ -16,7 +16,8 @@ MOST_STATES = 1 << 13  # initialisations decompose a matrix of that size, which 
 
 def check_count(name: str, value: object, most: int | None = None) -> None:
     """A whole number, at least 1; while a graph is traced, it may be a symbol."""
-    if isinstance(value, bool) or not isinstance(value, int | torch.SymInt) or value < 1:
+    whole = isinstance(value, (int, torch.SymInt))  # torch 2.6 cannot trace a union of types
+    if isinstance(value, bool) or not whole or value < 1:
         raise ValueError(f"{name}: expected a whole number, at least 1, got {value!r}")
     if most is not None and value > most:
         raise ValueError(f"{name}: expected a whole number up to {most}, got {value}")

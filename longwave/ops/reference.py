@@ -89,7 +89,7 @@ def irfft(K_hat: Tensor, L: int) -> Tensor:
 
 def irfft_backward(grad: Tensor, L: int) -> list[Tensor]:
     """The gradient with respect to K_hat: all bins but the first, and the last of an even length, count twice."""
-    grad_hat = torch.fft.rfft(grad) * (2 / L)
+    grad_hat = torch.fft.rfft(grad.contiguous()) * (2 / L)  # torch 2.6 refuses one number for all steps, as of a sum
     grad_hat[..., 0] /= 2
     if L % 2 == 0:
         grad_hat[..., -1] /= 2

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Complex, Float, Inexact
 from torch import Tensor
 
-from longwave.ssm.algebra import as_pairs, from_row, minus_identity, power_minus_identity, to_row, truncate
+from longwave.ssm.algebra import as_complex, as_pairs, from_row, minus_identity, power_minus_identity, to_row, truncate
 from longwave.ssm.discretize import bilinear
 from longwave.ssm.spectrum import spectrum
 
@@ -98,7 +98,7 @@ def output_map(
     E_L = power_minus_identity(minus_identity(Lambda_, P_, dt.double(), None if Q is None else as_pairs(Q).double()), L)
     rows = to_row(C_.reshape(-1, *Lambda.shape, 2))  # (H, D, N)
     solved = _solved_one_by_one(-E_L.mT, rows.mT) if rows.is_cpu else _solved_at_once(-E_L.mT, rows.mT)
-    return torch.view_as_complex(from_row(solved.mT)).reshape(C_tilde.shape).to(C_tilde.dtype)
+    return as_complex(from_row(solved.mT)).reshape(C_tilde.shape).to(C_tilde.dtype)
 
 
 def _solved_one_by_one(A: Float[Tensor, "H N N"], b: Float[Tensor, "H N D"]) -> Float[Tensor, "H N D"]:

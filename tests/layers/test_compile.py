@@ -6,6 +6,7 @@ compiler alone takes seconds to import.
 """
 
 import pytest
+import torch
 from dense import run_python
 
 PREAMBLE = """
@@ -182,11 +183,11 @@ def every_size(name, module, **more):
     for x, state in zip(given, states, strict=True):
         check(f"{name} {tuple(x.shape)}", graph(x, *state.values()), module(x, *state.values()))
 
-for layer in (S4(4, 8), S4(4, 8, length=9), S4(4, 8, bidirectional=True)):
+for layer in (S4(4, 8), S4(4, 8, length=9), S4D(4, 8), S4(4, 8, bidirectional=True)):
     attempt(f"{layer}", lambda: every_size(f"{layer}", layer))
 for layer in (S4(4, 8), S4D(4, 8)):
     attempt(f"{layer} state", lambda: every_size(f"{layer} state", layer, state=True))
-for decoder in ("mean", "last"):
+for decoder in ("mean", "last", "sequence"):
     model = SequenceModel(d_model=8, n_layers=1, input_size=4, decoder=decoder).eval()
     class Output(torch.nn.Module):
         def __init__(self, model):
@@ -265,6 +266,7 @@ def expect_nothing_wrong(code, cache, **environment):
     assert result.stdout == "end\n", result.stdout + result.stderr
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="torch 2.6 traces no steps, nor exports of every size")
 def test_the_compiled_or_exported_layer_equals_the_eager_one():
     """Traced as a whole, and for the gradients differentiated; what would be generated code runs as torch has it."""
     cases = CASES | OTHERS
