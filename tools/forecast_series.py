@@ -171,16 +171,18 @@ def frame(values, season):
 
 def score(values, season, horizon, seed, correction=True):
     """Test MSE of the default forecaster, of the chosen simple forecast, and of NLinear; and which was chosen."""
-    default = EXPERIMENTS.find("forecast")
-    if not correction:
-        default = dataclasses.replace(default, model=dataclasses.replace(default.model, n_layers=0))
-    experiment = dataclasses.replace(default, loop=dataclasses.replace(default.loop, seed=seed))
-    data = frame(values, season)
-    run = longwave.train_forecaster(data, horizon=horizon, experiment=experiment, quiet=True)
-    task = dataclasses.replace(default.task, horizon=horizon).on_frame(None, data).task
-    table = {name: splits for name, splits in baselines.table(task).items() if name in SIMPLE}
+    default, data = EXPERIMENTS.find("forecast"), frame(values, season)
+    settings = dataclasses.replace(default.task, horizon=horizon)
+    if correction:
+        experiment = dataclasses.replace(default, loop=dataclasses.replace(default.loop, seed=seed))
+        own = longwave.train_forecaster(data, horizon=horizon, experiment=experiment, quiet=True).result["test"]["mse"]
+    else:
+        task = settings.on_frame(None, data).task
+        own = baselines.evaluate(task.combination.forecast, task, task.test)["mse"]
+    task = dataclasses.replace(settings, log="off", yearly="off").on_frame(None, data).task
+    table = {name: baselines.scores(name, task) for name in SIMPLE if name not in baselines.left_out(task)}
     chosen = min(table, key=lambda name: table[name]["valid"]["mse"])
-    return run.result["test"]["mse"], table[chosen]["test"]["mse"], table["nlinear"]["test"]["mse"], chosen
+    return own, table[chosen]["test"]["mse"], table["nlinear"]["test"]["mse"], chosen
 
 
 def main():

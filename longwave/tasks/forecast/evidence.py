@@ -1,14 +1,14 @@
 """Whether a change of a forecast pays: how much it lowers the error of held-out rows, and how much of that is chance.
 
 Neighbouring windows share nearly all of their rows, so that what counts are blocks as long as the horizon. Changes are
-judged by an upper bound, the mean over blocks and two standard errors: if it is below zero, the change pays.
+judged by an upper bound, the mean over blocks and one and a half standard errors: if it is below zero, the change pays.
 """
 
 import numpy as np
 
 from longwave.tasks.forecast.series import Floats
 
-CERTAIN = 2.0  # standard errors
+CERTAIN = 1.5  # standard errors
 FEWEST = 3  # blocks that can show anything
 SHARES = np.linspace(0, 1, 101)
 
