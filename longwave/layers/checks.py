@@ -4,6 +4,7 @@ import contextlib
 import math
 import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from longwave.ops import checks
 MOST_STATES = 1 << 13  # initialisations decompose a matrix of that size, which takes many minutes already
 
 
-def check_count(name: str, value: object, most: int | None = None) -> None:
+def check_count(name: str, value: Any, most: int | None = None) -> None:
     """A whole number, at least 1; while a graph is traced, it may be a symbol."""
     whole = isinstance(value, (int, torch.SymInt))  # torch 2.6 cannot trace a union of types
     if isinstance(value, bool) or not whole or value < 1:
