@@ -74,6 +74,12 @@ class S4Forecaster(Estimator):
     def update(self, df: Any) -> "S4Forecaster":
         """Forecast from new rows on, which follow the known ones; nothing is trained."""
         forecasts, (new, _), known = self._forecasts(), _frame(df), self._rows(None)
+        for rows_of, part in (("fit", known), ("update", new)):
+            if isinstance(part, str | Path):
+                raise ValueError(
+                    f"df: expected rows in memory, to join new ones to, and {rows_of} was given the file {part}; "
+                    "append the new rows to the file of all, and call predict with it"
+                )
         if isinstance(known, np.ndarray):
             rows: Any = np.concatenate((known, np.asarray(new, known.dtype)))
         else:

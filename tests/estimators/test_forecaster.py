@@ -62,6 +62,12 @@ def test_it_equals_the_commands_on_the_same_file_to_the_bit():
         assert call("predict", run, "--csv", "my.csv", "--out", f"{run}.csv") == 0
     assert Path("own.csv").read_text() == Path("run.csv").read_text()
     np.testing.assert_array_equal(longwave.open("own").predict("my.csv").values[:, 0], forecaster.predict()["y"])
+    with pytest.raises(ValueError, match=r"update was given the file my\.csv; append the new rows"):
+        forecaster.update("my.csv")
+    of_file = S4Forecaster(**SMALL).fit("my.csv")
+    np.testing.assert_array_equal(of_file.predict()["y"], forecaster.predict()["y"])
+    with pytest.raises(ValueError, match=r"fit was given the file my\.csv"):
+        of_file.update(FRAME[:10])
 
 
 def test_new_rows_move_it_on_and_nothing_is_trained(fitted):
