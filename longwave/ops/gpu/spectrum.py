@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from longwave.ops.checks import is_captured
 from longwave.ops.gpu.launch import Launch, next_power_of_two, run
 from longwave.ssm.nodes import Nodes
 from longwave.ssm.spectrum import nodes as node_tables
@@ -124,7 +125,7 @@ def _constants(system: System, width: Width) -> dict[str, int]:
 
 def _tables(L: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """sin and cos of theta/2 at all nodes, in float64; kept, unless they would be a part of a captured graph."""
-    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+    if is_captured(device):
         return _new_tables(L, device)
     return _kept_tables(L, device)
 

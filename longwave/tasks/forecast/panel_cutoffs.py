@@ -46,8 +46,7 @@ def backtest_panel(
     known = _last_known(run, panel, each, horizon)
     begin = _begin(panel, grid, horizon, start, known)
     places = np.arange(begin, len(grid) - horizon + 1, stride or horizon)
-    longest = max(each.values(), key=len)
-    season = season_of(longest, slice(None)).rows
+    season = season_of(max(each.values(), key=len), slice(None)).rows
     scales = {name: naive_errors(one.given, season) for name, one in each.items()}
     notes, windows = list(panel.notes), list[tuple[Any, ...]]()
     if not refit and known is None:
@@ -58,6 +57,7 @@ def backtest_panel(
             "start later, or train again with refit"
         )
     progress.start("forecasting", len(places))
+    none = np.full((2, len(levels), horizon, 1), np.nan)
     for number, place in enumerate(places):
         cutoff = grid[place - 1]
         counts = {name: int(np.searchsorted(clock_of(one), cutoff, "right")) for name, one in each.items()}
@@ -74,7 +74,6 @@ def backtest_panel(
             found: Any = (plain if known is not None and cutoff < known else forecasts)(cut, ahead=ahead)
             for name, own in found.each.items():
                 one, rows = each[name], following[name]
-                none = np.full((2, len(levels), horizon, 1), np.nan)
                 ends = np.stack([[low, high] for _, low, high in own.intervals], 1) if own.intervals else none
                 scale = scales[name][counts[name] - 1]
                 windows.append((name, cutoff, clock_of(one)[rows], one.given[rows], own.values, scale, *ends))
@@ -108,9 +107,11 @@ def _last_known(run: TrainedRun, panel: Panel, each: Mapping[str, Series], horiz
             times: Any = each[name].times
             place = int(np.searchsorted(times, last))  # its last held-out window begins there
             if place < len(times) and times[place] == last:
-                end = place + horizon - 1
-                regular = None if panel.step is None else times_at(times, panel.step, np.array([end]))[0]
-                found.append(times[min(end, len(times) - 1)] if regular is None else regular)
+                end = place + horizon - 1  # the series may end before
+                if panel.step is None:
+                    found.append(times[min(end, len(times) - 1)])
+                else:
+                    found.append(times_at(times, panel.step, np.array([end]))[0])
     return max(found, default=None)
 
 

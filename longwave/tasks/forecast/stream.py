@@ -105,7 +105,7 @@ def forecasts(run: TrainedRun, options: Options) -> Iterator[Row]:
 
 
 def _id_of(header: str, text: str, column: str | None) -> str:
-    """The series of a panel that a row belongs to; one that cannot be told is found out when the row is read."""
+    """The series of a panel that a row belongs to; a row without one is refused when it is read."""
     if column is None:
         return ""
     names, cells = (next(csv.reader([line], delimiter=separator(header)), []) for line in (header, text))

@@ -38,7 +38,7 @@ CONTEXT = 384  # the authors' default
 ROWS_AT_ONCE = 2048  # that a model is given in one call, where each column is a row of its own
 MOST_CALIBRATING = 2000  # validation windows that decide the share of a deep model's correction
 ROWS_COUNT = "baselines, and the linear part of a forecast, count rows and do not see how far these are apart"
-MOST_UNITS = 16  # per row: above, S4D goes row by row
+MOST_UNITS = 16  # per row: above, S4D goes row by row (ssm.irregular.MOST_STEPS)
 FEWEST_YEARS = 2.0  # of a training set that are believed to show what is usual in a year
 
 
