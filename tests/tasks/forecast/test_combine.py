@@ -207,7 +207,18 @@ def test_a_correction_that_does_not_pay_gets_no_share():
 @pytest.mark.parametrize("period", [5, 12, 30])
 def test_a_season_is_found_in_values_without_times(period):
     assert find_season(wave(300, period, 0.3)[:, None], None).rows == period
-    assert find_season(wave(300, period, 0.3)[:, None], HOUR).rows == 24  # the calendar's
+
+
+def test_a_season_of_the_values_counts_where_it_is_clearer_than_the_calendar_s():
+    assert find_season(wave(300, 5, 0.3)[:, None], HOUR).rows == 5
+    assert find_season(wave(300, 24, 0.3)[:, None], HOUR).rows == 24
+    assert find_season(wave(3000, 30, 0.3)[:, None], HOUR / 60).rows == 30  # of 1,440 rows of a day
+    assert find_season(wave(300, 7, 30.0)[:, None], HOUR).rows == 24  # noise
+
+
+def test_two_seasons_are_found_in_values_without_times():
+    weeks = np.tile(np.random.default_rng(1).standard_normal(84), 8) + 1.5 * wave(8 * 84, 12)
+    assert find_season(weeks[:, None], None)[::2] == (12, 84)
 
 
 def test_noise_and_drift_have_no_season():
