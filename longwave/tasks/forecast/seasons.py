@@ -29,7 +29,7 @@ class Season(NamedTuple):
 
 
 def find_season(values: NDArray[np.float64], step: np.timedelta64 | None) -> Season:
-    """The season of values (rows, columns) that are `step` apart: the calendar's, or one that they show more clearly."""
+    """The season of values (rows, columns) that are `step` apart: the calendar's, or one that shows more clearly."""
     calendar = season(step)
     found = [_repeats(column) for column in values.T]
     shown, highest = max(set(found), key=found.count)
