@@ -135,6 +135,8 @@ def test_several_seeds_end_in_their_mean_and_spread_and_progress_stays_out_of_th
     mean, spread = sum(scores) / 2, abs(scores[0] - scores[1]) / math.sqrt(2)
     shown = capsys.readouterr()
     assert "seeds 1, 2:" in shown.out
+    for name in ("coverage", "width", "pinball"):
+        assert re.search(rf"  test {name} at 95 % \d\.\d{{4}} \+- \d\.\d{{4}}\n", shown.out)
     assert f"test mse {mean:.4f} +- {spread:.4f}" in shown.out
     assert "validation mse" in shown.err
     assert "validation" not in shown.out
