@@ -49,7 +49,9 @@ def test_evaluate_gives_the_scores_of_the_result(printed, capsys):
     for part in ("valid", "test"):
         assert call("evaluate", "run", "--split", part) == 0
         expected = "".join(f"{part} {score} {value:.6f}\n" for score, value in result[part].items())
-        scores, _, intervals = capsys.readouterr().out.partition("forecast: series.csv, prediction intervals, test set\n")
+        scores, _, intervals = capsys.readouterr().out.partition(
+            "forecast: series.csv, prediction intervals, test set\n"
+        )
         assert scores == expected
         assert intervals.count("this run") == (2 if part == "test" else 0)  # 80 and 95 %
 
