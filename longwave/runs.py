@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -308,7 +309,8 @@ def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs", i
         notes.append(f"the run is exactly as good as the {task.trivial}: it has learnt nothing from the input")
     if baseline := task.best_baseline(result.get("baselines", {}), split):
         name, score = baseline
-        if score > own if task.higher_is_better else score < own:
+        is_better = score > own if task.higher_is_better else score < own
+        if is_better and not math.isclose(score, own, rel_tol=1e-3):  # a difference that four digits show
             figures = f"{task.goal.replace('_', ' ')} {score:.4g} on the {where} set against {own:.4g}"
             notes.append(f"the baseline {name} is better than this run: {figures}")
     return notes

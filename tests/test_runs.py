@@ -183,7 +183,13 @@ RESULT = {"steps": FEW_STEPS, "stopped_early": False, "test": {"mse": 0.5}, "bas
 
 @pytest.mark.parametrize(
     ("higher", "scores", "better"),
-    [(False, {"a": 0.6, "b": 0.4, "c": 0.3}, "c"), (False, {"a": 0.5}, None), (True, {"a": 0.4, "b": 0.6}, "b")],
+    [
+        (False, {"a": 0.6, "b": 0.4, "c": 0.3}, "c"),
+        (False, {"a": 0.5}, None),
+        (False, {"a": 0.4999}, None),  # nearly equal
+        (True, {"a": 0.4, "b": 0.6}, "b"),
+        (True, {"a": 0.5001}, None),
+    ],
 )
 def test_a_better_baseline_is_named_and_an_equal_one_is_not(higher, scores, better):
     baselines = {name: {"test": {"mse": value}} for name, value in scores.items()} | {"other": {"test": {"mae": 0.0}}}

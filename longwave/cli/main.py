@@ -7,7 +7,6 @@ A command is a module of this package without a leading underscore, imported onl
 import contextlib
 import importlib
 import os
-import re
 import signal
 import sys
 import warnings
@@ -15,7 +14,7 @@ from typing import Any
 
 from longwave.cli import _tyro
 from longwave.core import extras, files
-from longwave.core.terminal import say
+from longwave.core.terminal import in_a_command, say
 from longwave.train import signals
 
 COMMANDS = {  # as help shows them
@@ -59,6 +58,7 @@ examples:
   longwave COMMAND --help"""
 
 
+@in_a_command()
 def main(arguments: list[str] | None = None) -> None:
     """Run a command.
 
@@ -93,9 +93,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(0)
     except OSError as error:
         _exit(f"{error}{_advice(error, name)}")
-    except ValueError as error:
-        _exit(as_options(str(error)))
-    except extras.MissingExtra as error:
+    except (ValueError, extras.MissingExtra) as error:
         _exit(str(error))
     except MemoryError as error:
         _exit(f"out of memory ({str(error) or 'the allocation failed'})")
@@ -104,11 +102,6 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt as error:
         say(f"longwave: {error if isinstance(error, signals.Ended) else 'interrupted'}")
         sys.exit(signals.exit_code(getattr(error, "number", signal.SIGINT)))
-
-
-def as_options(text: str) -> str:
-    """A message that speaks of arguments (fill='linear') as the command line has them (--fill linear)."""
-    return re.sub(r"\b([a-z_]+)='(\w+)'", lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)
 
 
 def _run(name: str, arguments: list[str]) -> Any:

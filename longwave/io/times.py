@@ -26,6 +26,7 @@ LARGER_UNITS = (
 )
 UNITS = {"us": "microsecond", "s": "second", "M": "month"}
 DAY = 86_400
+LOOKED_AT = 10  # first cells of a column, one of which shows the form of its times
 
 
 def step_name(step: np.timedelta64 | None) -> str | None:
@@ -79,12 +80,10 @@ def read_times(cells: Any, where: Callable[[int], str], is_even: bool = True) ->
     Of times that should be even, fractions of a second that are jitter do not count.
     """
     found = readings(cells)
-    if not found and isinstance(cells, np.ndarray):
-        raise ValueError(f"{where(int(np.argmax(np.isnat(cells))))}: the time is missing")
     if not found:
-        forms = _forms(cells[0])
-        fits = [any(_parse([cell], form) is not None for form in forms) for cell in cells]
-        row = fits.index(False) if False in fits else 0
+        row = int(misfits(cells)[0])
+        if isinstance(cells, np.ndarray) or not cells[row]:
+            raise ValueError(f"{where(row)}: the time is missing")
         raise ValueError(f"{where(row)}: expected a time such as {TIME_EXAMPLES}, got {cells[row][:40]!r}")
     found = [_without_jitter(times) for times in found] if is_even else found
     # 1/2/2020 may be in January or in February: take the reading that is evenly spaced.
@@ -103,6 +102,15 @@ def readings(cells: Any) -> list[Times]:
     if isinstance(cells, np.ndarray):
         return [] if np.isnat(cells).any() else [in_seconds(cells.astype("datetime64[us]"))]
     return [times for form in _forms(cells[0]) if (times := _parse(cells, form)) is not None]
+
+
+def misfits(cells: Any) -> NDArray[np.int64]:
+    """The rows that keep cells from being read as times, in the form that fits most of them."""
+    if isinstance(cells, np.ndarray):
+        return np.flatnonzero(np.isnat(cells))
+    forms = next((forms for cell in cells[:LOOKED_AT] if (forms := _forms(cell))), ())
+    found = [[row for row, cell in enumerate(cells) if _parse([cell], form) is None] for form in forms]
+    return np.array(min(found, key=len, default=range(len(cells))), np.int64)
 
 
 def rises(times: Times) -> bool:
@@ -258,8 +266,9 @@ def check_spacing(
     can_fill = on_grid and missing <= len(times)  # a larger gap is more likely a wrong time
     if can_fill and may_fill:
         return missing
+    rows = "1 row is missing: add it" if missing == 1 else f"{missing} rows are missing: add them"
     cure = (
-        f"{missing} rows are missing: add them, interpolate with fill='linear', or keep the gaps with fill='mask'"
+        f"{rows}, interpolate with fill='linear', or keep the gaps with fill='mask'"
         if can_fill
         else "correct the times"
     )

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from longwave.layers.checks import check_count, check_states, valid_steps, wrong_state
 from longwave.layers.mixer import MIXERS, Mixer, MixerConfig
+from longwave.ssm.precision import doubles
 
 ROTARY_BASE = 10_000.0  # the slowest pair of features turns once in about 2 pi times as many steps
 LEAST_CAPACITY = 64  # steps that a fresh cache has room for; it doubles when it is full
@@ -55,8 +56,9 @@ class Heads(nn.Module):
 
     def _angles(self, steps: Tensor) -> Tensor:
         # In float64: a position of 10^5 times a frequency has too few digits behind the point in float32.
-        pair = torch.arange(self.d_head // 2, dtype=torch.float64, device=steps.device)
-        return steps.double().unsqueeze(-1) * ROTARY_BASE ** (-2 * pair / self.d_head)
+        (steps,) = doubles(steps)
+        pair = torch.arange(self.d_head // 2, dtype=steps.dtype, device=steps.device)
+        return steps.unsqueeze(-1) * ROTARY_BASE ** (-2 * pair / self.d_head)
 
 
 def positions(start: int | Tensor, length: int, device: torch.device) -> Tensor:

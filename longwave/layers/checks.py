@@ -117,13 +117,19 @@ def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths: expected {batch} whole numbers, one per row, got {describe(lengths)}")
     check_known("lengths", lengths, u)
-    known = checks.has_values(lengths) and not torch.compiler.is_compiling() and batch > 0
-    if known and lengths.is_cuda:  # to read them would wait for the GPU: it looks at them itself, and ends the process
-        fits = (lengths >= 0).all() & (lengths <= L).all()
-        torch._assert_async(fits, f"lengths: expected numbers from 0 to {L}")
-    elif known and (int(lengths.min()) < 0 or int(lengths.max()) > L):
-        raise ValueError(f"lengths: expected numbers from 0 to {L}, got {int(lengths.min())} to {int(lengths.max())}")
+    check_range("lengths", lengths, 0, L)
     return lengths.to(u.device).long()
+
+
+def check_range(name: str, counts: Tensor, least: int, most: int, note: str = "") -> None:
+    """Whole numbers from `least` to `most`, if they have values."""
+    if not checks.has_values(counts) or torch.compiler.is_compiling() or not len(counts):
+        return
+    expected = f"{name}: expected numbers from {least} to {most}{note}"
+    if counts.is_cuda:  # to read them would wait for the GPU: it looks at them itself, and ends the process
+        torch._assert_async(((counts >= least) & (counts <= most)).all(), expected)
+    elif int(counts.min()) < least or int(counts.max()) > most:
+        raise ValueError(f"{expected}, got {int(counts.min())} to {int(counts.max())}")
 
 
 def check_gaps(gaps: Tensor, u: Tensor, valid: Tensor | None) -> Tensor:

@@ -21,6 +21,7 @@ from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable, mark_ssm
 from longwave.ops import fft_conv
 from longwave.ssm import INITS, Powers, hippo, response, state_after
+from longwave.ssm.precision import doubles
 
 Structure = Literal["dense", "diagonal"]
 GAUSSIAN = "gaussian"  # the initialisation that is drawn at random
@@ -135,7 +136,7 @@ class LSSL(Discretised):
             K, K_back = K if self.bidirectional else (K, None)
             y = fft_conv(signal, K, K_back, self.D.to(K.dtype))
             if state is not None or need_state:
-                powers = Powers(self._matrix(E).double(), E.dtype)
+                powers = Powers(doubles(self._matrix(E))[0], E.dtype)
                 if state is not None:
                     y = y + self._response(powers, state.to(E.dtype), u.shape[1])
                 if need_state:

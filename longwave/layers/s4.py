@@ -23,11 +23,11 @@ from longwave.layers.state_space import (
     ReTransform,
     StateSpaces,
     new_parameter,
-    widened,
 )
 from longwave.ops import dplr_kernel, truncated_output_map
 from longwave.ssm import DiscreteDPLR, dplr, dplr_bilinear, output_map
 from longwave.ssm.algebra import as_complex
+from longwave.ssm.precision import doubles
 
 LowRank = Literal["pp", "pq"]
 Sharing = Literal["neighbours", "turns"]
@@ -157,12 +157,12 @@ class S4(StateSpaces):
         Lambda, P, _, dt = self._system(self._dtype)
         return output_map(Lambda, P, as_complex(self.C_tilde.to(dt.dtype)), dt, self.length, Q=self._Q(dt.dtype))
 
-    def _discrete(self, rate: float, dtype: torch.dtype | None = None) -> DiscreteDPLR:
+    def _discrete(self, rate: float, *, wide: bool = False) -> DiscreteDPLR:
         """By the bilinear rule."""
         Lambda, P, B, dt = self._system(self._dtype)
         Q = self._Q(dt.dtype)
-        Lambda, P, B, dt, Q = widened(dtype, Lambda, P, B, dt * rate, P if Q is None else Q)
-        return dplr_bilinear(Lambda, P, B, dt, Q)
+        system: tuple[Tensor, ...] = Lambda, P, B, dt * rate, P if Q is None else Q
+        return dplr_bilinear(*(doubles(*system) if wide else system))
 
 
 @MIXERS.register("s4")

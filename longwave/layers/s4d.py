@@ -16,12 +16,13 @@ from longwave.layers.checks import check_choice, check_count, check_rate, withou
 from longwave.layers.discretised import check_state_size, complex_dtype
 from longwave.layers.mixer import MIXERS, Mixer, StateSpaceConfig
 from longwave.layers.rates import Trainable
-from longwave.layers.state_space import DtTransform, StateSpaces, new_parameter, widened
+from longwave.layers.state_space import DtTransform, StateSpaces, new_parameter
 from longwave.ops import diagonal_kernel
 from longwave.ops.checks import has_values, is_captured
 from longwave.ssm import INITS, DiscreteDPLR, Rule, diagonal_discrete, dplr, even_steps, irregular, nplr
 from longwave.ssm.algebra import as_complex
 from longwave.ssm.irregular import MOST_STEPS
+from longwave.ssm.precision import doubles
 
 FEWEST_HELD = 64  # rows of a batch from which on a convolution of even steps pays
 
@@ -88,10 +89,11 @@ class S4D(StateSpaces):
     def _output_map(self) -> Complex[Tensor, "*D H M"]:
         return as_complex(self.C.to(self._dtype))
 
-    def _discrete(self, rate: float, dtype: torch.dtype | None = None) -> DiscreteDPLR:
+    def _discrete(self, rate: float, *, wide: bool = False) -> DiscreteDPLR:
         """By the layer's rule."""
         Lambda, _, B, dt = self._system(self._dtype)
-        Lambda, B, dt = widened(dtype, Lambda, B, dt * rate)
+        dt = dt * rate
+        Lambda, B, dt = doubles(Lambda, B, dt) if wide else (Lambda, B, dt)
         return diagonal_discrete(Lambda, B, dt, self.rule)
 
     def _mix_irregular(

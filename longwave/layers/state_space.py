@@ -29,6 +29,7 @@ from longwave.layers.rates import Trainable, mark_ssm
 from longwave.ops import fft_conv
 from longwave.ssm import DiscreteDPLR, block_size, dplr_step
 from longwave.ssm.algebra import as_complex
+from longwave.ssm.precision import doubles
 
 DtTransform = Literal["exp", "softplus"]
 ReTransform = Literal["abs", "exp"]
@@ -164,8 +165,8 @@ class StateSpaces(Discretised):
         """The true C, whatever the parameterisation."""
 
     @abstractmethod
-    def _discrete(self, rate: float, dtype: torch.dtype | None = None) -> DiscreteDPLR:
-        """A_bar and B_bar, discretised in `dtype` (default: that of the layer)."""
+    def _discrete(self, rate: float, *, wide: bool = False) -> DiscreteDPLR:
+        """A_bar and B_bar, discretised in float64 (`wide`), or as the layer computes."""
 
     # The state spaces
 
@@ -264,8 +265,8 @@ class StateSpaces(Discretised):
 
     def _chunks(self, T: int, L: int, rate: float, *, from_state: bool = True, need_state: bool = True) -> Chunks:
         """What chunks of up to L steps take, from a state on, and to the state after them."""
-        C = self._output_map().to(torch.complex128) if from_state else None
-        return Chunks.of(self._discrete(rate, torch.float64), C, T, L, need_state)
+        C = doubles(self._output_map())[0] if from_state else None
+        return Chunks.of(self._discrete(rate, wide=True), C, T, L, need_state)
 
     def states(
         self,
@@ -328,13 +329,6 @@ class StateSpaces(Discretised):
     def step_constants(self, rate: float = 1.0) -> StepConstants:
         """What a step derives from the parameters as they are now; differentiable."""
         return StepConstants(self._discrete(rate), self._output_map(), self.D.to(self._dtype))
-
-
-def widened(dtype: torch.dtype | None, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors in a real dtype, or its complex one; None: as they are."""
-    if dtype is None:
-        return tensors
-    return tuple(t.to(complex_dtype(dtype) if t.is_complex() else dtype) for t in tensors)
 
 
 def new_parameter(values: Tensor) -> nn.Parameter:

@@ -12,6 +12,7 @@ from longwave import ops
 from longwave.layers.checks import check_choice, check_count
 from longwave.models.recurrence import Recurrence, WeightType
 from longwave.models.rows import Rows, Stop, check_limits
+from longwave.ssm.precision import doubles
 
 Reads = Callable[[Tensor, int], Tensor]
 START = 0  # what an empty prompt stands for; the tasks of longwave begin every sequence with it
@@ -111,7 +112,7 @@ def probabilities(
         return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
     if temperature != 1:
         # In this order and in float64: a small temperature should give no infinities, nor be rounded to 0.
-        logits = ((logits - largest).double() / temperature).to(logits.dtype)
+        logits = (doubles(logits - largest)[0] / temperature).to(logits.dtype)
     chances = logits.softmax(-1)
     if top_k is None and top_p is None and min_p is None:
         return chances
@@ -130,7 +131,7 @@ def draw(chances: Tensor, draws: torch.Generator | None = None) -> Tensor:
     torch.multinomial draws a number for each token of the vocabulary, which takes several times as long.
     """
     rows, vocabulary = chances.shape
-    cumulative = chances.cumsum(-1, dtype=torch.float64)
+    cumulative = doubles(chances)[0].cumsum(-1)
     numbers = torch.rand(rows, 1, generator=draws, dtype=torch.float64, device=chances.device)
     numbers *= cumulative.narrow(-1, vocabulary - 1, 1)
     tokens = torch.searchsorted(cumulative, numbers, right=True)

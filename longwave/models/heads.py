@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from longwave.layers.checks import check_beside, check_choice, check_device, check_strided, describe, valid_steps
+from longwave.layers.checks import (
+    check_beside,
+    check_choice,
+    check_device,
+    check_range,
+    check_strided,
+    describe,
+    valid_steps,
+)
 from longwave.models.adaptive import NO_TOKEN, AdaptiveEmbedding, Product, wide
 
 if TYPE_CHECKING:
@@ -208,7 +216,8 @@ class Window(nn.Module):
         """(L, 1), or (B, L, 1) with lengths: 1 for the steps to forecast, else 0; None if nothing is forecast."""
         if self.horizon == 0:
             return None
-        known = torch.as_tensor(self._known_steps(x, lengths), device=x.device).unsqueeze(-1)
+        known = self._known_steps(x, lengths)
+        known = known if lengths is None else known.unsqueeze(-1)
         steps = torch.arange(x.shape[1], device=x.device)
         flags = (steps >= known) & (steps < known + self.horizon)
         return flags.unsqueeze(-1).to(torch.get_default_dtype())
@@ -227,12 +236,10 @@ class Window(nn.Module):
     def _known_steps(self, x: Tensor, lengths: Tensor | None) -> Any:
         """How many steps of x are known, for each row if there are lengths."""
         least = self.horizon + (self.kind != "none")
-        if not torch.compiler.is_compiling():
-            shortest = x.shape[1] if lengths is None else int(lengths.min())
-            if shortest < least:
-                raise ValueError(
-                    f"x: expected at least {least} steps, {self.horizon} of them to forecast, got {shortest}"
-                )
-            if lengths is not None and int(lengths.max()) > x.shape[1]:
-                raise ValueError(f"lengths: expected at most {x.shape[1]}, the steps of x, got {int(lengths.max())}")
-        return (x.shape[1] if lengths is None else lengths.to(x.device)) - self.horizon
+        L, which = x.shape[1], f"{self.horizon} of them to forecast"
+        if not torch.compiler.is_compiling() and least > L:
+            raise ValueError(f"x: expected at least {least} steps, {which}, got {L}")
+        if lengths is None:
+            return L - self.horizon
+        check_range("lengths", lengths, least, L, f", {which}")
+        return lengths.to(x.device) - self.horizon

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from longwave.ssm.precision import has_float64
+
 
 class EachHop:
     """The features of every `hop`-th step: decoders "last" and "sequence". There is nothing to keep."""
@@ -106,5 +108,4 @@ def _ends(before: int, length: int, every: int, like: Tensor) -> Tensor:
 
 def _wide_zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
     """In float64: the count of steps, and sums over them, outgrow float32 within minutes of audio."""
-    device = "cpu" if like.device.type == "mps" else like.device  # which has no float64
-    return torch.zeros(shape, dtype=torch.float64, device=device)
+    return torch.zeros(shape, dtype=torch.float64, device=like.device if has_float64(like.device) else "cpu")

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from longwave.core.native import Unavailable
 from longwave.core.registry import Registry
-from longwave.ops.checks import has_float64
 from longwave.ops.table import OPS
 
 VARIABLE, FALLBACK = "LONGWAVE_KERNEL", "reference"
@@ -128,11 +127,6 @@ is_accelerated._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 def function(name: str, tensor: Tensor) -> Callable[..., Any]:
     """The function of an op (or `<op>_backward`) for such a tensor."""
-    if not tensor.is_cpu and not has_float64(tensor.device):
-        raise ValueError(
-            f"device: expected one with float64, in which state spaces derive their kernels, got {tensor.device}; "
-            "use device='cpu' (--device cpu)"
-        )
     found = find(name.removesuffix("_backward"), tensor.device.type, tensor.dtype)
     assert found is not None  # the reference has every op with a gradient
     return found.functions[name]

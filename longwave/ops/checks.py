@@ -3,7 +3,6 @@
 An address says nothing about its tensor, so everything is checked before a call.
 """
 
-import functools
 from collections.abc import Sequence
 
 import torch
@@ -58,14 +57,6 @@ def check_devices(z: Tensor, **others: Tensor | None) -> None:
                 f"{name}: expected a tensor on {z.device}, where z is, got {describe_with_device(tensor)}; "
                 f"call {name}.to({str(z.device)!r})"
             )
-
-
-@functools.cache
-def has_float64(device: torch.device) -> bool:
-    """Whether a device computes in double precision: Apple's do not, and some of Intel's."""
-    if device.type == "xpu" and torch.xpu.is_available():
-        return bool(torch.xpu.get_device_properties(device).has_fp64)
-    return device.type != "mps"
 
 
 # These three are asked at every step of a layer, a few times each: the order of the questions is that of their price.

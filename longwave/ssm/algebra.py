@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
+from longwave.ssm.precision import doubles
+
 
 def as_complex(pairs: Float[Tensor, "*shape 2"]) -> Complex[Tensor, "*shape"]:
     """Complex numbers from pairs of any layout: view_as_complex refuses odd offsets, as flattened parameters have."""
@@ -77,7 +79,7 @@ def truncate(
     Always in float64: in float32 the squarings would cost the kernel a digit or two.
     """
     dtype = C.dtype
-    Lambda, P, C, dt = (t.double() for t in (Lambda, P, C, dt))
+    Lambda, P, C, dt = doubles(Lambda, P, C, dt)
     E = minus_identity(Lambda, P, dt, None if Q is None else Q.double())
     return from_row(-_ChangeOfRows.apply(E, to_row(C), L)).to(dtype)
 

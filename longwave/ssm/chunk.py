@@ -10,6 +10,7 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
 from longwave.ssm.algebra import as_complex, as_pairs, minus_identity
+from longwave.ssm.precision import doubles
 
 BLOCK = 64  # T: steps of one block
 
@@ -32,8 +33,8 @@ class Powers:
         Q: Complex[Tensor, "r H M"] | None = None,
     ) -> "Powers":
         """The powers of a DPLR system's A_bar, in the dtype of dt."""
-        Lambda_, P_, Q_ = (as_pairs(t).double() for t in (Lambda, P, P if Q is None else Q))
-        return cls(minus_identity(Lambda_, P_, dt.double(), Q_), dt.dtype)
+        Lambda_, P_, Q_, wide_dt = doubles(*(as_pairs(t) for t in (Lambda, P, P if Q is None else Q)), dt)
+        return cls(minus_identity(Lambda_, P_, wide_dt, Q_), dt.dtype)
 
     def __getitem__(self, j: int) -> Tensor:
         while len(self._wide) <= j:

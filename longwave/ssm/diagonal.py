@@ -13,6 +13,7 @@ from torch import Tensor
 
 from longwave.ssm.algebra import as_complex, as_pairs
 from longwave.ssm.discretize import DiscreteDPLR
+from longwave.ssm.precision import doubles
 
 Rule = Literal["zoh", "bilinear"]
 
@@ -69,13 +70,15 @@ def power_sum(
     Steps come in blocks of T: l = T k + j, and A_bar^l = (A_bar^T)^k A_bar^j makes K a product of a matrix for k with
     one for j, of O(sqrt(L)) numbers per state each. Always in float64: an error of A_bar grows with the power l.
     """
-    change, _, _, B_bar = diagonal_discrete(as_complex(Lambda.double()), as_complex(B.double()), dt.double(), rule)
+    dtype = C.dtype
+    Lambda, B, C, dt = doubles(Lambda, B, C, dt)
+    change, _, _, B_bar = diagonal_discrete(as_complex(Lambda), as_complex(B), dt, rule)
     T = 1 << ((L - 1).bit_length() + 1) // 2
     within, after = powers(change, T)  # A_bar^j for j < T, and A_bar^T - 1
     between, _ = powers(after, -(-L // T))
-    weights = (as_complex(C.double()) * B_bar).unsqueeze(-1) * between  # (D, H, M, blocks)
+    weights = (as_complex(C) * B_bar).unsqueeze(-1) * between  # (D, H, M, blocks)
     K = weights.real.mT @ within.real - weights.imag.mT @ within.imag
-    return (2 * K).flatten(-2)[..., :L].to(C.dtype)
+    return (2 * K).flatten(-2)[..., :L].to(dtype)
 
 
 def powers(

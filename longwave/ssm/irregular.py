@@ -14,6 +14,8 @@ from jaxtyping import Complex, Complex128, Float, Float64, Int64
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from longwave.ssm.precision import doubles
+
 ROWS = 32  # of a chunk; for the gradient the states within a chunk are computed again
 MOST_STEPS = 16  # even steps per row: a convolution over more of them is no faster than the recurrence over the rows
 ROUNDING = 1e-6  # of a gap, relative: the quotient of two times in float32
@@ -33,16 +35,16 @@ def irregular(
 
     Always in float64, as the kernel is: the phase Im(Lambda) dt g of a long gap has many digits before its point.
     """
-    system = Lambda.to(torch.complex128), B.to(torch.complex128), C.to(torch.complex128), dt.double()
+    Lambda, B, C, dt = doubles(Lambda, B, C, dt)
     none = u.new_zeros(len(u), *Lambda.shape, dtype=torch.complex128)
     x = none if state is None else state.to(torch.complex128)
     chunks = list(zip(u.double().split(ROWS, dim=1), gaps.double().split(ROWS, dim=1), strict=True))
     outputs = []
     for chunk in chunks:
         if torch.is_grad_enabled() and len(chunks) > 1:
-            y, x = checkpoint(_chunk, *system, *chunk, x, use_reentrant=False, preserve_rng_state=False)
+            y, x = checkpoint(_chunk, Lambda, B, C, dt, *chunk, x, use_reentrant=False, preserve_rng_state=False)
         else:
-            y, x = _chunk(*system, *chunk, x)
+            y, x = _chunk(Lambda, B, C, dt, *chunk, x)
         outputs.append(y)
     return torch.cat(outputs, dim=1), x
 
@@ -53,18 +55,19 @@ def even_steps(gaps: Float[Tensor, "batch L"]) -> tuple[float, Int64[Tensor, "ba
     A gap of 0 has no step. The unit is the greatest common divisor, by Euclid's algorithm with the remainders nearest
     to 0.
     """
-    values = gaps.double().unique()
+    (gaps,) = doubles(gaps)
+    values = gaps.unique()
     values = rest = values[values > 0]
     if not len(values):
         return None
-    unit, usual = 0.0, float(gaps.double().sum(1).median())
+    unit, usual = 0.0, float(gaps.sum(1).median())
     while len(rest):
         unit = float(rest.min())
         if usual > unit * MOST_STEPS * gaps.shape[1]:
             return None
         rest = (values - (values / unit).round() * unit).abs()
         rest = rest[rest > ROUNDING * values]
-    return unit, (gaps.double() / unit).round().long()
+    return unit, (gaps / unit).round().long()
 
 
 def _chunk(
@@ -82,7 +85,8 @@ def _chunk(
     A_bar = torch.exp(x)
     is_slow = Lambda.abs() < SLOW
     added = (A_bar - 1) * (B / torch.where(is_slow, 1, Lambda) * u.unsqueeze(-1))
-    if is_slow.is_meta or bool(is_slow.any()):
+    # On other devices than the CPU always: to ask would wait for them.
+    if not is_slow.is_cpu or bool(is_slow.any()):
         added = torch.where(is_slow, step * (1 + x / 2 + x * x / 6) * (B * u.unsqueeze(-1)), added)
     states = []
     for A_k, added_k in zip(A_bar.unbind(1), added.unbind(1), strict=True):

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from longwave.ssm.algebra import as_complex, as_pairs, from_row, minus_identity, power_minus_identity, to_row, truncate
 from longwave.ssm.discretize import bilinear
+from longwave.ssm.precision import doubles
 from longwave.ssm.spectrum import spectrum
 
 
@@ -94,8 +95,8 @@ def output_map(
 ) -> Complex[Tensor, "*D H M"]:
     """C = C~ (I - A_bar^L)^-1, the inverse of `truncated_output_map`, by a dense solve for each feature."""
     _check_rank(P)
-    Lambda_, P_, C_ = (as_pairs(t).double() for t in (Lambda, P, C_tilde))
-    E_L = power_minus_identity(minus_identity(Lambda_, P_, dt.double(), None if Q is None else as_pairs(Q).double()), L)
+    Lambda_, P_, C_, dt = doubles(*map(as_pairs, (Lambda, P, C_tilde)), dt)
+    E_L = power_minus_identity(minus_identity(Lambda_, P_, dt, None if Q is None else as_pairs(Q).double()), L)
     rows = to_row(C_.reshape(-1, *Lambda.shape, 2))  # (H, D, N)
     solved = _solved_one_by_one(-E_L.mT, rows.mT) if rows.is_cpu else _solved_at_once(-E_L.mT, rows.mT)
     return as_complex(from_row(solved.mT)).reshape(C_tilde.shape).to(C_tilde.dtype)

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from longwave.ssm.precision import doubles
 from longwave.ssm.spectrum import needs_float64, spectrum_block
 
 Nodes = Literal["auto", "all", "few"]  # which nodes are evaluated; auto: few where that is faster
@@ -81,7 +82,7 @@ def spectrum_from_few(
 def feature(Lambda: Tensor, P: Tensor, B: Tensor, C: Tensor, dt: Tensor, h: int) -> Feature:
     """Feature h alone."""
     one = slice(h, h + 1)
-    return Feature(*(t.double() for t in (Lambda[one], P[:, one], B[one], C[:, one], dt[one])))
+    return Feature(*doubles(Lambda[one], P[:, one], B[one], C[:, one], dt[one]))
 
 
 @torch.no_grad()

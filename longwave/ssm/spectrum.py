@@ -7,12 +7,13 @@ the formulas.
 
 import functools
 import math
-from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
+
+from longwave.ssm.precision import doubles
 
 # A block of nodes holds at most about this many (feature, pair, node) numbers. On the CPU it stays in a cache;
 # elsewhere every call costs microseconds, and memory is the bound.
@@ -126,8 +127,7 @@ def widen(Lambda: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     """
     is_unknown = not Lambda.is_cpu or torch.compiler.is_compiling()
     is_wide = is_unknown or bool(needs_float64(Lambda, others[3]).any())
-    convert: Callable[[Tensor], Tensor] = Tensor.double if is_wide else Tensor.contiguous
-    return tuple(convert(p) for p in (Lambda, *others))
+    return doubles(Lambda, *others) if is_wide else tuple([p.contiguous() for p in (Lambda, *others)])
 
 
 def needs_float64(Lambda: Float[Tensor, "H M 2"], dt: Float[Tensor, "H"], damping: float = 3e-5) -> UInt8[Tensor, "H"]:

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from longwave.core.terminal import say, wrapped
+from longwave.core.terminal import say, shown, wrapped
 
 LOG = logging.getLogger("longwave")
 FIRST_LINE, NEXT_LINES = 10.0, 60.0  # seconds, where there is no terminal
@@ -67,7 +67,7 @@ class Display:
                 if self.live is None:
                     say(text)
                 else:  # above the live line; no wrapping by rich, which would cut a path in two
-                    text = wrapped(text, self.console.width)
+                    text = wrapped(shown(text), self.console.width)
                     self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def expect(self, steps: int) -> None:

@@ -44,7 +44,7 @@ def test_many_series_from_training_to_streaming(capsys):
     write_sales("new.csv", {"Lima": 40, "Oslo": 130, "Rome": 90})
     assert call("predict", "run", "--csv", "new.csv", "--level", "50", "--out", "f.csv") == 0
     shown = capsys.readouterr().out
-    assert "note: 1 series were not trained on, and are scaled by the rows that are given: 'Lima' (40 rows" in shown
+    assert "note: 1 series was not trained on, and is scaled by the rows that are given: 'Lima' (40 rows" in shown
     assert "12 rows: f.csv" in shown
     rows = read("f.csv")
     assert list(rows[0]) == ["store", "day", "sales", "sales-lo-50", "sales-hi-50"]

@@ -42,7 +42,7 @@ def test_business_days_are_evenly_spaced_and_go_on_after_the_weekend():
 def test_a_holiday_is_a_missing_row_and_days_with_weekends_are_days():
     days = pd.bdate_range("2024-01-01", periods=12).to_numpy()
     frame = pd.DataFrame({"day": np.delete(days, 5), "price": np.arange(11.0)})
-    with pytest.raises(ValueError, match=r"1 business day after the previous row, .*; 1 rows are missing"):
+    with pytest.raises(ValueError, match=r"1 business day after the previous row, .*; 1 row is missing: add it,"):
         read_series(frame, time="day")
     assert len(read_series(frame, time="day", fill="linear")) == 12
     daily = pd.date_range("2024-01-01", periods=12).to_numpy().astype("datetime64[s]")

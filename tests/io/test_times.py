@@ -71,7 +71,7 @@ def test_times_are_read_in_common_forms_and_go_on_after_the_last_row(tmp_path, t
         ([*HOURLY[:3], "2120-01-01 03:00:00"], r"line 5: expected 2020-01-01 03:00:00, .*correct the times"),
         ([*HOURLY[:3], "soon"], r"line 5: expected a time such as 2016-07-01 13:00:00, .* got 'soon'"),
         (["12345678901", "12345678902"], r"line 2: expected a time such as"),
-        ([HOURLY[0], ""], r"line 3: expected a time such as .* got ''"),
+        ([HOURLY[0], ""], r"line 3: the time is missing"),
         (HOURLY[:1], r"time: expected at least 2 rows"),
     ],
 )

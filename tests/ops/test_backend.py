@@ -19,6 +19,7 @@ from longwave.core import native
 from longwave.ops import BACKENDS, Backend, Unavailable, reference, registration
 from longwave.ops import backend as choice
 from longwave.ops.cpu import library
+from longwave.ops.gpu import launch, spectrum, step
 from longwave.ops.table import OPS
 
 
@@ -315,6 +316,89 @@ def test_an_op_on_fake_gpu_tensors_calls_the_backend_of_that_device(claim, monke
         given = [torch.empty(*shape, device="xpu:1") for shape in ((2, 20, 4), (1, 4, 20), (4,))]
         assert registration._run(OPS["convolve"], *given).device == torch.device("xpu:1")
     assert calls == ["xpu"]
+
+
+@pytest.fixture
+def with_gpu(monkeypatch):
+    """A machine that says it has Triton and a GPU, and where nothing is launched; the launches, with their devices."""
+    monkeypatch.delenv(choice.VARIABLE, raising=False)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(choice, "_by_default", choice._by_default.__wrapped__)
+    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(launch.importlib.metadata, "version", lambda name: "3.4.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 0))
+    monkeypatch.setattr(spectrum, "_tables", spectrum._new_tables)  # none of fake tensors stay
+    launches = []
+    for module in (spectrum, step):
+        monkeypatch.setattr(module, "run", lambda some, device: launches.extend((call, device) for call in some))
+    return launches
+
+
+def test_tensors_on_a_gpu_go_to_triton_and_others_to_the_compiled_library(with_gpu, compiled):
+    for op, dtype, name in (
+        ("spectrum", torch.float32, "triton"),
+        ("spectrum", torch.float64, "triton"),
+        ("spectrum", torch.bfloat16, "reference"),
+        ("layer_steps", torch.float32, "triton"),
+        ("convolve", torch.float32, "reference"),
+        ("convolve", torch.bfloat16, "reference"),
+        ("truncate", torch.float32, "reference"),
+    ):
+        assert choice.find(op, "cuda", dtype) is BACKENDS[name], (op, dtype)
+        assert choice.find(op, "cpu", dtype) is BACKENDS["reference" if dtype == torch.bfloat16 else "native"]
+        if op in OPS:
+            with FakeTensorMode():
+                for end in ("", "_backward"):
+                    found = choice.function(f"{op}{end}", torch.empty(1, dtype=dtype, device="cuda:1"))
+                    assert found is BACKENDS[name].functions[f"{op}{end}"]
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        (lambda patch: patch(torch.cuda, "is_available", lambda: False), "there is no GPU"),
+        (lambda patch: patch(torch.cuda, "get_device_capability", lambda: (7, 0)), "has compute capability 7.0: Tri"),
+        (lambda patch: patch(launch.importlib.metadata, "version", lambda name: "3.2.0"), "Triton 3.2.0 is too old"),
+        (lambda patch: patch(launch.importlib.util, "find_spec", lambda name: None), "there is no Triton"),
+    ],
+)
+def test_a_gpu_that_triton_does_not_serve_uses_the_reference_with_the_reason(what, reason, with_gpu, monkeypatch):
+    what(monkeypatch.setattr)
+    with pytest.warns(RuntimeWarning, match=f"slow reference ops on cuda: .*{reason}"):
+        assert ops.backend_name("cuda") == "reference"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_spectrum_of_fake_gpu_tensors_is_launched_on_their_device(dtype, with_gpu):
+    H, M, L, device = 3, 4, 20, torch.device("cuda", 1)
+    with FakeTensorMode(), torch.no_grad():
+        sizes = ((H, M, 2), (1, H, M, 2), (H, M, 2), (1, H, M, 2), (H,))
+        given = [torch.empty(size, dtype=dtype, device=device) for size in sizes]
+        K_hat = registration._run(OPS["spectrum"], *given, L, "auto")
+        assert (K_hat.shape, K_hat.dtype, K_hat.device) == ((1, H, L // 2 + 1, 2), dtype, device)
+        gradients = registration._run_backward(OPS["spectrum"], K_hat, *given, L, "auto")
+        assert [(g.shape, g.dtype, g.device) for g in gradients] == [(t.shape, dtype, device) for t in given]
+        by_op = torch.ops.longwave.spectrum(*given, L)
+        assert (by_op.shape, by_op.device) == (K_hat.shape, device)
+    both = ["spectrum_backward", "spectrum_gradients"]
+    once = ["spectrum_forward", *both]
+    twice = ["needs_wide", "spectrum_forward", "spectrum_forward", "needs_wide", *both, *both]
+    assert [call.kernel for call, _ in with_gpu] == (twice if dtype == torch.float32 else once)
+    tensors = [t for call, _ in with_gpu for t in call.arguments if isinstance(t, torch.Tensor)]
+    assert {where for _, where in with_gpu} == {t.device for t in tensors} == {device}
+
+
+def test_steps_of_fake_gpu_tensors_are_launched_on_their_device(with_gpu):
+    H, M, device = 3, 4, torch.device("cuda", 1)
+    with FakeTensorMode(), torch.no_grad():
+        change, low_rank = (torch.empty(*r, H, M, dtype=torch.complex64, device=device) for r in ((), (1,)))
+        steps = ops.layer_steps(
+            longwave.ssm.DiscreteDPLR(change, low_rank, low_rank, change), change, torch.empty(H, device=device)
+        )
+        y, state = steps(torch.empty(2, H, device=device), change.new_empty(2, H, M))
+    assert (y.shape, y.device, state.shape, state.device) == ((2, H), device, (2, H, M), device)
+    assert [(call.kernel, where) for call, where in with_gpu] == [("layer_step", device)]
 
 
 def test_the_doctor_names_the_backend_of_each_device(claim, monkeypatch, capsys):

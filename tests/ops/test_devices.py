@@ -3,21 +3,25 @@
 The meta device stands for a GPU here: its tensors have no values, so that whatever reads one on the host raises.
 """
 
+from functools import partial
+from types import SimpleNamespace
+
 import pytest
 import torch
 from dense import error, random_system
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import longwave
 from longwave.layers import make_mixer
 from longwave.layers.discretised import fixed_parameters
 from longwave.models import SequenceModel
 from longwave.models.recurrence import Recurrence
+from longwave.ops import BACKENDS, reference, registration
 from longwave.ops import backend as choice
-from longwave.ops import checks, reference
 from longwave.ops.table import OPS
-from longwave.ssm import algebra, kernel
+from longwave.ssm import algebra, kernel, precision
 
 H, M, T = 3, 4, 8
 SIZES = {"batch": 2, "L": 40, "H": H, "M": M, "N": 2 * M, "D": 1, "T": T, "r": 1, "out": 5, "2": 2, "2H": 2 * H}
@@ -90,16 +94,59 @@ def test_an_output_map_is_kept_without_waiting():
     assert calls == [True, False, False]
 
 
+@pytest.fixture
+def disguised(monkeypatch):
+    """The meta device says that it is a GPU: nothing is left out because its tensors have no values."""
+    monkeypatch.setattr(Tensor, "is_meta", property(lambda t: False))
+    monkeypatch.setattr(Tensor, "is_cuda", property(lambda t: t.device.type == "meta"))
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *device: False)  # the meta device has none
+
+
+HEADS = {"mean": {}, "last": {}, "sequence": {}, "forecast": {"horizon": 5}}
+HEADS |= {f"forecast {window}": {"horizon": 5, "window": window} for window in ("last", "standard")}
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("mixer", ["s4", "s4d", "lssl"])
+def test_a_model_trains_and_goes_on_without_waiting(mixer, head, disguised):
+    """Nothing is read, nothing is copied from the host."""
+    sizes = {"input_size": 3, "output_size": 3, "d_model": 4, "n_layers": 2}
+    model = SequenceModel(**sizes, mixer=mixer, decoder=head.split()[0], dropout=0.1, **HEADS[head]).to("meta")
+    x, goes_on = torch.empty(2, 40, 3, device="meta"), not head.startswith("forecast")
+    for lengths in (None, torch.empty(2, dtype=torch.int64, device="meta")):
+        model.zero_grad()
+        with Called() as called:
+            y, state = model(x, lengths=lengths, need_state=goes_on)
+            y.sum().backward()
+            if goes_on:
+                model(x, state, lengths=lengths, need_state=True)
+                model.eval().step(x[:, 0], state)
+        assert all(p.grad is not None for p in model.parameters())
+        assert not called.moved
+        assert ("_assert_async" in called.names) == (lengths is not None)
+
+
+def test_rows_at_irregular_times_are_taken_without_waiting(disguised):
+    layer, u = longwave.S4D(4, 8).to("meta"), torch.empty(1, 40, 4, device="meta")
+    _, state = layer(u, gaps=torch.empty(1, 40, device="meta"))
+    layer(u, state, gaps=torch.empty(1, 40, device="meta"))[0].sum().backward()
+    with torch.no_grad():
+        layer.step(u[:, 0], state, gap=torch.empty(1, device="meta"))
+
+
 class Called(TorchDispatchMode):
-    """The names of torch's kernels that are called."""
+    """The names of torch's kernels that are called, and of those that copied something from or to the host."""
 
     def __init__(self):
         super().__init__()
-        self.names = []
+        self.names, self.moved = [], []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         self.names.append(function._schema.name.split("::")[1])
-        return function(*args, **(kwargs or {}))
+        found = function(*args, **(kwargs or {}))
+        devices = {t.device for t in tree_leaves((args, kwargs, found)) if isinstance(t, Tensor) and t.ndim}
+        self.moved += self.names[-1:] if len(devices) > 1 else []
+        return found
 
 
 def test_a_recurrence_derives_its_constants_once_and_looks_at_no_parameters(monkeypatch):
@@ -179,12 +226,104 @@ def test_the_truncation_and_its_gradients_are_those_of_plain_powers(L):
 # Devices without double precision
 
 
-def test_a_device_without_float64_is_refused_with_what_to_do(monkeypatch):
-    monkeypatch.setattr(choice, "has_float64", lambda device: False)
-    with pytest.raises(ValueError, match=r"device: expected one with float64, .* got meta; use device='cpu'"):
-        choice.function("spectrum", torch.empty(1, device="meta"))
+class WithoutFloat64(TorchDispatchMode):
+    """The meta device as one without double precision, where the ops of longwave run as on a device with values."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.namespace == "longwave":
+            name = function._schema.name.split("::")[1]
+            run = registration._run_backward if name.endswith("_backward") else registration._run
+            args += tuple(argument.default_value for argument in function._schema.arguments[len(args) :])
+            with self:
+                return run(OPS[name.removesuffix("_backward")], *args)
+        found = function(*args, **(kwargs or {}))
+        if any(isinstance(t, Tensor) and t.is_meta and t.dtype in WIDE for t in tree_leaves(found)):
+            raise TypeError("the device has no float64")
+        return found
 
 
-def test_apples_devices_have_no_float64():
-    assert not checks.has_float64(torch.device("mps"))
-    assert checks.has_float64(torch.device("cuda", 1))
+WIDE = (torch.float64, torch.complex128)
+REFUSED = r"^device: expected one with float64, .* got meta; use device='cpu' \(--device cpu\)$"
+LAYERS = {
+    "s4": {},
+    "s4 of a length": {"length": 30},
+    "s4 pq": {"low_rank": "pq"},
+    "s4 legt": {"init": "legt"},
+    "s4 two-sided": {"bidirectional": True},
+    "s4d": {},
+    "s4d bilinear": {"rule": "bilinear"},
+    "lssl": {},
+    "lssl diagonal": {"structure": "diagonal", "init": "gaussian"},
+    "attention": {"heads": 2},
+}
+
+
+@pytest.fixture
+def without_float64(monkeypatch):
+    monkeypatch.setattr(precision, "has_float64", lambda device: device.type != "meta")
+    with WithoutFloat64():
+        yield
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if name != "s4 two-sided"])
+def test_a_layer_steps_in_float32_or_is_refused_where_there_is_no_float64(name, without_float64):
+    layer, u = make_mixer(name.split()[0], 4, **LAYERS[name]).to("meta"), torch.empty(2, 4, device="meta")
+    with torch.no_grad():
+        if name in ("s4 of a length", "attention"):
+            with pytest.raises(ValueError, match=REFUSED):
+                layer.step(u)
+        else:
+            y, state = layer.step(u)
+            y, _ = layer.step(u, state)
+            assert (y.shape, y.dtype) == ((2, 4), torch.float32)
+
+
+@pytest.mark.parametrize("need_state", [True, False])
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_trains_in_float32_or_is_refused_where_there_is_no_float64(name, need_state, without_float64):
+    layer, u = make_mixer(name.split()[0], 4, **LAYERS[name]).to("meta"), torch.empty(2, 30, 4, device="meta")
+    if name.startswith("lssl") and not need_state:
+        layer(u, need_state=False)[0].sum().backward()
+        assert all(p.grad.dtype == torch.float32 for p in layer.parameters())
+    else:
+        with pytest.raises(ValueError, match=REFUSED):
+            layer(u, need_state=need_state)
+
+
+@pytest.mark.parametrize("what", ["chunk_constants", "states", "gaps", "state"])
+def test_states_and_gaps_are_refused_where_there_is_no_float64(what, without_float64):
+    layer, u = longwave.S4D(4, 8).to("meta"), torch.empty(2, 30, 4, device="meta")
+    calls = {
+        "chunk_constants": lambda: layer.chunk_constants(30),
+        "states": lambda: layer.states(u),
+        "gaps": lambda: layer(u, gaps=torch.empty(2, 30, device="meta")),
+        "state": lambda: layer(u, layer.initial_state(2)),
+    }
+    with pytest.raises(ValueError, match=REFUSED):
+        calls[what]()
+
+
+@pytest.mark.parametrize("name", ["s4", "s4 legt", "s4 two-sided", "s4d"])
+def test_a_backend_of_a_device_without_float64_serves_it(name, without_float64, monkeypatch):
+    """What it lacks goes to the reference, in float32: the transforms."""
+    monkeypatch.delenv(choice.VARIABLE)
+    functions = {}
+    for op in ("spectrum", "truncate", "power_sum"):
+        functions[op] = partial(registration._fake, OPS[op])
+        functions[f"{op}_backward"] = partial(registration._fake_backward, OPS[op])
+    BACKENDS.register("toy")(choice.Backend("toy", functions, description=str, devices=("meta",)))
+    try:
+        layer, u = make_mixer(name.split()[0], 4, **LAYERS[name]).to("meta"), torch.empty(2, 30, 4, device="meta")
+        layer(u, need_state=False)[0].sum().backward()
+        assert all(p.grad.dtype == torch.float32 for p in layer.parameters())
+    finally:
+        BACKENDS.unregister("toy")
+
+
+def test_devices_of_apple_and_some_of_intel_have_no_float64(monkeypatch):
+    assert not precision.has_float64(torch.device("mps"))
+    assert precision.has_float64(torch.device("cuda", 1))
+    monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
+    for has in (True, False):
+        monkeypatch.setattr(torch.xpu, "get_device_properties", lambda device, has=has: SimpleNamespace(has_fp64=has))
+        assert precision.has_float64(torch.device("xpu")) is has

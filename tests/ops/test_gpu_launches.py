@@ -4,6 +4,7 @@ Tensors are on the meta device and have no values; Triton is not needed either.
 """
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +18,13 @@ from longwave.ops import BACKENDS
 from longwave.ops import backend as choice
 from longwave.ops.gpu import launch, spectrum, step
 
+PAGE = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
+COUNTED_WITH = "2.13."  # of torch, the figures on the page; others have other kernels
+PARTS = {
+    "of these the truncation, in float64": "truncate",
+    "the convolution, in 2 and 3 groups of features": "convolve",
+    "the spectrum and its gradients": "spectrum",
+}
 H, N, L, BATCH = 256, 64, 16384, 16
 # What makes a tensor without running anything: views, uninitialised memory.
 FREE = set(
@@ -46,8 +54,9 @@ class Calls(TorchDispatchMode):
 
 @pytest.fixture
 def launched(monkeypatch):
-    """The launches of the backend `triton`, which are noted and not run; it is chosen for the meta device."""
+    """The launches of the backend `triton`, which are noted and not run, from the second call on: tables are kept."""
     launches = []
+    spectrum._tables(L, torch.device("meta"))
     for module in (spectrum, step):
         monkeypatch.setattr(module, "run", lambda some, device: launches.extend(some))
     return launches
@@ -73,16 +82,31 @@ def training_step(**settings):
     return calls
 
 
+def on_page(row):
+    """The figure of a row of the table."""
+    return int(re.search(rf"^\| {re.escape(row)} \| ([\d,]+) \|$", PAGE, re.MULTILINE).group(1).replace(",", ""))
+
+
 @pytest.mark.parametrize(
-    ("settings", "most"), [({}, 450), ({"length": L}, 190), ({"bidirectional": True}, 460), ({"init": "legt"}, 450)]
+    ("row", "settings", "most"),
+    [
+        ("S4, LegS", {}, 450),
+        ("S4, LegS, for a fixed length (no truncation)", {"length": L}, 190),
+        ("S4, LegT (rank 2)", {"init": "legt"}, 450),
+        ("S4, two-sided", {"bidirectional": True}, 450),
+    ],
 )
-def test_a_training_step_of_a_layer_takes_few_kernels(settings, most, launched):
+def test_a_training_step_of_a_layer_takes_few_kernels(row, settings, most, launched):
     """About 40,000 by plain torch in blocks for a CPU's cache. A transform counts as one."""
     calls = training_step(**settings)
     assert {"spectrum", "spectrum_backward", "convolve", "convolve_backward"} <= {name for name, _ in calls.ours}
     ours = {name: kernels_of(name, args, launched) for name, args in calls.ours}
     total = sum(calls.torch.values()) + sum(ours.values())
     assert total < most, (calls.torch, ours)
+    if torch.__version__.startswith(COUNTED_WITH):
+        assert total == on_page(row), (calls.torch, ours)
+        for part, name in PARTS.items() if not settings else ():
+            assert ours[name] + ours[f"{name}_backward"] == on_page(part)
 
 
 def test_the_spectrum_is_three_launches_and_its_gradients_five(launched):

@@ -19,7 +19,7 @@ from longwave.io.table import Cells, Table, times_in
 from longwave.io.times import read_times, step_name
 from longwave.tasks.forecast.series import Reading, Series, find_clock, series_of
 
-NAMED = 3  # series that a note names
+NAMED = 3  # series that a note names, and in which times are looked for
 
 Rows = Any  # the number of a row; of a panel one of each series: NDArray (series,)
 
@@ -114,7 +114,8 @@ def panel_of(table: Table, how: Reading) -> Panel:
     order = np.argsort(inverse, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
     table = _without(table, how.id)
-    column = find_clock(_rows(table, max(groups, key=len)), how)
+    clocks = (find_clock(_rows(table, rows), how) for rows in sorted(groups, key=len, reverse=True)[:NAMED])
+    column = next((name for name in clocks if name is not None), None)
     if column is not None:  # once for all series
         place = table.place(column, "time")
         table.columns[place] = read_times(times_in(table.columns[place]), table.where, not how.irregular)

@@ -176,7 +176,8 @@ class Forecasts:
         if not kept.any():
             longest = series.named(series.lengths == series.lengths.max())
             raise ValueError(f"{series.source}: expected {rows} known rows of context of a {series.id}; got {longest}")
-        text = f"{(~kept).sum()} of {len(kept)} series are not forecast, with no {rows} rows of context"
+        are = "is" if (~kept).sum() == 1 else "are"
+        text = f"{(~kept).sum()} of {len(kept)} series {are} not forecast, with no {rows} rows of context"
         series = series.only(kept, f"{text}: {series.named(~kept)}")
         ahead = self._ahead(series, future) if ahead is None else ahead
         each = [(name, one) for name, one in series.each() if not ahead or name in ahead]
@@ -191,7 +192,8 @@ class Forecasts:
         unseen = np.array([self._scales is not None and name not in self._scales.places for name in series.ids])
         if unseen.any():
             named = series.named(unseen)
-            yield f"{unseen.sum()} series were not trained on, and are scaled by the rows that are given: {named}"
+            was, is_ = ("was", "is") if unseen.sum() == 1 else ("were", "are")
+            yield f"{unseen.sum()} series {was} not trained on, and {is_} scaled by the rows that are given: {named}"
 
     def _ahead(self, series: Series, future: Any) -> dict[str, Ahead]:
         """What is known of the rows to forecast, by id; empty: nothing is needed."""

@@ -29,10 +29,12 @@ from longwave.io.csv import parse_table
 from longwave.io.read import read_table
 from longwave.io.table import Table, is_missing, may_be_times, number, times_in
 from longwave.io.times import (
+    LOOKED_AT,
     Times,
     can_be_time,
     check_rising,
     check_spacing,
+    misfits,
     read_times,
     readings,
     rises,
@@ -48,6 +50,7 @@ Known = NDArray[np.bool_]
 Cells = NDArray[Any]  # (rows,) of a column beside the target: numbers, or text that tells categories apart
 Fill = Literal["linear", "mask"] | None
 MANY = 0.1  # a larger share of a column that is missing is said
+MOST_MISFITS = 0.1  # share of the cells of a column of times that may not be times, before it counts as something else
 NO_TIME = "none"  # as the name of the time column: there is none, and none is looked for
 Duplicates = Literal["error", "first", "last", "mean"]
 
@@ -246,9 +249,9 @@ def series_of(table: Table, how: Reading) -> Series:
     if len(missing) and how.fill is None:
         row, column = missing[0]
         cure = "leave the row out" if how.irregular else "interpolate with fill='linear'"
+        more = ("", ", and 1 more is", f", and {len(missing) - 1} more are")[min(len(missing) - 1, 2)]
         raise ValueError(
-            f"{table.where(grid.rows[row], columns[column])}: the cell is missing"
-            f"{f', and {len(missing) - 1} more are' if len(missing) > 1 else ''}; put a number, "
+            f"{table.where(grid.rows[row], columns[column])}: the cell is missing{more}; put a number, "
             f"{cure}, or keep the gaps with fill='mask'"
         )
     values = np.full((grid.positions[-1] + 1, len(columns)), np.nan)
@@ -370,11 +373,13 @@ def _found_clock(table: Table, target: str | None, notes: list[str]) -> _Clock |
     rising: list[_Clock] = []
     for name, cells in zip(table.names, table.columns, strict=True):
         if name != target and name.strip().lower() == "year" and isinstance(cells, np.ndarray) and _are_years(cells):
-            cells = [str(int(cell)) for cell in cells]
-        elif name == target or table.names.count(name) > 1 or not may_be_times(cells):
+            cells = [str(int(cell)) if np.isfinite(cell) else "" for cell in cells]
+        elif name == target or table.names.count(name) > 1 or not _look_like_times(cells):
             continue
         times = times_in(cells)
         ways = readings(times)
+        if not ways and len(wrong := misfits(times)) <= MOST_MISFITS * len(times):  # reading them will name the first
+            ways = readings(np.delete(times, wrong) if isinstance(times, np.ndarray) else _without(times, wrong))
         if any(rises(way) for way in ways):
             rising.append(_Clock(name, times, found=True))
         elif ways and len(times) > 1:
@@ -387,9 +392,22 @@ def _found_clock(table: Table, target: str | None, notes: list[str]) -> _Clock |
     return rising[0] if rising else None
 
 
+def _look_like_times(cells: Any) -> bool:
+    """Whether cells look like times, judged by the first few."""
+    return any(may_be_times(cells[k : k + 1]) for k in range(min(len(cells), LOOKED_AT)))
+
+
+def _without(cells: list[str], rows: NDArray[np.int64]) -> list[str]:
+    """Cells without those of some rows."""
+    left_out = set(rows.tolist())
+    return [cell for row, cell in enumerate(cells) if row not in left_out]
+
+
 def _are_years(cells: NDArray[Any]) -> bool:
-    """Whether numbers can be years, one after the other."""
-    return cells.dtype.kind in "iuf" and bool(((cells >= 1000) & (cells < 3000) & (cells == np.floor(cells))).all())
+    """Whether numbers can be years, a few of which may be missing."""
+    given = cells[np.isfinite(cells)] if cells.dtype.kind in "iuf" else cells[:0]
+    is_enough = 0 < len(given) >= (1 - MOST_MISFITS) * len(cells)
+    return is_enough and bool(((given >= 1000) & (given < 3000) & (given == np.floor(given))).all())
 
 
 def _is_value(cell: str) -> bool:
@@ -469,7 +487,8 @@ def _without_repeats(
         return begins, values
     rows = begins if duplicates == "first" else np.append(begins[1:], len(times)) - 1
     kept = "their mean was taken" if duplicates == "mean" else f"the {duplicates} of each was kept"
-    notes.append(f"{repeated} rows have the time of the row before: {kept}")
+    rows_have = "row has" if repeated == 1 else "rows have"
+    notes.append(f"{repeated} {rows_have} the time of the row before: {kept}")
     if duplicates != "mean":
         return rows, values[rows]
     known = ~np.isnan(values)
@@ -501,8 +520,12 @@ def fill_gaps(values: Floats, fill: Fill, missing_rows: int, columns: list[str])
         return Filled(values, None, ())
     if fill == "mask":
         return Filled(carry_forward(values), known, _notes_on_gaps(known, columns))
-    counts = {"rows": missing_rows, "cells": missing - missing_rows * len(columns)}
-    notes = (f"{count} missing {what} were interpolated" for what, count in counts.items() if count)
+    counts = {"row": missing_rows, "cell": missing - missing_rows * len(columns)}
+    notes = (
+        f"{count} missing {what}{' was' if count == 1 else 's were'} interpolated"
+        for what, count in counts.items()
+        if count
+    )
     return Filled(interpolate(values), None, tuple(notes))
 
 
@@ -524,8 +547,9 @@ def carry_forward(values: Floats) -> Floats:
 
 def _notes_on_gaps(known: Known, columns: list[str]) -> tuple[str, ...]:
     missing = known.size - int(known.sum())
+    are = "is" if missing == 1 else "are"
     total = (
-        f"{missing} of {known.size} values are missing; where a model sees them, it sees the last known ones instead"
+        f"{missing} of {known.size} values {are} missing; where a model sees them, it sees the last known ones instead"
     )
     shares = zip(columns, 1 - known.mean(axis=0), strict=True)
     many = (f"column {name!r}: {share:.0%} of the values are missing" for name, share in shares if share > MANY)

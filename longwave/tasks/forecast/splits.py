@@ -85,7 +85,8 @@ def _split_panel(panel: Panel, name: str, horizon: int, context: int | None, tes
             f"{panel.source}: no {panel.id} has enough rows for {sizes}: expected at least {needed} rows of one, and "
             f"the longest is {panel.named(longest)}; expected a shorter horizon or context, or longer series"
         )
-    text = f"{(~kept).sum()} of {len(kept)} series are left out, with too few rows to train on ({needed})"
+    are = "is" if (~kept).sum() == 1 else "are"
+    text = f"{(~kept).sum()} of {len(kept)} series {are} left out, with too few rows to train on ({needed})"
     return _data(panel.only(kept, f"{text}: {panel.named(~kept)}"), name, horizon, test), context
 
 

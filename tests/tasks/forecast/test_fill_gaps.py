@@ -32,6 +32,8 @@ def test_missing_rows_are_refused_by_name_or_interpolated(tmp_path):
     np.testing.assert_array_equal(series.values[:, 0], [0, 1, 2, 4, 6, 8, 9, 10])
     np.testing.assert_array_equal(series.times, np.array(HOURLY[:8], "datetime64[s]"))
     assert series.notes == ("2 missing rows were interpolated",)
+    one = read_series(with_times(tmp_path, HOURLY[:3] + HOURLY[4:6], range(5)), "price", "date", fill="linear")
+    assert one.notes == ("1 missing row was interpolated",)
 
 
 def test_a_missing_month_can_be_interpolated(tmp_path):

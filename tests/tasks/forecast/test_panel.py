@@ -179,7 +179,7 @@ def test_each_series_is_forecast_from_its_own_rows_and_a_new_one_too(run):
     np.testing.assert_array_equal(alone["Rome"].intervals[0].high, found["Rome"].intervals[0].high)
     new = frame[frame.store == "Rome"].assign(store="Paris")
     unseen = run.predict(new, level=[80])
-    assert any("1 series were not trained on" in note and "'Paris'" in note for note in unseen.notes)
+    assert any("1 series was not trained on" in note and "'Paris'" in note for note in unseen.notes)
     ratio = unseen["Paris"].values / found["Rome"].values  # other rows scale it: nearly the same
     assert np.abs(ratio - 1).max() < 0.05
     assert (unseen["Paris"].intervals[0].low < unseen["Paris"].values).all()
@@ -189,7 +189,7 @@ def test_a_short_series_is_not_forecast_and_that_is_said(run):
     frame = frame_of()
     found = run.predict(pd.concat([frame[frame.store != "Oslo"], frame[frame.store == "Oslo"][:5]]))
     assert list(found.each) == ["Berlin", "Rome"]
-    assert any("1 of 3 series are not forecast, with no 14 rows of context: 'Oslo' (5 rows" in n for n in found.notes)
+    assert any("1 of 3 series is not forecast, with no 14 rows of context: 'Oslo' (5 rows" in n for n in found.notes)
     with pytest.raises(ValueError, match=r"expected 14 known rows of context of a store; got 'Oslo' \(5 rows, from"):
         run.predict(frame[frame.store == "Oslo"][:5])
 
@@ -265,7 +265,7 @@ def test_gaps_of_many_series_are_left_out_and_one_that_is_not_known_at_all_too()
     frame.loc[frame.store == "Oslo", "sales"] = [np.nan] * 80 + [1.0] * 10
     task = task_of(frame, fill="mask")
     assert task.data.series.ids == ("Berlin", "Rome")
-    assert any("1 of 3 series are left out, with too few rows to train on" in note for note in task.notes)
+    assert any("1 of 3 series is left out, with too few rows to train on" in note for note in task.notes)
     batch = task.train.batch(range(len(task.train)))
     assert not batch["known"].all()
     assert task.count(batch) == int(batch["known"].sum())
@@ -307,6 +307,16 @@ def rows_of(name, days, value=1.0):
 def test_what_is_wrong_with_a_series_is_said_with_its_id_and_line(rows, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         read_series(write(tmp_path / "a.csv", rows), "sales", "day", id="store")
+
+
+@pytest.mark.parametrize("time", [None, "day"])
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_an_unreadable_time_of_any_series_is_named(name, time, tmp_path):
+    rows = [*rows_of("a", range(1, 21)), *rows_of("b", range(1, 16))]
+    line = rows.index(f"{name},2024-01-05,3.0")
+    rows[line] = f"{name},2024-01-55,3.0"
+    with pytest.raises(ValueError, match=rf"a\.csv, line {line + 2}: expected a time such as .*, got '2024-01-55'"):
+        read_series(write(tmp_path / "a.csv", rows), "sales", time, id="store")
 
 
 def test_a_series_of_one_row_is_left_out_with_its_line(tmp_path):

@@ -108,6 +108,25 @@ def test_an_index_without_a_name_can_hold_the_times(tmp_path):
     assert read_series(path).step == np.timedelta64(1, "h")
 
 
+@pytest.mark.parametrize("row", [0, 7, 47])
+@pytest.mark.parametrize(("cell", "got"), [("", "the time is missing"), ("soon", "expected a time .*, got 'soon'")])
+def test_a_cell_of_a_column_of_times_that_is_none_is_named(tmp_path, row, cell, got):
+    path = with_times(tmp_path, [*HOURLY[:row], cell, *HOURLY[row + 1 :]], range(48))
+    series = read_series(path, "price")
+    assert series.times is None
+    (note,) = series.notes
+    assert re.match(rf"the times in column 'date' are not used, .*: .*, line {row + 2}: {got}", note)
+    many = with_times(tmp_path, [cell] * 20 + HOURLY[20:], range(48))
+    assert read_series(many, "price").notes == ()
+
+
+def test_a_missing_time_of_a_data_frame_is_named():
+    years = pd.Series(np.arange(1950.0, 1990)).where(np.arange(40) != 5)
+    for name, column in (("at", pd.Series(pd.date_range("2024", periods=40)).where(years.notna())), ("Year", years)):
+        (note,) = read_series(pd.DataFrame({name: column, "y": np.arange(40.0)}), "y").notes
+        assert note.endswith("row 5: the time is missing")
+
+
 def test_a_time_column_may_be_called_none(tmp_path):
     path = write(tmp_path / "a.csv", "none,price", list(zip(HOURLY, range(48), strict=True)))
     assert read_series(path, "price", "none").time == "none"
