@@ -28,7 +28,7 @@ static void *find(void *library, const char *name) { return dlsym(library, name)
 
 constexpr int MOST_ARGUMENTS = 40;
 
-enum Kind : int64_t { OTHER = 0, EXACT = 1, SINGLE = 4, DOUBLE = 8 };  // OTHER is not compared
+enum Kind : int64_t { OTHER_T = 0, EXACT_T = 1, SINGLE_T = 4, DOUBLE_T = 8 };  // OTHER_T is not compared; wtypes.h has DOUBLE
 
 struct Memory {
     int64_t kind;
@@ -105,9 +105,9 @@ int main(int count, char **arguments) {
         times++;
         for (const Memory &memory : memories) {
             double off = 0;
-            if (memory.kind == SINGLE) off = difference<float>(memory) / memory.bound;
-            else if (memory.kind == DOUBLE) off = difference<double>(memory) / memory.bound;
-            else if (memory.kind == EXACT && std::memcmp(memory.storage.data(), memory.after.data(), memory.after.size()))
+            if (memory.kind == SINGLE_T) off = difference<float>(memory) / memory.bound;
+            else if (memory.kind == DOUBLE_T) off = difference<double>(memory) / memory.bound;
+            else if (memory.kind == EXACT_T && std::memcmp(memory.storage.data(), memory.after.data(), memory.after.size()))
                 off = INFINITY;
             worst = std::fmax(worst, off);
         }
