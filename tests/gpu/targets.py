@@ -39,15 +39,18 @@ def compiled(launch: Launch, target: str) -> Code:
 
 
 def _source(launch: Launch) -> ASTSource:
+    """As Triton compiles it at a launch: 1 is a constant, and of other numbers it knows whether 16 divides them."""
     function = getattr(kernels(launch.module), launch.kernel)
     names = function.arg_names
     assert len(names) == len(launch.arguments) + len(launch.constants)
     given = dict(zip(names, launch.arguments, strict=False))
+    known = {**{name: 1 for name, v in given.items() if not isinstance(v, torch.Tensor) and v == 1}, **launch.constants}
     types = {name: TYPES[v.dtype] if isinstance(v, torch.Tensor) else "i32" for name, v in given.items()}
-    types |= dict.fromkeys(launch.constants, "constexpr")
-    aligned = {(i,): [["tt.divisibility", 16]] for i, v in enumerate(launch.arguments) if isinstance(v, torch.Tensor)}
-    known = {(names.index(name),): value for name, value in launch.constants.items()}
-    return ASTSource(function, types, constexprs=known, attrs=aligned)
+    types |= dict.fromkeys(known, "constexpr")
+    aligned = [i for i, v in enumerate(launch.arguments) if isinstance(v, torch.Tensor) or v % 16 == 0]
+    attributes = {(i,): [["tt.divisibility", 16]] for i in aligned}
+    constants = {(names.index(name),): value for name, value in known.items()}
+    return ASTSource(function, types, constexprs=constants, attrs=attributes)
 
 
 def _nvidia(built) -> Code:
