@@ -12,13 +12,13 @@ import results_tables
 from docutils import nodes
 from sphinx import addnodes
 
-import longwave
-from longwave import ssm
-
 _project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-PUBLIC = {f"longwave.{name}" for name in longwave.__all__ if name[0] != "_"} | {
-    f"longwave.ssm.{name}" for name in ssm.__all__
+# What the API reference documents, by the last part of its name.
+PUBLIC = {
+    name.rpartition(".")[2]: name
+    for page in sorted((Path(__file__).parent / "api").glob("*.md"))
+    for name in re.findall(r"^\.\. auto(?:class|function|data):: (\S+)", page.read_text(encoding="utf-8"), re.MULTILINE)
 }
 
 project = "longwave"
@@ -40,7 +40,7 @@ exclude_patterns = ["_build", "_static"]
 nb_execution_mode = "cache"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+nb_execution_timeout = 300  # for a cell, on a busy machine; docs/tutorials/index.md has the CPU seconds
 nb_execution_show_tb = True
 nb_merge_streams = True
 os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # tqdm, which wants a widget
@@ -97,13 +97,13 @@ def _escaped(text: str) -> str:
 def _public_name(code: str) -> str | None:
     """The public name that a piece of code is, or calls: `longwave.stream(model)`, `S4Forecaster`, `param_groups`.
 
-    A single lower-case word (`stream`, `open`) can be a command or anything else, and needs `longwave.` before it.
+    A single lower-case word (`stream`, `open`) can be a command or anything else, and needs its module before it.
     """
-    found = re.fullmatch(r"(longwave\.(?:ssm\.)?)?(\w+)(\(.*\))?", code, re.DOTALL)
+    found = re.fullmatch(r"(longwave\.(?:\w+\.)?)?(\w+)(\(.*\))?", code, re.DOTALL)
     if found is None or not (found[1] or re.search("[A-Z_]", found[2])):
         return None
-    name = (found[1] or "longwave.") + found[2]
-    return name if name in PUBLIC else None
+    name = PUBLIC.get(found[2])
+    return name if name and found[1] in (None, name.removesuffix(found[2])) else None
 
 
 def _link_names(app: Any, page: Any) -> None:
