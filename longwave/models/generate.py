@@ -12,7 +12,7 @@ from longwave import ops
 from longwave.layers.checks import check_choice, check_count
 from longwave.models.recurrence import Recurrence, WeightType
 from longwave.models.rows import Rows, Stop, check_limits
-from longwave.ssm.precision import doubles
+from longwave.ops.checks import doubles
 
 Reads = Callable[[Tensor, int], Tensor]
 START = 0  # what an empty prompt stands for; the tasks of longwave begin every sequence with it
