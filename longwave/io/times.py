@@ -1,4 +1,4 @@
-"""Times of the rows of a series: reading them in common forms, the step between them, and rows that are missing."""
+"""Times of the rows of a series: common formats, the step between rows, and missing rows."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -114,7 +114,7 @@ def misfits(cells: Any) -> NDArray[np.int64]:
 
 
 def rises(times: Times) -> bool:
-    """Whether times rise, though some may be repeated."""
+    """Whether times are non-decreasing."""
     return len(times) > 1 and bool((times[1:] >= times[:-1]).all()) and bool(times[-1] > times[0])
 
 
@@ -180,7 +180,7 @@ def in_microseconds(times: Times) -> NDArray[np.int64]:
 
 
 def spacing(times: Times) -> tuple[np.timedelta64, NDArray[np.int64]]:
-    """Of at least two rising times: the most frequent step, and the steps from the first to each, rounded down."""
+    """The most frequent step of two or more increasing times, and the steps from the first to each, rounded down."""
     numbers, months = times.astype(np.int64), times.astype("datetime64[M]")
     is_fine = times.dtype == np.dtype("datetime64[us]")
     day = DAY * 1_000_000 if is_fine else DAY
@@ -233,7 +233,7 @@ def _off_step(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) 
 
 
 def check_rising(times: Times, where: Callable[[int], str], repeats: bool) -> None:
-    """Refuse times that fall, and, unless `repeats`, times that are equal."""
+    """Refuse decreasing times and, unless `repeats`, equal ones."""
     falls = np.diff(times.astype(np.int64)) < (0 if repeats else 1)
     if not falls.any():
         return

@@ -1,4 +1,4 @@
-"""The season of a series: from the times of its rows, or else from its values, if they repeat themselves."""
+"""Find the season of a series from its times or from the autocorrelation of its values."""
 
 from typing import Any, NamedTuple
 
@@ -23,20 +23,20 @@ class Season(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What notes call it."""
+        """Description for notes."""
         also = f", and a longer one of {self.longer}" if self.longer else ""
         return f"a season of {self.rows} rows{also}, {self.source}" if self.rows > 1 else "no season"
 
 
 def find_season(values: NDArray[np.float64], step: np.timedelta64 | None) -> Season:
-    """The season of values (rows, columns) that are `step` apart: the calendar's, or else one that they show."""
+    """The season of values (rows, columns) at a step: that of the calendar, or one found in the values."""
     rows = season(step)
     if rows > 1:
         week = WEEK * rows if step is not None and _is_within_a_day(step) else 0
         return Season(rows, f"from times {step_name(step)} apart", week if _repeats_longer(values, rows, week) else 0)
     found = [_repeats(column) for column in values.T]
     lag = max(set(found), key=found.count)
-    return Season(lag, "from the values, which repeat themselves") if lag > 1 else Season(1, "")
+    return Season(lag, "from the autocorrelation of the values") if lag > 1 else Season(1, "")
 
 
 def _is_within_a_day(step: np.timedelta64) -> bool:
