@@ -83,8 +83,12 @@ def _print_scores(found: "Backtest") -> None:
     horizon, names = len(by_step.pop("step")), list(by_step)
     shown = sorted({round(k * (horizon - 1) / max(1, min(MOST_STEPS, horizon) - 1)) for k in range(MOST_STEPS)})
     rows = [(f"{step + 1}", {name: by_step[name][step] for name in names}) for step in shown if step < horizon]
+
+    def text(name: str, value: float) -> str:
+        return f"{value:.1%}" if "-" in name else score_text(value)
+
     cells = [
-        [step, *(f"{values[name]:.1%}" if "-" in name else score_text(values[name]) for name in names)]
+        [step, *("-" if values[name] != values[name] else text(name, values[name]) for name in names)]
         for step, values in [*rows, ("all", found.metrics)]
     ]
     count = len(found.cutoffs)

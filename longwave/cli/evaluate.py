@@ -85,6 +85,7 @@ def main(arguments: list[str]) -> None:
     stored = _early.find_run(options.run)
     options.check()
     from longwave import runs
+    from longwave.cli.train import print_intervals
     from longwave.train.folder import RunFolder
 
     run, hertz = RunFolder.open(stored), options.sampling_rate
@@ -101,6 +102,9 @@ def main(arguments: list[str]) -> None:
         if runs.is_main_process():
             for score, value in scores.items():
                 print(f"{options.split} {score} {value:.6f}")
+            result = run.result() or {}
+            if result.get("intervals", {}).get("split") == options.split:
+                print_intervals(run.config.experiment.title, result)
     if runs.is_main_process():
         _print_notes(run.config.notes)
     runs.leave_processes()

@@ -61,6 +61,10 @@ def _train(experiment: "Experiment", options: RunOptions) -> None:
         split, where = scored_split(results[0])
         for score in results[0][split]:
             print(f"  {where} {score} {mean_text([result[split][score] for result in results])}")
+        each = [result.get("intervals", {}).get("this run", {}) for result in results]
+        for level, names in each[0].items():
+            for name in names if all(level in one for one in each) else ():
+                print(f"  {where} {name} at {level} % {mean_text([one[level][name] for one in each])}")
 
 
 def exit_code(work: Callable[[], object]) -> int:
@@ -95,18 +99,26 @@ def print_scores(name: str, result: dict[str, Any]) -> None:
     """Scores on the test set: the run, the baselines, the paper."""
     from longwave.core.text_table import TextTable
     from longwave.pictures.html import duration
-    from longwave.report.page import interval_table, score_table
+    from longwave.report.page import score_table
     from longwave.tasks.base import scored_split
 
     trained = f"{result['steps']} steps in {duration(result['seconds'])}, weights of step {result['best_step']}"
     notes = [f"{result['parameters']:,} parameters, {trained}", *(f"note: {note}" for note in result.get("notes", ()))]
     TextTable(f"{name}, {scored_split(result)[1]} set", *score_table(result), notes, text=("model",), bold=(0,)).print()
+    print_intervals(name, result)
+
+
+def print_intervals(name: str, result: dict[str, Any]) -> None:
+    """How prediction intervals did, if there are any."""
+    from longwave.core.text_table import TextTable
+    from longwave.report.page import interval_table
+    from longwave.tasks.base import scored_split
+
     head, rows = interval_table(result)
     if rows:
         own = [k for k, row in enumerate(rows) if row[0] == "this run"]
-        TextTable(
-            f"{name}, prediction intervals, {scored_split(result)[1]} set", head, rows, text=head[:1], bold=own
-        ).print()
+        title = f"{name}, prediction intervals, {scored_split(result)[1]} set"
+        TextTable(title, head, rows, text=head[:1], bold=own).print()
 
 
 def mean_text(values: list[float]) -> str:

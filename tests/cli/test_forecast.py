@@ -49,7 +49,11 @@ def test_evaluate_gives_the_scores_of_the_result(printed, capsys):
     for part in ("valid", "test"):
         assert call("evaluate", "run", "--split", part) == 0
         expected = "".join(f"{part} {score} {value:.6f}\n" for score, value in result[part].items())
-        assert capsys.readouterr().out == expected
+        scores, _, intervals = capsys.readouterr().out.partition(
+            "forecast: series.csv, prediction intervals, test set\n"
+        )
+        assert scores == expected
+        assert intervals.count("this run") == (2 if part == "test" else 0)  # 80 and 95 %
 
 
 def test_predict_writes_the_rows_that_follow_and_a_picture(printed, capsys):
@@ -135,6 +139,8 @@ def test_several_seeds_end_in_their_mean_and_spread_and_progress_stays_out_of_th
     mean, spread = sum(scores) / 2, abs(scores[0] - scores[1]) / math.sqrt(2)
     shown = capsys.readouterr()
     assert "seeds 1, 2:" in shown.out
+    for name in ("coverage", "width", "pinball"):
+        assert re.search(rf"  test {name} at 95 % \d\.\d{{4}} \+- \d\.\d{{4}}\n", shown.out)
     assert f"test mse {mean:.4f} +- {spread:.4f}" in shown.out
     assert "validation mse" in shown.err
     assert "validation" not in shown.out

@@ -76,7 +76,7 @@ def test_errors_in_new_rows_count_once_they_are_later_than_the_held_out_ones(run
         series = read_series("series.csv", **vars(forecasts.reading))
         model = run.model
         call = intervals.forecasts_of(model, forecasts.settings.independent, HORIZON)
-        return forecasts._intervals.trailing(series, call)
+        return forecasts.intervals.trailing(series, call)
 
     assert len(trailing()) == 0  # the rows of training, validation and test: their errors are in the file
     before = run.predict("series.csv", level=80).intervals[0]

@@ -39,7 +39,22 @@ def test_many_series_from_training_to_streaming(capsys):
     assert Path("run/scales.npz").exists()
     assert call("evaluate", "run") == 0
     score = json.loads(Path("run/result.json").read_text())["test"]["mse"]
-    assert f"test mse {score:.6f}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"test mse {score:.6f}" in shown
+    coverage = json.loads(Path("run/result.json").read_text())["intervals"]["this run"]["80"]["coverage"]
+    assert "prediction intervals, test set" in shown
+    assert f"{100 * coverage:.1f} %" in shown
+
+    assert call("backtest", "run", "--csv", "sales.csv", "--stride", "2", "--out", "b.csv") == 0
+    rows = read("b.csv")
+    assert {row["store"]: row["cutoff"] for row in reversed(rows)} == {"Oslo": "2024-04-05", "Rome": "2024-03-12"}
+    assert all(float(row["lo"]) < float(row["hi"]) for row in rows)
+    assert (
+        call("backtest", "run", "--csv", "sales.csv", "--start", "2024-01-20", "--stride", "90", "--out", "b.csv") == 0
+    )
+    shown = capsys.readouterr().out
+    assert "nan" not in shown
+    assert "the model was trained on the rows before" in shown
 
     write_sales("new.csv", {"Lima": 40, "Oslo": 130, "Rome": 90})
     assert call("predict", "run", "--csv", "new.csv", "--level", "50", "--out", "f.csv") == 0
@@ -49,7 +64,7 @@ def test_many_series_from_training_to_streaming(capsys):
     rows = read("f.csv")
     assert list(rows[0]) == ["store", "day", "sales", "sales-lo-50", "sales-hi-50"]
     assert [row["store"] for row in rows] == ["Lima"] * 4 + ["Oslo"] * 4 + ["Rome"] * 4
-    assert rows[4]["day"] == "2024-05-10 00:00:00"
+    assert rows[4]["day"] == "2024-05-10"
     assert all(float(row["sales-lo-50"]) < float(row["sales"]) < float(row["sales-hi-50"]) for row in rows)
     assert Path("f.png").exists()
 

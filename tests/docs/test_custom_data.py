@@ -13,7 +13,15 @@ from dense import ROOT
 from matplotlib.figure import Figure
 
 PAGE = (ROOT / "docs" / "custom-data.md").read_text(encoding="utf-8")
-COMMANDS = [line for block in re.findall(r"^```\n(.*?)^```", PAGE, re.S | re.M) for line in block.splitlines()]
+
+
+def commands(block):
+    """The lines of a block, or where it shows output as well, those of longwave after a prompt."""
+    after_prompt = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+    return [line for line in after_prompt if line.startswith("longwave")] or block.splitlines()
+
+
+COMMANDS = [line for block in re.findall(r"^```\n(.*?)^```", PAGE, re.S | re.M) for line in commands(block)]
 SMALL = ["--model.d-model", "4", "--model.n-layers", "1", "--model.mixer.d-state", "4", "--loop.epochs", "1", "--quiet"]
 
 

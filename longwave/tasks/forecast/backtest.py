@@ -1,6 +1,5 @@
 """The result of a backtest: what was forecast at many cutoffs, beside what came, and scores of it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longwave.io.csv import write_csv
-from longwave.io.times import show
 from longwave.tasks.forecast.intervals import Interval
+from longwave.tasks.forecast.tables import write_table
 
 Floats = NDArray[np.float64]
 
@@ -94,12 +92,12 @@ class Backtest:
 
     def write(self, path: str | Path) -> None:
         """Write the table as CSV, atomically."""
-        _write(path, self.table)
+        write_table(path, self.table)
 
     def write_scores(self, steps: str | Path, windows: str | Path) -> None:
         """Write the scores by step and by window as CSV."""
-        _write(steps, self.by_step)
-        _write(windows, self.by_window)
+        write_table(steps, self.by_step)
+        write_table(windows, self.by_window)
 
     def plot(self) -> Any:
         """A matplotlib figure: forecasts over the truth, errors by step, and by window."""
@@ -122,15 +120,3 @@ def _mean(values: Floats, axes: tuple[int, ...]) -> Any:
 
 def _in_microseconds(values: Any) -> Any:
     return values.astype("datetime64[us]") if values.dtype.kind == "M" else values
-
-
-def _write(path: str | Path, table: Mapping[str, Any]) -> None:
-    write_csv(path, [list(table), *([_text(cell) for cell in row] for row in zip(*table.values(), strict=True))])
-
-
-def _text(cell: Any) -> str:
-    if isinstance(cell, np.datetime64):
-        return show(cell)
-    if isinstance(cell, float):
-        return "" if np.isnan(cell) else f"{cell:.12g}"
-    return str(cell)

@@ -5,7 +5,7 @@ rows. Intervals are made of the errors of earlier windows that were complete by 
 on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -60,9 +60,16 @@ def unseen(run: TrainedRun, series: Series, inputs: ForecastInput) -> Unseen:
     if len(series) >= end and digest(series.values[:end], *known) == run.facts.get("digest"):
         return Unseen(train, valid)
     found = held_out_of(run, inputs)
-    if series.times is None or found is None or found.last is None:
+    if found is None or found.last is None:
         return Unseen(None, None)
-    last: Any = found.last  # the time at which the last held-out window begins
+    return unseen_after(found.last, series, (train, valid, end), inputs.horizon)
+
+
+def unseen_after(last: Any, series: Series, borders: Iterable[int], horizon: int) -> Unseen:
+    """The same by the time at which the last held-out window begins; `borders` are those of the rows of training."""
+    train, valid, end = (int(row) for row in borders)
+    if series.times is None:
+        return Unseen(None, None)
     if series.times[0] > last:
         return Unseen(0, 0, is_later=True)
     following: Any = series.times[:0] if series.is_irregular else series.future(end)  # the series may end before
@@ -70,7 +77,7 @@ def unseen(run: TrainedRun, series: Series, inputs: ForecastInput) -> Unseen:
     place = int(np.searchsorted(times, last))
     if place == len(times) or times[place] != last:
         return Unseen(None, None)
-    shift = place - (end - inputs.horizon)
+    shift = place - (end - horizon)
     return Unseen(max(0, train + shift), max(0, valid + shift))
 
 
@@ -162,7 +169,7 @@ def backtest(
     known = unseen(run, series, inputs)
     begin = _begin(series, inputs.context, inputs.horizon, start, known)
     cutoffs = np.arange(begin, len(series) - inputs.horizon + 1, stride or inputs.horizon)
-    notes = [*series.notes, *([] if refit else _notes(series, begin, known))]
+    notes = [*series.notes, *([] if refit else notes_on([(series, begin, known)]))]
     progress.start("forecasting", len(cutoffs))
     parts, size = [], refit or len(cutoffs)
     for some in np.split(cutoffs, range(size, len(cutoffs), size)):
@@ -173,8 +180,7 @@ def backtest(
     y, forecast, low, high = (np.concatenate(values, axis=-3) for values in zip(*parts, strict=True))
     season = season_of(series, slice(begin)).rows
     clock, levels = clock_of(series), check_levels(level)
-    if missing := int(np.isnan(low).any(axis=(0, 2, 3)).sum()):
-        notes.append(f"{missing} of {len(cutoffs)} windows lack an interval: there are too few errors before them")
+    notes += lacking(np.isnan(low).any(axis=(0, 2, 3)))
     return Backtest(
         columns=inputs.columns,
         cutoffs=clock[cutoffs - 1],
@@ -219,21 +225,29 @@ def _begin(series: Series, context: int, horizon: int, start: Any, known: Unseen
     return row
 
 
-def _notes(series: Series, begin: int, known: Unseen) -> Iterator[str]:
-    """What to know of where windows begin."""
-    if known.trained is None:
+def notes_on(each: Iterable[tuple[Series, int, Unseen]]) -> Iterator[str]:
+    """What to know of where the windows of each series begin."""
+    each = list(each)
+    trained = [(one, known.trained or 0) for one, begin, known in each if begin < (known.trained or 0)]
+    if any(known.trained is None for _, _, known in each):
         yield UNKNOWN
-    elif begin < known.trained:
-        rows = "all of these rows"
-        if known.trained < len(series):
-            clock = f"row {known.trained + 1}" if series.times is None else show(series.times[known.trained])
-            rows = f"the rows before {clock}"
+    elif trained:
+        ends = [clock_of(one)[row] for one, row in trained if row < len(one)]
+        where = f"row {max(ends)}" if ends and trained[0][0].times is None else show(max(ends)) if ends else ""
+        rows = f"the rows before {where}" if ends else "all of these rows"
         yield (
             f"the model was trained on {rows}, and forecasts them better than new ones; start later, or train again "
             "with refit"
         )
-    elif begin < (known.tested or 0):
+    elif any(begin < (known.tested or 0) for _, begin, known in each):
         yield "the first windows are in the validation set, by which the model was chosen"
+
+
+def lacking(missing: NDArray[np.bool_]) -> Iterator[str]:
+    """A note on windows without an interval."""
+    if count := int(missing.sum()):
+        lack = "lacks" if count == 1 else "lack"
+        yield f"{count} of {len(missing)} windows {lack} an interval: there are too few errors before them"
 
 
 def naive_errors(values: Floats, season: int) -> Floats:

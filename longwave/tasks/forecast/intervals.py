@@ -11,6 +11,7 @@ its spread, the mean size of its errors relative to those of all series, and poo
 multiplied by the spread again. A series that has no errors yet has the spread 1.
 """
 
+import copy
 import functools
 import io
 import math
@@ -80,6 +81,7 @@ class Residuals:
     stride: int = 1  # rows from one window to the next
     last: Times | None = None  # (series,) the time of the first row that the last window forecasts
     ids: tuple[str, ...] = ()  # of the series of a panel; empty: there is one series
+    borders: NDArray[np.int64] | None = None  # (3, series) of a panel: rows to train, up to validation, and all
 
     @property
     def counted(self) -> int:
@@ -123,6 +125,7 @@ class Residuals:
         last = np.asarray(np.datetime64("NaT", "s") if self.last is None else self.last)
         unit = np.datetime_data(last.dtype)[0]
         more: dict[str, Any] = {"ids": np.array(self.ids)} if self.ids else {}
+        more |= {} if self.borders is None else {"borders": self.borders}
         more |= {} if unit == "s" else {"unit": np.array(unit)}
         np.savez(
             content, residuals=self.values[-self.counted :], stride=self.stride, last=last.astype(np.int64), **more
@@ -139,14 +142,17 @@ class Residuals:
                 if unit not in ("s", "us"):
                     raise ValueError(f"got times in {unit!r:.20}")
                 last, ids = found["last"].astype(f"datetime64[{unit}]"), found["ids"] if is_panel else np.array([], "U")
+                borders = found.get("borders")
             shape, wanted = (shape[0], len(ids)) if is_panel else shape, ids.shape if is_panel else ()
             if values.ndim != 3 or values.shape[1:] != shape or values.dtype != np.float32 or stride < 1:
                 raise ValueError(f"got {values.dtype} of shape {values.shape}, {stride} rows apart")
             if ids.dtype.kind != "U" or (last.shape not in ((), wanted)):
                 raise ValueError(f"got {ids.dtype} ids, and times of shape {last.shape}")
+            if borders is not None and (borders.shape != (3, len(ids)) or borders.dtype != np.int64):
+                raise ValueError(f"got {borders.dtype} borders of shape {borders.shape}")
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"{source}: expected errors of windows of {shape} numbers ({error})") from error
-        return cls(values, stride, None if np.isnat(last).any() else last, tuple(ids.tolist()))
+        return cls(values, stride, None if np.isnat(last).any() else last, tuple(ids.tolist()), borders)
 
 
 # Widths
@@ -260,8 +266,9 @@ def conclude(task: ForecastTask, model: Any, compare: bool) -> Conclusion:
     times, series = task.data.series.times, task.data.series
     last = None if times is None else times[windows.end - task.horizon]
     ids = series.ids if isinstance(series, Panel) else ()
+    borders = np.array(task.data.borders, np.int64) - task.data.starts if ids else None
     call = forecasts_of(model, task.independent, task.horizon)
-    own = Residuals(_by_series(residuals(call, windows, numbers[numbers >= 0]), numbers), stride, last, ids)
+    own = Residuals(_by_series(residuals(call, windows, numbers[numbers >= 0]), numbers), stride, last, ids, borders)
     first = np.zeros(len(windows.counts), np.int64)
     if len(task.test):
         first = len(numbers) - -(-task.test.counts // stride)
@@ -334,6 +341,7 @@ class Intervals:
 
     def __init__(self, run: TrainedRun, inputs: ForecastInput, level: Any) -> None:
         self.levels, self.inputs = check_levels(level), inputs
+        self.is_strict = True  # whether too few errors are refused
         self.source = str(run.path / FILE)
         if self.levels:
             if FILE not in (run.result() or {}).get("files", ()):
@@ -346,6 +354,12 @@ class Intervals:
                 )
             shape = (inputs.horizon, len(inputs.columns))
             self.held_out = Residuals.from_bytes(run.artifact(FILE), shape, self.source, inputs.id is not None)
+
+    def of(self, held_out: Residuals) -> "Intervals":
+        """The intervals of other errors, NaN where these are too few."""
+        found = copy.copy(self)
+        found.held_out, found.is_strict = held_out, False
+        return found
 
     def trailing(
         self,
@@ -387,7 +401,7 @@ class Intervals:
             place = {name: k for k, name in enumerate(found.ids)}
             halves = halves[..., [place[name] for name in ids]]
         for level, half in zip(self.levels, halves, strict=True):
-            if np.isnan(half).any():
+            if self.is_strict and np.isnan(half).any():
                 column = self.inputs.columns[0 if found.ids else int(np.isnan(half).any(axis=0).argmax())]
                 own = both if found.ids else both[..., self.inputs.columns.index(column)]
                 known = int(np.isfinite(own).sum())

@@ -11,12 +11,23 @@ from longwave.core.progress import Progress
 from longwave.io.times import show, times_at
 from longwave.tasks.base import TrainedRun
 from longwave.tasks.forecast.backtest import Backtest
-from longwave.tasks.forecast.cutoffs import UNKNOWN, Retrain, clock_of, first_time, held_out_of, naive_errors, until
-from longwave.tasks.forecast.intervals import Interval, check_levels
+from longwave.tasks.forecast.cutoffs import (
+    Retrain,
+    Unseen,
+    clock_of,
+    first_time,
+    held_out_of,
+    lacking,
+    naive_errors,
+    notes_on,
+    unseen_after,
+    until,
+)
+from longwave.tasks.forecast.intervals import Interval, Residuals, check_levels, residuals, series_windows
 from longwave.tasks.forecast.panel import Panel
 from longwave.tasks.forecast.predict import Forecasts
 from longwave.tasks.forecast.series import Series
-from longwave.tasks.forecast.windows import season_of
+from longwave.tasks.forecast.windows import ForecastInput, season_of
 
 
 def backtest_panel(
@@ -34,44 +45,45 @@ def backtest_panel(
 ) -> Backtest:
     """The backtest of a panel: see `cutoffs.backtest`.
 
-    A series has a window at a cutoff if it has a row there and a whole horizon of rows after. By default windows begin
-    after the rows that the run knows.
+    A series has a window at a cutoff if it has a row there, a context before and a whole horizon of rows after. By
+    default the windows of each begin with its test set.
     """
-    forecasts, plain = Forecasts(run, device, level), Forecasts(run, device)
-    inputs, horizon, levels = forecasts.inputs, forecasts.inputs.horizon, check_levels(level)
+    forecasts, levels = Forecasts(run, device, level), check_levels(level)
+    inputs, horizon = forecasts.inputs, forecasts.inputs.horizon
     names = forecasts.covariates.names("future") if forecasts.covariates else ()
     each = dict(panel.each())
     masks = dict(masked.each()) if isinstance(masked, Panel) else {}
     grid = np.unique(np.concatenate([clock_of(one) for one in each.values()]))
-    known = _last_known(run, panel, each, horizon)
-    begin = _begin(panel, grid, horizon, start, known)
+    held_out = held_out_of(run, inputs)
+    known = _unseen(held_out, each, horizon)
+    firsts = _firsts(panel, each, known, start, inputs)
+    begin = min(int(np.searchsorted(grid, clock_of(each[name])[row - 1])) + 1 for name, row in firsts.items())
     places = np.arange(begin, len(grid) - horizon + 1, stride or horizon)
     season = season_of(max(each.values(), key=len), slice(None)).rows
     scales = {name: naive_errors(one.given, season) for name, one in each.items()}
     notes, windows = list(panel.notes), list[tuple[Any, ...]]()
-    if not refit and known is None:
-        notes.append(UNKNOWN)
-    elif not refit and grid[begin] <= known:
-        notes.append(
-            f"the run knows the rows up to {show(known)}, and forecasts them better than new ones, without intervals; "
-            "start later, or train again with refit"
-        )
+    errors = _Errors(forecasts, held_out, panel, known) if held_out and known and levels and not refit else None
+    if not refit:
+        told = known or dict.fromkeys(each, Unseen(None, None))
+        notes += notes_on((each[name], row, told[name]) for name, row in firsts.items() if name in told)
     progress.start("forecasting", len(places))
     none = np.full((2, len(levels), horizon, 1), np.nan)
     for number, place in enumerate(places):
         cutoff = grid[place - 1]
         counts = {name: int(np.searchsorted(clock_of(one), cutoff, "right")) for name, one in each.items()}
-        cut = _until(panel, each, masks, counts)
-        if refit and retrain is not None and number % refit == 0:
-            forecasts, known = Forecasts(retrain(cut), device, level), None
         following = {
             name: slice(counts[name], counts[name] + horizon)
-            for name, one in each.items()
-            if clock_of(one)[counts[name] - 1] == cutoff and counts[name] + horizon <= len(one)
+            for name, first in firsts.items()
+            if counts[name] >= first and clock_of(each[name])[counts[name] - 1] == cutoff
         }
+        following = {name: rows for name, rows in following.items() if rows.stop <= len(each[name])}
+        cut = _until(panel, each, masks, counts)
+        if refit and retrain is not None and number % refit == 0:
+            forecasts = Forecasts(retrain(cut), device, level)
         if following:
+            own_errors = forecasts.intervals.held_out if levels else None
             ahead = {name: each[name].ahead(rows, names) for name, rows in following.items()}
-            found: Any = (plain if known is not None and cutoff < known else forecasts)(cut, ahead=ahead)
+            found: Any = forecasts(cut, ahead=ahead, held_out=errors.before(cutoff) if errors else own_errors)
             for name, own in found.each.items():
                 one, rows = each[name], following[name]
                 ends = np.stack([[low, high] for _, low, high in own.intervals], 1) if own.intervals else none
@@ -81,6 +93,7 @@ def backtest_panel(
     if not windows:
         raise ValueError(f"{panel.source}: no {panel.id} has {horizon} rows after a cutoff; expected longer series")
     ids, cutoffs, times, y, values, scale, low, high = (np.stack(parts) for parts in zip(*windows, strict=True))
+    notes += lacking(np.isnan(low).any(axis=(1, 2, 3)))
     return Backtest(
         columns=inputs.columns,
         cutoffs=cutoffs,
@@ -96,40 +109,113 @@ def backtest_panel(
     )
 
 
-def _last_known(run: TrainedRun, panel: Panel, each: Mapping[str, Series], horizon: int) -> Any:
-    """The time of the last row that training used in any way, of all series that are in the panel; None: not known."""
-    held_out = held_out_of(run, Forecasts(run, "cpu").inputs)
-    if held_out is None or held_out.last is None or panel.times is None:
+# Which rows
+
+
+def _unseen(held_out: Residuals | None, each: Mapping[str, Series], horizon: int) -> dict[str, Unseen] | None:
+    """Of each series that was trained on, where the rows begin that training has not used; None: it is not known."""
+    if held_out is None or held_out.last is None or held_out.borders is None:  # without times, or of an early version
         return None
-    found = []
-    for name, last in zip(held_out.ids, held_out.last, strict=True):
-        if name in each:
-            times: Any = each[name].times
-            place = int(np.searchsorted(times, last))  # its last held-out window begins there
-            if place < len(times) and times[place] == last:
-                end = place + horizon - 1  # the series may end before
-                if panel.step is None:
-                    found.append(times[min(end, len(times) - 1)])
-                else:
-                    found.append(times_at(times, panel.step, np.array([end]))[0])
-    return max(found, default=None)
+    found = {
+        name: unseen_after(last, each[name], borders, horizon)
+        for name, last, borders in zip(held_out.ids, held_out.last, held_out.borders.T, strict=True)
+        if name in each
+    }
+    return None if any(one.trained is None for one in found.values()) else found or None
 
 
-def _begin(panel: Panel, grid: Any, horizon: int, start: Any, known: Any) -> int:
-    """The place in all times of the first row to forecast."""
+def _firsts(
+    panel: Panel, each: Mapping[str, Series], known: Mapping[str, Unseen] | None, start: Any, inputs: ForecastInput
+) -> dict[str, int]:
+    """The first row to forecast of each series that has rows enough."""
     if start is None and known is None:
         raise ValueError(
-            f"start: {panel.source}: it is not known which rows the run was trained on; expected the first row to "
-            "forecast, a time or, without times, a number"
+            f"start: {panel.source}: it is not known which rows the run was trained on; name the first row to "
+            "forecast, a time or, without times, a number, with start='ROW'"
         )
-    time = first_time(panel, start) if start is not None else known + np.timedelta64(1, "us")
-    place = int(np.searchsorted(grid, time))
-    if not 1 <= place <= len(grid) - horizon:
-        where = f"the start, {start}" if start is not None else f"the last row that the run knows, {show(known)}"
+    if start is not None:
+        time = first_time(panel, start)
+        found = {name: int(np.searchsorted(clock_of(one), time)) for name, one in each.items()}
+    else:
+        assert known is not None
+        ends = {name: len(each[name]) - inputs.horizon for name in known}
+        found = {name: one.tested or 0 for name, one in known.items()}
+        if all(row > ends[name] for name, row in found.items()):  # there is no test set
+            found = {name: one.trained or 0 for name, one in known.items()}
+        # Series that are new begin with the first of the others.
+        time = min(clock_of(each[name])[min(row, len(each[name]) - 1)] for name, row in found.items())
+        found |= {name: int(np.searchsorted(clock_of(one), time)) for name, one in each.items() if name not in known}
+    found = {name: max(row, inputs.context) for name, row in found.items()}
+    found = {name: row for name, row in found.items() if row <= len(each[name]) - inputs.horizon}
+    if not found:
+        where = "the rows of training" if start is None else str(start)
         raise ValueError(
-            f"start: {panel.source}: expected rows before and {horizon} after {where}; the last is {grid[-1]}"
+            f"start: {panel.source}: expected {inputs.context} rows before and {inputs.horizon} from {where} on of a "
+            f"{panel.id}, got none; the last is {show(max(clock_of(one)[-1] for one in each.values()))}; name an "
+            "earlier one with start='ROW'"
         )
-    return place
+    return found
+
+
+# Errors that are known
+
+
+class _Errors:
+    """The errors of the windows of a panel that training has not used, each from the time on when it is complete."""
+
+    def __init__(self, forecasts: Forecasts, held_out: Residuals, panel: Panel, known: Mapping[str, Unseen]) -> None:
+        self.held_out = held_out
+        context, horizon, stride = forecasts.inputs.context, forecasts.inputs.horizon, held_out.stride
+        windows = series_windows(forecasts.inputs, panel, forecasts.scales, forecasts.covariates)
+        befores = dict(zip(panel.ids, windows.counts.cumsum() - windows.counts, strict=True))
+        lasts: Any = held_out.last
+        each, last = dict(panel.each()), dict(zip(held_out.ids, lasts, strict=True))
+        places = {name: int(np.searchsorted(clock_of(each[name]), last[name])) for name in known}
+        origins = {}
+        for name, one in known.items():
+            rows = np.arange(max(context, one.trained or 0), len(each[name]) - horizon + 1)
+            origins[name] = rows[(rows - places[name]) % stride == 0]  # as far apart as those of the run
+        numbers = [befores[name] + rows - context for name, rows in origins.items()]
+        found = residuals(forecasts.call, windows, np.concatenate(numbers))[..., 0]
+        new = dict(zip(origins, np.split(found, np.cumsum([len(rows) for rows in origins.values()])[:-1]), strict=True))
+        parts = []
+        for name, own in zip(held_out.ids, held_out.values.transpose(2, 0, 1), strict=True):
+            if name not in known:
+                parts.append((own, np.repeat(_end(panel, last[name], horizon), len(own))))
+                continue
+            times, place = clock_of(each[name]), places[name]
+            if known[name].is_later:  # in its first rows, what was held out is over
+                rows = np.zeros(len(own), np.int64)
+            elif place < len(times):  # those held-out windows that look back to before the first row
+                rows = place - stride * np.arange(len(own))[::-1]
+                rows = rows[rows < (origins[name][0] if len(origins[name]) else context)]
+            else:
+                rows = np.zeros(0, np.int64)
+            rows = np.concatenate((rows, origins[name])) + horizon - 1
+            errors = np.concatenate((own[: len(rows) - len(new[name])], new[name]))
+            ends = np.where(rows < len(times), times[rows.clip(0, len(times) - 1)], np.datetime64("NaT"))
+            parts.append((errors, ends))
+        most = max(len(ends) for _, ends in parts)
+        self.values = np.full((most, horizon, len(parts)), np.nan, np.float32)
+        self.ends = np.full((most, len(parts)), np.datetime64("NaT", "us"))
+        for k, (errors, ends) in enumerate(parts):
+            self.values[: len(errors), :, k], self.ends[: len(ends), k] = errors, ends
+
+    def before(self, cutoff: Any) -> Residuals:
+        """Those that are known at a cutoff: the last that count of each series."""
+        counts = (self.ends <= cutoff).sum(0)
+        rows = min(self.held_out.counted, int(counts.max()))
+        numbers = counts - rows + np.arange(rows)[:, None]
+        values = np.take_along_axis(self.values, numbers.clip(0)[:, None], axis=0)
+        values[np.broadcast_to(numbers[:, None] < 0, values.shape)] = np.nan
+        return replace(self.held_out, values=values, last=None)
+
+
+def _end(panel: Panel, last: Any, horizon: int) -> Any:
+    """When the last held-out window of a series is over that is not in a panel; NaT: it is not known."""
+    if panel.step is None:
+        return np.datetime64("NaT", "us")
+    return times_at(np.array([last]), panel.step, np.array([horizon - 1]))[0]
 
 
 def _until(panel: Panel, each: Mapping[str, Series], masks: Mapping[str, Series], counts: Mapping[str, int]) -> Panel:

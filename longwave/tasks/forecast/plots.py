@@ -154,6 +154,7 @@ def _draw_last_windows(axes: Any, found: Any, times: Any) -> None:
     for k in own[::-apart][:MOST_DRAWN]:
         truth, forecast, is_first = found.y[k, :, 0], found.forecast[k, :, 0], k == own[-1]
         bands = [(level, low[k, :, 0], high[k, :, 0]) for level, low, high in found.intervals]
+        bands = [band for band in bands if np.isfinite(band[1]).any()]
         _draw_bands(axes, times[k], bands, is_labelled=is_first)
         for values, colour, width, label in ((truth, BLUE, 1, "truth"), (forecast, ORANGE, 1.4, "forecast")):
             named = {"label": label} if is_first else {}

@@ -1,6 +1,7 @@
 """Forecasts of new data: the rows that follow a series."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,18 +12,17 @@ import torch
 from torch import Tensor
 
 from longwave.core.settings import typed
-from longwave.io.csv import write_csv
-from longwave.io.times import show
 from longwave.pictures.style import check_path
 from longwave.tasks.actions import OnDevice, check_distinct, check_kind, written
-from longwave.tasks.base import Action, TrainedRun
+from longwave.tasks.base import Action, Batch, TrainedRun
 from longwave.tasks.forecast.benchmarks import SETS
 from longwave.tasks.forecast.covariates import Covariates, check_static, read_ahead
-from longwave.tasks.forecast.intervals import AT_ONCE, Interval, Intervals, forecasts_of
+from longwave.tasks.forecast.intervals import AT_ONCE, Interval, Intervals, Residuals, forecasts_of
 from longwave.tasks.forecast.panel import Panel, summarised
 from longwave.tasks.forecast.plots import draw_continuation
 from longwave.tasks.forecast.scales import Scales
 from longwave.tasks.forecast.series import Ahead, Reading, Series, read_series
+from longwave.tasks.forecast.tables import write_table
 from longwave.tasks.forecast.windows import ForecastInput
 
 
@@ -65,16 +65,7 @@ class Continuation:
 
     def write(self, path: str | Path) -> None:
         """Write the forecast as CSV, atomically."""
-        _write(path, self.table)
-
-
-def _write(path: str | Path, table: Mapping[str, Any]) -> None:
-    write_csv(path, [list(table), *([_text(cell) for cell in row] for row in zip(*table.values(), strict=True))])
-
-
-def _text(cell: Any) -> str:
-    """A number with twelve digits, since a small change of a large one should be seen, a time, or text."""
-    return f"{cell:.12g}" if isinstance(cell, float) else show(cell) if isinstance(cell, np.datetime64) else str(cell)
+        write_table(path, self.table)
 
 
 @dataclass(frozen=True)
@@ -105,7 +96,7 @@ class PanelContinuation:
 
     def write(self, path: str | Path) -> None:
         """Write the forecasts as CSV, atomically."""
-        _write(path, self.table)
+        write_table(path, self.table)
 
 
 def forecast(
@@ -154,18 +145,27 @@ class Forecasts:
             irregular=settings.irregular,
         )
         source = str(run.path / Scales.FILE)
-        self._scales = Scales.from_bytes(run.artifact(Scales.FILE), source) if inputs.by_series else None
-        self._intervals, self._trailing = Intervals(run, inputs, level), trailing
+        self.scales = Scales.from_bytes(run.artifact(Scales.FILE), source) if inputs.by_series else None
+        self.intervals, self._trailing = Intervals(run, inputs, level), trailing
         self._run, self._device = run, device
-        self._model: Any = None
+
+    @functools.cached_property
+    def call(self) -> Callable[[Batch], Tensor]:
+        """The model as a forecast of batches; its weights are loaded at the first."""
+        return forecasts_of(self._run.load_best(self._device), self.settings.independent, self.inputs.horizon)
 
     def __call__(
-        self, series: Series, future: Any = None, ahead: Mapping[str, Ahead] | None = None
+        self,
+        series: Series,
+        future: Any = None,
+        ahead: Mapping[str, Ahead] | None = None,
+        held_out: Residuals | None = None,
     ) -> Continuation | PanelContinuation:
         """The forecast of the rows that follow the last of a series, or of each series of a panel.
 
         `future` is a file or a data frame with what is known of these rows; `ahead` has it by the id of a series, and
-        only those series are forecast.
+        only those series are forecast. Intervals are made of the errors `held_out` in place of those of the run, as far
+        as they suffice.
         """
         if not isinstance(series, Panel):
             found, notes = self._all([("", series)], series, self._ahead(series, future))
@@ -183,13 +183,13 @@ class Forecasts:
         each = [(name, one) for name, one in series.each() if not ahead or name in ahead]
         if not each:
             return PanelContinuation(series.id, {}, series.notes)
-        found, notes = self._all(each, series, ahead)
+        found, notes = self._all(each, series, ahead, held_out)
         own = summarised((name, one.notes) for name, one in found.items())
         return PanelContinuation(series.id, found, (*series.notes, *self._unseen(series), *own, *notes))
 
     def _unseen(self, series: Panel) -> Iterator[str]:
         """A note on the series that were not trained on, if they are scaled by their own rows."""
-        unseen = np.array([self._scales is not None and name not in self._scales.places for name in series.ids])
+        unseen = np.array([self.scales is not None and name not in self.scales.places for name in series.ids])
         if unseen.any():
             named = series.named(unseen)
             was, is_ = ("was", "is") if unseen.sum() == 1 else ("were", "are")
@@ -209,10 +209,14 @@ class Forecasts:
         return read_ahead(future, self.reading, names, series, self.inputs.horizon) if is_needed else {}
 
     def _all(
-        self, each: Sequence[tuple[str, Series]], whole: Series, ahead: Mapping[str, Ahead]
+        self,
+        each: Sequence[tuple[str, Series]],
+        whole: Series,
+        ahead: Mapping[str, Ahead],
+        held_out: Residuals | None = None,
     ) -> tuple[dict[str, Continuation], Sequence[str]]:
         """The forecasts of what follows each of some series, which are parts of the whole, and notes on all of them."""
-        scales = self._scales
+        scales = self.scales
         gaps = [tuple(_gaps_in_context(one, self.inputs)) for _, one in each]
         own = [scales.inputs_of(self.inputs, name, one) if scales else self.inputs for name, one in each]
         batches, futures = zip(
@@ -228,23 +232,21 @@ class Forecasts:
             features, beside = self._beside(self.covariates, each, ahead)
             batch["time"] = torch.cat((batch["time"], features), dim=2) if "time" in batch else features
             gaps = [(*one, *more) for one, more in zip(gaps, beside, strict=True)]
-        if self._model is None:  # only now: what is wrong with the data is said without waiting for the weights
-            self._model = self._run.load_best(self._device)
-        call = forecasts_of(self._model, self.settings.independent, self.inputs.horizon)
         parts = [
             {name: values[k : k + AT_ONCE] for name, values in batch.items()} for k in range(0, len(each), AT_ONCE)
         ]
-        found = torch.cat([call(part) for part in parts])
+        found = torch.cat([self.call(part) for part in parts])
         if not found.isfinite().all():
             source = each[int(found.isfinite().flatten(1).all(1).int().argmin())][1].source
             raise ValueError(f"{source}: the model output is NaN or inf; the values are too far from those of training")
-        halves, notes = self._half_widths(whole, call)
+        intervals = self.intervals if held_out is None else self.intervals.of(held_out)
+        halves, notes = self._half_widths(intervals, whole)
         places = {name: k for k, name in enumerate(whole.ids)} if isinstance(whole, Panel) else {}
         continuations = {}
         for k, ((name, series), inputs, y) in enumerate(zip(each, own, found.double().numpy(), strict=True)):
             order = [series.columns.index(column) for column in inputs.columns]
             own_halves = halves if halves is None or not places else halves[..., [places[name]]]
-            around = () if own_halves is None else self._intervals.around(y, own_halves, inputs)
+            around = () if own_halves is None else intervals.around(y, own_halves, inputs)
             continuations[name] = Continuation(
                 columns=inputs.columns,
                 target=inputs.target,
@@ -270,15 +272,15 @@ class Forecasts:
             notes.append(tuple(covariates.unseen(cells)))
         return torch.from_numpy(np.stack(windows)), notes
 
-    def _half_widths(self, series: Series, call: Any) -> tuple[Any, Sequence[str]]:
+    def _half_widths(self, intervals: Intervals, series: Series) -> tuple[Any, Sequence[str]]:
         """Those of the intervals around forecasts of what follows a series or a panel, and notes on them."""
-        if not self._intervals.levels:
+        if not intervals.levels:
             return None, ()
         ids = series.ids if isinstance(series, Panel) else ()
         new = np.zeros((0, self.inputs.horizon, len(ids) or len(self.inputs.columns)), np.float32)
         if self._trailing:
-            new = self._intervals.trailing(series, call, self._scales, self.covariates)
-        return self._intervals.half_widths(new, ids)
+            new = intervals.trailing(series, self.call, self.scales, self.covariates)
+        return intervals.half_widths(new, ids)
 
 
 def _gaps_in_context(series: Series, inputs: ForecastInput) -> Iterator[str]:

@@ -12,7 +12,8 @@ from longwave.experiments import EXPERIMENTS
 from longwave.tasks.forecast.task import ForecastConfig
 
 ROWS = {"Berlin": 160, "Oslo": 130, "Rome": 160}
-CONTEXT, HORIZON, TRAINED = 14, 5, 120
+CONTEXT, HORIZON = 14, 5
+TRAINED, VALID, TEST = 120, 84, 96  # rows of each series that the run has, and where its sets begin
 DAYS = pd.date_range("2024-01-01", periods=160)
 
 
@@ -55,9 +56,10 @@ def check_rows(found, day, expected):
     assert rows.store.unique().tolist() == [name for name, count in ROWS.items() if DAYS[count - 1] >= last]
     for name, own in rows.groupby("store"):
         np.testing.assert_allclose(own.forecast, expected[name].values[:, 0], rtol=1e-6)
-        (interval,) = expected[name].intervals
-        np.testing.assert_allclose(own.lo, interval.low[:, 0], rtol=1e-6)
-        np.testing.assert_allclose(own.hi, interval.high[:, 0], rtol=1e-6)
+        if day >= DAYS[TRAINED - 1]:  # before, `predict` knows errors that came later
+            (interval,) = expected[name].intervals
+            np.testing.assert_allclose(own.lo, interval.low[:, 0], rtol=1e-6)
+            np.testing.assert_allclose(own.hi, interval.high[:, 0], rtol=1e-6)
         truth = FRAME[(FRAME.store == name) & FRAME.day.isin(own.time)].sales
         np.testing.assert_array_equal(own.y, truth)
 
@@ -66,9 +68,9 @@ def test_every_row_is_the_forecast_from_the_rows_before_its_cutoff(run):
     found = longwave.backtest(run, FRAME, stride=4, level=80)
     frame = found.frame()
     assert list(frame) == ["store", "cutoff", "time", "y", "forecast", "lo", "hi"]
-    days = DAYS[TRAINED - 1 : 155 : 4]
+    days = DAYS[TEST - 1 : 155 : 4]
     assert sorted(frame.cutoff.unique().tolist()) == days.tolist()
-    for day in days[[0, 3, -1]]:
+    for day in days[[0, 3, 6, 9, -1]]:
         check_rows(frame, day, run.predict(before(day), level=80))
     assert found.notes == ()
     assert list(found.by_window) == ["store", "cutoff", "MAE", "RMSE", "MASE", "coverage-80"]
@@ -84,14 +86,79 @@ def test_each_series_has_a_scale_of_its_own(run):
         assert found.by_window["MASE"][k] == pytest.approx(np.abs(found.y[k] - found.forecast[k]).mean() / scale)
 
 
-def test_rows_that_the_run_knows_are_noted_and_have_no_intervals(run):
-    found = longwave.backtest(run, FRAME, start=DAYS[100], stride=30, level=80)
-    (note,) = found.notes
-    assert note.startswith("the run knows the rows up to 2024-04-29 00:00:00, and forecasts them better")
-    is_early = found.cutoffs < np.datetime64(DAYS[TRAINED - 1])
-    assert is_early.any()
+@pytest.mark.parametrize("lengths", [dict.fromkeys(ROWS, TRAINED), {"Berlin": 120, "Oslo": 90, "Rome": 150}])
+def test_stride_1_over_the_test_sets_reproduces_their_scores(lengths):
+    frame = frame_of(lengths)
+    run = train(frame, level=(80, 95))
+    found = longwave.backtest(run, frame, stride=1, level=[80, 95])
+    deviations = {name: own.sales[: 7 * len(own) // 10].std(ddof=0) for name, own in frame.groupby("store")}
+    own = np.array([deviations[name] for name in found.ids])[:, None, None]
+    errors, test = np.abs(found.y - found.forecast) / own, run.result["test"]
+    assert len(found.cutoffs) == sum(rows // 5 - HORIZON + 1 for rows in lengths.values())
+    assert np.mean(errors**2) == pytest.approx(test["mse"], rel=1e-4)
+    assert np.mean(errors) == pytest.approx(test["mae"], rel=1e-4)
+    if len({*lengths.values()}) == 1:  # else errors are known earlier of some series than of others
+        for level, low, high in found.intervals:
+            scores = run.result["intervals"]["this run"][f"{level:g}"]
+            assert found.metrics[f"coverage-{level:g}"] == pytest.approx(scores["coverage"], abs=1e-9)
+            assert np.mean((high - low) / own) == pytest.approx(scores["width"], rel=1e-4)
+
+
+def test_windows_in_the_rows_of_training_are_noted_and_have_no_intervals(run):
+    assert longwave.backtest(run, FRAME, start=DAYS[100], stride=30, level=80).notes == ()
+    found = longwave.backtest(run, FRAME, start=DAYS[VALID], stride=20, level=80)
+    assert found.notes[0] == "the first windows are in the validation set, by which the model was chosen"
+    assert found.notes[1].startswith("3 of 11 windows lack an interval")
+    is_early = found.cutoffs == np.datetime64(DAYS[VALID - 1])
     assert np.isnan(found.intervals[0].low[is_early]).all()
     assert np.isfinite(found.intervals[0].low[~is_early]).all()
+    assert np.isnan(found.by_window["coverage-80"][is_early]).all()
+    note, _ = longwave.backtest(run, FRAME, start=DAYS[40], stride=30, level=80).notes
+    assert note.startswith("the model was trained on the rows before 2024-03-25 00:00:00, and forecasts them better")
+    (note,) = longwave.backtest(run, before(DAYS[60]), start=DAYS[40]).notes
+    assert note.startswith("the model was trained on all of these rows")
+
+
+def test_no_legend_names_an_interval_that_is_not_there(run):
+    for start, expected in ((100, True), (VALID - 4, False)):
+        found = longwave.backtest(run, before(DAYS[start + 8]), start=DAYS[start], level=80)
+        texts = [text.get_text() for text in found.plot().axes[0].get_legend().get_texts()]
+        assert ("80 %" in texts) == expected
+
+
+def test_what_comes_after_a_cutoff_changes_neither_a_forecast_nor_its_interval(run):
+    changed = FRAME.assign(sales=FRAME.sales.where(FRAME.day < DAYS[110], 2 * FRAME.sales))
+    one, other = (longwave.backtest(run, data, stride=3, level=80) for data in (FRAME, changed))
+    is_before = one.cutoffs < np.datetime64(DAYS[110])
+    assert 10 < is_before.sum() < len(is_before)
+    for found, expected in (
+        (other.forecast, one.forecast),
+        *zip(other.intervals[0][1:], one.intervals[0][1:], strict=True),
+    ):
+        np.testing.assert_array_equal(found[is_before], expected[is_before])
+        assert (found[~is_before] != expected[~is_before]).any()
+
+
+@pytest.mark.parametrize("stores", [["Berlin", "Oslo", "Rome"], ["Rome"]])
+def test_of_rows_after_those_of_training_intervals_are_those_of_predict(run, stores):
+    later = FRAME[(FRAME.day >= DAYS[TRAINED - 10]) & FRAME.store.isin(stores)]
+    for data in (later, later[later.day >= DAYS[TRAINED]]):
+        found = longwave.backtest(run, data, start=DAYS[TRAINED + CONTEXT], stride=3, level=80)
+        assert found.notes == ()
+        day = pd.Timestamp(found.cutoffs[-1])
+        expected = run.predict(data[data.day <= day], level=80)["Rome"]
+        np.testing.assert_allclose(found.forecast[-1], expected.values, rtol=1e-6)
+        np.testing.assert_allclose(found.intervals[0].low[-1], expected.intervals[0].low, rtol=1e-6)
+
+
+def test_a_series_that_training_has_not_seen_begins_with_the_others(run):
+    new = frame_of({"Berlin": 160, "Paris": 160})
+    found = longwave.backtest(run, new, stride=5, level=80)
+    assert found.cutoffs[found.ids == "Paris"].tolist() == found.cutoffs[found.ids == "Berlin"].tolist()
+    day = pd.Timestamp(found.cutoffs[-1])
+    expected = run.predict(new[new.day <= day], level=80)["Paris"]
+    np.testing.assert_allclose(found.forecast[-1], expected.values, rtol=1e-6)
+    np.testing.assert_allclose(found.intervals[0].low[-1], expected.intervals[0].low, rtol=1e-6)
 
 
 def test_a_refit_is_a_run_on_the_rows_before(run):
@@ -103,12 +170,14 @@ def test_a_refit_is_a_run_on_the_rows_before(run):
 
 
 def test_what_is_not_known_is_asked_for(run):
-    with pytest.raises(ValueError, match="before and 5 after the last row that the run knows, 2024-04-29"):
-        longwave.backtest(run, before(DAYS[TRAINED]))
-    with pytest.raises(ValueError, match=r"start: .* expected rows before and 5 after the start, 2025-01-01"):
+    with pytest.raises(ValueError, match="expected 14 rows before and 5 from the rows of training on of a store, got"):
+        longwave.backtest(run, before(DAYS[80]))
+    with pytest.raises(ValueError, match=r"from 2025-01-01 on .*; the last is 2024-06-08 00:00:00; .*start='ROW'"):
         longwave.backtest(run, FRAME, start="2025-01-01")
+    (note,) = longwave.backtest(run, before(DAYS[92])).notes
+    assert note.startswith("the first windows are in the validation set")
     new = frame_of({"Paris": 60})
-    with pytest.raises(ValueError, match="it is not known which rows the run was trained on; expected the first row"):
+    with pytest.raises(ValueError, match="it is not known which rows the run was trained on; name the first row to"):
         longwave.backtest(run, new)
     (note,) = longwave.backtest(run, new, start=DAYS[30]).notes
     assert note.startswith("it is not known")
@@ -132,14 +201,16 @@ def test_columns_known_ahead_are_those_of_the_rows_after_each_cutoff():
     roles = {"past": ("visits",), "future": ("promo",), "static": ("region",)}
     run = train(frame[frame.day < DAYS[TRAINED]], **roles)
     found = longwave.backtest(run, frame, stride=3, level=80).frame()
-    assert found.cutoff.nunique() == 12
+    assert found.cutoff.nunique() == 20
     for cutoff, rows in found.groupby("cutoff"):
         known = frame[(frame.day <= cutoff) & frame.store.isin(rows.store)]
         plan = frame[(frame.day > cutoff) & frame.store.isin(rows.store)][["store", "day", "promo"]]
         expected = run.predict(known, future=plan, level=80)
         for name, own in rows.groupby("store"):
             np.testing.assert_allclose(own.forecast, expected[name].values[:, 0], rtol=1e-6)
-            if rows.store.nunique() == len(ROWS):  # later ones pool the errors of stores that have ended, too
+            if cutoff >= DAYS[TRAINED - 1] and rows.store.nunique() == len(
+                ROWS
+            ):  # later ones pool the errors of stores that have ended, too
                 (interval,) = expected[name].intervals
                 np.testing.assert_allclose(own.lo, interval.low[:, 0], rtol=1e-6)
                 np.testing.assert_allclose(own.hi, interval.high[:, 0], rtol=1e-6)
