@@ -81,6 +81,21 @@ def unseen_after(last: Any, series: Series, borders: Iterable[int], horizon: int
     return Unseen(max(0, train + shift), max(0, valid + shift))
 
 
+def stored_rows(held_out: Residuals, last: Any, series: Series, known: Unseen, first: int) -> NDArray[np.int64]:
+    """The rows at which the stored held-out windows begin that begin before row `first`; below 0: before the series.
+
+    `last` is the time at which the last of them begins.
+    """
+    count, times = len(held_out.values), series.times
+    if known.is_later:  # in the first rows of the series, all are over
+        return np.zeros(count, np.int64)
+    place = len(series) if times is None or last is None else int(np.searchsorted(times, last))
+    if times is None or place == len(times) or times[place] != last:
+        return np.zeros(0, np.int64)
+    rows = place - held_out.stride * np.arange(count)[::-1]
+    return np.asarray(rows[rows < first])
+
+
 def held_out_of(run: TrainedRun, inputs: ForecastInput) -> Residuals | None:
     """The errors of held-out windows that a run has, if it has them."""
     return Intervals(run, inputs, 80).held_out if FILE in (run.result() or {}).get("files", ()) else None
@@ -327,9 +342,11 @@ class _Windows:
                 series_windows(inputs, self.series, None, self.covariates),
                 (origins - inputs.context).tolist(),
             )
-            kept = slice(None) if known.is_later else slice(0)  # the others are of rows that the series has, too
-            errors = np.concatenate((errors[kept], new))
-            ends = np.concatenate((ends[kept], origins + inputs.horizon))
+            stored = stored_rows(
+                held_out, held_out.last, self.series, known, int(origins[0]) if len(origins) else first
+            )
+            errors = np.concatenate((errors[: len(stored)], new))
+            ends = np.concatenate((stored, origins)) + inputs.horizon
         for k, row in enumerate(cutoffs):
             end = int(np.searchsorted(ends, row, "right"))
             found[:, k] = half_widths(errors[max(0, end - held_out.counted) : end], levels)[0]

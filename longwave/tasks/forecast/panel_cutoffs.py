@@ -20,6 +20,7 @@ from longwave.tasks.forecast.cutoffs import (
     lacking,
     naive_errors,
     notes_on,
+    stored_rows,
     unseen_after,
     until,
 )
@@ -183,14 +184,8 @@ class _Errors:
             if name not in known:
                 parts.append((own, np.repeat(_end(panel, last[name], horizon), len(own))))
                 continue
-            times, place = clock_of(each[name]), places[name]
-            if known[name].is_later:  # in its first rows, what was held out is over
-                rows = np.zeros(len(own), np.int64)
-            elif place < len(times):  # those held-out windows that look back to before the first row
-                rows = place - stride * np.arange(len(own))[::-1]
-                rows = rows[rows < (origins[name][0] if len(origins[name]) else context)]
-            else:
-                rows = np.zeros(0, np.int64)
+            times, first = clock_of(each[name]), int(origins[name][0]) if len(origins[name]) else context
+            rows = stored_rows(held_out, last[name], each[name], known[name], first)
             rows = np.concatenate((rows, origins[name])) + horizon - 1
             errors = np.concatenate((own[: len(rows) - len(new[name])], new[name]))
             ends = np.where(rows < len(times), times[rows.clip(0, len(times) - 1)], np.datetime64("NaT"))

@@ -57,6 +57,16 @@ def test_every_row_is_the_forecast_from_the_rows_before_its_cutoff(run):
                 np.testing.assert_allclose(rows[f"hi-{level:g}"], high[:, 0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("first", [220, 280, 296, 300])
+def test_of_a_file_with_the_last_rows_of_training_intervals_are_those_of_predict(run, first):
+    rows = FRAME[first:]
+    found = longwave.backtest(run, rows, start=TIMES[330], stride=20, level=80)
+    for k, cutoff in enumerate(found.cutoffs):
+        expected = run.predict(rows[rows.ds <= cutoff], level=80).intervals[0]
+        np.testing.assert_allclose(found.intervals[0].low[k], expected.low, rtol=1e-6)
+        np.testing.assert_allclose(found.intervals[0].high[k], expected.high, rtol=1e-6)
+
+
 @pytest.mark.parametrize("log", ["off", "on"])
 def test_stride_1_over_the_test_set_reproduces_its_scores(log):
     run = train(FRAME[:TRAINED], log=log)

@@ -145,7 +145,30 @@ def test_one_id_is_no_id_to_the_bit(changes):
 # Many series
 
 
-def test_the_order_of_rows_changes_nothing_and_that_of_ids_only_rounding(run):
+def test_an_s4_forecasts_the_same_in_whatever_order_the_ids_come():
+    frame, rng = frame_of(), np.random.default_rng(3)
+    mixed = frame.assign(turn=rng.permutation(len(frame)))
+    mixed["turn"] = mixed.groupby("store").turn.transform(
+        lambda turns: np.sort(turns)
+    )  # the rows of each store stay in order
+    mixed = mixed.sort_values("turn")[list(frame)]
+    assert (mixed.store.to_numpy()[1:] != mixed.store.to_numpy()[:-1]).sum() > 100
+    chosen = experiment()
+    chosen = replace(chosen, model=replace(chosen.model, trust=1.0))  # all of the correction by the S4
+    one, other = (
+        longwave.train_forecaster(rows, experiment=chosen, quiet=True).predict(rows, level=[80])
+        for rows in (frame, mixed)
+    )
+    start = longwave.train_forecaster(
+        frame, experiment=replace(chosen, model=replace(chosen.model, n_layers=0)), quiet=True
+    ).predict(frame)
+    for name in LENGTHS:
+        np.testing.assert_allclose(other[name].values, one[name].values, rtol=1e-6)
+        np.testing.assert_allclose(other[name].intervals[0].low, one[name].intervals[0].low, rtol=1e-6)
+        assert np.abs(start[name].values / one[name].values - 1).max() > 1e-5
+
+
+def test_the_order_of_rows_changes_nothing_and_that_of_ids_only_rounding():
     frame = frame_of()
     by_day = frame.sort_values("day", kind="stable")
     assert task_of(by_day).fingerprint == task_of(frame).fingerprint
