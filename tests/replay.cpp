@@ -1,8 +1,9 @@
 // Replays recorded calls of the compiled library on another machine: replay LIBRARY CALLS (tests/portable.py).
 //
-// A call is a function's name and its arguments: sizes, memory, options, more memory, all by the C ABI of native.cpp. Memory
-// is recorded before and after the call; what the library here leaves in it must equal what it left there, to a bound for
-// the type of the function's loops. Integers are passed as int64 whatever the function declares, which these ABIs allow.
+// A call is a function's name (and, after a space, what else to call it), memory, where in memory there are pointers to other
+// memory, and its arguments by the C ABI of native.cpp: numbers or pointers. Memory is recorded before and after the call; what
+// the library here leaves in it must equal what it left there, to a bound. Integers are passed as int64 whatever the function
+// declares, which these ABIs allow.
 
 #include <cmath>
 #include <cstdint>
@@ -26,14 +27,15 @@ static void *find(void *library, const char *name) { return dlsym(library, name)
 #endif
 
 constexpr int MOST_ARGUMENTS = 40;
-constexpr double FLOAT_BOUND = 2e-5, DOUBLE_BOUND = 1e-9;  // of the largest value: other vectors, other sums
 
-enum Type : int64_t { SINGLE_T = 0, DOUBLE_T = 1, BYTES_T = 2 };
+enum Kind : int64_t { OTHER_T = 0, EXACT_T = 1, SINGLE_T = 4, DOUBLE_T = 8 };  // OTHER_T is not compared; wtypes.h has DOUBLE
 
 struct Memory {
-    int64_t type;
+    int64_t kind;
+    double bound;  // of the largest value
     std::vector<double> storage;  // aligned for every type
     std::vector<char> after;
+    char *at(int64_t offset) { return reinterpret_cast<char *>(storage.data()) + offset; }
 };
 
 template <class T> static double difference(const Memory &memory) {
@@ -65,33 +67,31 @@ int main(int count, char **arguments) {
     for (int64_t call = 0; call < calls; call++) {
         std::string name(size_t(number()), ' ');
         file.read(&name[0], std::streamsize(name.size()));
+        const int64_t regions = number();
+        std::vector<Memory> memories(static_cast<size_t>(regions));
+        for (Memory &memory : memories) {
+            memory.kind = number();
+            const size_t bytes = size_t(number());
+            file.read(reinterpret_cast<char *>(&memory.bound), sizeof memory.bound);
+            memory.storage.resize(bytes / sizeof(double) + 1);
+            memory.after.resize(bytes);
+            file.read(memory.at(0), std::streamsize(bytes));
+            file.read(memory.after.data(), std::streamsize(bytes));
+        }
+        for (int64_t left = number(); left > 0; left--) {  // memory, place in it, the memory and the place it points to
+            const int64_t where = number(), place = number(), target = number(), offset = number();
+            char *const pointer = memories[size_t(target)].at(offset);
+            std::memcpy(memories[size_t(where)].at(place), &pointer, sizeof pointer);
+        }
         int64_t passed[MOST_ARGUMENTS] = {};
-        std::vector<Memory> memories;
-        std::vector<int> places;
-        int next = 0;
-        for (int group = 0; group < 4; group++) {  // sizes, memory, options, memory
-            const int64_t length = number();
-            for (int64_t i = 0; i < length; i++, next++) {
-                if (next == MOST_ARGUMENTS) return std::fprintf(stderr, "%s has too many arguments\n", name.c_str()), 1;
-                if (group % 2 == 0) {
-                    passed[next] = number();
-                    continue;
-                }
-                Memory memory;
-                memory.type = number();
-                const size_t bytes = size_t(number());
-                memory.storage.resize(bytes / sizeof(double) + 1);
-                memory.after.resize(bytes);
-                file.read(reinterpret_cast<char *>(memory.storage.data()), std::streamsize(bytes));
-                file.read(memory.after.data(), std::streamsize(bytes));
-                memories.push_back(std::move(memory));
-                places.push_back(next);
-            }
+        const int64_t length = number();
+        if (length > MOST_ARGUMENTS) return std::fprintf(stderr, "%s has too many arguments\n", name.c_str()), 1;
+        for (int64_t i = 0; i < length; i++) {
+            const int64_t target = number(), value = number();
+            passed[i] = target < 0 ? value : int64_t(memories[size_t(target)].at(value));
         }
         if (!file) return std::fprintf(stderr, "%s is cut short\n", arguments[2]), 1;
-        for (size_t i = 0; i < memories.size(); i++)  // an empty tensor has no address
-            passed[places[i]] = memories[i].after.empty() ? 0 : int64_t(memories[i].storage.data());
-        void *address = find(library, ("longwave_" + name).c_str());
+        void *address = find(library, ("longwave_" + name.substr(0, name.find(' '))).c_str());
         if (!address) return std::fprintf(stderr, "there is no longwave_%s\n", name.c_str()), 1;
         using I = int64_t;
         const auto function = reinterpret_cast<int (*)(I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I,
@@ -103,13 +103,12 @@ int main(int count, char **arguments) {
             return std::fprintf(stderr, "longwave_%s failed\n", name.c_str()), 1;
         auto &[times, worst] = found[name];
         times++;
-        const bool is_float = name.size() > 4 && name.compare(name.size() - 4, 4, "_f32") == 0;
-        const double bound = is_float ? FLOAT_BOUND : DOUBLE_BOUND;
         for (const Memory &memory : memories) {
             double off = 0;
-            if (memory.type == SINGLE_T) off = difference<float>(memory) / FLOAT_BOUND;
-            else if (memory.type == DOUBLE_T) off = difference<double>(memory) / bound;  // of float loops, too
-            else if (std::memcmp(memory.storage.data(), memory.after.data(), memory.after.size())) off = INFINITY;
+            if (memory.kind == SINGLE_T) off = difference<float>(memory) / memory.bound;
+            else if (memory.kind == DOUBLE_T) off = difference<double>(memory) / memory.bound;
+            else if (memory.kind == EXACT_T && std::memcmp(memory.storage.data(), memory.after.data(), memory.after.size()))
+                off = INFINITY;
             worst = std::fmax(worst, off);
         }
     }

@@ -1,8 +1,8 @@
 """The compiled library under AddressSanitizer and UBSan, with random sizes: `make sanitize`.
 
 The library is compiled with the sanitizers into a temporary folder and used by a process of its own for each vector
-width that this CPU has. A round draws sizes, runs each op forward and backward, steps and whole models, and compares
-with plain torch. The first error ends the process with a report.
+width that this CPU has, and by one more for products of bytes without VNNI. A round draws sizes, runs each op forward
+and backward, steps and whole models, and compares with plain torch. The first error ends the process with a report.
 """
 
 import argparse
@@ -24,9 +24,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=500, help="at each vector width")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--library", type=Path, help=argparse.SUPPRESS)  # in the process that uses it
+    parser.add_argument("--without-vnni", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.library is not None:
-        return work(options.library, options.rounds, options.seed)
+        return work(options.library, options.rounds, options.seed, options.without_vnni)
     compiler = os.environ.get("CXX", "g++")
     with tempfile.TemporaryDirectory() as temporary:
         library = Path(temporary) / "_native.so"
@@ -35,7 +36,7 @@ def main() -> int:
             [compiler, "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
         ).stdout.strip()
         failed = 0
-        for bits in (256, 512):
+        for bits, *more in ((128,), (256,), (512,), (512, "--without-vnni")):
             environment = os.environ | {
                 "LD_PRELOAD": runtime,
                 "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",  # Python and torch never free some of theirs
@@ -44,13 +45,13 @@ def main() -> int:
                 "LONGWAVE_KERNEL": "native",
             }
             command = [sys.executable, __file__, "--library", str(library)]
-            command += ["--rounds", str(options.rounds), "--seed", str(options.seed)]
+            command += ["--rounds", str(options.rounds), "--seed", str(options.seed), *map(str, more)]
             failed += subprocess.run(command, env=environment, check=False).returncode != 0
     return 1 if failed else 0
 
 
-def work(path: Path, rounds: int, seed: int) -> int:
-    """Use the library at `path` at random sizes."""
+def work(path: Path, rounds: int, seed: int, without_vnni: bool) -> int:
+    """Use the library at `path` at random sizes; without VNNI only what would use it."""
     import torch
 
     from longwave.core import native
@@ -63,13 +64,17 @@ def work(path: Path, rounds: int, seed: int) -> int:
     if str(bits) != os.environ["LONGWAVE_VECTOR_BITS"]:
         print(f"{os.environ['LONGWAVE_VECTOR_BITS']} bits: this CPU has {bits} at most; nothing to do")
         return 0
+    kinds, name = KINDS, f"{bits} bits"
+    if without_vnni:
+        library.load().longwave_allow_vnni(False)
+        kinds, name = (recurrence,), f"{bits} bits without VNNI"
     chance = random.Random(seed)
     torch.manual_seed(seed)
     for number in range(rounds):
-        KINDS[number % len(KINDS)](chance)
+        kinds[number % len(kinds)](chance)
         if (number + 1) % 100 == 0:
-            print(f"{bits} bits: {number + 1} of {rounds} rounds", flush=True)
-    print(f"{bits} bits: {rounds} rounds, nothing found", flush=True)
+            print(f"{name}: {number + 1} of {rounds} rounds", flush=True)
+    print(f"{name}: {rounds} rounds, nothing found", flush=True)
     os._exit(0)  # without tidying up: a process of torch was still there two minutes later
 
 
@@ -181,8 +186,9 @@ def recurrence(chance: random.Random) -> None:
 
     from longwave import S4Config, SequenceModel
     from longwave.models import Recurrence, UNet
+    from longwave.ops.cpu import library
 
-    lanes = int(os.environ["LONGWAVE_VECTOR_BITS"]) // 32
+    lanes = library.vector_bits() // 32
     small = {"vocabulary": 7, "mixer": S4Config(d_state=2 * chance.randint(1, 20)), "n_layers": chance.randint(1, 2)}
     small |= {"d_model": lanes * chance.randint(1, 4), "norm": chance.choice(("layer", "scalar"))}
     small |= {"glu": chance.random() < 0.5, "output_size": chance.randint(1, 40)}

@@ -18,6 +18,7 @@ from longwave.pictures.curves import Panel
 
 WITH_KERNELS = ("s4", "s4-glu")
 BASE = "attention-stored"  # the paper's Transformer, which is 1 in its table
+LINEAR = "linear-attention"  # its closest rival in speed
 LABELS = {
     "attention-stored": "Transformer, L x L stored",
     "attention": "Transformer, SDPA",
@@ -47,9 +48,10 @@ CAPTION = (
     "the Long Range Arena; S4 is causal, as follows from the paper's number of parameters. Attention has no positional "
     "encoding. S4 computes its kernels once for all sequences of a batch; the other models do the same work for each "
     "sequence, so that for large batches fewer sequences are measured, and time and memory are scaled, as the table "
-    "shows. Speed and memory ratio are relative to the Transformer with the L x L matrix stored. Times: the fastest of "
-    "several repeats; the models take turns in one process. Memory: growth of the peak resident set during one pass, "
-    "in a fresh process that returns freed memory at once, without parameters and input. paper: on an A100."
+    "shows. Speed and memory ratio are relative to the Transformer with the L x L matrix stored; / linear: time or "
+    "memory over that of the linear Transformer. Times: the fastest of several repeats; the models take turns in one "
+    "process. Memory: growth of the peak resident set during one pass, in a fresh process that returns freed memory at "
+    "once, without parameters and input. paper: on an A100."
 )
 
 
@@ -100,7 +102,8 @@ class AttentionBench(DrawnBench):
     def tables(self, result: Result) -> list[TextTable]:
         sizes = f"{result['layers']} layers, {result['d_model']} features"
         tables = []
-        for quantity, ratio, relative in ((TIME, "speed", "speed"), (MEMORY, "memory", "memory ratio")):
+        kinds = (TIME, "speed", "speed", "time_over_linear"), (MEMORY, "memory", "memory ratio", "memory_over_linear")
+        for quantity, ratio, relative, linear in kinds:
             if not any(quantity.field in row for row in result["rows"]):
                 continue
             rows = []
@@ -109,10 +112,20 @@ class AttentionBench(DrawnBench):
                 whole, measured = row["batch"], row["measured_batch"]
                 batch = str(whole) if measured in (0, whole) else f"{measured}, scaled to {whole}"
                 cells = (f"{row['L']:,}", batch, LABELS[row["model"]], f"{row['parameters'] / 1e3:.0f}k")
-                ratios = (three_digits(ours), three_digits(paper), over(ours, paper))
+                ratios = (three_digits(ours), three_digits(paper), over(ours, paper), three_digits(row.get(linear)))
                 rows.append((*cells, quantity.text(row.get(quantity.field)), *ratios))
             title = f"Transformers and S4, {quantity.name} of a training pass: {sizes}"
-            columns = ("length", "batch", "model", "parameters", quantity.name, relative, "paper", "ours / paper")
+            columns = (
+                "length",
+                "batch",
+                "model",
+                "parameters",
+                quantity.name,
+                relative,
+                "paper",
+                "ours / paper",
+                "/ linear",
+            )
             tables.append(TextTable(title, columns, rows, text=("model",), sections="length"))
         return tables
 
@@ -145,7 +158,7 @@ def rows_at(
     sizes: dict[str, int],
     reasons: Mapping[str, str | None] | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of one length: speed and memory over the Transformer's, and the paper's.
+    """The rows of one length: speed and memory over the Transformer's, the paper's, and over the linear Transformer.
 
     `seconds` and `sizes` were measured with `measured` sequences, and are scaled to the whole batch.
     """
@@ -161,9 +174,11 @@ def rows_at(
         else:
             row["seconds"] = seconds[name]
             row |= {"speed": seconds[BASE] / seconds[name]} if BASE in seconds else {}
+            row |= {"time_over_linear": seconds[name] / seconds[LINEAR]} if LINEAR in seconds else {}
         if name in sizes:
             row["memory_bytes"] = sizes[name]
             row |= {"memory": sizes[name] / sizes[BASE]} if BASE in sizes else {}
+            row |= {"memory_over_linear": sizes[name] / sizes[LINEAR]} if LINEAR in sizes else {}
         rows.append(row)
     return rows
 

@@ -80,7 +80,7 @@ def describe(devices: Sequence[torch.device]) -> dict[str, str]:
 def check_gpus(
     devices: Sequence[torch.device], progress: Callable[[str], None], sizes: Sizes | None = None
 ) -> Iterator[GPUTrial]:
-    """Every op and its gradients, kernels of four systems, a step, and a captured graph, on each device."""
+    """Every op and its gradients, kernels of four systems, a step, and captured graphs, on each device."""
     sizes = sizes or Sizes()
     for device in devices:
         for name in OPS:
@@ -94,8 +94,9 @@ def check_gpus(
                 yield from _trial(device, f"kernel {init}", dtype, partial(_kernel_errors, init, dtype, device, sizes))
             yield from _trial(device, "step", dtype, partial(_step_errors, dtype, device, sizes))
         if device.type == "cuda":
-            progress(f"a captured graph on {device}")
+            progress(f"captured graphs on {device}")
             yield from _trial(device, "graph", torch.float32, partial(_graph_errors, device, sizes))
+            yield from _trial(device, "graph of a step", torch.float32, partial(_step_graph_errors, device, sizes))
 
 
 def _trial(
@@ -243,28 +244,49 @@ def _step_errors(dtype: torch.dtype, device: torch.device, sizes: Sizes) -> tupl
 def _graph_errors(device: torch.device, sizes: Sizes) -> tuple[float, float]:
     """A training step of a layer as a CUDA graph, replayed on another signal, against the same without a graph."""
     layer = S4(sizes.H, sizes.N).to(device)
-    signals = [torch.randn(sizes.batch, sizes.L, sizes.H, device=device) for _ in range(2)]
-    static = signals[0].clone()
+    u, other = (torch.randn(sizes.batch, sizes.L, sizes.H, device=device) for _ in range(2))
 
     def training_step() -> list[Tensor]:
-        y, _ = layer(static)
+        y, _ = layer(u)
         return [y.detach(), *torch.autograd.grad(y.square().mean(), list(layer.parameters()))]
 
-    with torch.cuda.device(device):
+    found, truth = _replayed(training_step, [u], [other])
+    return _error(found[:1], truth[:1]), _error(found[1:], truth[1:])
+
+
+def _step_graph_errors(device: torch.device, sizes: Sizes) -> tuple[float]:
+    """A step of a layer as a CUDA graph, replayed from another state."""
+    layer = S4(sizes.H, sizes.N).to(device)
+    u, other_u = (torch.randn(sizes.batch, sizes.H, device=device) for _ in range(2))
+    state, other_state = (torch.randn_like(layer.initial_state(sizes.batch)) for _ in range(2))
+
+    @torch.no_grad()
+    def step() -> list[Tensor]:
+        y, after = layer.step(u, state)
+        return [y, torch.view_as_real(after)]
+
+    return (_error(*_replayed(step, [u, state], [other_u, other_state])),)
+
+
+def _replayed(
+    run: Callable[[], list[Tensor]], inputs: Sequence[Tensor], others: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """What a CUDA graph of `run` gives once its inputs hold other numbers, and what `run` gives then."""
+    with torch.cuda.device(inputs[0].device):
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):
-                training_step()
+                run()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            captured = training_step()
-        static.copy_(signals[1])
+            captured = run()
+        for tensor, other in zip(inputs, others, strict=True):
+            tensor.copy_(other)
         graph.replay()
         found = [t.clone().cpu() for t in captured]
-        truth = [t.cpu() for t in training_step()]
-    return _error(found[:1], truth[:1]), _error(found[1:], truth[1:])
+        return found, [t.cpu() for t in run()]
 
 
 # Times

@@ -23,6 +23,7 @@ MODELS = {
 }
 REPEATS, QUICK_REPEATS = 20, 3
 DRAWN = 512  # steps that are drawn, too
+WITH_DRAWING = "with drawing, float32"
 
 
 @BENCHES.register("unet")
@@ -39,7 +40,7 @@ class UNetBench(Bench):
         "random weights; one thread; processor time, which other work on a busy machine does not add to; the mean over "
         "a group of steps, of which the lower levels take one, the fastest of several groups; all rows of a table take "
         "turns. layer by layer: as model.step takes them. with drawing: longwave.generate, temperature 1, which draws "
-        "each value"
+        f"each of {DRAWN} values, and packs the weights first"
     )
 
     def measure(self, progress: Progress) -> Result:
@@ -82,11 +83,10 @@ def time_steps(name: str, repeats: int) -> dict[str, Any]:
         kinds = WEIGHT_TYPES if Recurrence(model, 1).is_compiled else ()
         compiled = {f"compiled, {weights}": Recurrence(model, 1, weights=weights) for weights in kinds}
         ways |= {way: _group(steps, token, model.group) for way, steps in compiled.items()}
-        seconds = {
-            way: value / model.group for way, value in best_times(ways, repeats, clock=time.process_time).items()
-        }
-        drawn = best_times({"drawn": lambda: _draw(model)}, max(2, repeats // 5), clock=time.process_time)
-    seconds["with drawing, float32"] = drawn["drawn"] / DRAWN
+        counts = dict.fromkeys(ways, model.group) | {WITH_DRAWING: DRAWN}
+        ways[WITH_DRAWING] = lambda: _draw(model)
+        best = best_times(ways, repeats, clock=time.process_time)
+    seconds = {way: value / counts[way] for way, value in best.items()}
     rows = [{"way": way, "seconds": s, "times_layers": seconds["layer by layer"] / s} for way, s in seconds.items()]
     return {"name": name, "parameters": sum(p.numel() for p in model.parameters()), "rows": rows}
 

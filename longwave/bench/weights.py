@@ -2,9 +2,11 @@
 
 import copy
 import importlib.util
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,12 +21,15 @@ from longwave.bench.numbers import milliseconds, three_digits
 from longwave.core.text_table import TextTable
 from longwave.experiments import EXPERIMENTS
 from longwave.models import Recurrence
+from longwave.models.pretrained import load_model
+from longwave.models.weights import read
 from longwave.ops import WEIGHT_TYPES
 
 EXPERIMENT = "wikitext103"
 CONTEXTS, QUICK_CONTEXTS = (512, 3072, 8192), (512,)
 BATCHES, QUICK_BATCHES = (1, 16), (1,)
 REPEATS = 10
+LOADS, QUICK_LOADS = 3, 1
 READ = 64  # tokens that ours has read; what it costs to go on is the same after any number of them
 WITHOUT_GPT2 = 'GPT-2: not measured: pip install "longwave[bench]" brings it'
 
@@ -32,7 +37,7 @@ WITHOUT_GPT2 = 'GPT-2: not measured: pip install "longwave[bench]" brings it'
 @BENCHES.register("weights")
 @dataclass(frozen=True)
 class WeightsBench(Bench):
-    """Tokens per second of the model of WikiText-103 by the type of its weights, and of GPT-2, at several contexts.
+    """Tokens per second of the model of WikiText-103 by the type of its weights, and of GPT-2; and its time to load.
 
     It needs about 7 GB with the default contexts and batch 1; what does not fit into memory is left out.
 
@@ -54,7 +59,8 @@ class WeightsBench(Bench):
         "(model.to), and with torch's dynamic int8 quantisation of its linear layers. Random weights, one "
         "thread. All rows of a table take turns; processor time, which other work on a busy machine does not add to, "
         "the fastest of several steps. x float32: over the same model in float32; x GPT-2: over GPT-2 with the same "
-        "type of weights"
+        "type of weights. load_model: from a file that the system has in memory, on the meta device; built and drawn: "
+        "with a model whose weights are drawn first, and then replaced"
     )
 
     def check(self) -> None:
@@ -75,7 +81,14 @@ class WeightsBench(Bench):
                     continue
                 progress(f"batch {batch}, context {context:,}")
                 tables.append({**case, "rows": in_fresh_process(time_tokens, **case)})
-        return {"machine": machine() | {"threads": 1}, "tables": tables}
+        loading: Result = {"rows": []}
+        reason = too_little_memory(needed_bytes(batch=0, context=0))
+        if reason is not None:
+            loading["skipped"] = reason
+        else:
+            progress("loading")
+            loading = in_fresh_process(time_loading, repeats=QUICK_LOADS if self.quick else LOADS)
+        return {"machine": machine() | {"threads": 1}, "tables": tables, "loading": loading}
 
     def tables(self, result: Result) -> list[TextTable]:
         columns: dict[str, Callable[[Any], str]] = {
@@ -93,6 +106,14 @@ class WeightsBench(Bench):
                 notes.append(WITHOUT_GPT2)
             title = f"A token at batch {case['batch']}, context {case['context']:,}"
             found.append(table(title, case["rows"], columns, notes=notes, text=("model", "weights")))
+        loading = result["loading"]
+        columns = {
+            "way": lambda row: row["way"],
+            "time": lambda row: milliseconds(row["seconds"]),
+            "over built and drawn": lambda row: three_digits(row["over_drawn"]),
+        }
+        notes = [loading["skipped"]] if "skipped" in loading else []
+        found.append(table("Loading the model from its file", loading["rows"], columns, notes=notes, text=("way",)))
         return found
 
 
@@ -129,10 +150,34 @@ def time_tokens(batch: int, context: int) -> list[dict[str, Any]]:
     return rows
 
 
+def time_loading(repeats: int) -> Result:
+    """Seconds of loading the experiment's model, as `load_model` does it and with weights that are drawn first."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = experiment_model()
+    config = model.config
+
+    def drawn() -> None:
+        config.build().load_state_dict(read(Path(folder, "model.safetensors")), assign=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        del model
+        ways = {"built and drawn": drawn, "load_model": lambda: load_model(folder)}
+        seconds = best_times(ways, repeats, clock=time.process_time)
+    over = seconds["built and drawn"]
+    return {"rows": [{"way": way, "seconds": s, "over_drawn": s / over} for way, s in seconds.items()]}
+
+
+def experiment_model() -> Any:
+    """The experiment's model with random weights."""
+    experiment = EXPERIMENTS.find(EXPERIMENT)
+    return experiment.model.resolve(experiment.task.on_random_data(rows=1).spec).build().eval()
+
+
 def ours(batch: int) -> dict[tuple[str, str], Callable[[], Any]]:
     """A step of the experiment's model by each type of weights that there are compiled steps for."""
-    experiment = EXPERIMENTS.find(EXPERIMENT)
-    model: Any = experiment.model.resolve(experiment.task.on_random_data(rows=1).spec).build().eval()
+    model = experiment_model()
     tokens = torch.randint(model.config.vocabulary, (batch, READ))
     state = model.features(tokens)[1], None
     kinds = WEIGHT_TYPES if Recurrence(model, batch).is_compiled else WEIGHT_TYPES[:1]

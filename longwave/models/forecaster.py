@@ -193,7 +193,8 @@ class Forecaster(Pretrained, nn.Module):
         """What is scored beside the whole, where its share was decided: the start alone, and all of the correction."""
         if self.config.trust is not None or self.correction is None:
             return {}
-        return {"without S4": self.uncorrected, "S4's correction in full": self.corrected}
+        deep = self.config.mixer.label
+        return {f"without {deep}": self.uncorrected, f"{deep}'s correction in full": self.corrected}
 
     @property
     def summary(self) -> str | None:

@@ -12,7 +12,7 @@ from longwave import ops
 from longwave.layers.checks import check_choice, check_count
 from longwave.models.recurrence import Recurrence, WeightType
 from longwave.models.rows import Rows, Stop, check_limits
-from longwave.ssm.precision import doubles
+from longwave.ops.checks import doubles
 
 Reads = Callable[[Tensor, int], Tensor]
 START = 0  # what an empty prompt stands for; the tasks of longwave begin every sequence with it
@@ -105,7 +105,8 @@ def probabilities(
     """Probabilities of the next token: softmax(logits / temperature) over the tokens that are left, 0 for others."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     largest = logits.amax(-1, keepdim=True)
-    if not bool(largest.isfinite().all()):  # a single NaN is the largest
+    # A single NaN is the largest. For one row, as sound is generated, tensor operations would take longer.
+    if not (math.isfinite(float(largest)) if largest.numel() == 1 else bool(largest.isfinite().all())):
         raise ValueError("model: its logits are NaN or infinite; did training diverge?")
     if temperature == 0:
         return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
@@ -129,10 +130,12 @@ def draw(chances: Tensor, draws: torch.Generator | None = None) -> Tensor:
 
     torch.multinomial draws a number for each token of the vocabulary, which takes several times as long.
     """
+    rows, vocabulary = chances.shape
     cumulative = doubles(chances)[0].cumsum(-1)
-    numbers = torch.rand(len(chances), 1, generator=draws, dtype=torch.float64, device=chances.device)
-    tokens = torch.searchsorted(cumulative, numbers * cumulative[:, -1:], right=True)
-    return tokens.squeeze(-1).clamp(max=chances.shape[-1] - 1)  # should the product be rounded up to the whole
+    numbers = torch.rand(rows, 1, generator=draws, dtype=torch.float64, device=chances.device)
+    numbers *= cumulative.narrow(-1, vocabulary - 1, 1)
+    tokens = torch.searchsorted(cumulative, numbers, right=True)
+    return tokens.squeeze(-1).clamp_(max=vocabulary - 1)  # should the product be rounded up to the whole
 
 
 def _steps(
@@ -145,10 +148,10 @@ def _steps(
     rows: Rows,
     weights: WeightType,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    modules = list(model.modules())
-    with _inference(modules):
+    with torch.no_grad(), _evaluation(list(model.modules())):
         logits, state = _read(model, prompt)
         step = Recurrence(model, len(prompt), state, weights=weights)
+        modules = list(step.modules())
     del state  # what attention has read so far is large
     known = prompt.shape[1] - 1  # tokens after the first, which starts
     for left in reversed(range(length)):
@@ -159,7 +162,7 @@ def _steps(
             return
         if left:
             # Entered at each step: between two of them the model has the mode that its owner gave it.
-            with _inference(modules):
+            with _evaluation(modules):
                 made = known + length - 1 - left
                 logits = step(tokens if reads is None else reads(tokens.unsqueeze(1), made).squeeze(1))
 
@@ -177,14 +180,13 @@ def _read(model: Any, prompt: Tensor) -> tuple[Tensor, Any]:
 
 
 @contextlib.contextmanager
-def _inference(modules: list[nn.Module]) -> Iterator[None]:
-    """Without gradients, and without dropout; each module then has its mode back."""
+def _evaluation(modules: list[nn.Module]) -> Iterator[None]:
+    """As after `eval()`, without dropout; each module then has its mode back."""
     training = [module for module in modules if module.training]
     try:
         for module in training:
             module.training = False
-        with torch.no_grad():
-            yield
+        yield
     finally:
         for module in training:
             module.training = True

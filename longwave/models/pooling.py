@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from longwave.ssm.precision import has_float64
+from longwave.ops.checks import has_float64
 
 
 class EachHop:

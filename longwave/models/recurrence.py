@@ -5,11 +5,11 @@ leaves the state it was given as it was. Here both are settled once, and where t
 one call of it takes a step through all blocks and moves the states on in place.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from longwave import ops
 from longwave.layers.checks import check_choice, check_count, check_rate
@@ -66,6 +66,15 @@ class Recurrence:
             self.model.check_states(states, self.batch)
             self._states = map_tensors(_copied, self._states)
 
+    def modules(self) -> Iterator[nn.Module]:
+        """The modules that a step calls; compiled steps have read the blocks already."""
+        if self._steps is None:
+            yield from self.model.modules()
+            return
+        for part in (self.model.encoder, self.model.norm, self.model.decoder):
+            if part is not None:
+                yield from part.modules()
+
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
         """The output for x (B, input_size) or tokens (B,)."""
@@ -73,7 +82,7 @@ class Recurrence:
             with fixed_parameters(self._known):
                 y, (self._states, self._decoder_state) = self.model.step(x, self.state, rate=self.rate)
             return y
-        z = self.features(x)
+        z = self._compiled_features(x)
         if self._decode is not None:
             return self._decode(z)
         y, self._decoder_state = self.model.decoder.step(z, self._decoder_state)
@@ -82,11 +91,14 @@ class Recurrence:
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
         """What the decoder would see (B, d_model), for the same x; its own state stays as it is."""
-        model = self.model
         if self._steps is None:
             with fixed_parameters(self._known):
-                z, self._states = model.step_features(x, self._states, rate=self.rate)
+                z, self._states = self.model.step_features(x, self._states, rate=self.rate)
             return z
+        return self._compiled_features(x)
+
+    def _compiled_features(self, x: Tensor) -> Tensor:
+        model = self.model
         z = model.encoder(x)
         if z.shape != (self.batch, model.config.d_model):
             expected = "tokens" if model.config.vocabulary else f"{model.config.input_size} numbers"

@@ -18,7 +18,9 @@ class Rows:
     """
 
     def __init__(self, prompt: Tensor, vocabulary: int, penalty: float | None, stop: Sequence[int]) -> None:
-        self.penalty, self.stop = penalty, torch.tensor(stop, dtype=torch.long, device=prompt.device)
+        self.penalty, self.stop = penalty, None
+        if stop:
+            self.stop = torch.tensor(stop, dtype=torch.long, device=prompt.device)
         self.had = None  # (B, vocabulary)
         if penalty is not None:
             self.had = prompt.new_zeros(len(prompt), vocabulary, dtype=torch.bool).scatter_(1, prompt, True)
@@ -34,7 +36,7 @@ class Rows:
 
     def limited(self, chances: Tensor) -> Tensor:
         """Probabilities (B, vocabulary), where a row that has ended has its last token again."""
-        if not len(self.stop):
+        if self.stop is None:
             return chances
         return torch.where(self.ended.unsqueeze(-1), one_hot(self.last, chances.shape[-1]).to(chances), chances)
 
@@ -42,7 +44,7 @@ class Rows:
         """Remember the tokens (B,) that were drawn; whether all rows have ended."""
         if self.had is not None:
             self.had.scatter_(1, tokens.unsqueeze(-1), True)
-        if not len(self.stop):
+        if self.stop is None:
             return False
         self.last = tokens
         self.ended |= torch.isin(tokens, self.stop)

@@ -9,6 +9,9 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from longwave.ssm.precision import doubles as doubles
+from longwave.ssm.precision import has_float64 as has_float64
+
 _STRIDED = torch.strided
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from longwave.bench import attention
 from longwave.bench.attention import AttentionBench
+from longwave.bench.compare import figures
 
 
 def test_both_sides_have_the_papers_number_of_parameters():
@@ -36,6 +37,18 @@ def test_time_and_memory_are_scaled_alike():
     )
     assert (first["seconds"], first["memory_bytes"], first["measured_batch"]) == (24, 400, 2)
     assert (s4["speed"], s4["memory"], s4["seconds"]) == (12, 25 / 400, 2)
+
+
+def test_time_and_memory_are_also_given_over_those_of_the_linear_transformer():
+    names = ("linear-attention", "s4")
+    rows = attention.rows_at(
+        512, 1, dict.fromkeys(names, 1), dict.fromkeys(names, 1), {"linear-attention": 4.0, "s4": 3.0}, {"s4": 25}
+    )
+    assert [row["time_over_linear"] for row in rows] == [1, 0.75]
+    assert all("memory_over_linear" not in row for row in rows)
+    result = {"layers": 4, "d_model": 256, "rows": rows}
+    assert [row[-1] for row in AttentionBench().tables(result)[0].rows] == ["1", "0.75"]
+    assert ("rows: L=512 batch=1 s4 parameters=1 measured_batch=1: time_over_linear", 0.75) in set(figures(result))
 
 
 @pytest.mark.usefixtures("tiny")

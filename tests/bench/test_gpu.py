@@ -1,6 +1,7 @@
 """`longwave doctor --gpu`, with the CPU in the place of a GPU."""
 
 import math
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -46,6 +47,15 @@ def test_an_op_that_is_wrong_or_fails_is_reported(factor, what, monkeypatch):
         BACKENDS.unregister("toy")
     assert {trial.what for trial in trials if not trial.is_good} == {what}
     assert factor is not None or "RuntimeError: out of order" in trials[[t.is_good for t in trials].index(False)].reason
+
+
+@pytest.mark.parametrize(("check", "count"), [(gpu._graph_errors, 2), (gpu._step_graph_errors, 1)])
+def test_a_graph_that_does_nothing_when_it_is_replayed_is_found_out(check, count, monkeypatch):
+    for name in ("device", "Stream", "current_stream", "stream", "CUDAGraph", "graph"):
+        monkeypatch.setattr(torch.cuda, name, MagicMock())
+    errors = check(CPU[0], SMALL)
+    assert len(errors) == count
+    assert min(errors) > 1e-3
 
 
 def test_times_have_all_rows():

@@ -23,7 +23,10 @@ WIDE = re.compile(r"(D(ADD|MUL|FMA|SETP|MNMX)|MUFU\.\w*64\w*|F2F\S*F64\S*|I2F\S*
 
 
 class Code(NamedTuple):
-    """What a compiled kernel uses: registers, bytes of stack and of shared memory, and what its loops consist of."""
+    """What a compiled kernel uses: registers, bytes of stack and of shared memory, and what its loops consist of.
+
+    Shared memory is that of a launch, by Triton: the code itself does not say it.
+    """
 
     registers: int
     spilled: int
@@ -39,15 +42,18 @@ def compiled(launch: Launch, target: str) -> Code:
 
 
 def _source(launch: Launch) -> ASTSource:
+    """As Triton compiles it at a launch: 1 is a constant, and of other numbers it knows whether 16 divides them."""
     function = getattr(kernels(launch.module), launch.kernel)
     names = function.arg_names
     assert len(names) == len(launch.arguments) + len(launch.constants)
     given = dict(zip(names, launch.arguments, strict=False))
+    known = {**{name: 1 for name, v in given.items() if not isinstance(v, torch.Tensor) and v == 1}, **launch.constants}
     types = {name: TYPES[v.dtype] if isinstance(v, torch.Tensor) else "i32" for name, v in given.items()}
-    types |= dict.fromkeys(launch.constants, "constexpr")
-    aligned = {(i,): [["tt.divisibility", 16]] for i, v in enumerate(launch.arguments) if isinstance(v, torch.Tensor)}
-    known = {(names.index(name),): value for name, value in launch.constants.items()}
-    return ASTSource(function, types, constexprs=known, attrs=aligned)
+    types |= dict.fromkeys(known, "constexpr")
+    aligned = [i for i, v in enumerate(launch.arguments) if isinstance(v, torch.Tensor) or v % 16 == 0]
+    attributes = {(i,): [["tt.divisibility", 16]] for i in aligned}
+    constants = {(names.index(name),): value for name, value in known.items()}
+    return ASTSource(function, types, constexprs=constants, attrs=attributes)
 
 
 def _nvidia(built) -> Code:
@@ -55,14 +61,12 @@ def _nvidia(built) -> Code:
         file.write(built.asm["cubin"])
         file.flush()
         usage, text = (_run(CUOBJDUMP, option, file.name) for option in ("-res-usage", "-sass"))
-    registers, stack, shared, local = map(
-        int, re.search(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)", usage).groups()
-    )
+    registers, stack, local = map(int, re.search(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", usage).groups())
     found = [(int(at, 16), code.strip()) for at, code in re.findall(r"/\*([0-9a-f]{4,5})\*/\s+([^;]*);", text)]
     jumps = [(at, re.search(r"BRA\S*\s.*0x([0-9a-f]+)", code)) for at, code in found]
     ranges = [(int(jump.group(1), 16), at) for at, jump in jumps if jump and int(jump.group(1), 16) < at]
     loops = [[code for at, code in found if begin <= at <= end] for begin, end in _innermost(ranges)]
-    return Code(registers, stack + local, shared, loops)
+    return Code(registers, stack + local, built.metadata.shared, loops)
 
 
 def _amd(built) -> Code:
@@ -80,7 +84,7 @@ def _amd(built) -> Code:
     code = re.compile(r"[a-z]+_")
     loops = [[line for line in lines[begin : end + 1] if code.match(line)] for begin, end in _innermost(ranges)]
     spilled = number("vgpr_spill_count") + number("sgpr_spill_count") + number("private_segment_fixed_size")
-    return Code(number("vgpr_count"), spilled, number("group_segment_fixed_size"), loops)
+    return Code(number("vgpr_count"), spilled, built.metadata.shared, loops)
 
 
 def _innermost(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ import torch
 
 from longwave.experiments import Experiment, LoopConfig, OptimConfig
 from longwave.experiments.prepared import prepare_on
-from longwave.layers import S4Config
+from longwave.layers import S4Config, S4DConfig
 from longwave.models import Forecaster, ForecasterConfig, LinearSolution, SequenceConfig, Spec, load_model
 from longwave.models.forecaster import window_shift
 from longwave.tasks.forecast.baselines import Forecast, evaluate, fit
@@ -137,6 +137,13 @@ def test_without_layers_it_is_the_linear_map_alone():
     model = make(n_layers=0)
     assert {name for name, _ in model.named_parameters()} == {"linear.change", "linear.offset"}
     assert (model.config.label, TINY.label) == ("linear", "linear + S4")
+
+
+def test_the_parts_that_are_scored_are_named_after_the_layer():
+    parts = make(trust=None, mixer=S4DConfig(d_state=4)).parts
+    assert list(parts) == ["without S4D", "S4D's correction in full"]
+    assert list(make(trust=None).parts) == ["without S4", "S4's correction in full"]
+    assert make().parts == make(trust=None, n_layers=0).parts == {}
 
 
 def test_a_saved_model_comes_back_with_its_start(tmp_path, task):

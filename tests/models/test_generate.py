@@ -192,8 +192,9 @@ def test_without_features_a_prompt_whose_logits_would_fill_the_memory_is_read_in
     assert lengths == [5, 5, 5, 5, 3]
 
 
-def test_the_model_keeps_its_mode_and_is_used_without_dropout():
-    model, prompt = make_model(dropout=0.5, norm="batch"), some_prompt()
+@pytest.mark.parametrize("cutoffs", [(), (4, 8)])  # an adaptive embedding has dropout of its own
+def test_the_model_keeps_its_mode_and_is_used_without_dropout(cutoffs):
+    model, prompt = make_model(dropout=0.5, norm="batch", cutoffs=cutoffs), some_prompt()
     quiet = generate(model, prompt, 5, seed=0)
     model.train()
     model.blocks[1].eval()  # a part that its owner froze

@@ -53,6 +53,27 @@ def test_a_layer_is_the_product_with_its_rounded_weights(
     torch.testing.assert_close(without + bias, y, atol=1e-4, rtol=1e-5)
 
 
+@pytest.fixture
+def without_vnni(compiled):
+    """Leaves out the instruction for products of bytes, as CPUs without it do."""
+    allow = library.load().longwave_allow_vnni
+    yield lambda: allow(False)
+    allow(True)
+
+
+@pytest.mark.parametrize("batch", [1, 5, 33])
+def test_products_of_bytes_are_the_same_to_the_bit_without_vnni(without_vnni, batch):
+    """With the largest inputs and weights, too, whose products add up to more than 16 bits."""
+    if library.vector_bits() < 512:
+        pytest.skip("VNNI is used at 512 bits only")
+    weight, x = torch.randn(75, 320), torch.randn(batch, 320)
+    weight[:20], x[:1] = weight[:20].sign(), 1
+    steps = LinearSteps(weight, torch.randn(75), "int8")
+    y = steps(x)
+    without_vnni()
+    assert torch.equal(steps(x), y)
+
+
 @pytest.mark.parametrize(("weights", "error"), [("bfloat16", 4e-3), ("float16", 5e-4), ("int8", 4e-3)])
 def test_the_weights_are_to_the_nearest(weights, error):
     """Of bfloat16 a share of 2^-8, of float16 2^-11; of int8 half a step of a 127th of the largest of a row."""

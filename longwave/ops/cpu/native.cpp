@@ -14,6 +14,7 @@
 //   longwave_differ                                  whether parameters changed
 //   longwave_abi                                     which signatures these are
 //   longwave_vector_width, longwave_limit_vectors    what the dispatcher chose, for `longwave doctor`; its upper bound
+//   longwave_allow_vnni                              whether products of bytes may use VNNI, for tests
 //
 // The loops stand in the native_*.inc files. They are compiled once for each vector width and each
 // of float and double; the widest one that this CPU can run is chosen when the library is first called, so that a wheel
@@ -152,9 +153,11 @@ struct Items {
     int64_t take() { return next.fetch_add(1, std::memory_order_relaxed); }
 };
 
+bool may_vnni = true;  // false in tests of what CPUs without it run
+
 bool can_vnni() {
 #ifdef LONGWAVE_HAS_VNNI
-    return __builtin_cpu_supports("avx512vnni");
+    return may_vnni && __builtin_cpu_supports("avx512vnni");
 #else
     return false;
 #endif
@@ -295,6 +298,9 @@ LONGWAVE_API int longwave_abi() { return 11; }
 LONGWAVE_API int longwave_vector_width() { return 8 * choose_vector_bytes(0); }
 
 LONGWAVE_API void longwave_limit_vectors(int bits) { most_vector_bytes = bits / 8; }
+
+// Whether products of bytes may use VNNI where there is one: for tests of what CPUs without it run.
+LONGWAVE_API void longwave_allow_vnni(int yes) { may_vnni = yes; }
 
 // Whether `count` blocks of memory are the same, byte by byte: 0 if they are.
 LONGWAVE_API int longwave_differ(int64_t count, const void *const *a, const void *const *b, const int64_t *bytes) {

@@ -19,7 +19,7 @@ NODES = 128  # of a program
 # where the kernel hardly depends on dt.
 TWINS, DAMPED, SMALLEST = 2e-2, 1e-3, 5e-7
 PARTIAL_BYTES = 1 << 28  # of sums over blocks of nodes that a backward pass holds at one time
-TOGETHER = 16  # of these sums that are read at one time
+TOGETHER = 8  # of these sums that are read at one time
 
 
 class Width(NamedTuple):
