@@ -185,7 +185,9 @@ def spacing(times: Times) -> tuple[np.timedelta64, NDArray[np.int64]]:
     numbers, months = times.astype(np.int64), times.astype("datetime64[M]")
     is_fine = times.dtype == np.dtype("datetime64[us]")
     day = DAY * 1_000_000 if is_fine else DAY
-    same_place = any(len(np.unique(place)) == 1 for place in (times - months, months + MONTH - times))
+    same_place = any(
+        len(np.unique(place)) == 1 for place in (times - months, (months + MONTH).astype(times.dtype) - times)
+    )
     monthly = np.diff(numbers).min() >= 28 * day and same_place
     if monthly:
         numbers = months.astype(np.int64)
