@@ -26,6 +26,7 @@ class LinearSolution:
     bias: Tensor  # (horizon,), float64
     reversion: float = 0.0  # the share of the solution without a shift
     members: Mapping[str, float] = field(default_factory=dict)  # what it combines, with weights
+    reason: str = ""  # of these weights
     beside: Tensor | None = None  # (horizon, length, time_size), float64: weights of the features beside the input
 
 

@@ -55,6 +55,8 @@ class ForecasterConfig(ModelConfig):
     """Whether the linear start has weights for the features beside the input (set by the task)."""
     members: tuple[tuple[str, float], ...] = set_by_task(())
     """What a combined start consists of, with weights (set by the task)."""
+    reason: str = set_by_task("")
+    """Why it has these weights (set by the task)."""
 
     def build(self) -> "Forecaster":
         """A new model with these settings; its linear map forecasts the shift until `prepare` starts it."""
@@ -66,9 +68,10 @@ class ForecasterConfig(ModelConfig):
             raise ValueError("model: a Forecaster needs a task that forecasts its input columns, in windows")
         if spec.stamps:
             raise ValueError("time_stamps: a Forecaster takes no time stamps; set time_stamps to False")
-        reversion, members = self.reversion, self.members
+        reversion, members, reason = self.reversion, self.members, self.reason
         if spec.linear is not None and self.shift == "combined":
-            members = tuple(spec.linear("combined", None).members.items())
+            solution = spec.linear("combined", None)
+            members, reason = tuple(solution.members.items()), solution.reason
         if reversion is None:
             ask = spec.linear if self.shift == "auto" else None
             reversion = 0.0 if ask is None else ask("auto", None).reversion
@@ -76,6 +79,7 @@ class ForecasterConfig(ModelConfig):
             self.with_sizes(spec),
             reversion=reversion,
             members=members,
+            reason=reason,
             mixer=self.mixer.for_length(spec.length),
             context=spec.length - spec.horizon,
         )
@@ -207,7 +211,8 @@ class Forecaster(Pretrained, nn.Module):
         correction = (
             f"{share:.0%} of the correction by {self.config.mixer.label}" if self.correction else "no correction"
         )
-        return f"the forecast is {text}, by held-out windows, plus {correction}"
+        why = f" ({self.config.reason})" if self.config.reason else ""
+        return f"the forecast is {text}{why}, plus {correction}"
 
     share: Tensor
     beside: Tensor  # (horizon, context + horizon, time_size)

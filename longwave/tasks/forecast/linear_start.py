@@ -34,7 +34,8 @@ def linear_solution(task: ForecastTask, shift: StartShift, reversion: float | No
         found = task.combination
         one = found.forecast
         weight, bias = torch.from_numpy(one.weight), torch.from_numpy(one.bias)
-        return LinearSolution(weight, bias, members=found.weights, beside=_of_every_feature(task, one))
+        beside = _of_every_feature(task, one)
+        return LinearSolution(weight, bias, members=found.weights, reason=found.reason, beside=beside)
     from longwave.tasks.forecast.combine import regressors
 
     task = task.anomalies

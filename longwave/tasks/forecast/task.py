@@ -578,7 +578,8 @@ class ForecastConfig(TaskConfig):
             if better(logs, task):
                 note = "logarithms are forecast, whose errors on held-out windows were smaller"
                 task = replace(logs, notes=(*logs.notes, note))
-        return self._adapted(task)
+        season = () if series.is_irregular else (task.data.season.text,)
+        return self._adapted(replace(task, notes=(*task.notes, *season)))
 
     def _adapted(self, task: ForecastTask) -> ForecastTask:
         """A task with the windows and features of these settings."""
@@ -589,8 +590,7 @@ class ForecastConfig(TaskConfig):
             train = replace(train, stride=min(stride, windows))
         notes = task.notes
         if self.context is None:
-            season = task.data.season.text
-            notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality: {season})")
+            notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality)")
         times = self.time_features or self.time_stamps
         task = replace(task, train=train, notes=notes, time_features=times, independent=self.independent)
         task = replace(task, level=tuple(sorted(self.level))) if self.level else task

@@ -403,8 +403,8 @@ def test_a_chosen_context_is_that_of_the_task_and_is_said(tmp_path):
     (tmp_path / "a.csv").write_text("date,a\n" + "\n".join(rows))
     task = ForecastConfig("own", horizon=24, context=None, csv=tmp_path / "a.csv", target="a").build()
     assert task.context == task.inputs.context == 216
-    season = "a season of 24 rows, from times 1 hour apart"
-    assert task.notes[-1] == f"using a context of 216 rows (from series length and seasonality: {season})"
+    chosen = "using a context of 216 rows (from series length and seasonality)"
+    assert task.notes[-2:] == ("a season of 24 rows, from times 1 hour apart", chosen)
     assert task.describe()["time_column"] == "date"
     assert task.describe()["range"] == [[0.0], [23.0]]
     with pytest.raises(ValueError, match="epoch_windows: expected at least 1, or None, got 0"):
