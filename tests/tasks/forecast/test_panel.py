@@ -240,10 +240,14 @@ def test_errors_of_many_series_come_back_from_their_file_and_later_ones_follow()
     values = rng.standard_normal((50, 2, 3)).astype(np.float32)
     values[:10, :, 1] = np.nan
     last = np.array(["2024-01-01", "2024-01-02", "2024-01-03"], "datetime64[s]")
-    stored = Residuals(values, 1, last, ("a", "b", "c"))
+    borders = np.array([[70, 60, 50], [80, 70, 60], [100, 90, 80]])
+    stored = Residuals(values, 1, last, ("a", "b", "c"), borders)
     found = Residuals.from_bytes(stored.to_bytes(), (2, 1), "file", is_panel=True)
     assert found.ids == stored.ids
     np.testing.assert_array_equal(found.values, values)
+    np.testing.assert_array_equal(found.borders, borders)
+    with pytest.raises(ValueError, match=r"file: expected errors of windows .*borders of shape \(2, 3\)"):
+        Residuals.from_bytes(replace(stored, borders=borders[:2]).to_bytes(), (2, 1), "file", is_panel=True)
     new = np.full((4, 2, 2), np.nan, np.float32)
     new[2:, :, 0], new[:, :, 1] = 7, 8
     after = found.followed_by(new, ("b", "z"))
