@@ -39,19 +39,19 @@ BRIEF = replace(STEADY, warmup=500)
 
 
 def _loop(epochs: int, batch_size: int, eval_batch_size: int | None = None, **others: Any) -> LoopConfig:
-    """Evaluation has the batch size of training, unless it has its own."""
+    """Loop settings whose evaluation batch size defaults to that of training."""
     return LoopConfig(epochs, batch_size, eval_batch_size or batch_size, **others)
 
 
 def _sorted(epochs: int, batch_size: int, eval_batch_size: int | None = None, **others: Any) -> LoopConfig:
-    """100 batches are sorted by length together: reviews are a third as long as the longest, on average."""
+    """Sort 100 batches by length together, since reviews are on average a third as long as the longest."""
     return _loop(epochs, batch_size, eval_batch_size, bucket=100, **others)
 
 
 def _original(
     name: str, task: TaskConfig, loop: LoopConfig, *, lr: float, patience: int, optim: Any = None, **model: Any
 ) -> Experiment:
-    """The paper's first settings of a task; `optim` has those of its optimiser that only this task has."""
+    """A task's settings in the paper's first version; `optim` has optimiser settings that only this task has."""
     changed = replace(PLATEAU, lr=lr, plateau_patience=patience, **optim or {})
     return Experiment(f"lra-{name}-original", task, replace(ORIGINAL, **{"n_layers": 6} | model), changed, loop)
 
@@ -59,7 +59,7 @@ def _original(
 # ListOps and Text
 
 LISTOPS = TokensConfig("listops", length=2048)
-TEXT = TokensConfig("imdb", length=4096, least_count=15)
+TEXT = TokensConfig("imdb", length=4096, min_count=15)
 DECAY = {"weight_decay": 0.01}
 
 register(

@@ -103,12 +103,12 @@ def _reason(chosen: str, horizons: int, share: float, change: float) -> str:
 
 
 def better(task: ForecastTask, other: ForecastTask) -> bool:
-    """Whether the combination for a task pays in place of that for another: the same, in logarithms for example."""
+    """Whether the combination for a task is better than that for another version of it, such as in logarithms."""
     return solvable(task) and pays(task.combination.errors - other.combination.errors)
 
 
 def _earlier(task: ForecastTask) -> Iterator[tuple[ForecastWindows, dict[str, Forecast]]]:
-    """Stretches of the training set with members that were fitted to the rows before."""
+    """Parts of the training set, with members fitted to the rows before each."""
     windows, context, horizon = task.every_train_window, task.context, task.horizon
     start = windows.first - context
     rows = windows.end - start

@@ -1,4 +1,4 @@
-"""The season of a series: from the times of its rows, and from its values, if they repeat themselves."""
+"""Find the season of a series from its times or from the autocorrelation of its values."""
 
 from typing import Any, NamedTuple
 
@@ -23,13 +23,13 @@ class Season(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What notes call it."""
+        """Description for notes."""
         also = f", and a longer one of {self.longer}" if self.longer else ""
         return f"a season of {self.rows} rows{also}, {self.source}" if self.rows > 1 else "no season"
 
 
 def find_season(values: NDArray[np.float64], step: np.timedelta64 | None) -> Season:
-    """The season of values (rows, columns) that are `step` apart: the calendar's, or one that shows more clearly."""
+    """The season of values (rows, columns) at a step: that of the calendar, or one that the values show better."""
     calendar = season(step)
     found = [_repeats(column) for column in values.T]
     shown, highest = max(set(found), key=found.count)
@@ -39,7 +39,7 @@ def find_season(values: NDArray[np.float64], step: np.timedelta64 | None) -> Sea
         if step is not None and _is_within_a_day(step):
             candidates.insert(0, WEEK * rows)
     elif shown > 1:
-        rows, source = shown, "from the values, which repeat themselves"
+        rows, source = shown, "from the autocorrelation of the values"
     else:
         return Season(1, "")
     multiples = (lag for lag in candidates if lag > rows and lag % rows == 0)
