@@ -6,7 +6,6 @@ place. optional=True turns a missing compiler, or one that refuses the flags, in
 without the library, and the plain torch kernel serves.
 """
 
-import importlib.util
 import os
 import shutil
 import sys
@@ -69,14 +68,12 @@ class BuildLibrary(build_ext):
 
 
 def windows_compiler():
-    """CXX, MinGW's g++ with its libraries linked in, or Clang as the wheel ziglang has it."""
+    """CXX, or MinGW's g++ with its libraries linked in."""
     if "CXX" in os.environ:
         return os.environ["CXX"].split()
     if shutil.which("g++"):
         return ["g++", "-static", "-fopenmp"]
-    if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-windows-gnu"]
-    raise CompileError("on Windows the compiled kernel needs g++ (MinGW-w64), or pip install ziglang")
+    raise CompileError("on Windows the compiled kernel needs g++ (MinGW-w64)")
 
 
 class Wheel(bdist_wheel):

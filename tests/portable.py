@@ -38,10 +38,9 @@ TARGETS = {
     "arm64 Linux": Target(
         "aarch64-linux-gnu-g++", "qemu-aarch64 -L /usr/aarch64-linux-gnu", "g++-aarch64-linux-gnu and qemu-user"
     ),
-    "x86-64 Windows, GCC": Target(
+    "x86-64 Windows": Target(
         "x86_64-w64-mingw32-g++-posix", "wine", "g++-mingw-w64-x86-64 and wine64", ("-static", "-fopenmp")
     ),
-    "x86-64 Windows, Clang": Target(f"{ZIG} x86_64-windows-gnu", "wine", "ziglang, a wheel", ()),
     "arm64 macOS": Target(f"{ZIG} aarch64-macos", None, "ziglang, a wheel", ()),
 }
 
