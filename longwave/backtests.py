@@ -25,7 +25,7 @@ def backtest(
     level: Any = None,
     device: str = "auto",
 ) -> Backtest:
-    """What a forecaster would have forecast at many cutoffs of a series, beside what came.
+    """Forecast at many cutoffs of a series with a run, and compare with the actual values.
 
     `run` is that of a forecaster or its folder, `data` a CSV file, by its path, a data frame or an array with rows as
     in training. Windows begin `stride` rows apart (by default they do not overlap), the first at `start`, a time or,
@@ -56,7 +56,7 @@ def backtest(
 
 
 def trained_again(run: Trained, series: Series, device: str = "auto") -> MemoryRun:
-    """The experiment of a run trained on all rows of another series, of which the last tenth validates, in memory."""
+    """Retrain a run's experiment in memory on all rows of another series, the last tenth for validation."""
     experiment = run.config.experiment
     context = run.fact("inputs", ForecastInput.from_dict).context
     target = series.columns[series.target]

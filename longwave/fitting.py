@@ -1,4 +1,4 @@
-"""Train on data in memory: arrays, data frames, files. In a folder, or in memory without one."""
+"""Train on arrays, data frames and files, with the run in a folder or in memory."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -148,12 +148,12 @@ def train_text(
     quiet: bool = False,
     device: str = "auto",
 ) -> FinishedRun:
-    """Train a model of the bytes of a text file, which then writes more of it."""
+    """Train a byte-level language model on a text file."""
     return train_on("text", _files(file=file), folder, experiment, overwrite, quiet, device)
 
 
 def _files(**paths: str | Path) -> Callable[[Any, Path | None], OnData]:
-    """How settings of a task are put on files."""
+    """A function that gives task settings their files."""
 
     def on(task: Any, folder: Path | None) -> OnData:
         settings = dataclasses.replace(task, **{name: Path(path) for name, path in paths.items()})
@@ -166,7 +166,7 @@ def _files(**paths: str | Path) -> Callable[[Any, Path | None], OnData]:
 def _arrays(
     channels: Channels | None, x: Any, y: Any, split: Any, **known: Any
 ) -> Callable[[Any, Path | None], OnData]:
-    """How settings of a task on sequences are put on arrays."""
+    """A function that puts the settings of a sequence task on arrays."""
     given = {} if channels is None else {"channels": channels}
     return lambda task, folder: dataclasses.replace(task, **given).on_arrays(folder, x, y, split, **known)
 

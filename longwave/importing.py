@@ -16,7 +16,7 @@ from longwave.train.folder import RunFolder
 
 
 class Imported(NamedTuple):
-    """What was written."""
+    """The result of an import."""
 
     version: int  # of the authors' code
     config: ModelConfig
@@ -58,7 +58,7 @@ def import_checkpoint(
 
 
 def _dt(converted: Converted, checkpoint: Checkpoint, given: DtTransform | None) -> str:
-    """The transform of dt that was used, and why."""
+    """Describe the transform of dt that was used, and why."""
     model: Any = converted.config
     used, stated = model.mixer.dt_transform, ", ".join(sorted(map(str, checkpoint.values("dt_transform"))))
     if converted.version < 4:

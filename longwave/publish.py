@@ -1,4 +1,4 @@
-"""Publish a trained run on the Hugging Face hub: weights, settings, what its data needs, and a model card."""
+"""Publish a trained run on the Hugging Face hub: weights, settings, files for its data, and a model card."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def push_to_hub(
 
 
 def assemble(run: RunFolder | MemoryRun, folder: Path, name: str, licence: str | None = None) -> None:
-    """Write what the hub gets into a folder: the model, run.json, result.json, artifacts and README.md."""
+    """Write the files to upload into a folder: the model, run.json, result.json, artifacts and README.md."""
     result = run.result()
     if result is None:
         raise ValueError(with_resume_command(f"{run.path}: expected a finished run; resume with", run.path))
@@ -40,11 +40,6 @@ def assemble(run: RunFolder | MemoryRun, folder: Path, name: str, licence: str |
     settings = run.config.to_dict() | {"data_dir": None}  # paths of this machine stay private
     files.write_json(folder / hub.RUN, settings)
     files.write_json(folder / "result.json", result)
-    if run.config.artifacts is None:
-        raise ValueError(
-            f"{run.path}: its config.json, written by an earlier longwave, does not list the files that the model "
-            'needs; add "artifacts": [] with their names, or train it again'
-        )
     for artifact in (*run.config.artifacts, *result.get("files", ())):
         files.write_bytes(folder / Path(artifact).name, run.artifact(Path(artifact).name))
     files.write_text(folder / "README.md", model_card(run, result, name, licence))

@@ -1,4 +1,4 @@
-"""Runs from beginning to end: train, score, compare with baselines, report. What the commands and Python users call."""
+"""Train, score, compare with baselines and report: the functions behind the commands."""
 
 import contextlib
 import dataclasses
@@ -26,14 +26,14 @@ FEW_STEPS = 100
 
 
 class FinishedRun:
-    """A finished run: predict, evaluate, stream, generate and plot with it, as its kind of task can."""
+    """A finished run, to predict, evaluate, stream, generate and plot with, as far as its kind of task supports it."""
 
     def __init__(self, run: RunFolder | MemoryRun, result: dict[str, Any], main: bool = True) -> None:
         self.run, self.result, self.main = run, result, main  # main: whether this is the main process, which prints
 
     @property
     def folder(self) -> Path | None:
-        """Where it is kept, if it has a folder."""
+        """The folder of the run, if it has one."""
         return self.run.path if isinstance(self.run, RunFolder) else None
 
     @property
@@ -42,7 +42,7 @@ class FinishedRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of its data and its scores."""
+        """Notes on the data and the scores."""
         return (*self.run.config.notes, *self.result.get("notes", ()))
 
     @functools.cached_property
@@ -72,7 +72,7 @@ class FinishedRun:
         return evaluate(self.run, split, data_dir, **options)
 
     def plot(self) -> Any:
-        """A matplotlib figure of its training: the loss, and the validation score."""
+        """Plot the training loss and the validation score as a matplotlib figure."""
         metrics = self.run.metrics()
         if not metrics:
             raise ValueError("plot: the run has no metrics of its training, as a published one has none")
@@ -98,12 +98,12 @@ class FinishedRun:
 
 
 def load_run(folder: RunPlace) -> RunFolder:
-    """A run that was trained or published, to be used: its folder, or the hub's "user/name"."""
+    """Load a trained or published run from its folder, or by the hub's "user/name"."""
     return RunFolder.open(folder)
 
 
 def open(folder: RunPlace) -> FinishedRun:
-    """A finished run, by its folder or the hub's "user/name"."""
+    """Open a finished run by its folder or the hub's "user/name"."""
     run = RunFolder.open(folder)
     result = run.result()
     if result is None and not run.is_published:
@@ -120,7 +120,7 @@ def start(
     overwrite: bool = False,
     device: str = "auto",
 ) -> FinishedRun:
-    """Train an experiment in a folder of its own; `overwrite` replaces a run that is there."""
+    """Train an experiment in its own folder; `overwrite` replaces an existing run."""
     folders = {experiment.loop.seed: Path(folder)}
     (finished,) = start_seeds(experiment, folders, data_dir, quiet=quiet, overwrite=overwrite, device=device)
     return finished
@@ -160,7 +160,7 @@ def fit(
     overwrite: bool = False,
     device: str = "auto",
 ) -> FinishedRun:
-    """Train what is prepared. A run in a folder keeps its settings there, the files of its `data`, and a report."""
+    """Train a prepared experiment; in a folder, also write its settings, the files of its `data`, and a report."""
     run = Run(place, prepared, quiet=quiet, device=device)
     with run.locked(), _naming_the_cure(run):
         if run.main:
@@ -194,7 +194,7 @@ def evaluate(
     residuals: bool = False,
     device: str = "auto",
 ) -> Scores:
-    """Scores of the best weights of a run on its train, valid or test set.
+    """Score the best weights of a run on its train, valid or test set.
 
     With `carry_state` a model reads a text from its beginning to its end, and does not forget at the end of a window;
     with `restart_state` it does, even if it was trained with its state carried on. By default as in training.
@@ -226,7 +226,7 @@ def evaluate_at(
     antialias: bool = False,
     device: str = "auto",
 ) -> Iterator[tuple[float, Scores]]:
-    """Scores of the best weights of a run at other sampling rates: the data resampled, dt multiplied, nothing trained.
+    """Score the best weights of a run at other sampling rates, by resampling the data and scaling dt.
 
     A rate of 2 drops every second step, and 0.5 makes steps between by a polyphase filter; with `antialias`, such a
     filter stands before the dropping, too.
@@ -241,7 +241,7 @@ def evaluate_at(
 
 
 def _best(folder: RunPlace, data_dir: str | Path | None, device: str, *, restart_state: bool = False) -> Run:
-    """A run with its best weights, to be scored."""
+    """Open a run with its best weights, for scoring."""
     find_device(device)
     run_folder = RunFolder.open(folder)
     prepared = run_folder.prepare(data_dir)
@@ -290,7 +290,7 @@ def _is_improving(metrics: list[dict[str, Any]], task: Task) -> bool:
 
 
 def _conclude(run: Run, result: dict[str, Any], compare: bool = True) -> Task:
-    """Have the task add to the result, and keep its files; the task as its report sees it."""
+    """Let the task add to the result and store its files; returns the task for the report."""
     task, kept, more = run.task.conclude(run.model.eval(), compare)
     run.folder.write_files(kept)
     result.update(more, **({"files": sorted(kept)} if kept else {}))
@@ -298,7 +298,7 @@ def _conclude(run: Run, result: dict[str, Any], compare: bool = True) -> Task:
 
 
 def notes_on(result: dict[str, Any], task: Task, limit: str = "--loop.epochs", is_improving: bool = True) -> list[str]:
-    """What a reader of the scores should know: that the run was short, which `limit` ended, or a better baseline."""
+    """Notes for readers of the scores: the run was short (ended by `limit`), or a baseline is better."""
     notes = [result["summary"]] if result.get("summary") else []
     if result["steps"] < FEW_STEPS and not result["stopped_early"] and is_improving:
         notes.append(f"the run took {result['steps']} steps, too few to judge the model: increase {limit}")

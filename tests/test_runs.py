@@ -109,7 +109,7 @@ def test_an_array_is_kept_with_the_run_and_its_columns_are_named_by_their_number
 
 def test_a_time_column_that_is_not_there_is_refused_though_the_index_has_dates():
     frame = pd.DataFrame({"price": PRICES, "day": range(len(PRICES))}, index=pd.Index(HOURS, name="date"))
-    message = r"^time: there is no column 'dat'; expected one of price, day.* index of dates$"
+    message = r"^time: no column 'dat'; expected one of price, day.* index of dates$"
     with pytest.raises(ValueError, match=message):
         longwave.train_forecaster(frame, "run", **SIZES | {"target": "price", "time": "dat"})
     assert not Path("run/config.json").exists()
@@ -155,12 +155,12 @@ def test_a_frame_with_gaps_is_kept_with_the_run_gaps_and_all(capsys):
 def test_a_frame_that_cannot_be_trained_on_leaves_no_folder():
     frame = pd.DataFrame({"price": PRICES})
     late = np.where(np.arange(100) < 70, np.nan, PRICES)
-    with pytest.raises(ValueError, match="column 'price': none of its values in the training set, the first 70 rows"):
+    with pytest.raises(ValueError, match="column 'price': no known value in the training set, the first 70 rows"):
         longwave.train_forecaster(pd.DataFrame({"price": late}), "run", **SIZES, fill="mask")
     for changes, message in (
-        ({"target": "prize"}, "data frame: target: there is no column 'prize'"),
+        ({"target": "prize"}, "data frame: target: no column 'prize'"),
         ({"horizon": 50}, "data frame: 100 rows are too few"),
-        ({"time": "date"}, "data frame: time: there is no column 'date'"),
+        ({"time": "date"}, "data frame: time: no column 'date'"),
         ({"device": "cuda:99"}, "device: 'cuda:99' is not available"),
         (
             {"experiment": EXPERIMENTS["smnist"]},

@@ -78,7 +78,7 @@ def lines(count, seed=0):
 def write_lines() -> None:
     """lines.npz: lines with two numbers each."""
     x, y = lines(60)
-    given = sequences.from_arrays(x, y, answer="targets", names=["level", "end"])
+    given = sequences.from_arrays(x, y, target_kind="targets", names=["level", "end"])
     sequences.save_npz("lines.npz", given)
 
 
@@ -96,7 +96,7 @@ def switches(count, seed=0):
 
 def write_switches() -> None:
     """switches.npz: sequences with a label at most of their steps."""
-    sequences.save_npz("switches.npz", sequences.from_arrays(*switches(40), answer="tags"))
+    sequences.save_npz("switches.npz", sequences.from_arrays(*switches(40), target_kind="tags"))
 
 
 def write_sweep() -> None:
@@ -159,7 +159,7 @@ RECIPES = {
     ),
     "tokens": Recipe(
         lambda: write_reviews(Path("data")),
-        ("lra-text-small", *TINY, "--loop.epochs", "3", "--task.length", "60", "--task.least-count", "2", *FAST),
+        ("lra-text-small", *TINY, "--loop.epochs", "3", "--task.length", "60", "--task.min-count", "2", *FAST),
     ),
     "pairs": Recipe(
         lambda: write_aan(Path("data")),

@@ -1,1 +1,1 @@
-"""Speed, memory and accuracy, measured on the machine at hand; a bench is a file of this package."""
+"""Benches of speed, memory and accuracy, one per file of this package."""

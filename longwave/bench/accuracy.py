@@ -1,4 +1,4 @@
-"""How far kernels and gradients are from their definitions in float64, from the same (rounded) parameters."""
+"""Errors of kernels and gradients against their definitions in float64, from the same (rounded) parameters."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -130,7 +130,7 @@ class AttentionBench(DrawnBench):
         return tables
 
     def notes(self, result: Result) -> list[str]:
-        """Also which models were not measured, and why."""
+        """Add which models were not measured, and why."""
         skipped = [row for row in result["rows"] if "skipped" in row]
         reasons = [f"{LABELS[row['model']]} at length {row['L']:,}: {row['skipped']}" for row in skipped]
         return reasons + super().notes(result)
@@ -184,7 +184,7 @@ def rows_at(
 
 
 def measured_batch(name: str, L: int, batch: int) -> int:
-    """How many sequences of a batch to measure."""
+    """Number of sequences of a batch to measure."""
     if name in WITH_KERNELS:
         return batch
     while batch > 1 and (batch * L > MOST_TOKENS or (name == BASE and needed_bytes(name, L, batch) > MOST_STORED)):
@@ -193,7 +193,7 @@ def measured_batch(name: str, L: int, batch: int) -> int:
 
 
 def needed_bytes(name: str, L: int, batch: int) -> int:
-    """About what a training pass needs.
+    """The approximate memory of a training pass.
 
     A dozen arrays of all features in each layer; with stored matrices also scores and weights of each layer, and a
     gradient or two on the way back.

@@ -1,4 +1,4 @@
-"""The frame of a bench: its options, its measurement, and the tables and pictures of its figures.
+"""The base of benches: options, measurement, tables and pictures.
 
 A module of this package registers a bench with `@BENCHES.register(name)`; `longwave bench name` then runs it.
 """

@@ -53,7 +53,7 @@ class BackendReport(NamedTuple):
 
 
 class Health(NamedTuple):
-    """What `longwave doctor` reports."""
+    """The report of `longwave doctor`."""
 
     installation: dict[str, str]
     backends: list[BackendReport]

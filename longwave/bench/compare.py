@@ -1,4 +1,4 @@
-"""What changed between two results of a bench: each figure of the second over that of the first."""
+"""Compare two results of a bench: each figure of the second over that of the first."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -30,9 +30,9 @@ class CompareBench(Bench):
     cpu_only = "nothing is measured"
 
     old: Positional[Annotated[Path, arg(metavar="OLD.json")]] = Path("old.json")
-    """The result of the version before."""
+    """Result file of the earlier version."""
     new: Positional[Annotated[Path, arg(metavar="NEW.json")]] = Path("new.json")
-    """The result of the version now."""
+    """Result file of the current version."""
 
     def check(self) -> None:
         super().check()
@@ -44,7 +44,7 @@ class CompareBench(Bench):
         return self.measure(progress)
 
     def measure(self, progress: Progress) -> Result:
-        progress(f"nothing: {self.old} and {self.new} are compared")
+        progress(f"nothing, as {self.old} and {self.new} are only compared")
         old, new = read(self.old), read(self.new)
         if old["bench"] != new["bench"]:
             both = f"{old['bench']}, as {self.old} is, got one of {new['bench']}"
@@ -88,7 +88,7 @@ class CompareBench(Bench):
                 notes.append(f"only the {which} result has {missing[0]}{others}")
         old, new = result["old_machine"], result["machine"]
         if any(old.get(name) != new.get(name) for name in ("cpu", "threads", "backend")):
-            notes.append("the machines differ: so do their times, whatever the version")
+            notes.append("the results are from different machines, so their times are not comparable")
         if machine_line(old) != machine_line(new):
             notes.append(f"old: {machine_line(old)}; new:")
         return [*notes, machine_line(new)]
@@ -134,7 +134,7 @@ def is_figure(key: str, value: Any) -> bool:
 
 
 def label(row: Result) -> str:
-    """What a row is about, by its words and whole numbers."""
+    """The label of a row, from its words and whole numbers."""
     named = {key: value for key, value in row.items() if isinstance(value, str | int) and not is_figure(key, value)}
     return " ".join(value if isinstance(value, str) else f"{key}={value}" for key, value in named.items())
 

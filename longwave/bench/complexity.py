@@ -1,4 +1,4 @@
-"""How time and memory grow with length, batch and width: the paper's tab:complexity as measured exponents."""
+"""Growth of time and memory with length, batch and width: measured exponents for the paper's tab:complexity."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -60,7 +60,7 @@ CAPTION = (
     f"{generators.LAYERS} layers, {generators.WIDTH} features, {generators.HEADS} heads, S4 and S4D with N = 64; "
     "greedy decoding. attention: ours, with a cache of keys and values. GPT-2: Hugging Face's, with its cache; it has "
     f"a feed-forward sublayer with {generators.FEED_FORWARD:,} hidden features besides attention, as has S4 + "
-    f"feed-forward. Sampled, not generated in full: a step is timed at {POINTS} contexts, which are filled with random "
+    f"feed-forward. Sampled, not generated in full: steps are timed at {POINTS} contexts, which are filled with random "
     "tokens; the models take turns, each time is the fastest of several consecutive steps, and the trapezoidal rule "
     "gives the seconds of all steps. State: the memory that a model holds between steps, as allocated. "
     f"{PAPER_SPEED}; ours / paper compares our speed over GPT-2 with it. cifar is compared with its CIFAR-10, words "
@@ -94,7 +94,7 @@ class GenerationBench(DrawnBench):
     """
 
     paper_size: bool = False
-    """Measure the paper's models of WikiText-103 and CIFAR-10 beside GPT-2 of their sizes instead."""
+    """Measure the paper's WikiText-103 and CIFAR-10 models instead, next to GPT-2s of their sizes."""
     batches: tuple[int, ...] = ()
     """Batch sizes; by default 64 and 1."""
 

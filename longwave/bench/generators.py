@@ -37,7 +37,7 @@ class OurGenerator:
         return self.recurrence.state
 
     def read(self, tokens: Tensor) -> None:
-        """By the forward pass, without the logits where a model can, since they may be many."""
+        """Read a context with the forward pass, without logits if possible, since they may be many."""
         if self.model.gives_features:
             states, decoder_state = self.state
             state = self.model.features(tokens, states)[1], decoder_state
@@ -70,7 +70,7 @@ class GPT2Generator:
         self.state, self.tokens = None, torch.zeros(batch, dtype=torch.long, device=device)
 
     def read(self, tokens: Tensor) -> None:
-        """Without the logits, since they may be many."""
+        """Read a context without the logits, since they may be many."""
         read = self.model.transformer(tokens, past_key_values=self.state, use_cache=True)
         self.state = read.past_key_values
 
@@ -92,7 +92,7 @@ class GPT2Body:
         self.state, self.features = None, torch.randn(batch, 1, sizes[1], device=device)
 
     def read(self, tokens: Tensor) -> None:
-        """As many features as there are tokens."""
+        """Read as many random features as there are tokens."""
         features = self.features.expand(-1, tokens.shape[1], -1)
         self.state = self.model(inputs_embeds=features, past_key_values=self.state, use_cache=True).past_key_values
 
@@ -101,7 +101,7 @@ class GPT2Body:
 
 
 def make_model(name: str, vocabulary: int) -> SequenceModel:
-    """One of our small models of tokens."""
+    """Build one of our small token models."""
     kind = name.removesuffix("-feed-forward")
     config = SequenceConfig(
         d_model=WIDTH,

@@ -63,7 +63,7 @@ def find_gpus() -> list[torch.device]:
 
 
 def describe(devices: Sequence[torch.device]) -> dict[str, str]:
-    """What a report has to say of the GPUs and what drives them."""
+    """Describe the GPUs and their drivers for a report."""
     found = {"backend": "; ".join(f"{kind}: {ops.backend_name(kind)}" for kind in sorted({d.type for d in devices}))}
     reason = ops.BACKENDS["triton"].unavailable()
     found["triton"] = reason or ops.BACKENDS["triton"].description()
@@ -173,7 +173,7 @@ def _system(init: str, sizes: Sizes) -> list[Tensor]:
 
 
 def _arguments(sizes: Sizes) -> dict[str, list[Any]]:
-    """Of every op, in float64 on the CPU."""
+    """Arguments of every op, in float64 on the CPU."""
     H, N, L, batch = sizes
     generator = torch.Generator().manual_seed(1)
     system = _system("legs", sizes)

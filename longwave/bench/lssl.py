@@ -89,7 +89,7 @@ class LSSLBench(DrawnBench):
         return tables
 
     def notes(self, result: Result) -> list[str]:
-        """Also which dimensions were not measured, and why."""
+        """Add which dimensions were not measured, and why."""
         skipped = [f"dimension {row['dimension']}: {row['skipped']}" for row in result["rows"] if "skipped" in row]
         return skipped + super().notes(result)
 

@@ -1,4 +1,4 @@
-"""How times and memory are measured.
+"""Measure times and memory.
 
 Times on shared machines are noisy: the functions to compare take turns in a fresh process, and the fastest repeat of
 each counts. Memory is the growth of the peak resident set in a fresh process, after inputs are made and a warm-up. On a
@@ -111,7 +111,7 @@ def can_measure_memory(device: str = "cpu") -> bool:
 
 
 def live_growth_of(warm_up: Callable[[], object], run: Callable[[], object], device: str = "cpu") -> int:
-    """As growth_of, but of live memory only: the C library returns freed memory at once.
+    """Measure like growth_of, but only live memory: the C library returns freed memory at once.
 
     Otherwise a run that fits into what the warm-up freed would seem to need nothing, and fragmented free memory would
     count twice.
@@ -169,7 +169,7 @@ def state_bytes(state: Any) -> int:
 
 
 def _proc(file: str, field: str) -> str | None:
-    """The value of a field in a file of /proc; None where there is no such file or field."""
+    """The value of a field in a file of /proc; None if there is no such file or field."""
     try:
         lines = Path("/proc", file).read_text().splitlines()
     except OSError:
@@ -217,7 +217,7 @@ def too_little_memory(needed: int, device: str = "cpu") -> str | None:
 
 
 def machine(device: str = "cpu") -> dict[str, Any]:
-    """What a result depends on: the CPU, its threads, the GPU if one computes, the backend and the versions."""
+    """Describe the machine of a result: CPU, threads, GPU if used, backend and versions."""
     import torch
 
     import longwave

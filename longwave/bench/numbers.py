@@ -1,4 +1,4 @@
-"""How times, sizes and ratios are written in tables and drawn in pictures."""
+"""Format times, sizes and ratios for tables and pictures."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -33,7 +33,7 @@ def over(ours: float | None, paper: float | None) -> str:
 
 
 class Quantity(NamedTuple):
-    """What is measured of a training pass: its field in a row, its text in a table, its unit in a picture."""
+    """A measured quantity of a training pass: its field in a row, text in a table, unit in a picture."""
 
     name: str
     field: str

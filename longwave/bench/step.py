@@ -36,11 +36,11 @@ class StepBench(Bench):
     """
 
     names: Positional[Annotated[tuple[str, ...], arg(metavar="[NAME ...]")]] = ("lra-listops", "lra-text")
-    """Experiments, as longwave list --all has them."""
+    """Names of experiments (longwave list --all)."""
     accumulate: int | None = None
-    """Parts that a batch is cut into, one after the other, to save memory; by default that of the experiment."""
+    """Micro-batches per batch, to save memory; by default as in the experiment."""
     length: int | None = None
-    """Steps of a sequence, the context of a language model; by default that of the experiment."""
+    """Sequence length (of a language model: its context); by default as in the experiment."""
 
     duration = "two minutes per name"
     caption = (

@@ -100,7 +100,7 @@ def _kernel(layer: StateSpaces) -> Callable[[], None]:
 
 
 def _parts(norm: str, device: str) -> dict[str, Callable[[], None]]:
-    """What one block does besides the kernel, part by part, each forward and backward."""
+    """The parts of a block besides the kernel, each forward and backward."""
     norm_layer, linear = NORMS[norm](H).train().to(device), nn.Linear(H, 2 * H).to(device)
     shapes = (BATCH, L, H), (BATCH, L, H), (1, H, L), (H,)
     u, z, K, D = (torch.randn(shape, device=device, requires_grad=True) for shape in shapes)

@@ -47,7 +47,7 @@ class WeightsBench(Bench):
     cpu_only = "the compiled steps are for the CPU"
 
     contexts: tuple[int, ...] = ()
-    """Tokens before the one that is timed; by default 512, 3072 and 8192, with --quick 512."""
+    """Tokens before the timed one; by default 512, 3072 and 8192, with --quick 512."""
     batches: tuple[int, ...] = ()
     """Batch sizes; by default 1 and 16, with --quick 1."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run_action(command: str, arguments: list[str]) -> None:
-    """Run what the kind of task of a run offers for the command, and print its output."""
+    """Run a command as the run's kind of task implements it, and print its output."""
     if not arguments or arguments[0].startswith("-"):
         is_help = arguments[:1] in (["-h"], ["--help"])
         print(_usage(command), file=sys.stdout if is_help else sys.stderr)
@@ -57,7 +57,7 @@ def _check_inputs_of(action: "Action", kind: str, arguments: list[str]) -> None:
 
 
 def _usage(command: str) -> str:
-    """What the command does for each kind of run."""
+    """Usage of a command, with what it does for each kind of run."""
     from longwave.tasks.base import TASKS
 
     actions = [action for settings in TASKS.values() if (action := settings.action(command))]

@@ -1,4 +1,4 @@
-"""Mistakes that are found before torch is imported, which takes seconds: missing names, files and folders."""
+"""Checks that run before torch is imported, which takes seconds: unknown names, missing files and folders."""
 
 import sys
 from importlib.metadata import entry_points
@@ -13,12 +13,12 @@ INPUTS = ("csv", "future-csv", "npz", "file", "folder", "txt", "wav")  # options
 
 
 def is_untouched(module: str) -> bool:
-    """Whether the registry of a module holds only what longwave registers: no plug-in or caller has added to it."""
+    """Whether a module's registry holds only what longwave registers, and nothing from a plug-in or caller."""
     return module not in sys.modules and not entry_points(group="longwave.plugins")
 
 
 def experiment_names() -> list[str]:
-    """The names of all experiments; from the registry only if some may have been added."""
+    """The names of all experiments, read from the registry only if some may have been added."""
     if is_untouched("longwave.experiments.base"):
         from longwave.experiments import families
 
@@ -34,7 +34,7 @@ def check_name(name: str) -> None:
     if name not in names:
         from longwave.core.registry import nearest
 
-        raise ValueError(f"experiment: there is no {name!r}; {nearest(name, names)}; longwave list shows them all")
+        raise ValueError(f"unknown experiment {name!r}; {nearest(name, names)}; longwave list shows them all")
 
 
 def check_inputs(arguments: list[str]) -> None:
@@ -47,7 +47,7 @@ def check_inputs(arguments: list[str]) -> None:
     for option, value in given.items():
         if value not in ("", "None", "-") and not Path(value).expanduser().exists():
             what = "folder" if option.endswith("folder") else "file"
-            raise FileNotFoundError(f"{option}: {value}: there is no such {what}")
+            raise FileNotFoundError(f"{option}: {value}: no such {what}")
 
 
 def find_run(name: str) -> "StoredConfig":
@@ -62,7 +62,7 @@ def find_run(name: str) -> "StoredConfig":
         model, is_revised, revision = name.partition("@")
         if folder.parent.exists():
             raise FileNotFoundError(
-                f"{name}: there is no such folder in {folder.parent}; expected that of a run (for a name on the "
+                f"{name}: no such run folder in {folder.parent} (for a name on the "
                 f"Hugging Face hub, give the folder that hf download {model} prints)"
             )
         if is_revised and not revision:

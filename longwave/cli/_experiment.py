@@ -1,4 +1,4 @@
-"""How commands read an experiment: its name or file, then `--section.setting value` to override any setting."""
+"""Parse an experiment on the command line: a name or file, then `--section.setting value` to override settings."""
 
 import dataclasses
 import inspect
@@ -23,7 +23,7 @@ class TrainingOptions:
     """Options of every training, new or resumed."""
 
     quiet: bool = False
-    """Print the result only, no progress."""
+    """Print only the result, no progress."""
     device: str = "auto"
     """Where to train: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
@@ -35,7 +35,7 @@ class RunOptions(TrainingOptions):
     out: Path | None = None
     """Folder of the run; by default runs/NAME-seedN, or runs/NAME-FILE-seedN for custom data."""
     overwrite: bool = False
-    """Replace the run in that folder, if there is one."""
+    """Replace an existing run in that folder."""
     data_dir: Path | None = None
     """Folder with the data sets; by default LONGWAVE_DATA or the user's cache."""
     seeds: tuple[int, ...] = ()
@@ -51,7 +51,7 @@ class ResumeOptions(TrainingOptions):
 
 
 def parse_resume(command: str, options: type[T], arguments: list[str], example: str) -> T | None:
-    """The options of a command that resumes a folder such as runs/`example`; None if --resume does not come first."""
+    """Parse `--resume FOLDER` and its options; None if --resume does not come first."""
     if not arguments or arguments[0].partition("=")[0] != "--resume":
         return None
     if arguments[0] == "--resume" and (len(arguments) == 1 or arguments[1].startswith("-")):
@@ -64,7 +64,7 @@ def parse_resume(command: str, options: type[T], arguments: list[str], example: 
 def parse_experiment(
     command: str, description: str, arguments: list[str], options: Any = None
 ) -> tuple["Experiment", Any]:
-    """The experiment, and `options` (an instance of a dataclass), with what the arguments override."""
+    """Parse an experiment and `options` (an instance of a dataclass), with their overrides."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(f"usage: longwave {command} NAME [--setting value ...]")
         print(f"       longwave {command} --config FILE [--setting value ...]\n\n{description}\n")
@@ -101,7 +101,7 @@ def parse_experiment(
 
 
 def _named_or_stored(arguments: list[str]) -> tuple["Experiment", str, list[str]]:
-    """The experiment that the arguments begin with, by name or file; what help calls it; the other arguments."""
+    """The experiment named first, by name or file, its name in the help, and the other arguments."""
     first, is_joined, value = arguments[0].partition("=")
     if first == "--config":
         file, rest = (value, arguments[1:]) if is_joined else ("".join(arguments[1:2]), arguments[2:])
@@ -135,7 +135,7 @@ def _read_json(file: str) -> Any:
 
 
 def _offered(settings: Any) -> Any:
-    """The settings in a class derived from theirs, in which settings that the task decides are not options."""
+    """Settings in a derived class that hides those that the task decides from the command line."""
     import tyro
 
     types, values, fields = get_type_hints(type(settings), include_extras=True), {}, []
@@ -164,7 +164,7 @@ def _chosen(settings: Any) -> Any:
 
 
 def _choose_kinds(experiment: "Experiment", arguments: list[str]) -> tuple["Experiment", list[str]]:
-    """The experiment with the kinds of model and mixer that the arguments name, and the other arguments.
+    """Apply --model.kind and --model.mixer.kind, and return the other arguments.
 
     They are read first, because a kind decides which settings there are.
     """

@@ -1,4 +1,4 @@
-"""Commands made of functions: the signature gives the options, the docstring the help."""
+"""Commands from functions: options from the signature, help from the docstring."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def run_command(name: str, function: Callable[..., Any], arguments: list[str]) -> Any:
-    """Call a function, or make an instance of a class, as `longwave NAME ...` asks for."""
+    """Parse the options of `longwave NAME` and call the function, or make an instance of the class."""
     import tyro
 
     description = (inspect.getdoc(function) or "").partition("\n\nArgs:")[0]

@@ -1,4 +1,4 @@
-"""`longwave backtest`: forecast at many past cutoffs of a series, and compare with what came."""
+"""`longwave backtest`: forecast at many past cutoffs of a series, and compare with the actual values."""
 
 import sys
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ MOST_STEPS = 8  # of the horizon, that the table shows
 
 @dataclass(frozen=True)
 class Options:
-    """Forecast at many cutoffs of a series, each time from the rows before it alone, and compare with what came.
+    """Forecast at many cutoffs of a series, each time from the rows before it, and compare with the actual values.
 
     Examples:
         longwave backtest runs/forecast-my-seed0 --csv my.csv --stride 24 --out b.csv
@@ -33,15 +33,15 @@ class Options:
     out: Path = Path("backtest.csv")
     """Where to write the forecasts; the scores by step and by window, and the picture, are written beside it."""
     stride: int | None = None
-    """Rows from one cutoff to the next; by default the horizon, so that windows do not overlap."""
+    """Stride: rows from one cutoff to the next; by default the horizon, so that windows do not overlap."""
     start: str | None = None
-    """Time of the first row to forecast; without times the number of the row. By default what training has not used."""
+    """Time of the first row to forecast, or its number without times; by default the first row not used in training."""
     refit: int | None = None
-    """Train again before every so many windows, on all rows before them; by default the run is used as it is."""
+    """Retrain before every so many windows, on all rows before them; by default the run is used as it is."""
     level: tuple[float, ...] = (90.0,)
     """Levels of intervals, in per cent."""
     picture: Path | None = None
-    """Where to draw it; by default beside `out`, as a PNG."""
+    """Picture to write; by default a PNG beside `out`."""
     device: str = "auto"
     """Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _print_scores(found: "Backtest") -> None:
-    """A table of the scores by step, of all of a short horizon."""
+    """Print the scores by step; of a long horizon, of some steps."""
     from longwave.core.text_table import TextTable
     from longwave.pictures.html import score_text
 

@@ -66,7 +66,7 @@ def _show_or_refuse(arguments: list[str]) -> None:
     if arguments and arguments[0] not in ("-h", "--help"):
         from longwave.core.registry import nearest
 
-        raise ValueError(f"bench: there is no {arguments[0]!r}; {nearest(arguments[0], SUMMARIES)}")
+        raise ValueError(f"unknown bench {arguments[0]!r}; {nearest(arguments[0], SUMMARIES)}")
     rows = "\n".join(f"  {name:12}{text}" for name, text in SUMMARIES.items())
     usage = f"usage: longwave bench NAME [options]\n\n{DESCRIPTION}\n\n{rows}\n"
     print(

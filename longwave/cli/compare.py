@@ -1,4 +1,4 @@
-"""`longwave compare`: runs side by side."""
+"""`longwave compare`: compare runs side by side."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +52,7 @@ def _print_settings(runs: "list[Compared]") -> None:
 
 
 def _print_scores(runs: "list[Compared]", test: bool) -> None:
-    """Validation and test scores, steps and minutes; of runs of a sweep, test scores only with `test`."""
+    """Print validation and test scores, steps and minutes; test scores of a sweep's runs only with `test`."""
     from longwave.pictures.html import score_text
 
     results = [run.result or {} for run in runs]
@@ -77,7 +77,7 @@ def _print_scores(runs: "list[Compared]", test: bool) -> None:
 
 
 def _print_side_by_side(title: str, names: list[str], rows: dict[str, list[str]]) -> None:
-    """A table with one column per run; if there are more runs than rows, with one row per run."""
+    """Print a table with one column per run, or one row per run if there are more runs than rows."""
     from longwave.core.text_table import TextTable
 
     heads, lines = names, list(rows.items())

@@ -47,7 +47,7 @@ def data_list(data_dir: DataDir = None) -> None:
 
 
 def _on_disk(name: str, folder: Path) -> str:
-    """Which version of a set that can be made is on disk."""
+    """Describe which version of a generated set is on disk."""
     from longwave.io.download import making
 
     if not making.is_there(name, folder):
@@ -57,7 +57,7 @@ def _on_disk(name: str, folder: Path) -> str:
 
 
 def data_get(name: Name, data_dir: DataDir = None) -> None:
-    """Download a data set, verify it and unpack it; files that exist already are kept.
+    """Download, verify and unpack a data set; existing files are kept.
 
     Example: longwave data get mnist
     """
@@ -77,7 +77,7 @@ def data_make(
     options: tuple[str, ...] = (),
     data_dir: DataDir = None,
 ) -> None:
-    """Generate a synthetic data set; one that exists already is kept.
+    """Generate a synthetic data set; an existing one is kept.
 
     Example: longwave data make listops
 

@@ -16,7 +16,7 @@ def command(gpu: bool = False) -> int:
 
 
 def _backends() -> int:
-    """Each backend against the definitions."""
+    """Check each backend against the definitions."""
     from longwave.bench.check import BOUND, examine
     from longwave.core.terminal import print_notes
     from longwave.core.text_table import TextTable
@@ -44,7 +44,7 @@ def _backends() -> int:
 
 
 def _gpus() -> int:
-    """Every op on each GPU against the reference on the CPU, and times, as plain text to paste into an issue."""
+    """Check every op on each GPU against the reference on the CPU, and time it; plain text to paste into an issue."""
     from longwave.bench.check import installation
     from longwave.bench.gpu import Sizes, check_gpus, describe, find_gpus, time_gpu
     from longwave.core.terminal import say

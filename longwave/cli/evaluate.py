@@ -34,29 +34,29 @@ class Options:
     run: tyro.conf.Positional[str]
     """Folder of a run, trained here or published, or USER/NAME or USER/NAME@REVISION on the Hugging Face hub."""
     split: Literal["train", "valid", "test"] = "test"
-    """Which set of the data."""
+    """Split to score."""
     data_dir: Path | None = None
-    """Folder with the data sets, if it is not where it was in training."""
+    """Folder with the data sets, if it has moved since training."""
     rate: float | None = None
-    """Sampling rate to score at beside that of training: 2 keeps every second step, 0.5 interpolates; dt follows."""
+    """Also score at this relative rate: 2 keeps every second step, 0.5 interpolates; dt is scaled to match."""
     rates: tuple[float, ...] = ()
-    """Several of them."""
+    """Several such rates."""
     antialias: bool = False
-    """Low-pass filter before steps are dropped (polyphase decimation)."""
+    """Low-pass filter before dropping steps (polyphase decimation)."""
     carry_state: bool = False
     """Carry the model's state from one window of a text to the next, instead of starting each from zero."""
     restart_state: bool = False
     """Start each window from zero, even if the run was trained with its state carried over."""
     residuals: bool = False
-    """Of a forecaster: store the errors of held-out windows in its folder, for the intervals of longwave predict."""
+    """For a forecaster: store the errors of held-out windows in its folder, for the intervals of longwave predict."""
     sampling_rate: int | None = None
     """Sampling rate in Hz, for audio: files that have this rate are read as they are, others are resampled to it."""
     folder: Path | None = None
     """Other audio files to score, one subfolder per class, instead of the run's own data."""
     csv: Path | None = None
-    """Or a CSV file that names them, with their labels."""
+    """Or a CSV file with their names and labels."""
     picture: Path | None = None
-    """Draw the scores over the rates into this file."""
+    """Plot the scores over the rates into this file."""
     device: str = "auto"
     """Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1, mps ..."""
 
@@ -66,7 +66,7 @@ class Options:
         return sorted({*self.rates, *(() if self.rate is None else (self.rate,))})
 
     def check(self) -> None:
-        """Refuse options that do not go together."""
+        """Refuse options that cannot be combined."""
         of_files = {"sampling-rate": self.sampling_rate, "folder": self.folder, "csv": self.csv}
         files = [name for name, value in of_files.items() if value is not None]
         if not self.all_rates and (self.antialias or self.picture is not None):
@@ -111,13 +111,13 @@ def main(arguments: list[str]) -> None:
 
 
 def _print_notes(notes: Iterable[str]) -> None:
-    """On stderr, since other programs may read the scores."""
+    """Print notes on stderr, since other programs may read the scores."""
     for note in notes:
         say(f"note: {note}")
 
 
 def _trained_rate(run: "RunFolder") -> int:
-    """Hz of the audio that a run was trained on."""
+    """The sampling rate in Hz of a run's training audio."""
     inputs = run.facts.get("inputs", {})
     if "sampling_rate" not in inputs:
         raise ValueError(f"--sampling-rate: {run.path} was not trained on audio: its rate in Hz is unknown; use --rate")
@@ -125,7 +125,7 @@ def _trained_rate(run: "RunFolder") -> int:
 
 
 def _score_files(run: "RunFolder", options: Options) -> None:
-    """A table of the scores on labelled files, at the sampling rate of training and at another if one is given."""
+    """Print the scores on labelled files, at the sampling rate of training and at a given one."""
     from longwave.tasks.audio import predict as audio
 
     trained, rows, notes = _trained_rate(run), [], list[str]()
@@ -138,7 +138,7 @@ def _score_files(run: "RunFolder", options: Options) -> None:
 
 
 def _print_scores(title: str, names: tuple[str, str], rows: list[tuple[str, str, dict[str, float]]]) -> None:
-    """A table of scores, after two columns that say what was scored; the row of training is bold."""
+    """Print scores after two columns that say what was scored; the row at the training rate is bold."""
     from longwave.core.text_table import TextTable
     from longwave.pictures.html import score_text
 
@@ -149,7 +149,7 @@ def _print_scores(title: str, names: tuple[str, str], rows: list[tuple[str, str,
 
 
 def _score_rates(run: "RunFolder", options: Options, wanted: list[float], antialias: bool) -> None:
-    """A table of the scores at each rate and at that of training, and a picture if one is wanted."""
+    """Print the scores at each rate and at that of training, and draw them on request."""
     from longwave import runs
     from longwave.pictures.rates import draw_rates
     from longwave.pictures.style import check_path
@@ -176,7 +176,7 @@ def _score_rates(run: "RunFolder", options: Options, wanted: list[float], antial
 
 
 def _steps(rate: float, antialias: bool) -> str:
-    """What is done to the steps of a sequence, in a few words."""
+    """Describe in a few words how a sequence is resampled."""
     if rate <= 1:
         return TRAINED if rate == 1 else f"{1 / rate:.4g} times as many, interpolated"
     how = "filtered" if antialias or rate != int(rate) else "others dropped"

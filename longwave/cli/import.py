@@ -44,7 +44,7 @@ def command(
         decoder: Output of a plain stack of S4, which a file does not say: mean over steps, last step, or every step.
     """
     if not file.expanduser().is_file():
-        raise FileNotFoundError(f"{file}: there is no such file")
+        raise FileNotFoundError(f"{file}: no such file")
     experiment = None if data is None else read_experiment(data)
     from longwave.importing import import_checkpoint
 

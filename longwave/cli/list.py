@@ -1,4 +1,4 @@
-"""`longwave list`: the named experiments."""
+"""`longwave list`: list the named experiments."""
 
 WIDTH = 80  # of the output, whatever that of the terminal
 NAMES = 44  # columns of it up to the tasks

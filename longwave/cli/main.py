@@ -1,4 +1,4 @@
-"""`longwave`: the commands, and how errors reach the user.
+"""`longwave`: dispatch commands and report errors.
 
 A command is a module of this package without a leading underscore, imported only when it runs. It has
 `main(arguments)`, or a function `command`, or several in `COMMANDS`: signatures and docstrings give options and help.
@@ -18,17 +18,17 @@ from longwave.core.terminal import in_a_command, say
 from longwave.train import signals
 
 COMMANDS = {  # as help shows them
-    "list": "the named experiments",
-    "show": "what an experiment would run, with every setting",
+    "list": "list the named experiments",
+    "show": "show every setting of an experiment",
     "train": "train on a named experiment or on your data",
     "evaluate": "score a trained run again, also at other sampling rates and on other files",
     "predict": "forecast or classify new data with a trained run",
-    "backtest": "forecast at many past cutoffs of a series, and compare with what came",
+    "backtest": "forecast at many past cutoffs of a series, and compare with the actual values",
     "generate": "write text, draw images or make sound with a trained run",
     "stream": "classify or forecast with a trained run as data comes in",
-    "sweep": "train with several settings, and compare them by the validation set",
-    "compare": "runs side by side",
-    "ablate": "the paper's ablation of initialisations, all runs and figures",
+    "sweep": "train with several settings, and compare them on the validation set",
+    "compare": "compare runs side by side",
+    "ablate": "run the paper's ablation of initialisations, with its figures",
     "bench": "measure speed, memory and accuracy on this machine",
     "data": "list, download, make and check data sets",
     "doctor": "show this installation and check that it computes correct results",
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
     if name not in COMMANDS:
         from longwave.core.registry import nearest
 
-        _exit(f"there is no command {name!r}; {nearest(name, COMMANDS)}")
+        _exit(f"unknown command {name!r}; {nearest(name, COMMANDS)}")
     os.environ["MPLBACKEND"] = "agg"  # pictures are written and never shown, whatever a notebook has set
     warnings.formatwarning = _note  # type: ignore[assignment]
     try:
@@ -114,7 +114,7 @@ def _run(name: str, arguments: list[str]) -> Any:
 
 
 def _advice(error: OSError, command: str) -> str:
-    """What to do about a full disk; a run that it interrupted has its own advice."""
+    """Advice for a full disk; an interrupted run has its own."""
     if error.errno not in files.FULL:
         return ""
     if error.filename is None:  # as files are named, it is most likely the standard output

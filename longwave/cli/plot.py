@@ -47,7 +47,7 @@ def plot_init(
 
 
 def plot_basis(init: Init = "legs", d_state: States = 64, longest: float = 3.0, out: Out = Path("basis.png")) -> None:
-    """Draw the weights by which an initialisation remembers inputs, over their age: of its six smoothest states.
+    """Draw how an initialisation weights past inputs by age, for its six smoothest states.
 
     Example: longwave plot basis --init fout --out fout.png
 
@@ -95,7 +95,7 @@ def plot_nodes(
 
 
 def _check_sizes(d_state: int, d_model: int = 1, length: Length = 2, seed: int = 0) -> None:
-    """Refuse sizes of which there is nothing to draw, or too much for the memory of a machine."""
+    """Refuse sizes with nothing to draw, or too much for the memory."""
     for name, value, least, most in (
         ("d_state", d_state, 2, MOST_STATES),
         ("d_model", d_model, 1, MOST_VALUES),

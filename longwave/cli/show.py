@@ -1,4 +1,4 @@
-"""`longwave show`: what an experiment would run, with every setting."""
+"""`longwave show`: show every setting of an experiment."""
 
 
 def main(arguments: list[str]) -> None:

@@ -5,7 +5,7 @@ import sys
 
 
 def main(arguments: list[str]) -> None:
-    """Run `longwave stream`; Ctrl-C is the usual end of it."""
+    """Run `longwave stream`, which Ctrl-C usually ends."""
     from longwave.cli._action import run_action
 
     with contextlib.suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""`longwave sweep`: train with several settings, and compare them by the validation set."""
+"""`longwave sweep`: train with several settings, and compare them on the validation set."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ class HowOptions(TrainingOptions):
     jobs: int = 1
     """Number of parallel runs, each in its own process with a share of the cores."""
     test_best: bool = False
-    """Show the score of the best settings on the test set."""
+    """Also show the test score of the best settings."""
 
     @property
     def how(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class SweepOptions(StartOptions):
     draws: int | None = None
     """Number of random combinations to run, instead of all of them."""
     draw_seed: int = 0
-    """Seed of these draws."""
+    """Seed of the random combinations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _take_sets(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The settings that vary, each with its values as text; and the other arguments."""
+    """Take --set options out of the arguments: settings with their values as text, and the other arguments."""
     sets: dict[str, str] = {}
     rest, ahead = [], iter(arguments)
     for argument in ahead:
@@ -107,7 +107,7 @@ def _take_sets(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
 def parse_all(
     command: str, description: str, names: list[str], rest: list[str], options: StartOptions
 ) -> list[tuple["Experiment", Any]]:
-    """Each experiment, with the settings after the names, which hold for all of them."""
+    """Parse several experiments with the settings after their names, which apply to all."""
     if len(names) < 2:
         return [parse_experiment(command, description, [*names, *rest], options)]
     for name in names:
@@ -125,7 +125,7 @@ def _sweep(experiments: "list[Experiment]", options: SweepOptions, sets: dict[st
 
 
 def show(sweep: "SweepFolder", test_best: bool) -> None:
-    """Print the table of a sweep, and where it and the picture are."""
+    """Print the table of a sweep, and the paths of table and picture."""
     rows = sweep.rows()
     _print_rows(sweep, rows)
     best = rows[0] if rows[0].is_finite else None

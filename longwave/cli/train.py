@@ -68,7 +68,7 @@ def _train(experiment: "Experiment", options: RunOptions) -> None:
 
 
 def exit_code(work: Callable[[], object]) -> int:
-    """Do the work; 0, 1 if a run failed, 128 plus the signal if it was interrupted."""
+    """Run `work` and return an exit code: 0, 1 if a run failed, 128 plus the signal if it was interrupted."""
     from longwave import runs
     from longwave.train.loop import Interrupted, TrainingError
 
@@ -87,7 +87,7 @@ def exit_code(work: Callable[[], object]) -> int:
 
 
 def _report(finished: Any) -> dict[str, Any]:
-    """Print the table of a finished run and where its report is."""
+    """Print the table of a finished run and the path of its report."""
     result: dict[str, Any] = finished.result
     if finished.main:
         print_scores(finished.experiment.title, result)
@@ -96,7 +96,7 @@ def _report(finished: Any) -> dict[str, Any]:
 
 
 def print_scores(name: str, result: dict[str, Any]) -> None:
-    """Scores on the test set: the run, the baselines, the paper."""
+    """Print scores on the test set: of the run, the baselines and the paper."""
     from longwave.core.text_table import TextTable
     from longwave.pictures.html import duration
     from longwave.report.page import score_table
@@ -122,6 +122,6 @@ def print_intervals(name: str, result: dict[str, Any]) -> None:
 
 
 def mean_text(values: list[float]) -> str:
-    """The score of one seed, or mean and standard deviation of several."""
+    """Format the score of one seed, or mean and standard deviation of several."""
     spread = f" +- {statistics.stdev(values):.4f}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.4f}{spread}"

@@ -1,1 +1,1 @@
-"""What every part needs: registries, settings, atomic files, locks, progress, random numbers."""
+"""Shared basics: registries, settings, atomic files, locks, progress, random numbers."""

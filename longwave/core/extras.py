@@ -1,4 +1,4 @@
-"""What a plain install leaves out: what only tasks, runs and estimators need, and the extras that bring it."""
+"""Optional dependencies, which only tasks, runs and estimators need, and the extras that install them."""
 
 import contextlib
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ EXTRAS = {  # extra of pyproject.toml -> the modules that it brings
 
 
 class MissingExtra(ModuleNotFoundError):
-    """A package of an extra is not installed; the message has the command that installs it."""
+    """A package of an extra is missing; the message has the command that installs it."""
 
 
 @contextlib.contextmanager

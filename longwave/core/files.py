@@ -16,7 +16,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a full disk
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which replaces `path` when the block ends; if the block fails, nothing changes.
+    """Open a temporary file that replaces `path` at the end of the block; if the block fails, nothing changes.
 
     The processes of a run may all write the same file, so each writes to its own temporary name first.
     """
@@ -50,7 +50,7 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """A new folder to write to, which appears as `path` when the block ends; if the block fails, nothing is left."""
+    """Make a temporary folder that becomes `path` at the end of the block; if the block fails, nothing is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
@@ -76,7 +76,7 @@ def append(path: Path, text: str) -> None:
 
 
 def remove_abandoned_parts(folder: Path, name: str | None = None) -> None:
-    """Remove temporary files that killed processes of this machine left in a folder: of one file, or of all."""
+    """Remove temporary files of killed processes of this machine from a folder: of one file, or of all."""
     name = "*" if name is None else glob.escape(name)
     for part in folder.glob(f".{name}.{glob.escape(platform.node())}-*.part"):
         pid = part.name.removesuffix(".part").rpartition("-")[2]

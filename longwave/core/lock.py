@@ -98,7 +98,7 @@ def _take(folder: Path, doing: str) -> tuple[IO[str], str | None]:
 
 
 def _is_at(path: Path, file: IO[str]) -> bool:
-    """Whether a path still leads to an open file."""
+    """Whether a path still refers to an open file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
     except FileNotFoundError:

@@ -7,7 +7,7 @@ PATIENCE = 5  # seconds before a job is worth a line
 
 
 class Progress:
-    """Shows one job at a time; this one shows nothing."""
+    """The interface of progress displays, one job at a time; this one shows nothing."""
 
     def start(self, text: str, total: int | None) -> None:
         """Begin a job of `total` bytes or examples, if known; the one before has ended."""

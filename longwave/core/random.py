@@ -1,4 +1,4 @@
-"""Random orders and random bits that stay the same whatever the versions of numpy and torch."""
+"""Random orders and bits that do not depend on the versions of numpy and torch."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Registries: a new kind of something is a file that registers itself under a name.
+"""Registries, in which each file registers a kind of something under a name.
 
 When it is first read, a registry imports the modules of its package whose name has no leading underscore; or one module
 of each subpackage that has it. Installed packages register more through entry points of the group `longwave.plugins`,
@@ -53,7 +53,7 @@ class Registry(Mapping[str, T]):
 
     @property
     def version(self) -> int:
-        """A number that changes whenever an item is registered or removed: what is derived from the items ends then."""
+        """A number that changes with every registration or removal, to invalidate what is derived from the items."""
         self._fill()
         return self._version
 
@@ -61,7 +61,7 @@ class Registry(Mapping[str, T]):
         """The item of a name; an unknown name is refused, with the nearest as a hint."""
         self._fill()
         if name not in self._items:
-            raise ValueError(f"{self.what}: there is no {name!r}; {nearest(name, self._items)}")
+            raise ValueError(f"unknown {self.what} {name!r}; {nearest(name, self._items)}")
         return self._items[name]
 
     def name_of(self, item: T) -> str:
@@ -130,7 +130,7 @@ def load_plugins() -> None:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the known ones if they are few, and the nearest."""
+    """The end of a message about an unknown name: the known names if they are few, and the nearest one."""
     names = list(names)
     folded = {other.lower(): other for other in names}
     close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)

@@ -21,13 +21,13 @@ TYPES_IN_WORDS |= {dict: "values by name", type(None): "null"}
 
 
 def set_by_task(default: T) -> T:
-    """A setting that the task decides, such as the number of channels: the command line does not offer it."""
+    """A setting that the task decides, such as the number of channels, and the command line does not offer."""
     made: Any = dataclasses.field(default=default, metadata={"set_by_task": True})
     return made
 
 
 def at_least(least: float, default: Any = dataclasses.MISSING) -> Any:
-    """A setting with a lower bound; None, where it is allowed, has none."""
+    """A setting with a lower bound, which does not apply to None."""
     return dataclasses.field(default=default, metadata={"least": least})
 
 
@@ -62,7 +62,7 @@ class Settings:
         if cls.registry is not None and "kind" in values:
             kind = values.pop("kind")
             if not isinstance(kind, str) or kind not in cls.registry:
-                raise ValueError(f"{where}: kind: there is no {kind!r:.80}; {nearest(str(kind), cls.registry)}")
+                raise ValueError(f"{where}: unknown kind {kind!r:.80}; {nearest(str(kind), cls.registry)}")
             chosen: Self = cls.registry[kind]._of(values, where)
             return chosen
         return cls._of(values, where)
@@ -136,7 +136,7 @@ class Settings:
 
 def _check_names(given: Iterable[str], known: Collection[str], where: str) -> None:
     for name in sorted(set(given) - set(known)):
-        raise ValueError(f"{where}: there is no setting {name!r}; {nearest(name, known)}")
+        raise ValueError(f"{where}: unknown setting {name!r}; {nearest(name, known)}")
 
 
 def check_least(settings: Any, **least: float) -> None:
@@ -191,7 +191,7 @@ def typed(value: Any, annotation: Any, where: str) -> Any:
 
 
 def _kind_in_words(kinds: Registry[Any], value: Any) -> str:
-    """What was expected instead of a class or an instance, and what came, for a message."""
+    """Describe for a message what was expected instead of a class or an instance, and what came."""
     given = value if isinstance(value, type) else type(value)
     meant = given.__name__.lower().removesuffix("config")
     got = f"the class {given.__name__}" if given is value else f"{value!r:.80}".partition("\n")[0]

@@ -1,4 +1,4 @@
-"""scikit-learn's way to the same runs: what is fitted lives in the object, and needs no folder."""
+"""Estimators in the style of scikit-learn, which hold the fitted run in memory and need no folder."""
 
 from longwave.estimators.forecaster import S4Forecaster
 from longwave.estimators.sequences import S4Classifier, S4Regressor, S4Tagger

@@ -1,4 +1,4 @@
-"""What all estimators share: parameters into settings, fitting in memory or in a folder, saving and loading."""
+"""The base of estimators: parameters as settings, fitting in memory or in a folder, saving and loading."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ class Estimator(BaseEstimator):
         )
 
     def _train(self, experiment: Experiment, on: Callable[[Any, Path | None], OnData]) -> None:
-        """Fit, and keep the weights; with a folder, a run that is there is replaced."""
+        """Fit, and keep the weights; an existing run in the folder is replaced."""
         try:
             with torch.random.fork_rng(devices=[]):  # the generator of the caller stays as it is
                 run = train_on(
@@ -64,23 +64,23 @@ class Estimator(BaseEstimator):
         self._keep(run)
 
     def _keep(self, finished: FinishedRun) -> None:
-        """Take over what was fitted."""
+        """Store the fitted run in this estimator."""
         run = finished.run
         self.run_ = run if isinstance(run, MemoryRun) else MemoryRun.copy_of(run)
         self.result_ = finished.result
 
     def _trained(self) -> MemoryRun:
-        """What was fitted; refuses an estimator that was not."""
+        """The fitted run; refuses an estimator that is not fitted."""
         check_is_fitted(self, "run_")
         return self.run_
 
     def save(self, path: str | Path) -> None:
-        """Write what the commands open into a folder: the weights, all settings, and a card with the scores."""
+        """Save the weights, all settings, and a card with the scores in a folder that the commands open."""
         FinishedRun(self._trained(), self.result_).save(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """What `save`, `longwave train` or `longwave publish` wrote; also the hub's "user/name"."""
+        """Load a folder that `save`, `longwave train` or `longwave publish` wrote, or the hub's "user/name"."""
         opened = runs.open(path)
         if opened.run.settings.kind != cls.kind:
             raise ValueError(f"{path}: expected a run of kind {cls.kind}, got one of {opened.run.settings.kind}")

@@ -1,4 +1,4 @@
-"""The estimator of series: data frames, Series and arrays in, and what is forecast in the same form."""
+"""The forecasting estimator, which takes data frames, Series and arrays, and returns forecasts in the same form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from longwave.tasks.forecast.series import read_series
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class S4Forecaster(Estimator):
-    """Forecasts of the `horizon` rows after a series: simple forecasts, combined, and an S4 that corrects them.
+    """Forecast the `horizon` rows after a series with a combination of simple forecasts, corrected by an S4.
 
     >>> fc = S4Forecaster(horizon=24, random_state=0).fit(df, target_col="load", time_col="hour")
     >>> fc.predict()        # the 24 rows after the last of df, in a data frame of its kind
@@ -58,7 +58,7 @@ class S4Forecaster(Estimator):
         id_col = self.id_col if id_col is None else id_col
         frame, names = _frame(df)
         if id_col is not None and names is not None and id_col not in names:
-            raise ValueError(f"id_col: there is no column {id_col!r}; {nearest(id_col, names)}")
+            raise ValueError(f"id_col: no column {id_col!r}; {nearest(id_col, names)}")
         target = _name(target_col, "y", names, "target_col")
         time = _name(time_col, "ds", names, "time_col")
         given: dict[str, Any] = {"horizon": self.horizon, "context": self.context, "fill": self.fill, "test": 0}
@@ -72,13 +72,13 @@ class S4Forecaster(Estimator):
         return self
 
     def update(self, df: Any) -> "S4Forecaster":
-        """Forecast from new rows on, which follow the known ones; nothing is trained."""
+        """Append new rows to forecast from, without training."""
         forecasts, (new, _), known = self._forecasts(), _frame(df), self._rows(None)
         for rows_of, part in (("fit", known), ("update", new)):
             if isinstance(part, str | Path):
                 raise ValueError(
-                    f"df: expected rows in memory, to join new ones to, and {rows_of} was given the file {part}; "
-                    "append the new rows to the file of all, and call predict with it"
+                    f"df: expected rows in memory to append to, but {rows_of} was given the file {part}; "
+                    "append the new rows to that file, and call predict with it"
                 )
         if isinstance(known, np.ndarray):
             rows: Any = np.concatenate((known, np.asarray(new, known.dtype)))
@@ -90,7 +90,7 @@ class S4Forecaster(Estimator):
         return self
 
     def predict(self, df: Any = None, future: Any = None) -> Any:
-        """The rows that follow those of `df`, or else those of training: time and target, in the form that came in.
+        """Forecast the rows after those of `df`, by default of training: time and target, in the form of the input.
 
         Of many series, those that follow each, after the column with its id; also of series that `fit` has not seen.
         `future` has the columns that are known ahead, with the times of the rows to forecast; with `irregular`, also
@@ -101,12 +101,12 @@ class S4Forecaster(Estimator):
         return _like(frame, self._continuation(frame, future))
 
     def backtest(self, df: Any, *, stride: int | None = None, start: Any = None, refit: int | None = None) -> Backtest:
-        """What would have been forecast at many cutoffs of `df`, beside what came: see `longwave.backtest`."""
+        """Forecast at many cutoffs of `df`, and compare with the actual values: see `longwave.backtest`."""
         given = {"stride": stride, "start": start, "refit": refit, "level": self.level, "device": self.device}
         return backtest(self._trained(), _frame(df)[0], **given)
 
     def plot(self, df: Any = None, ax: Any = None, future: Any = None) -> Any:
-        """matplotlib axes with the target's known rows and its forecast; of many series, the first."""
+        """Plot the target's known rows and its forecast (of many series, the first), and return the axes."""
         if ax is None:
             import matplotlib.pyplot as plt
 
@@ -126,7 +126,7 @@ class S4Forecaster(Estimator):
         return self.rows_
 
     def _kept(self) -> int:
-        """Rows that a forecast looks back on, with room for gaps, and those whose errors intervals are made of."""
+        """How many rows to keep: the context, with room for gaps, and the rows whose errors give the intervals."""
         inputs = self.run_.facts["inputs"]
         return 2 * int(inputs["context"]) + (TRAILING + int(inputs["horizon"]) if self.level is not None else 0)
 
@@ -139,7 +139,7 @@ class S4Forecaster(Estimator):
 
 
 def _names(given: Any) -> tuple[str, ...]:
-    """Names of columns, of which one alone may be given as text."""
+    """Names of columns, where a single one may be given as text."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
@@ -158,12 +158,12 @@ def _frame(df: Any) -> tuple[Any, list[str] | None]:
 
 
 def _name(name: str, default: str, names: list[str] | None, argument: str) -> str | None:
-    """A column that a user named; the default may be absent, and then the column is detected."""
+    """A column that the user named; if the default is absent, None, and the column is detected."""
     if name == default and name not in (names or ()):
         return None
     if names is None or name in names:
         return name
-    raise ValueError(f"{argument}: there is no column {name!r}; {nearest(name, names)}")
+    raise ValueError(f"{argument}: no column {name!r}; {nearest(name, names)}")
 
 
 def _last(frame: Any, count: int, id_col: str | None) -> Any:

@@ -1,4 +1,4 @@
-"""Estimators of whole sequences, and of their steps: X (n, length), (n, channels, length), or a list of sequences."""
+"""Estimators for whole sequences and their steps; X is (n, length), (n, channels, length), or a list of sequences."""
 
 import io
 import warnings
@@ -31,7 +31,7 @@ EXPLAINING_STEPS = 128  # points on the way from the average example to a sequen
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SequenceEstimator(Estimator):
-    """An estimator of sequences; all of them train, and those that validate are drawn from them."""
+    """The base of sequence estimators, whose validation set is drawn from the training sequences."""
 
     channels: Channels = "first"  # whether they stand before the steps in X, or last
 
@@ -100,7 +100,7 @@ def _warn(sequences: Sequences) -> None:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
-    """Classes of sequences: an S4 and, on few examples, ridge regression on random convolutions beside it.
+    """Classify sequences with an S4 and, on small sets, ridge regression on random convolutions.
 
     >>> clf = S4Classifier(random_state=0).fit(X, y)
     >>> clf.predict(X_new), clf.predict_proba(X_new), clf.explain(X_new)
@@ -148,7 +148,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
         return np.concatenate(found)
 
     def explain(self, X: Any) -> Any:
-        """(n, channels, length), or a list of (channels, length): what each number adds to the predicted class.
+        """Attribution of each number to the predicted class, (n, channels, length) or a list of (channels, length).
 
         Integrated gradients of the S4's lead of its likeliest class over the second, from the average training example
         on; all numbers of a sequence add up to the difference of the leads.
@@ -160,7 +160,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
                 "explain: the S4 has no weight in this model, since its random convolutions alone did best on held-out "
                 "examples, and they have no gradients to attribute predictions with"
             )
-        stored = self.run_.config.artifacts or ()
+        stored = self.run_.config.artifacts
         average = torch.zeros(1, 1, inputs.channels)
         if AVERAGE in stored and split.same_length and int(split.lengths[0]) == inputs.length:
             average = torch.from_numpy(np.load(io.BytesIO(self.run_.artifact(AVERAGE)), allow_pickle=False))
@@ -180,7 +180,7 @@ class S4Classifier(ClassifierMixin, TransformerMixin, SequenceEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):
-    """One number, or several, for each sequence."""
+    """Predict one or more numbers per sequence."""
 
     kind: ClassVar[str] = "regress"
 
@@ -203,7 +203,7 @@ class S4Regressor(MultiOutputMixin, RegressorMixin, SequenceEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class S4Tagger(SequenceEstimator):
-    """A class for each step of sequences."""
+    """Predict a class for each step of sequences."""
 
     kind: ClassVar[str] = "tag"
 

@@ -119,6 +119,6 @@ register(
         AudioConfig(),
         STREAMING,
         replace(SMALL, warmup=100),
-        LoopConfig(epochs=None, batch_size=16, eval_batch_size=16, bucket=10, least_steps=1000, keep="auto"),
+        LoopConfig(epochs=None, batch_size=16, eval_batch_size=16, bucket=10, min_steps=1000, keep="auto"),
     ),
 )

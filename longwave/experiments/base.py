@@ -1,4 +1,4 @@
-"""What an experiment is: a task, a model, an optimiser and a loop, each with its settings, under a name."""
+"""Experiments: named settings of a task, a model, an optimiser and a training loop."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -16,36 +16,36 @@ MOST_WORKERS = 256
 
 @dataclass(frozen=True)
 class OptimConfig(Settings):
-    """An optimiser with the right parameter groups, a schedule, and when to stop."""
+    """Settings of the optimiser and its schedule."""
 
     method: Literal["adamw", "lamb"] = "adamw"
-    """AdamW, or LAMB, whose steps are in proportion to the norm of each tensor."""
+    """AdamW, or LAMB, which scales steps by the norm of each tensor."""
     lr: float = 0.01
-    """Learning rate of everything but the SSM parameters."""
+    """Learning rate of all parameters except those of the SSMs."""
     ssm_lr: float = 0.001
     """Learning rate of dt, Lambda, P and B."""
     dt_lr: float | None = None
-    """Learning rate of dt, if it differs."""
+    """Learning rate of dt; None: ssm_lr."""
     c_lr: float | None = None
-    """Learning rate of C, if it is not the common one; C has weight decay at any rate."""
+    """Learning rate of C; None: lr. C has weight decay either way."""
     weight_decay: float = 0.0
     """Weight decay (never on dt, Lambda, P and B)."""
     decay_norms: bool = True
     """Weight decay also on norms, and on the biases of the blocks."""
     schedule: Literal["cosine", "plateau", "constant"] = "cosine"
-    """Cosine decay to 0 over all steps, decay when the validation score stops improving, or neither."""
+    """Cosine decay to 0, decay when the validation score stops improving (plateau), or a constant rate."""
     decay_steps: int | None = at_least(1, None)
-    """Steps over which the cosine falls to 0, warm-up included, if not those of the run; then it stays there."""
+    """Length of the cosine decay, including warm-up, after which the rate stays 0; None: all steps of the run."""
     warmup: int = at_least(0, 0)
     """Steps of linear warm-up."""
     plateau_patience: int = at_least(0, 5)
     """Validations without a better score before the rate falls (schedule plateau)."""
     plateau_factor: float = 0.2
-    """Factor by which the rate is then multiplied."""
+    """Factor on the rate when it falls (schedule plateau)."""
     ema: float = 0.0
-    """Decay of an exponential moving average of the weights, validated and kept in their place; 0: none."""
+    """Decay of an exponential moving average of the weights, which is validated and kept instead; 0: none."""
     clip: float = at_least(0, 0.0)
-    """Largest norm of the gradient, 0 for no clipping."""
+    """Maximum gradient norm (clipping); 0: no clipping."""
     accumulate: int = at_least(1, 1)
     """Micro-batches per batch (gradient accumulation), to save memory."""
     precision: Literal["no", "bf16", "fp16"] = "no"
@@ -61,24 +61,24 @@ class OptimConfig(Settings):
 
 @dataclass(frozen=True)
 class LoopConfig(Settings):
-    """How long to train, and how often to validate."""
+    """Settings of the training loop."""
 
     epochs: int | None = at_least(1, 10)
-    """Passes over the training set; none: as many as least_steps takes, at least 10."""
+    """Passes over the training set; None: enough for min_steps, at least 10."""
     batch_size: int = at_least(1, 50)
     """Examples per step, over all processes."""
     eval_batch_size: int = at_least(1, 200)
     """Batch size in evaluation; it does not change the scores."""
     bucket: int = at_least(0, 0)
     """Number of batches whose examples are sorted by length together, to reduce padding; 0: no sorting."""
-    least_steps: int = at_least(0, 0)
-    """Minimum of optimiser steps, where no epochs are given: a small training set is passed over more often."""
+    min_steps: int = at_least(0, 0)
+    """Minimum number of optimiser steps if epochs is not set; small training sets get more epochs."""
     minutes: float | None = None
-    """Time limit of training in minutes, without the final scores; the schedule is fitted to it."""
+    """Time limit of training in minutes, excluding the final evaluation; the schedule is fitted to it."""
     validations: float = 1
     """Validations per epoch, evenly spaced; 0.1: one every ten epochs."""
     checkpoint_minutes: float = 15
-    """Maximum of minutes between checkpoints; each validation has one, too."""
+    """Maximum number of minutes between checkpoints; each validation also writes one."""
     patience: int = at_least(0, 0)
     """Validations without a better score before the run ends (early stopping); 0: never."""
     keep: Literal["best", "last", "auto"] = "best"
@@ -104,7 +104,7 @@ class LoopConfig(Settings):
             raise ValueError(f"seed: expected a number below 2^32, got {self.seed}")
 
     def fitted(self, examples: int, validated: int) -> "LoopConfig":
-        """The settings for training and validation sets of that many examples.
+        """Fit the settings to training and validation sets of that many examples.
 
         Where no epochs are given, a small set is passed over more often. A batch is then at most a quarter of it, since
         a full-batch gradient has no noise, and smaller still if the last one would otherwise be tiny. There are at most
@@ -117,7 +117,7 @@ class LoopConfig(Settings):
         batch_size = min(self.batch_size, max(4, math.ceil(examples / 4)))
         batches = max(1, math.ceil(examples / batch_size))
         batch_size = min(batch_size, max(1, math.ceil(examples / batches)))
-        epochs = max(10, math.ceil(self.least_steps / batches))
+        epochs = max(10, math.ceil(self.min_steps / batches))
         fewer = self.validations if epochs * self.validations <= MOST_VALIDATIONS else MOST_VALIDATIONS / epochs
         return replace(self, batch_size=batch_size, epochs=epochs, validations=fewer if fewer < 1 else int(fewer))
 
@@ -147,7 +147,7 @@ class Experiment(Settings):
             raise ValueError(f"{option}: {refused} (--model.mixer.kind s4d)")
 
     def fitted(self, examples: int, validated: int) -> "Experiment":
-        """With loop and warm-up fitted to training and validation sets of that many examples."""
+        """Fit loop and warm-up to training and validation sets of that many examples."""
         loop = self.loop.fitted(examples, validated)
         assert loop.epochs is not None
         steps = self.optim.decay_steps or loop.epochs * math.ceil(examples / loop.batch_size)
@@ -178,6 +178,6 @@ EXPERIMENTS: Registry[Experiment] = Registry("experiment", "longwave.experiments
 
 
 def register(*experiments: Experiment) -> None:
-    """Make experiments known by their names."""
+    """Register experiments under their names."""
     for experiment in experiments:
         EXPERIMENTS.register(experiment.name)(experiment)

@@ -21,7 +21,7 @@ CUSTOM = (  # experiments on custom data, with their required options
 
 
 class Family(NamedTuple):
-    """Experiments that belong together."""
+    """A group of related experiments."""
 
     title: str
     rows: tuple[tuple[str, str], ...]  # a pattern of names, see `expand`, and a description
@@ -42,18 +42,18 @@ FAMILIES = (
         "Long Range Arena (the paper's tab:lra)",
         (
             ("lra-listops[-small]", "nested lists of operators on digits, up to 1,999 tokens"),
-            ("lra-listops-original", "the settings before the update"),
+            ("lra-listops-original", "settings of the paper's first version"),
             ("lra-text[-small]", "film reviews, up to 4,095 characters"),
-            ("lra-text-original", "the settings before the update"),
+            ("lra-text-original", "settings of the paper's first version"),
             ("lra-image[-small]", "CIFAR-10 in grey, 1,024 pixels"),
-            ("lra-image-original", "the settings before the update"),
+            ("lra-image-original", "settings of the paper's first version"),
             ("lra-retrieval[-small]", "two papers, up to 3,999 characters each"),
-            ("lra-retrieval-original", "the settings before the update"),
+            ("lra-retrieval-original", "settings of the paper's first version"),
             ("lra-retrieval-synthetic-small", "a synthetic stand-in for it"),
             ("lra-pathfinder[-small]", "do two marked ends belong to one snake? images, 1,024 steps"),
-            ("lra-pathfinder-original", "the settings before the update"),
+            ("lra-pathfinder-original", "settings of the paper's first version"),
             ("lra-pathx[-small]", "the same in larger images, 16,384 steps"),
-            ("lra-pathx-original", "the settings before the update"),
+            ("lra-pathx-original", "settings of the paper's first version"),
         ),
     ),
     Family(
@@ -78,7 +78,7 @@ FAMILIES = (
             ("smnist[-small]", "digits, 784 steps of 1"),
             ("pmnist[-small]", "the same, pixels in a fixed random order"),
             ("scifar[-small]", "colour images, 1024 steps of 3"),
-            ("scifar-original", "the settings before the update"),
+            ("scifar-original", "settings of the paper's first version"),
             ("scifar-resnet18[-small]", "a ResNet-18 on the 2-D images"),
             ("scifar-augmented[-small]", "with flips and crops"),
             ("scifar-resnet18-augmented[-small]", "the ResNet-18 with flips and crops"),
@@ -97,7 +97,7 @@ FAMILIES = (
             ("wikitext2-words[-small]", "the same, word by word (33,278 words)"),
             ("wikitext2-adaptive-small", "wikitext2-words-small with an adaptive softmax"),
             ("wikitext103", "267,735 words, 50 times the text; the paper's model, 250 million parameters"),
-            ("wikitext103-original", "the same with a context of 1,024 words, as before the update"),
+            ("wikitext103-original", "the same with a context of 1,024 words, as in the paper's first version"),
             ("wikitext103-shared", "the same with one Lambda, P and B for all features of a layer, 243 million"),
             ("mnist-density[-small]", "digits, 784 pixels of 256 values"),
             ("mnist-density-unet-small", "the same with a U-Net of state spaces"),

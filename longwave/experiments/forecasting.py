@@ -77,7 +77,7 @@ for multivariate in (False, True):
 
 
 def with_gaps(experiment: Experiment) -> Experiment:
-    """The same with S4D, which takes rows at irregular times, and a rate to learn what the linear part cannot see."""
+    """Settings for irregular times: S4D instead of S4, and a higher learning rate, as the linear part sees no gaps."""
     model: Any = experiment.model
     return replace(
         experiment, model=replace(model, mixer=S4DConfig()), optim=replace(experiment.optim, lr=IRREGULAR_LR)

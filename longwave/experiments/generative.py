@@ -1,4 +1,4 @@
-"""Text, images and sound to generate, and custom text and audio; settings for a GPU and for a CPU."""
+"""Generative experiments on text, images and sound, with settings for a GPU and for a CPU."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from longwave.tasks.waveform.task import WaveformConfig
 def _small(
     name: str, task: TaskConfig, d_model: int, dropout: float = 0.0, batch_size: int = 16, epochs: int = 6
 ) -> Experiment:
-    """The same task in about an hour on two cores: narrower, less deep, and without feed-forward sublayers."""
+    """A smaller version for about an hour on two cores: narrower, shallower, without feed-forward sublayers."""
     model = SequenceConfig(d_model=d_model, n_layers=4, dropout=dropout, decoder="sequence")
     optim = OptimConfig(lr=0.008, weight_decay=0.05, warmup=200, clip=1.0)
     loop = LoopConfig(epochs=epochs, batch_size=batch_size, eval_batch_size=16, validations=2)

@@ -1,4 +1,4 @@
-"""Images, pixel by pixel: the paper's sMNIST, pMNIST and sCIFAR, and small settings for a CPU."""
+"""Image classification pixel by pixel: the paper's sMNIST, pMNIST and sCIFAR, and small settings for a CPU."""
 
 import dataclasses
 

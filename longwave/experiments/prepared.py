@@ -1,4 +1,4 @@
-"""An experiment ready to run: its data is read, and its model and loop are fitted to the data."""
+"""Prepare an experiment to run: read its data, and fit model and loop to the data."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +11,7 @@ from longwave.tasks.base import Calibrate, Task
 
 @dataclass(frozen=True)
 class Prepared:
-    """An experiment and its task, fitted to each other: to train, score or measure a model."""
+    """An experiment and its task, fitted to each other."""
 
     experiment: Experiment
     task: Task
@@ -20,11 +20,11 @@ class Prepared:
 
     @cached_property
     def artifacts(self) -> dict[str, bytes]:
-        """The files, by name, that are needed to use the trained model."""
+        """Files by name that the trained model needs in use."""
         return self.task.artifacts()
 
     def with_seed(self, seed: int) -> "Prepared":
-        """The same with another seed."""
+        """Copy with another seed."""
         experiment = self.experiment
         return replace(self, experiment=replace(experiment, loop=replace(experiment.loop, seed=seed)))
 
@@ -50,7 +50,7 @@ def prepare_on(experiment: Experiment, task: Task) -> Prepared:
 
 
 def prepare_again(experiment: Experiment, task: Task) -> Prepared:
-    """An experiment that was fitted when its run began, on its task: the model stays unchanged."""
+    """Prepare an experiment that was fitted when its run began; its model stays unchanged."""
     task, _, n_selection_examples, calibrate = task.for_model(experiment.model)
     loop = experiment.loop.fitted(len(task.train), n_selection_examples)  # an imported run was fitted to no data
     return Prepared(replace(experiment, loop=loop), task, task.spec, calibrate)

@@ -1,4 +1,4 @@
-"""The paper's scores of named experiments whose task is that of others, too: what their reports compare with."""
+"""The paper's scores of experiments that share their task with others, for comparison in reports."""
 
 from longwave.tasks.base import Scores
 

@@ -1,4 +1,4 @@
-"""Models as files for other runtimes: ONNX, and torch's own .pt2; `longwave.export` and `longwave export`.
+"""Export models for other runtimes, as ONNX or torch's .pt2 (`longwave.export`, `longwave export`).
 
 mixers.py    layers of state spaces in real arithmetic
 graphs.py    what a file computes: a step, a block of steps, whole sequences, forecasts
@@ -30,7 +30,7 @@ MOST_DIFFERENCE = 1e-5  # between a file's outputs and those of its model, relat
 
 
 class Exported(NamedTuple):
-    """A file that was written, and checked."""
+    """The result of an export: the checked file, and how far it is from the model."""
 
     path: Path
     metadata_path: Path  # the same as in the file, as JSON
@@ -69,9 +69,9 @@ def export(
     if path.suffix == ".json":
         raise ValueError(f"out: expected the name of a file in the format {to}, got {path}")
     if not path.parent.is_dir():
-        raise ValueError(f"out: {path.parent}: there is no such folder")
+        raise ValueError(f"out: {path.parent}: no such folder")
     check_packages(to)
-    say("reading the model, and examples of its data")
+    say("reading the model and examples of its data")
     run, model = _opened(source)
     data = examples.of(run, model)
     graph = _graph(run, model, data, form, length, lengths, level)
@@ -92,7 +92,7 @@ def export(
 
 
 def _opened(source: Any) -> tuple[RunFolder | MemoryRun | None, Any]:
-    """The run if there is one, and its model or the one that was given."""
+    """The run, if there is one, and the model."""
     if getattr(source, "config", None) is not None and callable(source):
         return None, copy.deepcopy(source).cpu().float().eval()
     if isinstance(source, FinishedRun):
@@ -104,7 +104,7 @@ def _opened(source: Any) -> tuple[RunFolder | MemoryRun | None, Any]:
 def _graph(
     run: Any, model: Any, data: examples.Examples, form: Form, length: int | None, lengths: bool | None, level: Any
 ) -> graphs.Graph:
-    """What the file is to compute."""
+    """The graph to export."""
     horizon = getattr(model.config, "horizon", 0)
     if form != "whole":
         if form == "step" and length is not None:
@@ -123,7 +123,7 @@ def _graph(
 
 
 def _difference(run: Run, model: Any, data: examples.Examples, form: Form, graph: graphs.Graph) -> tuple[float, float]:
-    """The largest difference of a file's outputs from its model's, and the largest of these."""
+    """The largest difference between the outputs of file and model, and the largest output."""
     difference = largest = 0.0
     for batch in data.batches:
         if form == "whole":
@@ -140,7 +140,7 @@ def _difference(run: Run, model: Any, data: examples.Examples, form: Form, graph
 
 
 def _streamed(run: Run, graph: graphs.Graph, x: Any) -> Any:
-    """y (B, L, outputs) of x (B, L, ...), some steps at a time; the last that fill no block are left out."""
+    """y (B, L, outputs) of x (B, L, ...), block by block; steps after the last whole block are left out."""
     T, is_step = graph.steps, graph.steps == 1
     carried: dict[str, Any] = {}
     for name, values in graph.inputs.items():
@@ -156,7 +156,7 @@ def _streamed(run: Run, graph: graphs.Graph, x: Any) -> Any:
 
 
 def _advice(model: Any, form: Form) -> str:
-    """What may help where a file is not accurate enough."""
+    """Advice for a file that is not accurate enough."""
     if getattr(model, "convolutions", None) is not None:
         return (
             "; the random convolutions count the steps above a threshold, and rounding can move a step across it: "

@@ -26,7 +26,7 @@ class Examples(NamedTuple):
 
 
 def of(run: Any, model: Any) -> Examples:
-    """Those of the test set of a run, or of its validation set; random ones where its data is not at hand."""
+    """Examples of a run's test or validation set; random ones if its data is unavailable."""
     if run is not None:
         try:
             task = run.build_task()

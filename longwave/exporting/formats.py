@@ -1,4 +1,4 @@
-"""Files of graphs: what writes each format, and the runtime that runs it."""
+"""Export formats: how to write each, and the runtime that checks it."""
 
 import contextlib
 import importlib
@@ -41,7 +41,7 @@ def check_packages(name: str) -> None:
 
 
 def _traced(graph: Graph) -> tuple[ExportedProgram, Any]:
-    """A graph as torch traces it, and its dynamic shapes."""
+    """Trace a graph with torch.export, with its dynamic shapes."""
     names = dict.fromkeys(name for axes in graph.axes.values() for name in axes.values())
     sizes = {name: Dim(name, min=1, max=graph.most.get(name)) for name in names}
     shapes = {name: {axis: sizes[size] for axis, size in graph.axes[name].items()} for name in graph.inputs}
@@ -102,7 +102,7 @@ def _load_pt2(content: bytes, graph: Graph, threads: int = 0) -> Run:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporter's remarks on itself and on packages that are not needed."""
+    """Silence the exporter's remarks on itself and on packages that are not needed."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

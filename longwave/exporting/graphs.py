@@ -1,4 +1,4 @@
-"""Graphs of a model: modules of torch's own operators, with named inputs and outputs, for other runtimes.
+"""Graphs to export: modules of torch's own operators, with named inputs and outputs.
 
 carried   T steps with the state in and out, for models that carry one: the forms `step` and `blocks`
 whole     whole sequences, up to a number of steps
@@ -22,7 +22,7 @@ SOME = 2  # rows of the inputs that a graph is traced with; it takes any number
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A module, what it takes (by name, as examples) and gives, and the axes of the inputs that may have any size."""
+    """A module, its named inputs (as examples) and outputs, and the dynamic axes of the inputs."""
 
     module: nn.Module
     inputs: dict[str, Tensor]
@@ -45,7 +45,7 @@ class Carried(nn.Module):
         self.model: Any = in_real_arithmetic(model, Steps if T is None else partial(Blocks, T=T))
 
     def forward(self, x: Tensor, state: Tensor, total: Tensor | None = None, count: Tensor | None = None) -> Any:
-        """y: the output of the model if the sequence ended at each of the steps."""
+        """Compute y, the model's output as if the sequence ended at each step."""
         z, after = self.model.features(x.unsqueeze(1) if self.is_step else x, list(state.unbind(0)))
         carried = [torch.stack(after)]
         if total is not None and count is not None:
@@ -110,13 +110,13 @@ class Forecast(nn.Module):
 
 
 def outputs_of(model: Any, z: Tensor) -> Tensor:
-    """What a model puts out for each step of what its decoder sees, (B, T, d_model)."""
+    """The model's outputs for the decoder's inputs (B, T, d_model), step by step."""
     y: Tensor = model.decoder(z)[0] if model.config.cutoffs else model.decoder.linear(z)
     return y
 
 
 def carried(model: Any, T: int | None) -> Graph:
-    """T steps at a time, or (None) one step."""
+    """A graph of T steps at a time or, for None, of one step."""
     config = model.config
     _check_carries(config)
     if T is not None and (T < 2 or T & (T - 1)):
@@ -135,7 +135,7 @@ def carried(model: Any, T: int | None) -> Graph:
 
 
 def whole(model: Any, longest: int, lengths: bool, kernel: Callable[..., Fixed] | None = None) -> Graph:
-    """Sequences of up to `longest` steps, with the lengths of the rows or without; a U-Net: of exactly so many.
+    """A graph of whole sequences of up to `longest` steps, optionally with lengths; of a U-Net, of exactly as many.
 
     `kernel` is Direct or Fourier, by default as the length suggests.
     """
@@ -160,7 +160,7 @@ def forecast(
     half_widths: Tensor | None = None,
     levels: Sequence[float] = (),
 ) -> Graph:
-    """Windows of `context` known rows."""
+    """A graph of forecasts from windows of `context` known rows."""
     config = model.config
     window = context + config.horizon
     inputs, axes = {"x": torch.randn(SOME, context, columns)}, {"x": {0: "batch"}}
@@ -179,7 +179,7 @@ def example(config: Any, shape: Sequence[int]) -> Tensor:
 
 
 def _check_carries(config: Any) -> None:
-    """Refuse a model that carries no state of fixed size from step to step."""
+    """Refuse a model without a state of fixed size."""
     if config.kind != "SequenceModel" or config.decoder == "forecast":
         raise ValueError(
             f"form: a {config.kind} takes whole sequences; expected --form whole, or a causal SequenceModel "

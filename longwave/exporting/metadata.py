@@ -1,4 +1,4 @@
-"""What a file says of itself: scaling, class names, sampling rate, vocabulary, intervals."""
+"""Metadata of exported files: scaling, class names, sampling rate, vocabulary, intervals."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def of(run: Any, model: Any, graph: Graph, form: str) -> dict[str, Any]:
     if run is None:
         return found
     facts = {name: value for name, value in run.facts.items() if name not in BOOKKEEPING}
-    names = [name for name in run.config.artifacts or () if name.endswith((".txt", ".json", ".npz"))]
+    names = [name for name in run.config.artifacts if name.endswith((".txt", ".json", ".npz"))]
     artifacts = {name: _plain(name, run.artifact(name)) for name in names}
     return found | {"task": run.settings.kind, "facts": facts, "files": artifacts}
 

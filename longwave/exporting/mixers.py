@@ -1,4 +1,4 @@
-"""Layers of state spaces in real arithmetic, with all that is derived from their parameters worked out beforehand.
+"""State space layers in real arithmetic, with everything that depends only on parameters precomputed.
 
 A step is x' = x + E x + B u, y = C x' + D u, for states x of N real numbers per feature: the real parts of the M stored
 ones, then the imaginary parts. Matrices are derived in float64 and kept in float32.
@@ -28,7 +28,7 @@ from longwave.ssm.conv import kernel_spectrum
 
 
 class Fixed(Mixer):
-    """A layer of state spaces whose parameters cannot change any more."""
+    """A state space layer with constant parameters."""
 
     D: Tensor
 
@@ -49,7 +49,7 @@ class Fixed(Mixer):
         return self.D.new_zeros(batch, self.d_model, self.d_state)
 
     def _check_state(self, state: Tensor, batch: int, device: torch.device) -> None:
-        """Shapes are those of the graph's inputs."""
+        """Do nothing: the graph's inputs fix the shapes."""
 
 
 class Steps(Fixed):
@@ -121,7 +121,7 @@ class Blocks(Fixed):
 
 
 class Direct(Fixed):
-    """Sequences of up to `longest` steps by the sum itself."""
+    """Whole sequences of up to `longest` steps by direct convolution."""
 
     taps: Tensor
 
@@ -141,7 +141,7 @@ class Direct(Fixed):
 
 
 class Fourier(Fixed):
-    """The same by transforms of a power of two, which runtimes are fast and accurate at."""
+    """Whole sequences by FFTs of a power of two, at which runtimes are fast and accurate."""
 
     K_re: Tensor
     K_im: Tensor
@@ -162,7 +162,7 @@ class Fourier(Fixed):
 
 
 class FoldedBatchNorm(nn.Module):
-    """What batch norm does out of training: one product and one sum."""
+    """Batch norm in evaluation as one multiplication and one addition."""
 
     scale: Tensor
     offset: Tensor
@@ -198,7 +198,7 @@ class Convolutions(nn.Module):
 
 
 def in_real_arithmetic(model: nn.Module, fixed: Callable[[StateSpaces], Fixed]) -> nn.Module:
-    """A copy of a model for a graph: what `fixed` makes of each layer of state spaces, batch norms folded."""
+    """Copy a model for a graph, with each state space layer replaced by `fixed` of it, and batch norms folded."""
     model = copy.deepcopy(model).eval().requires_grad_(False)
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):

@@ -1,1 +1,1 @@
-"""What is on disk: tables, times, audio, arrays mapped into memory, downloads. Nothing here knows of tasks."""
+"""Reading and writing: tables, times, audio, memory-mapped arrays, downloads. Nothing here depends on tasks."""

@@ -55,7 +55,7 @@ class Header:
 
 @dataclass(frozen=True, eq=False)
 class Clips:
-    """Clips one after the other, in an array that may be memory-mapped."""
+    """Concatenated clips, in an array that may be memory-mapped."""
 
     values: NDArray[Any]  # (total, channels): int16, or float32
     lengths: NDArray[np.int64]  # (n,)
@@ -108,7 +108,7 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except (soundfile.SoundFileError, OSError, TypeError) as error:  # TypeError: headerless, by the ending .raw
         reason = str(getattr(error, "error_string", error)).rpartition(": ")[2].strip().rstrip(".")  # without the path
-        raise BadFile(f"expected a WAV, FLAC or OGG file, and it cannot be read ({reason})") from error
+        raise BadFile(f"expected a WAV, FLAC or OGG file, but it cannot be read ({reason})") from error
 
 
 def read_header(path: Path) -> Header:
@@ -185,7 +185,7 @@ def read(
     *,
     sampling_rate: int | None = None,
     channels: Channels = "mix",
-    most_bad: int = 0,
+    max_bad: int = 0,
     progress: Progress = SILENT,
 ) -> Recordings:
     """The clips in a list of files, at one sampling rate: the most common, or the one given.
@@ -197,18 +197,18 @@ def read(
         raise ValueError(f"{source}: expected files that end in {', '.join(ENDINGS)}, got none")
 
     def make(put: Put) -> dict[str, Any]:
-        return _read_files(paths, names, source, sampling_rate, channels, most_bad, progress, put)
+        return _read_files(paths, names, source, sampling_rate, channels, max_bad, progress, put)
 
     found = mapped(cache, _key(paths, names, sampling_rate, channels), make)
     facts = found.facts
-    check_bad(facts["bad"], len(paths), most_bad, source)
+    check_bad(facts["bad"], len(paths), max_bad, source)
     rows = np.array(facts["rows"], np.int64)
     lengths = np.array(facts["lengths"], np.int64)
     digest = hashlib.sha256(found.digest.encode() + lengths.tobytes()).hexdigest()
     clips = Clips(found.values, lengths, facts["sampling_rate"], tuple(names[k] for k in rows.tolist()), digest)
     notes = list(_notes(facts, len(paths)))
     if not found.is_kept:
-        notes.append(f"{cache} is not writable, so every run reads all clips again, into memory")
+        notes.append(f"{cache} is not writable, so every run reads all clips again into memory")
     return Recordings(clips, rows, tuple(notes))
 
 
@@ -218,11 +218,11 @@ def _read_files(
     source: str,
     sampling_rate: int | None,
     channels: Channels,
-    most_bad: int,
+    max_bad: int,
     progress: Progress,
     put: Put,
 ) -> dict[str, Any]:
-    """Put the samples of one file after the other; which files they are, how long, and what was done to them."""
+    """Concatenate the samples of files; returns which files, their lengths, and what was done to them."""
     bad: list[tuple[str, str]] = []
     headers = {}
     progress.start(f"scanning {source}", len(paths))
@@ -232,7 +232,7 @@ def _read_files(
             headers[k] = read_header(path)
         except BadFile as error:
             bad.append((names[k], str(error)))
-    check_bad(bad, len(paths), most_bad, source)
+    check_bad(bad, len(paths), max_bad, source)
     rates = Counter(header.sampling_rate for header in headers.values())
     rate = sampling_rate or max(rates, key=lambda rate: (rates[rate], rate))
     wide = Counter(header.channels for header in headers.values())
@@ -255,7 +255,7 @@ def _read_files(
         put(samples)
         rows.append(k)
         lengths.append(len(samples))
-    check_bad(bad, len(paths), most_bad, source)
+    check_bad(bad, len(paths), max_bad, source)
     return {
         "sampling_rate": rate,
         "rows": rows,

@@ -1,4 +1,4 @@
-"""CSV files: opening them, parsing their lines as a table, and writing them."""
+"""Open, parse and write CSV files."""
 
 import csv
 import gzip
@@ -32,7 +32,7 @@ def open_csv(path: str | os.PathLike[str]) -> Iterator[tuple[Iterable[str], str]
             with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
                 yield text, str(path)
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{path}: there is no such file; expected a CSV file with a header") from error
+        raise FileNotFoundError(f"{path}: no such file; expected a CSV file with a header") from error
     except IsADirectoryError as error:
         raise ValueError(f"{path}: expected a CSV file with a header, got a folder") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -103,7 +103,7 @@ def separator(header: str) -> str:
 
 
 def _packed(cells: tuple[str, ...]) -> Cells:
-    """Cells as an array if all are finite numbers, to save memory; else as they are."""
+    """Cells as an array if all are finite numbers, to save memory; otherwise unchanged."""
     try:
         values = np.fromiter(map(float, cells), np.float64, len(cells))
     except ValueError:

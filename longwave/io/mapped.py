@@ -1,4 +1,4 @@
-"""Arrays that are made once and then memory-mapped from a cache, so that a set may be larger than memory.
+"""Arrays that are built once and memory-mapped from a cache, so that a set may be larger than memory.
 
 The key of an array stands for everything that it depends on. `KEY.raw` has its numbers, `KEY.json` its type, shape and
 further facts; the latter is written last, and marks the array as complete. The cache may be deleted at any time.
@@ -33,7 +33,7 @@ class Mapped:
 
 
 def mapped(folder: Path, key: str, make: Callable[[Put], dict[str, Any]]) -> Mapped:
-    """The array of a key: from the cache, or made and put there.
+    """The array of a key, from the cache or built and cached.
 
     `make(put)` puts pieces (rows, columns) of one type, one after the other, and returns facts for JSON.
     """
@@ -60,7 +60,7 @@ def mapped(folder: Path, key: str, make: Callable[[Put], dict[str, Any]]) -> Map
 
 
 class _Pieces:
-    """Pieces of an array, written one after the other."""
+    """Write an array piece by piece."""
 
     def __init__(self, write: Callable[[bytes], Any]) -> None:
         self.write, self.digest = write, hashlib.sha256()

@@ -21,7 +21,7 @@ def read_table(source: Any, texts: Collection[str] = (), only: Collection[str] |
 
 
 def table_of(data: Any) -> Table:
-    """The columns of a data frame, the one of a Series, or those of an array of numbers, named "0", "1" and so on."""
+    """The columns of a data frame, a Series, or an array of numbers, whose columns are named "0", "1" and so on."""
     import narwhals.stable.v2 as nw
 
     try:

@@ -18,7 +18,7 @@ from longwave.io.tail import PIPE, lines
 
 
 class Rows(NamedTuple):
-    """Rows of a CSV file, all that are available at a time; none at the first end of the file."""
+    """Rows of a CSV file that are available at one time; none at the first end of the file."""
 
     header: str  # empty if the file has none
     texts: list[str]
@@ -81,7 +81,7 @@ class RowReader:
             is_new = is_new and not texts
 
     def _begin(self, first: str, where: str) -> bool:
-        """Whether the first line of a file is a header; one that replaces another must have the same."""
+        """Whether the first line of a file is a header; a replacement file must have the same header."""
         header = first.strip() if self.is_header(first, where) else ""
         if self.header not in (None, header):
             raise ValueError(
@@ -127,7 +127,7 @@ class NumberReader:
             )
         for name in self.columns or ():
             if name not in names:
-                raise ValueError(f"{where}: there is no column {name!r} in the header; {nearest(name, names)}")
+                raise ValueError(f"{where}: no column {name!r} in the header; {nearest(name, names)}")
         self._places = [*range(self.channels)] if self.columns is None else [names.index(name) for name in self.columns]
         return not all(math.isfinite(number(cell)) for cell in cells)
 
@@ -135,7 +135,7 @@ class NumberReader:
         where = f"{self.rows.source}, line {line}"
         cells = next(csv.reader([text], delimiter=self._delimiter))
         if len(cells) <= max(self._places):
-            raise ValueError(f"{where}: expected {max(self._places) + 1} cells or more, got {len(cells)}")
+            raise ValueError(f"{where}: expected at least {max(self._places) + 1} cells, got {len(cells)}")
         values = [number(cells[place]) for place in self._places]
         for place, value in zip(self._places, values, strict=True):
             if not math.isfinite(value):

@@ -60,7 +60,7 @@ class Table:
         """The index of a column; one that is missing or duplicated is refused."""
         if name not in self.names:
             expected = nearest(name, filter(None, self.names))
-            raise ValueError(f"{self.source}: {role}: there is no column {name!r}; {expected}")
+            raise ValueError(f"{self.source}: {role}: no column {name!r}; {expected}")
         if (count := self.names.count(name)) > 1:
             raise ValueError(f"{self.source}: {role}: {count} columns are named {name!r}; expected one")
         return self.names.index(name)

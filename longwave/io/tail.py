@@ -13,7 +13,7 @@ PATIENCE = 0.1  # seconds between polls of a file
 
 
 class Lines(NamedTuple):
-    """Complete lines of a file, without their ends."""
+    """Complete lines of a file, without line endings."""
 
     texts: list[str]
     is_new_file: bool  # whether these are the first lines of a file, or of one that replaced it
@@ -74,7 +74,7 @@ def _lines_of(
 
 
 def _change(file: BinaryIO, path: Path) -> str:
-    """What happened to a file since it was opened; empty if it can still grow."""
+    """Describe how a file changed since it was opened; empty if it can still grow."""
     now, then = path.expanduser().stat(), os.fstat(file.fileno())
     if not os.path.samestat(now, then):
         return "was replaced by another file"

@@ -1,4 +1,4 @@
-"""Times of the rows of a series: reading them in common forms, the step between them, and rows that are missing."""
+"""Times of the rows of a series: common formats, the step between rows, and missing rows."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -26,6 +26,7 @@ LARGER_UNITS = (
 )
 UNITS = {"us": "microsecond", "s": "second", "M": "month"}
 DAY = 86_400
+MONTH = np.timedelta64(1, "M")
 LOOKED_AT = 10  # first cells of a column, one of which shows the form of its times
 
 
@@ -114,7 +115,7 @@ def misfits(cells: Any) -> NDArray[np.int64]:
 
 
 def rises(times: Times) -> bool:
-    """Whether times rise, though some may be repeated."""
+    """Whether times are non-decreasing."""
     return len(times) > 1 and bool((times[1:] >= times[:-1]).all()) and bool(times[-1] > times[0])
 
 
@@ -180,11 +181,13 @@ def in_microseconds(times: Times) -> NDArray[np.int64]:
 
 
 def spacing(times: Times) -> tuple[np.timedelta64, NDArray[np.int64]]:
-    """Of at least two rising times: the most frequent step, and the steps from the first to each, rounded down."""
+    """The most frequent step of two or more increasing times, and the steps from the first to each, rounded down."""
     numbers, months = times.astype(np.int64), times.astype("datetime64[M]")
     is_fine = times.dtype == np.dtype("datetime64[us]")
     day = DAY * 1_000_000 if is_fine else DAY
-    same_place = any(len(np.unique(place)) == 1 for place in (times - months, months + 1 - times))
+    same_place = any(
+        len(np.unique(place)) == 1 for place in (times - months, (months + MONTH).astype(times.dtype) - times)
+    )
     monthly = np.diff(numbers).min() >= 28 * day and same_place
     if monthly:
         numbers = months.astype(np.int64)
@@ -211,13 +214,13 @@ def times_at(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) -
         return times[0] + positions * step
     months = times.astype("datetime64[M]")
     wanted = months[0] + positions * step
-    from_start, to_end = times - months, (months + 1).astype(times.dtype) - times
+    from_start, to_end = times - months, (months + MONTH).astype(times.dtype) - times
     last_days = bool((to_end <= np.timedelta64(DAY, "s")).all())
     if last_days or len(np.unique(from_start)) > 1:
-        return wanted + 1 - to_end[0]
+        return wanted + MONTH - to_end[0]
     # In a month without such a day, its last one.
     day = np.timedelta64(DAY, "s")
-    whole_days = np.minimum(from_start[0] // day, ((wanted + 1).astype(times.dtype) - wanted) // day - 1)
+    whole_days = np.minimum(from_start[0] // day, ((wanted + MONTH).astype(times.dtype) - wanted) // day - 1)
     return wanted + whole_days * day + from_start[0] % day
 
 
@@ -233,7 +236,7 @@ def _off_step(times: Times, step: np.timedelta64, positions: NDArray[np.int64]) 
 
 
 def check_rising(times: Times, where: Callable[[int], str], repeats: bool) -> None:
-    """Refuse times that fall, and, unless `repeats`, times that are equal."""
+    """Refuse decreasing times and, unless `repeats`, equal ones."""
     falls = np.diff(times.astype(np.int64)) < (0 if repeats else 1)
     if not falls.any():
         return

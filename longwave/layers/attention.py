@@ -94,7 +94,7 @@ class Cache(NamedTuple):
         return self.steps if self.row_steps is None else self.row_steps
 
     def extended(self, keys: Tensor, values: Tensor, lengths: Tensor | None = None) -> "Cache":
-        """With the steps of keys and values (B, heads, L, d) appended, or the first `lengths` of each row."""
+        """Append keys and values (B, heads, L, d), or the first `lengths` steps of each row."""
         batch, _, L, _ = keys.shape
         if lengths is None and self.row_steps is None:
             steps, row_steps, total = self.steps + L, None, batch * (self.steps + L)
@@ -120,7 +120,7 @@ class Cache(NamedTuple):
         return total == self.written[0] and steps <= self.keys.shape[2] and not differentiable and not frozen
 
     def _copy(self, steps: int) -> "Cache":
-        """The same state in buffers of its own, with room for `steps`."""
+        """Copy the cache into its own buffers, with room for `steps`."""
         capacity = max(LEAST_CAPACITY, 1 << (steps - 1).bit_length())
         keys, values = self.keys[:, :, : self.steps], self.values[:, :, : self.steps]
         if self.row_steps is not None:  # another holder may have written behind the end of a row
@@ -188,7 +188,7 @@ class Attention(Mixer):
         return self.heads.merge(y), state
 
     def _initial_state(self, batch: int) -> Cache:
-        """No steps yet."""
+        """An empty cache."""
         weight = self.heads.project.weight
         empty = weight.new_zeros(batch, self.heads.heads, LEAST_CAPACITY, self.heads.d_head)
         return Cache(empty, empty.clone(), 0, None, [0])
@@ -199,7 +199,7 @@ class Attention(Mixer):
     def _attend_from(
         self, state: Cache, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None
     ) -> tuple[Tensor, Cache]:
-        """Append, then look back: a step's place in the cache is its position."""
+        """Append to the cache, then attend; a step's place in the cache is its position."""
         after = state.extended(k, v, lengths)
         mask = None
         if q.shape[2] > 1 or after.row_steps is not None:
@@ -246,7 +246,7 @@ class AttentionConfig(MixerConfig):
     rotary: bool = True
     """Rotary positions of queries and keys."""
     bidirectional: bool = False
-    """Look both ways; such a model can stream only with a sliding window."""
+    """Bidirectional; can stream only with a sliding window."""
 
 
 @MIXERS.register("attention-stored")

@@ -113,7 +113,7 @@ class Dropout(nn.Module):
         return self.training and self.p > 0
 
     def mask(self, x: Tensor) -> Tensor | None:
-        """What multiplies all steps of x (B, L, H) alike, (B, H): 0 or 1/(1-p); None if nothing does."""
+        """A mask (B, H) of 0 or 1/(1-p), shared by all steps of x (B, L, H); None without dropout."""
         if not self.is_on or not self.tied:
             return None
         return nn.functional.dropout(x.new_ones(x.shape[0], x.shape[2]), self.p)
@@ -218,14 +218,14 @@ class Block(nn.Module):
         return self.mixer.initial_state(batch)
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> Any:
-        """What the mixer derives from its parameters for chunks of up to `longest` steps."""
+        """Constants of the mixer for chunks of up to `longest` steps, derived from its parameters."""
         return self.mixer.chunk_constants(longest, rate)
 
     def _check_device(self, x: Tensor) -> None:
         check_beside("x", x, getattr(self.norm, "weight", None), self.norm)
 
     def _before(self, x: Tensor, norm: nn.Module, valid: Tensor | None) -> Tensor:
-        """What a sublayer sees of x."""
+        """The input of a sublayer: x, normalised if the norm comes first."""
         return norm(x, valid) if self.prenorm else x
 
     def _after(self, x: Tensor, z: Tensor, valid: Tensor | None) -> Tensor:
@@ -262,7 +262,7 @@ class Block(nn.Module):
 
 
 def check_places(dropout_after: Sequence[str]) -> None:
-    """Refuse places of dropout that a block does not have."""
+    """Refuse unknown places of dropout."""
     unknown = [place for place in dropout_after if place not in DROPOUT_PLACES]
     if isinstance(dropout_after, str) or unknown:
         expected = f"some of {', '.join(DROPOUT_PLACES)}, as a tuple"

@@ -16,7 +16,7 @@ MOST_STATES = 1 << 13  # initialisations decompose a matrix of that size, which 
 
 
 def check_count(name: str, value: Any, most: int | None = None) -> None:
-    """A whole number, at least 1; while a graph is traced, it may be a symbol."""
+    """Check a count: a whole number of at least 1, or a symbol while a graph is traced."""
     whole = isinstance(value, (int, torch.SymInt))  # torch 2.6 cannot trace a union of types
     if isinstance(value, bool) or not whole or value < 1:
         raise ValueError(f"{name}: expected a whole number, at least 1, got {value!r}")
@@ -25,13 +25,13 @@ def check_count(name: str, value: Any, most: int | None = None) -> None:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """One of some names."""
+    """Check that a value is one of some names."""
     if value not in (known := list(choices)):
         raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
 
 
 def check_n_ssm(n_ssm: int | None, d_model: int) -> int:
-    """How many distinct systems the features share: a divisor of d_model, and d_model for None."""
+    """Check the number of distinct systems, a divisor of d_model; None means d_model."""
     n_ssm = d_model if n_ssm is None else n_ssm
     check_count("n_ssm", n_ssm)
     if d_model % n_ssm:
@@ -40,19 +40,19 @@ def check_n_ssm(n_ssm: int | None, d_model: int) -> int:
 
 
 def check_dt_bounds(dt_min: float, dt_max: float) -> None:
-    """Bounds of the step sizes that a layer starts from."""
+    """Check the bounds of the initial step sizes."""
     if not 0 < dt_min <= dt_max < math.inf:
         raise ValueError(f"dt_min, dt_max: expected 0 < dt_min <= dt_max, both finite, got {dt_min} and {dt_max}")
 
 
 def check_rate(rate: float) -> None:
-    """A rate, for layers whose steps have a duration."""
+    """Check a rate, for layers whose steps have a duration."""
     if not 0 < rate < math.inf:
         raise ValueError(f"rate: expected a finite number above 0 (2.0: sampled half as often), got {rate}")
 
 
 def check_rate_is_one(rate: float, layer: str) -> None:
-    """No rate, for layers that know the order of steps and not the time between them."""
+    """Check that the rate is 1, for layers that know only the order of steps."""
     if rate != 1.0:
         raise ValueError(
             f"rate: expected 1.0, because {layer} has no notion of the time between steps, got {rate}; "
@@ -61,7 +61,7 @@ def check_rate_is_one(rate: float, layer: str) -> None:
 
 
 def check_input(u: Tensor, shape: tuple[str | int, ...], weight: Tensor, owner: nn.Module) -> None:
-    """A floating-point tensor of this shape, (batch, L, features) or (batch, features), with something in it.
+    """Check a non-empty floating-point tensor (batch, L, features) or (batch, features).
 
     It is where `weight` is, a parameter of the module `owner`.
     """
@@ -76,13 +76,13 @@ def check_input(u: Tensor, shape: tuple[str | int, ...], weight: Tensor, owner: 
 
 
 def check_strided(name: str, tensor: Tensor) -> None:
-    """Numbers in memory one by one: not sparse, nor in a layout of some library's own."""
+    """Check for a strided tensor: not sparse, nor in another library's layout."""
     if tensor.layout is not torch.strided:
         raise ValueError(f"{name}: expected a strided tensor, got {describe(tensor)}; call {name}.to_dense()")
 
 
 def check_beside(name: str, tensor: Tensor, weight: object, owner: nn.Module) -> None:
-    """A tensor on the device of `weight`, if `owner` has one.
+    """Check that a tensor is on the device of `weight`, if `owner` has one.
 
     torch's own linear layer would give what it finds in fresh memory, if one of them is on the meta device.
     """
@@ -92,7 +92,7 @@ def check_beside(name: str, tensor: Tensor, weight: object, owner: nn.Module) ->
 
 
 def check_device(name: str, tensor: Tensor, device: torch.device) -> None:
-    """A tensor on the device of the parameters."""
+    """Check that a tensor is on the device of the parameters."""
     if tensor.device != device:
         raise ValueError(
             f"{name}: expected a tensor on {device}, where the parameters are, got {tensor.dtype} "
@@ -111,7 +111,7 @@ _NOTHING = contextlib.nullcontext()
 
 
 def check_lengths(lengths: Tensor, u: Tensor) -> Tensor:
-    """How many steps of each row of u count, (batch,), as int64 where u is."""
+    """Check the lengths (batch,) of the rows of u; returns them as int64 on u's device."""
     batch, L = u.shape[:2]
     lengths = torch.as_tensor(lengths)
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
@@ -133,7 +133,7 @@ def check_range(name: str, counts: Tensor, least: int, most: int, note: str = ""
 
 
 def check_gaps(gaps: Tensor, u: Tensor, valid: Tensor | None) -> Tensor:
-    """The gaps before the rows of u (batch, L, ...), finite and above 0, where u is; 0 where `valid` has padding."""
+    """Check the gaps before the rows of u (batch, L, ...): finite and above 0; returns them with 0 for padding."""
     expected = tuple(u.shape[:2])
     if not isinstance(gaps, Tensor) or gaps.shape != expected or not gaps.is_floating_point():
         raise ValueError(
@@ -155,7 +155,7 @@ def check_gaps(gaps: Tensor, u: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def valid_steps(lengths: Tensor, x: Tensor) -> Tensor:
-    """(B, L, 1): which steps of x (B, L, ...) count, and are not padding."""
+    """A mask (B, L, 1) of the steps of x (B, L, ...) that are not padding."""
     return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(-1)).unsqueeze(-1)
 
 
@@ -166,7 +166,7 @@ def check_known(name: str, values: Tensor, u: Tensor) -> None:
 
 
 def check_causal(what: str, bidirectional: bool) -> None:
-    """Refuse states to a layer that looks both ways."""
+    """Refuse states for a bidirectional layer."""
     if bidirectional:
         raise ValueError(
             f"{what}: a bidirectional layer has no state, because its output depends on the future; "
@@ -196,14 +196,14 @@ def check_states(device: torch.device, **parts: tuple[object, tuple[int, ...], b
 
 
 def wrong_state(state: object, expected: str) -> ValueError:
-    """The error for what is not a state of this layer."""
+    """The error for a wrong state of this layer."""
     return ValueError(
         f"state: expected {expected}, as returned by initial_state or an earlier call, got {describe(state)}"
     )
 
 
 def describe(value: object) -> str:
-    """What came, short: a tensor by its dtype and shape, and by what is unusual about it."""
+    """Describe a value in short: a tensor by dtype, shape, and whatever is unusual about it."""
     if isinstance(value, Tensor):
         return checks.describe(value)
     if isinstance(value, tuple):

@@ -35,7 +35,7 @@ class Chunks(NamedTuple):
 
     @classmethod
     def of(cls, discrete: DiscreteDPLR, C: Complex[Tensor, "H M"] | None, T: int, longest: int, sums: bool) -> "Chunks":
-        """Those for chunks of up to `longest` steps: with `C` from a state on, with `sums` to the state after them."""
+        """Tables for chunks of up to `longest` steps: `C` for outputs from a state, `sums` for the state after."""
         change, left, right, B_bar = (as_pairs(t) for t in discrete)
         rows = columns = E = None
         if C is not None:
@@ -50,7 +50,7 @@ class Chunks(NamedTuple):
         return cls(change, left, right, B_bar, T, rows, columns, E)
 
     def response(self, state: Complex[Tensor, "batch H M"], L: int) -> Float[Tensor, "batch L H"]:
-        """What a state adds to the L outputs after it."""
+        """The response to a state: its contribution to the next L outputs."""
         assert self.rows is not None
         E = self.E if isinstance(L, torch.SymInt) or L > self.T else None
         return ops.spread(self.rows, E, _numbers(state), L)

@@ -28,7 +28,7 @@ def compiled_steps(
 
 
 def block_weights(block: nn.Module, rate: float = 1.0) -> BlockWeights | None:
-    """What the compiled step reads of a block; None if something in it is not what it knows."""
+    """The weights that the compiled step reads from a block; None if the block is not supported."""
     if type(block) is not Block or type(block.mixer) not in (S4, S4D) or type(block.dropout) is not Dropout:
         return None
     d_model = block.mixer.d_model
@@ -48,7 +48,7 @@ def block_weights(block: nn.Module, rate: float = 1.0) -> BlockWeights | None:
 
 
 def feed_forward_weights(norm: nn.Module, widen: nn.Module, narrow: nn.Module) -> FeedForwardWeights | None:
-    """The same of a feed-forward sublayer with GELU between its linear layers."""
+    """The weights of a feed-forward sublayer with GELU; None if it is not supported."""
     first, last = _linear(widen), _linear(narrow)
     if first is None or last is None:
         return None

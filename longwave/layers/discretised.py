@@ -1,4 +1,4 @@
-"""Systems x' = A x + B u with a step dt: what S4, S4D and LSSL share, whatever the form of A."""
+"""The base of S4, S4D and LSSL: systems x' = A x + B u with a step dt, for any form of A."""
 
 import contextlib
 import math
@@ -30,7 +30,7 @@ _fixed: ContextVar[Known | None] = ContextVar("fixed", default=None)
 
 @contextlib.contextmanager
 def fixed_parameters(known: Known) -> Iterator[None]:
-    """Parameters stay as they are while `known` is in use: what is derived from them goes there, once."""
+    """Cache everything derived from parameters in `known`, while they do not change."""
     token = _fixed.set(known)
     try:
         yield
@@ -61,7 +61,7 @@ class Discretised(Mixer):
         check_rate(rate)
 
     def _initial_state(self, batch: int) -> Tensor:
-        """Zeros."""
+        """A state of zeros."""
         dtype, size = (complex_dtype(self._dtype), 2) if self.state_is_complex else (self._dtype, 1)
         return torch.zeros(batch, self.d_model, self.d_state // size, dtype=dtype, device=self._placed()[0].device)
 
@@ -78,7 +78,7 @@ class Discretised(Mixer):
     # What is derived from the parameters
 
     def _kept(self, key: Any, derive: Callable[[], Derived]) -> Derived | None:
-        """What is derived from the parameters as they are now, kept until one of them changes.
+        """Derive constants from the parameters, cached until one of them changes.
 
         None if it cannot be kept: a gradient is wanted of it, or the parameters have no values that stay.
         """
@@ -107,7 +107,7 @@ class Discretised(Mixer):
         return derived
 
     def _kept_in(self, known: Known, key: Any, derive: Callable[[], Derived]) -> Derived:
-        """What is derived from parameters that stay as they are."""
+        """Derive constants from fixed parameters, cached in `known`."""
         if (self, key) not in known:
             with torch.inference_mode(False), torch.no_grad():
                 known[self, key] = derive()
@@ -132,5 +132,5 @@ def initial_log_dt(n: int, dt_min: float, dt_max: float) -> Tensor:
 
 
 def complex_dtype(dtype: torch.dtype) -> torch.dtype:
-    """That of complex numbers made of float32 or float64: `dtype.to_complex()`, which no graph can be compiled of."""
+    """The complex dtype of float32 or float64; `dtype.to_complex()` breaks compiled graphs."""
     return torch.complex128 if dtype == torch.float64 else torch.complex64

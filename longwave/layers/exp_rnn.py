@@ -58,4 +58,4 @@ class ExpRNNConfig(MixerConfig):
 
     layer: ClassVar[type[Mixer]] = ExpRNN
     bidirectional: bool = False
-    """Look both ways; such a model can stream only with a sliding window."""
+    """Bidirectional; can stream only with a sliding window."""

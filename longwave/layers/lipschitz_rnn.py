@@ -73,7 +73,7 @@ class LipschitzRNNConfig(MixerConfig):
 
     layer: ClassVar[type[Mixer]] = LipschitzRNN
     bidirectional: bool = False
-    """Look both ways; such a model can stream only with a sliding window."""
+    """Bidirectional; can stream only with a sliding window."""
     skew: float = 0.75
     """Share of the skew-symmetric part in both matrices."""
     damping: float = 0.001

@@ -128,7 +128,7 @@ class LSSL(Discretised):
         rate: float,
         need_state: bool,
     ) -> tuple[Float[Tensor, "batch L H"], Float[Tensor, "batch H N"] | None]:
-        """By convolution."""
+        """Compute the outputs by convolution."""
         with without_autocast(u):
             signal = u.to(self._dtype)
             E, B_bar = self._discrete(rate)
@@ -167,7 +167,7 @@ class LSSL(Discretised):
         return (C @ krylov(E, B_bar, L)).flatten(-3, -2)
 
     def _response(self, powers: Powers, state: Tensor, L: int) -> Tensor:
-        """What `state` adds to y (B, L, H): one feature of each system after the other, because C is its own."""
+        """The response to `state`, (B, L, H), one feature of each system after the other, since each has its own C."""
         C = self.C.to(state.dtype).unflatten(0, (self.systems, self.share)).unbind(1)
         states = state.unflatten(1, (self.systems, self.share)).unbind(2)
         parts = [response(powers, C_i, x_i, L) for C_i, x_i in zip(C, states, strict=True)]

@@ -129,12 +129,12 @@ class Mixer(nn.Module):
         return y.to(u.dtype), after
 
     def check_state(self, state: Any, batch: int, device: torch.device) -> None:
-        """Refuse what is not a state of this layer for so many rows, on this device."""
+        """Refuse a state that does not fit this layer, for so many rows on this device."""
         check_causal("state", self.bidirectional)
         self._check_state(state, batch, device)
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> Any:
-        """What chunks of up to `longest` steps derive from the parameters, to be kept by the caller; or None."""
+        """Constants for chunks of up to `longest` steps, derived from the parameters, for the caller to keep."""
         return None
 
     @abstractmethod
@@ -159,7 +159,7 @@ class Mixer(nn.Module):
 
     @abstractmethod
     def _check_state(self, state: Any, batch: int, device: torch.device) -> None:
-        """Refuse what is not a state of this layer."""
+        """Refuse a state that does not fit this layer."""
 
     def _step(self, u: Tensor, state: Any, rate: float) -> tuple[Tensor, Any]:
         """y_t (B, H) and the next state."""
@@ -192,7 +192,7 @@ class MixerConfig(Settings):
 
     @property
     def label(self) -> str:
-        """What tables call a model of such layers."""
+        """Display name in tables."""
         return self.kind.upper() if len(self.kind) <= 4 else self.kind
 
     @property
@@ -216,7 +216,7 @@ class MixerConfig(Settings):
         return True
 
     def for_length(self, length: int | None) -> "MixerConfig":
-        """The settings for sequences of one length, or of any (None); most layers do not care."""
+        """The settings for sequences of one length, or of any (None); the same for most layers."""
         return self
 
 
@@ -231,7 +231,7 @@ class StateSpaceConfig(MixerConfig):
     """Initialisation of the state spaces: legs, legs-clipped, legt, lagt, fout, random-nplr; s4d-legs, s4d-lin,
     s4d-inv."""
     bidirectional: bool = False
-    """Look both ways; such a model can stream only with a sliding window."""
+    """Bidirectional; can stream only with a sliding window."""
     n_ssm: int | None = None
     """Number of distinct state spaces, shared by the features."""
     dt_min: float = 0.001

@@ -48,7 +48,7 @@ class Recurrent(Mixer):
         rate: float,
         need_state: bool,
     ) -> tuple[Float[Tensor, "batch L d_model"], State]:
-        """By torch's recurrence, packed if there is padding; a step is in O(d_model^2)."""
+        """Run torch's recurrence, packed if there is padding; a step takes O(d_model^2)."""
         with without_autocast(u):
             z = u.to(self._dtype)
             y, after = self._run(z, state) if lengths is None else self._run_padded(z, state, lengths)
@@ -57,7 +57,7 @@ class Recurrent(Mixer):
         return y, after
 
     def _initial_state(self, batch: int) -> State:
-        """Zeros."""
+        """A state of zeros."""
         zeros = self._placed()[0].new_zeros(batch, self.d_model)
         return (zeros, zeros) if self.kind == "lstm" else (zeros,)
 
@@ -95,11 +95,11 @@ class Recurrent(Mixer):
 
 @dataclass(frozen=True)
 class RecurrentConfig(MixerConfig):
-    """What both have."""
+    """The common settings of LSTM and GRU."""
 
     layer: ClassVar[type[Mixer]] = Recurrent
     bidirectional: bool = False
-    """Look both ways; such a model can stream only with a sliding window."""
+    """Bidirectional; can stream only with a sliding window."""
 
 
 @MIXERS.register("lstm")

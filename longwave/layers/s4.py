@@ -144,7 +144,7 @@ class S4(StateSpaces):
         return super()._shared_out(values)
 
     def _output_map(self) -> Complex[Tensor, "*D H M"]:
-        """C, or what C~ stands for."""
+        """C, derived from C~ if that is the parameter."""
         if self.length is None:
             return as_complex(self.C.to(self._dtype))
         # A solve for each feature, which chunks, steps and kernels of other lengths all want.
@@ -158,7 +158,7 @@ class S4(StateSpaces):
         return output_map(Lambda, P, as_complex(self.C_tilde.to(dt.dtype)), dt, self.length, Q=self._Q(dt.dtype))
 
     def _discrete(self, rate: float, *, wide: bool = False) -> DiscreteDPLR:
-        """By the bilinear rule."""
+        """Discretise by the bilinear rule."""
         Lambda, P, B, dt = self._system(self._dtype)
         Q = self._Q(dt.dtype)
         system: tuple[Tensor, ...] = Lambda, P, B, dt * rate, P if Q is None else Q
@@ -187,5 +187,5 @@ class S4Config(StateSpaceConfig):
     """Tilt of the generalised Laguerre polynomials, at least 0; for the initialisation lagt."""
 
     def for_length(self, length: int | None) -> "S4Config":
-        """With C~ of that length as the parameter."""
+        """The settings with C~ for that length as the parameter."""
         return replace(self, length=length)

@@ -90,7 +90,7 @@ class S4D(StateSpaces):
         return as_complex(self.C.to(self._dtype))
 
     def _discrete(self, rate: float, *, wide: bool = False) -> DiscreteDPLR:
-        """By the layer's rule."""
+        """Discretise by the layer's rule."""
         Lambda, _, B, dt = self._system(self._dtype)
         dt = dt * rate
         Lambda, B, dt = doubles(Lambda, B, dt) if wide else (Lambda, B, dt)
@@ -105,7 +105,7 @@ class S4D(StateSpaces):
         rate: float,
         need_state: bool,
     ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
-        """By the exact exponential of each gap; the bilinear rule would hardly decay over a long one.
+        """Discretise each gap by the exact exponential; the bilinear rule would hardly decay over long ones.
 
         Sequences whose gaps have few steps of a unit are convolved, the others go row by row.
         """
@@ -135,7 +135,7 @@ class S4D(StateSpaces):
         *,
         rate: float,
     ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"]]:
-        """Row by row, whatever the gaps are."""
+        """Step row by row, for any gaps."""
         with without_autocast(u):
             signal = u.to(self._dtype)
             Lambda, _, B, dt = self._system(self._dtype)
@@ -152,7 +152,7 @@ class S4D(StateSpaces):
         rate: float,
         need_state: bool,
     ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
-        """The same by convolution, where each row holds for whole steps of a unit, and is read after the last."""
+        """Convolve rows whose gaps are multiples of a unit: each is held for its gap and read at the end."""
         ends = steps.cumsum(1)
         every = torch.arange(int(ends.max()), device=u.device).expand(len(u), -1)
         row = torch.searchsorted(ends, every.contiguous(), right=True)
@@ -169,7 +169,7 @@ def _rows_of(u: Float[Tensor, "batch L H"], rows: Int64[Tensor, "batch n"]) -> F
 def refusal_of_gaps(rule: Rule, bidirectional: bool) -> str | None:
     """Why a layer with these settings does not take rows at irregular times; None: it does."""
     if bidirectional:
-        return "expected a layer that looks back alone, got bidirectional=True; set it to False"
+        return "expected a causal layer, got bidirectional=True; set it to False"
     if rule != "zoh":
         return f"expected rule 'zoh', which is exact over any gap, got {rule!r}, which does not decay over long ones"
     return None

@@ -1,4 +1,4 @@
-"""Whether parameters are still what they were, without waiting for the device that they are on."""
+"""Detect changes of parameters without synchronising their device."""
 
 from collections.abc import Sequence
 from functools import cache

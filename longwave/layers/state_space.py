@@ -1,4 +1,4 @@
-"""What layers of state spaces share: H systems side by side, in the convolutional and the recurrent view.
+"""The base of state space layers: H systems side by side, in the convolutional and the recurrent view.
 
 A kind of layer (s4.py, s4d.py) says what its parameters are and how they become a kernel, A_bar and B_bar; both views
 are here, and chunk.py has how a chunk goes on from a state. Parameters are real tensors (complex ones as pairs), which
@@ -50,7 +50,7 @@ class DPLR(NamedTuple):
 
 
 class NonsymmetricDPLR(NamedTuple):
-    """The same with A = diag(Lambda) - P Q^*: Q (r, H, M), as the last of what there is."""
+    """State spaces with A = diag(Lambda) - P Q^*: the same fields, then Q (r, H, M)."""
 
     Lambda: Tensor
     P: Tensor
@@ -62,7 +62,7 @@ class NonsymmetricDPLR(NamedTuple):
 
 
 class StepConstants(NamedTuple):
-    """What a step needs of a layer; `steps` is the backend's own step, for use without gradients."""
+    """Constants of a step; `steps` is the backend's own function, for use without gradients."""
 
     discrete: DiscreteDPLR
     C: Tensor
@@ -71,7 +71,7 @@ class StepConstants(NamedTuple):
 
 
 class ChunkConstants(NamedTuple):
-    """What chunks that resume from a state need of a layer, for chunks of up to a number of steps."""
+    """Constants of chunks that resume from a state, for up to a number of steps."""
 
     chunks: Chunks
     K: Tensor  # the kernel of the longest chunk; that of a shorter one is its beginning
@@ -140,12 +140,12 @@ class StateSpaces(Discretised):
         self.B = new_parameter(torch.view_as_real(B.repeat(n_ssm, 1)))
 
     def _random_output_map(self) -> Complex[Tensor, "*D H M"]:
-        """What C starts from; two-sided: one map for each direction."""
+        """The initial C; two-sided: one map for each direction."""
         sides = (2,) if self.bidirectional else ()
         return torch.randn(*sides, self.d_model, self.d_state // 2, dtype=torch.complex64)
 
     def _finish(self, output: str, trainable: Trainable) -> None:
-        """Register D, and what an optimiser has to know; `output` is the name of the parameter that holds C."""
+        """Register D and the roles of parameters for optimisers; `output` names the parameter of C."""
         self.D = new_parameter(torch.randn(self.d_model))
         # Names say what a parameter holds, so they follow the settings.
         self.DT_PARAMETERS = ("log_dt" if self.dt_transform == "exp" else "softplus_inverse_dt",)
@@ -216,7 +216,7 @@ class StateSpaces(Discretised):
         need_state: bool,
         constants: ChunkConstants | None = None,
     ) -> tuple[Float[Tensor, "batch L H"], Complex[Tensor, "batch H M"] | None]:
-        """By convolution."""
+        """Compute the outputs by convolution."""
         L = u.shape[1]
         with without_autocast(u):
             signal = u.to(self._dtype)
@@ -239,7 +239,7 @@ class StateSpaces(Discretised):
     def _mix_packed(
         self, u: Float[Tensor, "1 total H"], lengths: Sequence[int], *, rate: float, need_state: bool
     ) -> tuple[Float[Tensor, "1 total H"], Complex[Tensor, "n H M"] | None]:
-        """By one convolution per group of similar lengths; the kernel is that of the longest sequence."""
+        """Convolve each group of similar lengths with the kernel of the longest sequence."""
         longest = max(lengths)
         with without_autocast(u):
             T = block_size(1, longest, self.d_state, 0)
@@ -252,7 +252,7 @@ class StateSpaces(Discretised):
             return mix_packed(mix, u.to(self._dtype), lengths, self._initial_state(1)[0])
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> ChunkConstants:
-        """What all chunks of up to `longest` steps derive from the parameters, to be kept while these stay.
+        """Constants for chunks of up to `longest` steps, valid while the parameters do not change.
 
         It takes far longer than a chunk of a few hundred steps, and H (longest + 2 N^2 + 4 T N) numbers of memory,
         for blocks of T steps, 64 or, if `longest` is no more than 256, up to 512.
@@ -264,7 +264,7 @@ class StateSpaces(Discretised):
         return ChunkConstants(chunks, self.kernel(longest, rate), rate)
 
     def _chunks(self, T: int, L: int, rate: float, *, from_state: bool = True, need_state: bool = True) -> Chunks:
-        """What chunks of up to L steps take, from a state on, and to the state after them."""
+        """Tables for chunks of up to L steps, for outputs from a state and for the state after."""
         C = doubles(self._output_map())[0] if from_state else None
         return Chunks.of(self._discrete(rate, wide=True), C, T, L, need_state)
 
@@ -318,7 +318,7 @@ class StateSpaces(Discretised):
             return 2 * (C.real * state.real - C.imag * state.imag).sum(-1) + D * signal, state
 
     def _kept_step_constants(self, rate: float) -> StepConstants:
-        """What a step derives from the parameters, kept until one of them changes."""
+        """Constants of a step, cached until a parameter changes."""
 
         def with_steps() -> StepConstants:
             constants = self.step_constants(rate)
@@ -327,7 +327,7 @@ class StateSpaces(Discretised):
         return self._kept(("step", rate), with_steps) or self.step_constants(rate)
 
     def step_constants(self, rate: float = 1.0) -> StepConstants:
-        """What a step derives from the parameters as they are now; differentiable."""
+        """Constants of a step from the current parameters; differentiable."""
         return StepConstants(self._discrete(rate), self._output_map(), self.D.to(self._dtype))
 
 

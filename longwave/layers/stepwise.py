@@ -50,7 +50,7 @@ class Stepwise(Mixer):
         rate: float,
         need_state: bool,
     ) -> tuple[Float[Tensor, "batch L d_model"], Float[Tensor, "batch d_model"]]:
-        """Step after step, O(L d_model^2)."""
+        """Run the recurrence step by step, in O(L d_model^2)."""
         with without_autocast(u):
             z = u.to(self._placed()[0].dtype)
             h = self._initial_state(len(z)) if state is None else state.to(z)
@@ -61,7 +61,7 @@ class Stepwise(Mixer):
         return y, after
 
     def _initial_state(self, batch: int) -> Tensor:
-        """Zeros."""
+        """A state of zeros."""
         return self._placed()[0].new_zeros(batch, self.d_model)
 
     def _check_state(self, state: Tensor, batch: int, device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""Deep models: an encoder, a stack of residual blocks, a decoder; and convolutional networks to compare them with."""
+"""Deep models (encoder, residual blocks, decoder), and convolutional networks for comparison."""
 
 from longwave.models.base import MODELS, LinearSolution, Model, ModelConfig, Shift, Spec
 from longwave.models.classifier import Classifier, ClassifierConfig

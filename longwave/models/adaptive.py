@@ -1,4 +1,4 @@
-"""The two ends of a model with a large vocabulary: rare words have short vectors, and few logits are worked out.
+"""Adaptive embedding and softmax for large vocabularies: rare words have shorter vectors, and few logits are computed.
 
 Words are numbered by falling frequency and cut into bins (Baevski and Auli 2019; Grave et al. 2017). Bin i has vectors
 E_i of d_model / FACTOR^i numbers, and a matrix W_i that widens them to d_model features. The softmax is over the words
@@ -27,7 +27,7 @@ LOGITS_AT_ONCE = 2**24  # of any bin, for the loss: 64 MB in float32
 
 
 def check_cutoffs(cutoffs: Sequence[int], vocabulary: int, d_model: int) -> None:
-    """Refuse cut-offs that do not cut the vocabulary into bins, and more bins than there are features to halve."""
+    """Refuse cutoffs that do not divide the vocabulary into bins, and more bins than the features allow."""
     edges = [0, *cutoffs, vocabulary]
     if any(low >= high for low, high in itertools.pairwise(edges)):
         raise ValueError(
@@ -107,7 +107,7 @@ class AdaptiveSoftmax(nn.Module):
 
     @property
     def embedding(self) -> AdaptiveEmbedding:
-        """The input's end, which owns what both share."""
+        """The adaptive embedding, which owns the shared parameters."""
         return self._shared[0]
 
     def forward(
@@ -125,7 +125,7 @@ class AdaptiveSoftmax(nn.Module):
         return torch.cat(parts, dim=-1)
 
     def by_products(self, product: Product) -> Callable[[Tensor], Tensor]:
-        """What `step` gives for features (B, d_model), with all products by another function, without dropout."""
+        """Compute `step` for features (B, d_model) with another function for all products, without dropout."""
         vectors, projections = self.embedding.vectors, self.embedding.projections
         first = torch.cat((vectors[0], self.clusters.weight)), torch.cat((self.biases[0], self.clusters.bias))
         narrow = [product(self.projection, None), *(product(W.T, None) for W in projections[1:])]
@@ -186,10 +186,10 @@ class AdaptiveSoftmax(nn.Module):
 
 
 def rows_of(bins: Tensor, count: int) -> list[Tensor]:
-    """Where the tokens of each of `count` bins are, in the order of the bins."""
+    """The positions of the tokens of each of `count` bins, bin by bin."""
     return [(bins == i).nonzero().squeeze(1) for i in range(count)]
 
 
 def wide(x: Tensor) -> Tensor:
-    """In float32 at least: what long sums want."""
+    """Widen to at least float32, for long sums."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""Models: modules with settings, found by their kind, that fit the needs of a task."""
+"""The interface of models: modules with registered settings that adapt to a task."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -26,12 +26,13 @@ class LinearSolution:
     bias: Tensor  # (horizon,), float64
     reversion: float = 0.0  # the share of the solution without a shift
     members: Mapping[str, float] = field(default_factory=dict)  # what it combines, with weights
+    reason: str = ""  # of these weights
     beside: Tensor | None = None  # (horizon, length, time_size), float64: weights of the features beside the input
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What a task needs of a model."""
+    """Requirements of a task on a model."""
 
     input_size: int  # channels of the input
     output_size: int  # numbers that the model puts out, for the whole sequence or for each step
@@ -102,16 +103,16 @@ class ModelConfig(Settings):
         files.write_json(folder / "config.json", {"format": FORMAT, "model": settings.pop("kind"), "config": settings})
 
     def to_json_string(self) -> str:
-        """The settings as JSON text, by the name that loggers of transformers ask for."""
+        """The settings as JSON text, under the method name that loggers of transformers call."""
         return dumps(self)
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """What tables call such a model."""
+        """Display name in tables."""
 
     def prepare(self, model: Any, spec: Spec) -> bool:
-        """Start a new model from what the task knows in closed form; whether there was anything to start from."""
+        """Initialise a new model with what the task solves in closed form; gives whether there was anything."""
         return False
 
     @property
@@ -126,7 +127,7 @@ class ModelConfig(Settings):
 
     @property
     def decoder(self) -> str:
-        """What the output is, in the words of a SequenceModel."""
+        """The decoder of a SequenceModel, or its equivalent."""
         return "none"
 
     @property
@@ -136,12 +137,12 @@ class ModelConfig(Settings):
 
     @property
     def logistics(self) -> int:
-        """Components of a mixture of logistics, if that is what values are drawn from."""
+        """Components of a mixture of logistics as the output distribution; 0: none."""
         return 0
 
     @property
     def takes_any_length(self) -> bool:
-        """Whether the model takes a sequence of any length by itself, as the window of a stream is."""
+        """Whether the model takes sequences of any length on their own, as stream windows are."""
         return False
 
     @property

@@ -22,7 +22,7 @@ from longwave.models.pretrained import Pretrained
 from longwave.models.sequence import SequenceConfig, SequenceModel
 
 TEMPERATURES = torch.logspace(-2, 1, 61, dtype=torch.float64)
-SHARES = torch.linspace(0, 1, 21, dtype=torch.float64)  # that the ridge regression can have in the answer
+SHARES = torch.linspace(0, 1, 21, dtype=torch.float64)  # candidate weights of the ridge regression in the prediction
 MOST_CALIBRATING = 500  # validation examples that decide it
 DOUBT = 2.0  # how much likelier, in nats, one of the two alone must make the validation set than halves
 
@@ -54,8 +54,8 @@ class ClassifierConfig(ModelConfig):
     """Classes (set by the task)."""
     longest: int = set_by_task(1)
     """Steps of the longest training sequence (set by the task)."""
-    judge: bool = set_by_task(False)
-    """Whether a second model is trained without some examples, to be validated on them (set by the task)."""
+    holdout_model: bool = set_by_task(False)
+    """Whether a second model is trained without a held-out part, and validated on it (set by the task)."""
 
     takes_any_length = True
 
@@ -78,18 +78,18 @@ class ClassifierConfig(ModelConfig):
 
     @property
     def label(self) -> str:
-        """What tables call such a model."""
+        """Display name in tables."""
         return f"{self.mixer.label} + random convolutions" if self.convolutions else self.mixer.label
 
 
 class Classifier(Pretrained, nn.Module):
     """y, None = model(x), from sequences x (B, L, channels) to y (B, classes).
 
-    In training, y are the logits of the deep model, and (B, 2, classes) with those of the judge, if there is one. Else
-    they are the logarithms of probabilities: a weighted mean of the deep model's and the ridge regression's.
+    In training, y are the logits of the deep model, or (B, 2, classes) with those of the holdout model. Otherwise they
+    are log-probabilities: a weighted mean of the deep model's and the ridge regression's.
 
-    A row that is `held` was kept from the judge, and from a second ridge regression. The two answer for it, unless the
-    model is in training: so training examples can be used to validate.
+    Rows that are `held` out train neither the holdout model nor a second ridge regression. In evaluation these two
+    predict them, so training examples can be used to validate.
     """
 
     def __init__(self, config: ClassifierConfig) -> None:
@@ -97,11 +97,11 @@ class Classifier(Pretrained, nn.Module):
         self.config = config
         deep: SequenceConfig = config.as_kind("SequenceModel")
         self.model = SequenceModel(deep)
-        self.judge = SequenceModel(deep) if config.judge else None
+        self.holdout_model = SequenceModel(deep) if config.holdout_model else None
         self.convolutions: RandomConvolutions | None = None
         if config.convolutions:
             self.convolutions = RandomConvolutions(config.input_size, config.longest, config.convolutions)
-            solutions = 1 + config.judge  # by all training examples, and without those that are held
+            solutions = 1 + config.holdout_model  # by all training examples, and without those that are held
             self.register_buffer("weight", torch.zeros(solutions, self.convolutions.count, config.output_size))
             self.register_buffer("offset", torch.zeros(solutions, config.output_size))
             self.register_buffer("share", torch.tensor(0.5))  # of the ridge regression
@@ -146,14 +146,14 @@ class Classifier(Pretrained, nn.Module):
         lengths: Tensor | None = None,
         held: Tensor | None = None,
     ) -> tuple[Tensor, None]:
-        """The output (B, classes), or in training with a judge (B, 2, classes)."""
+        """The output (B, classes), or in training with a holdout model (B, 2, classes)."""
         for name, value in (("state", state), ("time", time)):
             if value is not None:
                 raise ValueError(f"{name}: a Classifier takes whole sequences without time features")
         if self.training:
             y = self.model(x, lengths=lengths)[0]
-            if self.judge is not None and held is not None:
-                y = torch.stack((y, self.judge(x, lengths=lengths)[0]), 1)
+            if self.holdout_model is not None and held is not None:
+                y = torch.stack((y, self.holdout_model(x, lengths=lengths)[0]), 1)
             return y, None
         deep = self.deep(x, lengths=lengths, held=held)[0]
         if self.convolutions is None:
@@ -165,8 +165,8 @@ class Classifier(Pretrained, nn.Module):
     ) -> tuple[Tensor, None]:
         """The log-probabilities (B, classes) of the deep model alone."""
         y = self.model(x, lengths=lengths)[0]
-        if held is not None and self.judge is not None:
-            y = torch.where(held.unsqueeze(1), self.judge(x, lengths=lengths)[0], y)
+        if held is not None and self.holdout_model is not None:
+            y = torch.where(held.unsqueeze(1), self.holdout_model(x, lengths=lengths)[0], y)
         return y.log_softmax(-1), None
 
     def ridge(self, x: Tensor, lengths: Tensor | None = None, held: Tensor | None = None) -> Tensor:
@@ -186,7 +186,7 @@ class Classifier(Pretrained, nn.Module):
 
     @torch.no_grad()
     def choose_share(self, batches: Iterator[dict[str, Tensor]]) -> None:
-        """Set the share that makes the validation set most likely, close to a half where that is in doubt."""
+        """Choose the share by the likelihood of the validation set, close to one half if it is small."""
         losses = DOUBT * (2 * SHARES - 1).square()
         for batch in batches:
             lengths, held = batch.get("lengths"), batch.get("held")
@@ -201,7 +201,7 @@ class Classifier(Pretrained, nn.Module):
 
     @property
     def state_spaces(self) -> list[StateSpaces]:
-        """Those of the deep model, without those of the judge."""
+        """SSM layers of the deep model, without those of the holdout model."""
         return self.model.state_spaces
 
     @property
@@ -211,7 +211,7 @@ class Classifier(Pretrained, nn.Module):
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What is scored beside the whole, by the name that tables have for it."""
+        """Submodels that are scored separately, by their display name."""
         return {f"{self.config.mixer.label} alone": self.deep} if self.convolutions is not None else {}
 
     weight: Tensor
@@ -220,7 +220,7 @@ class Classifier(Pretrained, nn.Module):
 
 
 def _solve(features: Tensor, y: Tensor, counts: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """The ridge regression with the temperature that makes held-out examples most likely, each left out in turn.
+    """Solve ridge regression, with the temperature of the highest leave-one-out likelihood.
 
     The labels are smoothed as if each class had one more example of unknown class: else a few examples that are all
     correct when left out would make it certain of everything.

@@ -37,7 +37,7 @@ class RandomConvolutions(nn.Module):
 
     @property
     def count(self) -> int:
-        """How many features there are."""
+        """Number of features."""
         return self.biases.numel()
 
     def start(self, x: Tensor, lengths: Tensor, seed: int = 0) -> None:

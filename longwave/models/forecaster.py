@@ -26,12 +26,13 @@ class ForecasterConfig(ModelConfig):
     """A linear map from the window to the horizon, started from its closed form, and a deep model beside it."""
 
     shift: Literal["auto", "combined", "none", "last", "mean"] = "auto"
-    """Subtract nothing, the last value or the mean from each window; auto: start from a mean of several solutions;
-    combined: from a combination of simple forecasts, weighted on held-out rows."""
+    """What is subtracted from each window: nothing, its last value or its mean; auto: start from the mean of several
+    solutions; combined: start from a combination of simple forecasts, weighted on held-out rows."""
     reversion: float | None = None
-    """Share of the linear start that is solved without a shift; None: with shift auto by the validation set, else 0."""
+    """Weight of the solution without a shift in the linear start; None: with shift auto chosen on the validation set,
+    else 0."""
     trust: float | None = 1.0
-    """Share of the trained model in a forecast, the rest being the linear start; None: chosen on the validation set,
+    """Weight of the trained model in a forecast, the rest being the linear start; None: chosen on the validation set,
     0 where the deep model does not help."""
     d_model: int = 32
     """Features of every layer of the deep model."""
@@ -55,6 +56,8 @@ class ForecasterConfig(ModelConfig):
     """Whether the linear start has weights for the features beside the input (set by the task)."""
     members: tuple[tuple[str, float], ...] = set_by_task(())
     """What a combined start consists of, with weights (set by the task)."""
+    reason: str = set_by_task("")
+    """Why it has these weights (set by the task)."""
 
     def build(self) -> "Forecaster":
         """A new model with these settings; its linear map forecasts the shift until `prepare` starts it."""
@@ -66,9 +69,10 @@ class ForecasterConfig(ModelConfig):
             raise ValueError("model: a Forecaster needs a task that forecasts its input columns, in windows")
         if spec.stamps:
             raise ValueError("time_stamps: a Forecaster takes no time stamps; set time_stamps to False")
-        reversion, members = self.reversion, self.members
+        reversion, members, reason = self.reversion, self.members, self.reason
         if spec.linear is not None and self.shift == "combined":
-            members = tuple(spec.linear("combined", None).members.items())
+            solution = spec.linear("combined", None)
+            members, reason = tuple(solution.members.items()), solution.reason
         if reversion is None:
             ask = spec.linear if self.shift == "auto" else None
             reversion = 0.0 if ask is None else ask("auto", None).reversion
@@ -76,6 +80,7 @@ class ForecasterConfig(ModelConfig):
             self.with_sizes(spec),
             reversion=reversion,
             members=members,
+            reason=reason,
             mixer=self.mixer.for_length(spec.length),
             context=spec.length - spec.horizon,
         )
@@ -91,12 +96,12 @@ class ForecasterConfig(ModelConfig):
 
     @property
     def refuses_gaps(self) -> str | None:
-        """As the mixer does; the linear map counts rows, whenever they are."""
+        """As for the mixer; the linear map only counts rows."""
         return self.mixer.refuses_gaps
 
     @property
     def label(self) -> str:
-        """What tables call such a model."""
+        """Display name in tables."""
         start = "combination" if self.shift == "combined" else "linear"
         return f"{start} + {self.mixer.label}" if self.n_layers else start
 
@@ -180,7 +185,7 @@ class Forecaster(Pretrained, nn.Module):
         return self.linear(known, window_shift(known, self.config.shift))[0] + self.regression(time), None
 
     def regression(self, time: Tensor | None) -> Tensor | float:
-        """What the start makes of the features (B, context + horizon, time_size) beside the input: (B, horizon, 1)."""
+        """The start's regression on features beside the input, (B, context + horizon, time_size) to (B, horizon, 1)."""
         if not self.config.is_regressed:
             return 0.0
         if time is None:
@@ -190,7 +195,7 @@ class Forecaster(Pretrained, nn.Module):
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What is scored beside the whole, where its share was decided: the start alone, and all of the correction."""
+        """The linear start alone and the full correction, to score separately if their share was chosen."""
         if self.config.trust is not None or self.correction is None:
             return {}
         deep = self.config.mixer.label
@@ -198,7 +203,7 @@ class Forecaster(Pretrained, nn.Module):
 
     @property
     def summary(self) -> str | None:
-        """What the forecast consists of, in a sentence."""
+        """Describe the composition of the forecast in a sentence."""
         if not self.config.members:
             return None
         shares = sorted(self.config.members, key=lambda member: -member[1])
@@ -207,7 +212,8 @@ class Forecaster(Pretrained, nn.Module):
         correction = (
             f"{share:.0%} of the correction by {self.config.mixer.label}" if self.correction else "no correction"
         )
-        return f"the forecast is {text}, by held-out windows, plus {correction}"
+        why = f" ({self.config.reason})" if self.config.reason else ""
+        return f"the forecast is {text}{why}, plus {correction}"
 
     share: Tensor
     beside: Tensor  # (horizon, context + horizon, time_size)
@@ -231,7 +237,7 @@ class LinearMap(nn.Module):
         self.offset = nn.Parameter(torch.zeros(horizon))
 
     def start(self, weight: Tensor, bias: Tensor) -> None:
-        """Take the map weight x + bias as the start; nothing is changed of it yet."""
+        """Start from the map weight x + bias."""
         with torch.no_grad():
             self.W.copy_(weight)
             self.level.copy_(weight.sum(1))
@@ -256,7 +262,7 @@ class LinearMap(nn.Module):
 
 
 def window_shift(known: Tensor, shift: StartShift) -> Tensor:
-    """What is subtracted from the known part (B, context, columns) of a window: (B, 1, columns); auto: the last."""
+    """The shift (B, 1, columns) of windows whose known part is (B, context, columns); auto: the last value."""
     if shift == "mean":
         return known.mean(1, keepdim=True)
     last = known[:, -1:]

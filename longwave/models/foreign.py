@@ -1,4 +1,4 @@
-"""Tensors from files written by other programs with torch.save. Nothing in such a file is ever run.
+"""Read tensors from files that other programs wrote with torch.save, without running anything in them.
 
 Checkpoints of Lightning hold objects of other libraries beside the tensors, such as their settings by OmegaConf. They
 are read as `Foreign`, which keeps what an object was to be made of and does nothing with it.
@@ -46,7 +46,7 @@ class Foreign:
 
 
 class Checkpoint(NamedTuple):
-    """What a file of another program holds."""
+    """The content of another program's checkpoint."""
 
     tensors: dict[str, Tensor]
     hyper_parameters: Any  # of a checkpoint of Lightning: dicts, lists, plain values and Foreign; else None
@@ -116,7 +116,7 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def _foreign_names(path: Path) -> list[str]:
-    """The names of what a file would build besides tensors and plain containers."""
+    """Names of the objects that a file would build besides tensors and plain containers."""
     try:
         found: Any = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     except DAMAGE:

@@ -77,7 +77,7 @@ def stream(
     reads: Reads | None = None,
     weights: WeightType = "float32",
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """As `generate`, step by step: the tokens (B,), and the probabilities (B, vocabulary) that they were drawn from.
+    """Generate step by step: yields tokens (B,) and the probabilities (B, vocabulary) that they were drawn from.
 
     The weights have to stay as they are from the first step to the last. For S4 the time and the memory of a step are
     the same at any step.
@@ -181,7 +181,7 @@ def _read(model: Any, prompt: Tensor) -> tuple[Tensor, Any]:
 
 @contextlib.contextmanager
 def _evaluation(modules: list[nn.Module]) -> Iterator[None]:
-    """As after `eval()`, without dropout; each module then has its mode back."""
+    """Put modules in evaluation mode within the block, and restore each module's mode afterwards."""
     training = [module for module in modules if module.training]
     try:
         for module in training:

@@ -169,7 +169,7 @@ class Decoder(nn.Module):
         return self.linear((total / count).to(x.dtype)), (total, count)
 
     def by_products(self, product: Product) -> Callable[[Tensor], Tensor]:
-        """What `step` gives for features (B, d_model), with its linear layer by another function; it has no state."""
+        """Compute `step` for features (B, d_model) with another function for the linear layer, without a state."""
         if self.kind not in ("sequence", "forecast"):
             raise ValueError(f"decoder: expected an output at every step, got {self.kind!r}")
         return product(self.linear.weight, self.linear.bias)
@@ -213,7 +213,7 @@ class Window(nn.Module):
         return mean, var.clamp(min=1e-8).sqrt()  # clamped before the root, whose slope at 0 is infinite
 
     def unknown(self, x: Tensor, lengths: Tensor | None = None) -> Tensor | None:
-        """(L, 1), or (B, L, 1) with lengths: 1 for the steps to forecast, else 0; None if nothing is forecast."""
+        """A mask (L, 1), or (B, L, 1) with lengths: 1 for steps to forecast, else 0; None if nothing is forecast."""
         if self.horizon == 0:
             return None
         known = self._known_steps(x, lengths)
@@ -234,7 +234,7 @@ class Window(nn.Module):
         return y if measured is None else y * measured[1] + measured[0]
 
     def _known_steps(self, x: Tensor, lengths: Tensor | None) -> Any:
-        """How many steps of x are known, for each row if there are lengths."""
+        """Number of known steps of x, per row if there are lengths."""
         least = self.horizon + (self.kind != "none")
         L, which = x.shape[1], f"{self.horizon} of them to forecast"
         if not torch.compiler.is_compiling() and least > L:

@@ -1,4 +1,4 @@
-"""What transformers' Trainer expects of a model: a loss where labels come, and a config that it may write to."""
+"""Compatibility with transformers' Trainer: a loss when labels are given, and a config that it may write to."""
 
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ Config = TypeVar("Config", bound=type)
 
 
 def takes_use_cache(config: Config) -> Config:
-    """Let `use_cache` be set on frozen settings, which the Trainer does; it is no setting, and has no effect."""
+    """Allow the Trainer to set `use_cache` on frozen settings, without effect."""
     refuse: Any = config.__setattr__
 
     def set_use_cache(self: Any, name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub: files are downloaded once, checked like any others, and never run."""
+"""Models on the Hugging Face hub: files are downloaded once, checked like local ones, and never run."""
 
 import json
 import re
@@ -68,7 +68,7 @@ def push(
     revision: str | None = None,
     client: Any = None,
 ) -> str:
-    """Upload what `write` puts into a folder as the hub's "user/name", made if it does not exist; their address.
+    """Upload the files that `write` puts into a folder as the hub's "user/name", created if needed; returns the URL.
 
     A name or a licence that the hub does not know is refused before anything is written or sent.
     """
@@ -107,7 +107,7 @@ def card(
     facts: Mapping[str, Any] | None = None,
     commands: Sequence[str] = (),
 ) -> str:
-    """README.md as the hub shows it: facts that it reads, sections, how to use the model, and its licence.
+    """The model card (README.md): metadata for the hub, sections, usage and licence.
 
     `commands` of longwave are those that take the name of the model.
     """

@@ -1,4 +1,4 @@
-"""A mixture of discretised logistics: the distribution of a value 0 ... K - 1 of which neighbours are alike.
+"""A mixture of discretised logistics: a distribution over ordered values 0 ... K - 1.
 
 After PixelCNN++ (Salimans et al. 2017). On the scale where the values are -1 ... 1 and neighbours are 2 h = 2/(K - 1)
 apart, the value at x has the probability
@@ -27,7 +27,7 @@ MOST_COMPONENTS = 1 << 10
 
 
 def check_logistics(config: Any, spec: "Spec") -> None:
-    """Refuse a mixture of logistics to tasks whose outputs are no values in order."""
+    """Refuse a mixture of logistics for tasks without ordered output values."""
     if config.logistics and not spec.ordered:
         raise ValueError(
             f"logistics: a mixture of logistics is for values in order (pixels, samples), which this task does not "
@@ -81,7 +81,7 @@ class LogisticMixture(nn.Module):
         return logits.log_softmax(-1), means, log_scales.clamp(LEAST, MOST)
 
     def _log_bin(self, value: Tensor, mean: Tensor, log_scale: Tensor) -> Tensor:
-        """The logarithm of what a logistic has in the bin of a value.
+        """The log-probability of a value's bin under a logistic.
 
         With the ends of the bin at a > b, sigmoid(a) - sigmoid(b) = sigmoid(a) sigmoid(-b) (1 - e^(b - a)), of which no
         factor is a difference of numbers that are nearly the same.

@@ -65,7 +65,7 @@ class PairModel(SequenceModel):
         return super().forward(_rows(x), labels=labels, **given)
 
     def step(self, x: Tensor, state: Any = None, **_: Any) -> tuple[Tensor, Any]:
-        """There are no single steps."""
+        """Raise an error: pairs have no single steps."""
         raise ValueError("step: a PairModel takes whole sequences, not single steps")
 
 
@@ -91,5 +91,5 @@ class PairDecoder(Decoder):
 
 
 def _rows(pairs: Tensor) -> Tensor:
-    """(B, 2, ...) as (2 B, ...): the first of all pairs, then the second of all."""
+    """Reshape (B, 2, ...) to (2 B, ...), the first of all pairs before the second of all."""
     return pairs.transpose(0, 1).flatten(0, 1)

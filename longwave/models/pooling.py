@@ -1,4 +1,4 @@
-"""What the decoder of a model sees of a stream at every hop: the step itself, or a mean over the past or a window.
+"""Pooling for streams: at every hop the decoder gets the step itself, or a mean over the past or a window.
 
 A pooling is called with the features (B, L, d_model) of the next steps and with how many steps came before, and gives
 what becomes due: (B, n, d_model). Its state has the same size after any number of steps.
@@ -15,7 +15,7 @@ from longwave.ops.checks import has_float64
 
 
 class EachHop:
-    """The features of every `hop`-th step: decoders "last" and "sequence". There is nothing to keep."""
+    """The features of every `hop`-th step, without a state, for the decoders "last" and "sequence"."""
 
     def __init__(self, hop: int, window: int | None, shape: tuple[int, int], like: Tensor) -> None:
         if window is not None:
@@ -107,5 +107,5 @@ def _ends(before: int, length: int, every: int, like: Tensor) -> Tensor:
 
 
 def _wide_zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """In float64: the count of steps, and sums over them, outgrow float32 within minutes of audio."""
+    """Zeros in float64, since step counts and sums outgrow float32 within minutes of audio."""
     return torch.zeros(shape, dtype=torch.float64, device=like.device if has_float64(like.device) else "cpu")

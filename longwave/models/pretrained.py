@@ -1,4 +1,4 @@
-"""Models on disk: config.json and model.safetensors. Nothing is unpickled."""
+"""Save and load models as config.json and model.safetensors, without pickle."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from longwave.core import files
 from longwave.layers.state_space import StateSpaces
-from longwave.models import format_1, hub, weights
+from longwave.models import hub, weights
 from longwave.models.base import FORMAT, ModelConfig
 from longwave.ops import WeightType
 
@@ -29,12 +29,12 @@ class Pretrained:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What is scored beside the whole model, by the name that tables have for it."""
+        """Submodels that are scored separately, by their display name."""
         return {}
 
     @property
     def summary(self) -> str | None:
-        """What a reader of the scores should know of the model, in a sentence; None: nothing."""
+        """A sentence about the model, to show with its scores; None: nothing to say."""
         return None
 
     @property
@@ -51,7 +51,7 @@ class Pretrained:
         return None
 
     def check_states(self, states: Any, batch: int) -> None:
-        """Refuse states that are not those of `batch` rows of this model, as far as that can be said."""
+        """Refuse states that do not fit `batch` rows of this model, as far as can be checked."""
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into `folder`, each atomically."""
@@ -60,7 +60,7 @@ class Pretrained:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, **where: Any) -> Self:
-        """The model that `save_pretrained` wrote, or one of the hub, as `load_model` finds it; nothing is unpickled."""
+        """Load a model that `save_pretrained` wrote, or one from the hub (see `load_model`); nothing is unpickled."""
         model = load_model(folder, **where)
         if not isinstance(model, cls):
             raise ValueError(f"{folder}: expected a {cls.__name__}, got a {type(model).__name__}")
@@ -76,7 +76,7 @@ class Pretrained:
         revision: str | None = None,
         client: Any = None,
     ) -> str:
-        """Upload the model alone as the hub's "user/name"; the address that the hub gives it.
+        """Upload only the model, without its run, as the hub's "user/name"; returns the URL.
 
         `longwave.push_to_hub` uploads a run, with its scores and what its data needs. `client` is a
         huggingface_hub.HfApi, by default one that logs in with `token`, or as `hf auth login` has stored it.
@@ -98,7 +98,7 @@ class Pretrained:
 
 
 def write_model(config: ModelConfig, tensors: Mapping[str, Tensor], folder: str | Path) -> None:
-    """Write the model of settings and weights, which need not be built for it."""
+    """Write a model from settings and weights, without building it."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     weights.write(folder / "model.safetensors", tensors)
@@ -106,7 +106,7 @@ def write_model(config: ModelConfig, tensors: Mapping[str, Tensor], folder: str 
 
 
 def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> Any:
-    """The model that `save_pretrained` wrote, of whatever kind, or that of a run with its best weights.
+    """Load a model of any kind that `save_pretrained` wrote, or the best weights of a run.
 
     Damaged weights are refused. `folder` may be the hub's "user/name" (see `hub.find`, also for its keywords: revision,
     cache_dir, token, local_files_only). Weights keep the dtype that they were saved in; with `as_built`, they get that
@@ -134,7 +134,7 @@ def load_model(folder: str | Path, *, as_built: bool = False, **where: Any) -> A
 
 
 def _empty(config: ModelConfig, where: str, tensors: Mapping[str, Tensor]) -> Any:
-    """The model of settings, whose weights `tensors` will replace: without numbers, which take long to draw.
+    """Build a model whose weights `tensors` will replace, on the meta device to avoid random initialisation.
 
     Unless the model has something that is not among them, or does not build without.
     """
@@ -153,7 +153,7 @@ def _holds_no_more(model: Any) -> bool:
 
 
 def build(config: ModelConfig, where: str) -> Any:
-    """The model of settings; those that make none are refused. `where` is what the message calls them."""
+    """Build a model from settings; invalid ones are refused with `where` in the message."""
     try:
         return config.build()
     except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:
@@ -168,16 +168,15 @@ def _read_config(path: Path) -> ModelConfig:
     kind = content.get("model") if isinstance(content, dict) else None
     if not isinstance(kind, str):
         raise ValueError(f"{path}: expected the config.json of a longwave model, got another JSON file")
-    if content.get("format") not in (1, FORMAT):
+    if content.get("format") != FORMAT:
         raise ValueError(
-            f"{path}: format {content.get('format')!r}, but this version of longwave reads formats up to {FORMAT}; "
+            f"{path}: format {content.get('format')!r}, but this version of longwave reads format {FORMAT}; "
             "update longwave"
         )
     settings = content.get("config")
     if not isinstance(settings, dict):
         raise ValueError(f'{path}: expected the settings of a model under "config", got {settings!r:.200}')
     try:
-        settings = format_1.of_model(settings) if content["format"] == 1 else settings
         return ModelConfig.from_dict({"kind": kind, **settings}, str(path))
     except ValueError as error:
         raise ValueError(f"{error}; written by a newer version of longwave?") from error

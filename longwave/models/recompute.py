@@ -1,4 +1,4 @@
-"""Gradient checkpointing: a module's activations are dropped after forward, and computed again in backward."""
+"""Gradient checkpointing: activations are dropped after the forward pass and recomputed in the backward pass."""
 
 import contextlib
 import functools
@@ -12,7 +12,7 @@ from longwave.layers.block import MaskedBatchNorm
 
 
 def recomputed(module: nn.Module) -> Callable[..., Any]:
-    """The module as a function that keeps only its inputs for the backward pass.
+    """Wrap a module as a function that saves only its inputs for the backward pass.
 
     Outputs and gradients are the same to the bit, also with dropout: the second pass draws the same random numbers.
     """
@@ -25,7 +25,7 @@ def recomputed(module: nn.Module) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def _kept_statistics(module: nn.Module) -> Iterator[None]:
-    """Batch norms leave their running statistics alone: the first pass has counted this batch."""
+    """Freeze the running statistics of batch norms, since the first pass has counted this batch."""
     norms = {norm: norm.momentum for norm in module.modules() if isinstance(norm, MaskedBatchNorm)}
     try:
         for norm in norms:

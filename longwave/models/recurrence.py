@@ -1,4 +1,4 @@
-"""A model's recurrence with fixed weights: what generation and streaming run on.
+"""A model's recurrence with fixed weights, for generation and streaming.
 
 `model.step` may be called between two steps of an optimiser, so that it looks at its parameters each time, and it
 leaves the state it was given as it was. Here both are settled once, and where the compiled library serves the model,
@@ -19,7 +19,7 @@ WeightType = ops.WeightType
 
 
 class Recurrence:
-    """y = steps(x) for one step after the other, without gradients; the weights of `model` have to stay as they are.
+    """y = steps(x), one step per call, without gradients; the weights of `model` must not change meanwhile.
 
     batch    how many rows
     state    where an earlier call of the model left off, which is not changed; None: the state before the first step
@@ -90,7 +90,7 @@ class Recurrence:
 
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
-        """What the decoder would see (B, d_model), for the same x; its own state stays as it is."""
+        """The decoder's input (B, d_model) for the next x, without advancing the decoder's state."""
         if self._steps is None:
             with fixed_parameters(self._known):
                 z, self._states = self.model.step_features(x, self._states, rate=self.rate)
@@ -112,7 +112,7 @@ def _decoder(model: Any, weights: WeightType, steps: Any) -> Callable[[Tensor], 
     """The decoder's step with its weights in fewer bytes."""
     if steps is None:
         raise ValueError(
-            f"weights: {weights} needs the compiled steps, which do not serve this model here: they take S4 and S4D "
+            f"weights: {weights} needs the compiled steps, which do not support this model here: they take S4 and S4D "
             "layers in float32 on the CPU, with widths that are multiples of 16; expected float32"
         )
 
@@ -127,13 +127,13 @@ def _decoder(model: Any, weights: WeightType, steps: Any) -> Callable[[Tensor], 
 
 
 def _copied(state: Tensor) -> Tensor:
-    """A copy of a tensor that steps may work on, which read raw memory."""
+    """A contiguous copy of a tensor, since compiled steps read raw memory."""
     kind = torch.complex64 if state.is_complex() else torch.float32 if state.is_floating_point() else state.dtype
     return state.detach().to(kind).resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], state: Any) -> Any:
-    """A state with a function of each of its tensors, however it is nested in lists, tuples and dicts."""
+    """Apply a function to every tensor of a state, nested in lists, tuples and dicts."""
     if isinstance(state, Tensor):
         return function(state)
     if isinstance(state, dict):

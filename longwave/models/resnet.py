@@ -1,4 +1,4 @@
-"""ResNet-18 for small images, the paper's 2-D comparison: it sees the sequence of pixels as the image that it is.
+"""ResNet-18 for small images, the paper's 2-D comparison, which reshapes the pixel sequence to an image.
 
 He et al., "Deep Residual Learning for Image Recognition" (2016), in its form for images of 32 x 32: a first convolution
 of 3 x 3 without stride or pooling, then four stages of two blocks, each but the first halving the image and doubling

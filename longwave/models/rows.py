@@ -1,4 +1,4 @@
-"""The rows of a generation: tokens that a row has had are held less likely, and a stop token ends it."""
+"""Rows of a generation: repetition penalty and stop tokens."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ Stop = int | Sequence[int] | None
 
 
 class Rows:
-    """What is remembered of rows (B,) that begin with a prompt (B, L), and what follows from it for their next tokens.
+    """The tokens that each row (B,) has had, from its prompt (B, L) on, and whether it has ended.
 
     penalty  divides positive logits, and multiplies negative ones, of tokens that a row has had; None: no penalty
     stop     tokens that end a row
@@ -52,7 +52,7 @@ class Rows:
 
 
 def check_limits(vocabulary: int, min_p: float | None, repetition_penalty: float | None, stop: Stop) -> list[int]:
-    """The tokens that end a row; refuse what is none, and what is no share or no penalty."""
+    """Check stop tokens, min_p and repetition penalty; returns the stop tokens."""
     if min_p is not None and not 0 <= min_p <= 1:
         raise ValueError(f"min_p: expected a share from 0 to 1, or None for all tokens, got {min_p}")
     if repetition_penalty is not None and not 0 < repetition_penalty < math.inf:

@@ -98,7 +98,7 @@ class SequenceConfig(ModelConfig):
 
     @property
     def label(self) -> str:
-        """What tables call such a model."""
+        """Display name in tables."""
         return self.mixer.label
 
     @property
@@ -113,12 +113,12 @@ class SequenceConfig(ModelConfig):
 
     @property
     def supports_rate(self) -> bool:
-        """Whether the mixer does."""
+        """Whether the mixer supports it."""
         return self.mixer.supports_rate
 
     @property
     def refuses_gaps(self) -> str | None:
-        """As the mixer does."""
+        """As for the mixer."""
         return self.mixer.refuses_gaps
 
 
@@ -206,7 +206,7 @@ class SequenceModel(Pretrained, nn.Module):
     def features(
         self, x: Tensor, states: Sequence[Any] | None = None, *, need_state: bool = True
     ) -> tuple[Tensor, list[Any]]:
-        """What the decoder sees of x (B, L, input_size) or tokens (B, L), and the states of the blocks after it."""
+        """The decoder's input for x (B, L, input_size) or tokens (B, L), and the states of the blocks after it."""
         return self._through_blocks(self.encoder(x), states, need_state=need_state)
 
     def nll(self, x: Tensor, y: Tensor, state: Any = None, *, need_state: bool = False) -> tuple[Tensor, Any]:
@@ -297,12 +297,12 @@ class SequenceModel(Pretrained, nn.Module):
         return compiled_steps(self.blocks, rate, weights) if ours else None
 
     def check_states(self, states: Sequence[Any], batch: int) -> None:
-        """As each mixer checks its own."""
+        """Check the state of each mixer."""
         for block, state in zip(self.blocks, states, strict=True):
             block.mixer.check_state(state, batch, next(block.parameters()).device)
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> list[Any]:
-        """What each block derives from its parameters for chunks of up to `longest` steps, to be kept."""
+        """Constants of each block for chunks of up to `longest` steps, derived from its parameters."""
         return [block.chunk_constants(longest, rate) for block in self.blocks]
 
     def chunk_features(

@@ -1,4 +1,4 @@
-"""A model on an endless sequence: pieces in, outputs out, in constant memory.
+"""Run a model on an endless sequence, piece by piece, in constant memory.
 
     live = longwave.stream(model, hop=1600, window=16000)
     y = live.push(x)  # x (B, any number of steps, channels), y (B, outputs that became due, output_size)
@@ -32,7 +32,7 @@ FORMAT, NOTE = 2, "longwave"  # of a saved state, and where in its header the se
 
 
 class Stream:
-    """y = stream.push(x): a stream into a model, whose weights have to stay as they are.
+    """y = stream.push(x): stream input through a model, whose weights must not change meanwhile.
 
     hop     steps from one output to the next: 1 gives one after each step
     window  a causal model with decoder "mean": the mean over the last `window` steps instead of the whole past; a model
@@ -88,7 +88,7 @@ class Stream:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return self._engine.weight.device
 
     def _pieces(self, x: Tensor) -> Iterator[Tensor]:
@@ -163,7 +163,7 @@ class Stream:
 
     @property
     def _described(self) -> dict[str, Any]:
-        """What a saved state belongs to."""
+        """The settings and weights that a saved state belongs to."""
         digest = hashlib.sha256()
         for name, values in self.model.state_dict().items():
             plain = values.detach().cpu().contiguous()
@@ -191,16 +191,16 @@ class Carried:
         self.constants: Any = None  # of the chunks; derived when first needed
 
     def __call__(self, x: Tensor, before: int) -> Tensor:
-        """What the steps x (B, L, ...) that follow `before` others make due: (B, n, output_size)."""
+        """The outputs (B, n, output_size) that steps x (B, L, ...) make due after `before` others."""
         y: Tensor = self.model.decoder.linear(self.pooling(self._features(x), before))
         return y
 
     def skip(self, x: Tensor, before: int) -> None:
-        """Take steps whose outputs are not wanted."""
+        """Take steps without computing outputs."""
         self.pooling(self._features(x), before)
 
     def _features(self, x: Tensor) -> Tensor:
-        """What the decoder sees of a piece: (B, L, d_model)."""
+        """The decoder's input (B, L, d_model) for a piece."""
         if x.shape[1] < SHORTEST:
             return torch.stack([self.recurrence.features(x[:, k]) for k in range(x.shape[1])], dim=1)
         if self.constants is None:
@@ -244,7 +244,7 @@ class SlidingWindow:
         self.state = {"inputs": inputs}
 
     def __call__(self, x: Tensor, before: int) -> Tensor:
-        """What the steps x (B, L, ...) that follow `before` others make due: (B, n, output_size)."""
+        """The outputs (B, n, output_size) that steps x (B, L, ...) make due after `before` others."""
         seen = self._keep(x)
         ends = range((before // self.hop + 1) * self.hop, before + x.shape[1] + 1, self.hop)
         outputs = [self.weight.new_zeros(len(x), 0, self.model.config.output_size)]
@@ -258,7 +258,7 @@ class SlidingWindow:
         return torch.cat(outputs, dim=1)
 
     def skip(self, x: Tensor, before: int) -> None:
-        """Take steps whose outputs are not wanted."""
+        """Take steps without computing outputs."""
         self._keep(x)
 
     def _keep(self, x: Tensor) -> Tensor:
@@ -270,7 +270,7 @@ class SlidingWindow:
 
 
 def _check_model(model: Any) -> None:
-    """Refuse what is no model, or not ready."""
+    """Refuse objects that are not models, and models in training mode."""
     if getattr(model, "config", None) is None:
         raise ValueError(f"model: expected a longwave model, such as SequenceModel, got {type(model).__name__}")
     if model.training:
@@ -304,7 +304,7 @@ def _obstacle(config: Any) -> tuple[str, str] | None:
 
 
 def _is_alike(values: Any, own: Tensor) -> bool:
-    """Whether something can take the place of a tensor of a state."""
+    """Whether a value has the type and shape of a state's tensor."""
     return (
         isinstance(values, Tensor)
         and values.layout == torch.strided

@@ -42,9 +42,9 @@ class UNetConfig(ModelConfig):
     d_model: int = 128
     """Features of the first level."""
     n_layers: int = 8
-    """Mixers per level on the down path and on the up path, and in the centre."""
+    """Mixers per level on the down path, on the up path and in the centre."""
     poolings: tuple[int, ...] = (3, 4, 4)
-    """Pooling factors: how many steps each level pools into one for the next."""
+    """Pooling factors: how many steps each level pools into one of the next."""
     widening: int = 2
     """Factor by which the features grow from each level to the next."""
     skips: Skips = "layers"
@@ -85,7 +85,7 @@ class UNetConfig(ModelConfig):
         return UNet(self)
 
     def resolve(self, spec: Spec) -> Self:
-        """The settings with the sizes that a task decides; it has to want an output at every step."""
+        """The settings with the sizes that a task decides; it must have an output at every step."""
         if "sequence" not in (spec.decoders or ("sequence",)) or spec.horizon or spec.time_size:
             wanted = " or ".join(spec.decoders) or "a forecast"
             raise ValueError(
@@ -97,7 +97,7 @@ class UNetConfig(ModelConfig):
 
     @property
     def label(self) -> str:
-        """What tables call such a model."""
+        """Display name in tables."""
         return f"{self.mixer.label} U-Net"
 
     def at(self, depth: int) -> tuple[int, MixerConfig]:
@@ -177,7 +177,7 @@ class UNet(Pretrained, nn.Module):
         return self.decoder.nll(z, y), (after, None) if need_state else None
 
     def _features(self, x: Tensor, states: list[Any] | None, run: Run) -> tuple[Tensor, list[Any]]:
-        """What the decoder sees of x, (B, L, d_model), and the states after it."""
+        """The decoder's input (B, L, d_model) for x, and the states after it."""
         position = 0 if states is None else int(states[0])
         z, levels = self.levels(self.encoder(x), None if states is None else states[1], position, run)
         return self.norm(z), [torch.tensor((position + x.shape[1]) % self.group, device="cpu"), levels]
@@ -209,7 +209,7 @@ class UNet(Pretrained, nn.Module):
         return compiled_levels(self.levels, weights) if ours else None
 
     def chunk_constants(self, longest: int, rate: float = 1.0) -> dict[nn.Module, Any]:
-        """What the layers derive from their parameters for chunks of up to `longest` steps, to be kept."""
+        """Constants of the layers for chunks of up to `longest` steps, derived from their parameters."""
         check_rate_is_one(rate, "a UNet")
         return self.levels.chunk_constants(longest)
 

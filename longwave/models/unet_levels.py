@@ -1,4 +1,4 @@
-"""The levels of a U-Net: layers, the pools between two sampling rates, and the state of all of it."""
+"""The levels of a U-Net: layers, pools between sampling rates, and their states."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,7 +54,7 @@ class FeedForward(nn.Module):
 
 
 class DownPool(nn.Module):
-    """Groups of `size` neighbouring steps as one step each; what is left over waits for the rest of its group."""
+    """Pool groups of `size` neighbouring steps into one each; an incomplete group waits for its remaining steps."""
 
     def __init__(self, size: int, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class DownPool(nn.Module):
 
 
 class UpPool(nn.Module):
-    """A step as the `size` steps of the group after its own."""
+    """Expand a step into the `size` steps of the next group."""
 
     def __init__(self, size: int, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class Centre(nn.Module):
         return tuple(layer.initial_state(batch) for layer in self.layers)
 
     def chunk_constants(self, longest: int) -> dict[nn.Module, Any]:
-        """What each layer derives from its parameters for chunks of up to `longest` steps."""
+        """Constants of each layer for chunks of up to `longest` steps, derived from its parameters."""
         return {layer: layer.chunk_constants(longest) for layer in self.layers}
 
 
@@ -170,7 +170,7 @@ class Level(nn.Module):
         return LevelState(down, begun, self.below.initial_state(batch), waiting, up)
 
     def chunk_constants(self, longest: int) -> dict[nn.Module, Any]:
-        """What each layer derives from its parameters for chunks of up to `longest` steps, also below."""
+        """Constants of each layer, also of lower levels, for chunks of up to `longest` steps."""
         own = {layer: layer.chunk_constants(longest) for layer in (*self.down, *self.up)}
         return own | self.below.chunk_constants(longest // self.pool.size + 1)
 

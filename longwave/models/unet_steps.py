@@ -49,7 +49,7 @@ def compiled_levels(level: Level, weights: WeightType) -> Callable[[Tensor, list
 
 
 def _layers(layers: nn.ModuleList) -> Layers | None:
-    """The weights of layers; None if one of them is not served."""
+    """The weights of layers; None if one of them is not supported."""
     found: Layers = []
     for layer in layers:
         if type(layer) is FeedForward:

@@ -1,4 +1,4 @@
-"""A convolutional network on waveforms, in the manner of WaveGAN's discriminator: what S4 is compared with in tab:sc.
+"""A convolutional network on waveforms like WaveGAN's discriminator, compared with S4 in tab:sc.
 
 Donahue, McAuley and Puckette, "Adversarial Audio Synthesis" (2019): one-dimensional convolutions of 25 steps, each of
 which shortens the signal by 4 and doubles the features, and leaky ReLUs. Two things differ, since it classifies and
@@ -28,7 +28,7 @@ SLOPE = 0.2  # of the leaky ReLU
 @MODELS.register("WaveformCNN")
 @dataclass(frozen=True)
 class WaveformCNNConfig(ModelConfig):
-    """A convolutional network on waveforms, in the manner of WaveGAN's discriminator."""
+    """A convolutional network on waveforms, like WaveGAN's discriminator."""
 
     width: int = 64
     """Features of the first layer; each of the next has twice as many."""

@@ -1,4 +1,4 @@
-"""Tensors on disk: safetensors with the SHA-256 of header and data in the metadata, so that damage is recognised.
+"""Safetensors files with the SHA-256 of header and data in the metadata, to detect damage.
 
 Files without a sum, as other programs and earlier versions write them, are read as they are.
 """
@@ -19,7 +19,7 @@ SUM = "sha256"
 
 
 class Damaged(ValueError):
-    """A file of tensors that is not what was written."""
+    """A damaged file of tensors."""
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> None:
@@ -35,12 +35,12 @@ def write(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | 
 
 
 def read(path: Path) -> dict[str, Tensor]:
-    """The tensors in a file; one that is damaged, or that holds something else, is refused."""
+    """Read the tensors of a file; damaged or other files are refused."""
     return read_with_notes(path, "the weights of a longwave model", "train again")[0]
 
 
 def read_with_notes(path: Path, what: str, cure: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors in a file, and the notes in its header, the checksum among them; for `what` and `cure` see errors."""
+    """Read the tensors of a file and the notes in its header; `what` and `cure` complete error messages."""
     try:
         data = path.read_bytes()
         tensors = load(data)

@@ -277,7 +277,7 @@ def _steps(op: str, tensors: Sequence[Tensor]) -> Callable[..., Any] | None:
 
 
 def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
-    """Whether tensors are still those of which `before` are contiguous clones; for the CPU, as it waits for others."""
+    """Whether tensors still equal their earlier contiguous clones `before`; for the CPU, as it synchronises a GPU."""
     for backend in candidates(now[0].device.type if len(now) else "cpu"):
         found = backend.functions["same"](now, before) if "same" in backend.ops else None
         if found is not None:
@@ -286,7 +286,7 @@ def same(now: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
 
 
 def _mask(z: Tensor, keep: Tensor | None) -> Tensor:
-    """What the compiled loops read as the mask of z: `keep`, or one that drops nothing."""
+    """The mask of z for the compiled loops: `keep`, or one that drops nothing."""
     return z.new_ones(z.shape[0], z.shape[-1]) if keep is None else keep
 
 
@@ -317,5 +317,5 @@ def _wants_gradient(*tensors: Tensor | None) -> bool:
 
 
 def _maps(C: Tensor) -> Tensor:
-    """As pairs, with an axis of output maps in front."""
+    """View complex tensors as pairs, with an axis of output maps in front."""
     return as_pairs(C if C.ndim == 3 else C.unsqueeze(0))

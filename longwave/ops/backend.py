@@ -1,4 +1,4 @@
-"""Backends: what computes the ops, and how one is chosen.
+"""Backends that compute the ops, and the choice between them.
 
 A backend registers itself under a name in BACKENDS, and says for which kinds of devices it is chosen by default. A call
 goes by the device of its tensors: on the CPU to `native` (compiled), elsewhere to `reference` (plain torch), which also
@@ -90,7 +90,7 @@ def candidates(device: str) -> tuple[Backend, ...]:
 
 @functools.cache
 def _by_default(device: str, version: int) -> tuple[Backend, ...]:
-    """Those that can run here, as long as the registry stays as it is."""
+    """Available backends, cached until the registry changes."""
     found, missing = [], []
     for backend in reversed(list(BACKENDS.values())):
         if device in backend.devices:

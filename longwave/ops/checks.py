@@ -26,7 +26,7 @@ def describe(tensor: Tensor) -> str:
 
 
 def describe_with_device(tensor: Tensor) -> str:
-    """The same, always with its device."""
+    """Describe a tensor, always with its device."""
     said = describe(tensor)
     return said if tensor.device.type != "cpu" else f"{said} on cpu"
 
@@ -88,7 +88,7 @@ def readable(name: str, tensor: Tensor, dtype: torch.dtype, shape: Sequence[int]
 
 
 def check_writable(name: str, tensor: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> None:
-    """Refuse what the compiled library cannot change in place."""
+    """Refuse a tensor that the compiled library cannot change in place."""
     if not is_plain(tensor) or tensor.dtype is not dtype or tensor.shape != shape:
         raise _unreadable(name, tensor, dtype, shape)
 

@@ -111,7 +111,7 @@ scan_backward = _gradients_of(
 def collect(
     columns: Tensor, E: Tensor | None, u: Tensor, start: Tensor | None, lengths: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """The state after the blocks, and if they are to be kept, those before each."""
+    """The state after the blocks and, if kept, those before each."""
     last, kept = collect_states(columns, E, u, start, lengths)
     return last.clone(), kept if keep else kept[:, :, :0].clone()  # an op returns no memory of its arguments
 
@@ -126,7 +126,7 @@ def collect_backward(
 
 
 def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int, keep: bool) -> tuple[Tensor, Tensor]:
-    """What states add to L outputs, and if they are to be kept, the states before each block."""
+    """The response of L outputs to states and, if kept, the states before each block."""
     y, kept = spread_states(rows, E, start, L)
     return y, kept if keep else kept[:, :, :0].clone()
 

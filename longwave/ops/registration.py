@@ -75,7 +75,7 @@ def _one_or_all(results: Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
 
 
 def _resolved(given: Sequence[Any]) -> list[Any]:
-    """With negative bits resolved: in a compiled graph, torch does not do so before it calls an op."""
+    """Resolve negative bits, which torch does not do before an op in a compiled graph."""
     return [value.resolve_neg() if isinstance(value, Tensor) and value.is_neg() else value for value in given]
 
 
@@ -92,7 +92,7 @@ def _save(op: Op, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
 def _gradients(
     op: Op, forward: OpOverload, backward: OpOverload, ctx: Any, grad: Tensor | None, *_: None
 ) -> tuple[Tensor | None, ...]:
-    """Of all arguments of an op."""
+    """Gradients of all arguments of an op."""
     names = op.forward.names
     if grad is None:
         return (None,) * len(names)

@@ -1,4 +1,4 @@
-"""What an op takes, and the one check of its arguments: dtype, device, layout, and sizes that fit together.
+"""Signatures of ops, and the check of arguments: dtype, device, layout and matching sizes.
 
 A tensor is stated by its axes, one word per axis: "batch L H". A word has one size throughout an op. Those in DERIVED
 follow from other sizes, those in LIMITS are restricted. Options count as sizes under their own names.

@@ -40,12 +40,12 @@ class Op:
 
     @cached_property
     def forward(self) -> Signature:
-        """What the op takes."""
+        """The signature of the op."""
         return Signature(self.tensors, self.options, self.dtypes, self.needs_power)
 
     @cached_property
     def backward(self) -> Signature:
-        """What its backward pass takes."""
+        """The signature of its backward pass."""
         names = {name.rstrip("?"): name for name in self.tensors}
         saved = names.values() if self.saved is None else [names.get(name, name) for name in self.saved]
         grad, *_ = self.results.values()
@@ -56,7 +56,7 @@ class Op:
 
     @cached_property
     def kept(self) -> list[str]:
-        """What autograd keeps: what the backward pass takes, and the arguments of an op that may run once more."""
+        """The tensors that autograd saves: inputs of the backward pass, and arguments for recomputation."""
         tensors = [name.rstrip("?") for name in self.tensors]
         again = tensors if len(self.results) > 1 else []
         return [name for name in (*tensors, *self.results) if name in {*self.backward.names, *again}]

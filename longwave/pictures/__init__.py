@@ -1,1 +1,1 @@
-"""Pictures: figures of arrays and of layers, which know nothing of tasks and runs."""
+"""Figures of arrays and layers, independent of tasks and runs."""

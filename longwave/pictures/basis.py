@@ -1,4 +1,4 @@
-"""Pictures of what an initialisation remembers: the weights e^(sA) B of inputs of age s in its states."""
+"""Plots of an initialisation's memory: the weights e^(sA) B of inputs of age s in its states."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ SHOWN = 6  # states
 
 
 def weights(init: str, d_state: int, age: Float64[Tensor, "ages"]) -> Float64[Tensor, "ages N"]:
-    """e^(sA) B at equally spaced ages s from 0 on: with these weights an input of age s stands in the states.
+    """e^(sA) B at equally spaced ages s from 0 on: the weights of an input of age s in the states.
 
     The states of a diagonal system are its modes, real and imaginary parts.
     """

@@ -1,4 +1,4 @@
-"""Curves side by side: scores over epochs, minutes and settings, and time and memory over sizes."""
+"""Line plots: scores over epochs, minutes and settings, and time and memory over sizes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ class Curve(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One plot. Where x are words, they stand side by side; numbers may be on a logarithmic axis."""
+    """One plot, over words side by side or over numbers, optionally on a logarithmic axis."""
 
     title: str
     xlabel: str

@@ -1,4 +1,4 @@
-"""Parts of an HTML page: sections, tables, images."""
+"""Building blocks of HTML pages: sections, tables, images."""
 
 import base64
 import html

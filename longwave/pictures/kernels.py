@@ -1,4 +1,4 @@
-"""Pictures of what layers of state spaces remember."""
+"""Plots of the kernels of state space layers."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A picture of the spectrum of a long kernel, and of the few points that it is interpolated from."""
+"""Plot the spectrum of a long kernel and the few points that it is interpolated from."""
 
 from pathlib import Path
 

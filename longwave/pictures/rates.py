@@ -7,7 +7,7 @@ from longwave.pictures.style import BLUE, GREY, end_at_one, panels, save
 
 
 def draw_rates(scores: Mapping[float, float], name: str, path: str | Path) -> None:
-    """A score at each rate, on a logarithmic axis; that of training is marked."""
+    """Plot a score over rates on a logarithmic axis, with the training rate marked."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     rates = sorted(scores)

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, text, axes, and files."""
+"""Shared style of pictures: colours, text, axes and files."""
 
 import io
 from pathlib import Path
@@ -14,7 +14,7 @@ BLUE, ORANGE, GREY = "#2b6cb0", "#dd6b20", "#4a5568"
 def panels(
     width: float, height: float, rows: int = 1, columns: int = 1, used: int | None = None, **options: Any
 ) -> tuple[Any, Any]:
-    """A figure of so many inches, and its axes row by row, (rows * columns,) or the `used` ones: the others are empty.
+    """A figure and its axes row by row, (rows * columns,), or only the `used` ones.
 
     `options` are those of `subplots`.
     """

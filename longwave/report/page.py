@@ -1,4 +1,4 @@
-"""report.html of a run: one self-contained page, no script, no network."""
+"""The report of a run as one self-contained HTML page, without scripts or network."""
 
 import html
 import json
@@ -86,7 +86,7 @@ def score_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def interval_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of how prediction intervals did; no rows of a run that has none."""
+    """Columns and rows of the scores of prediction intervals; no rows for a run without them."""
     found = {name: of for name, of in result.get("intervals", {}).items() if isinstance(of, dict)}
     rows = [
         [name, f"{level} %", f"{100 * of['coverage']:.1f} %", score_text(of["width"]), score_text(of["pinball"])]
@@ -97,7 +97,7 @@ def interval_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def scores_html(result: dict[str, Any]) -> str:
-    """The same as tables of a page, and notes."""
+    """Scores and notes as HTML."""
     notes = "".join(f"<p><strong>Note:</strong> {html.escape(note)}.</p>" for note in result.get("notes", ()))
     head, rows = interval_table(result)
     return table(*score_table(result), own=0) + (f"<br>{table(head, rows)}" if rows else "") + notes

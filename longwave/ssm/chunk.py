@@ -65,7 +65,7 @@ class Powers:
 
 
 class DiagonalPowers(Powers):
-    """The same of a diagonal A_bar: E_m (H, M) complex, and products element by element."""
+    """Powers of a diagonal A_bar: E_m (H, M) complex, with element-wise products."""
 
     def move(self, x: Float[Tensor, "H rows N"], j: int) -> Float[Tensor, "H rows N"]:
         """A_bar^m x for m = 2^j and each of the states x."""
@@ -89,7 +89,7 @@ def response(
     state: Float[Tensor, "batch H N"],
     L: int,
 ) -> Float[Tensor, "batch H L"]:
-    """What a state adds to the outputs after it: C A_bar^(k+1) x for k = 0 ... L-1."""
+    """The response to a state: C A_bar^(k+1) x for k = 0 ... L-1."""
     rows = powers.move_rows(C_row.unsqueeze(1), 0)  # (H, T, N): C A_bar^(j+1)
     while rows.shape[1] < min(BLOCK, L):
         rows = torch.cat((rows, powers.move_rows(rows, rows.shape[1].bit_length() - 1)), dim=1)

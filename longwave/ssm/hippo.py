@@ -1,4 +1,4 @@
-"""What state spaces start from: HiPPO matrices in normal-plus-low-rank (NPLR) form, and systems given by their modes.
+"""Initialisations: HiPPO matrices in normal-plus-low-rank (NPLR) form, and systems given by their modes.
 
 Paper: eq. (2) (HiPPO), Theorem 1 (NPLR) and its proof in appendix C.1. `dplr` gives each in its diagonal form, by a
 unitary V. Everything here is float64: initialisation happens once, and the layer rounds at the end. docs/hippo.md says
@@ -38,7 +38,7 @@ class Modes(NamedTuple):
         return (torch.eye(M, dtype=torch.complex128).unsqueeze(1) * pair.unsqueeze(-1)).flatten(0, 1)
 
     def real(self) -> NPLR:
-        """The same system on N real states."""
+        """The system on N real states."""
         V = self.basis()
         P = 2 * (self.P @ V.mT).real
         normal = 2 * (V @ torch.diag(self.Lambda) @ V.mH).real

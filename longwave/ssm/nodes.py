@@ -24,7 +24,7 @@ COUPLING = 1e-6  # |P_n|^2 / |Lambda_n| below which a mode may hide from the fun
 
 
 class Precision(NamedTuple):
-    """How exact an interpolation has to be."""
+    """The required accuracy of an interpolation."""
 
     points: int  # of a block; as many Chebyshev coefficients
     tail: int  # coefficients at the end that have to be small
@@ -190,5 +190,5 @@ def _positions(block: Block, x: Tensor) -> Tensor:
 
 
 def _distance(rho: float) -> float:
-    """How far from the middle of (-1, 1) a pole beside it is, if the coefficients fall like rho^-k."""
+    """The distance of a pole from the middle of (-1, 1), for coefficients that fall like rho^-k."""
     return (rho - 1 / rho) / 2

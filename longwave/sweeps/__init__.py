@@ -1,1 +1,1 @@
-"""Sweeps: many runs that belong together, in one folder, resumable, compared by their validation scores."""
+"""Sweeps: resumable sets of runs in one folder, compared by validation score."""

@@ -1,4 +1,4 @@
-"""Runs side by side: the settings in which they differ, their scores, and their learning curves."""
+"""Compare runs: the settings in which they differ, their scores and learning curves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ STYLES = ("-", "--", ":")
 
 
 class Compared(NamedTuple):
-    """One of the runs."""
+    """One of the compared runs."""
 
     name: str
     folder: Path
@@ -50,7 +50,7 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
 
 
 def draw_comparison(runs: Sequence[Compared], path: str | Path) -> bool:
-    """Loss and validation scores over epochs and minutes; False, and no picture, if no run has been validated."""
+    """Draw loss and validation scores over epochs and minutes; False, without a picture, if no run was validated."""
     curves = [(run, COLOURS[k % len(COLOURS)], STYLES[k // len(COLOURS) % 3]) for k, run in enumerate(runs)]
     curves = [curve for curve in curves if curve[0].metrics]
     if not curves:

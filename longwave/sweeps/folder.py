@@ -8,7 +8,7 @@ import math
 import shlex
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -79,32 +79,24 @@ class SweepFolder:
     def resume_command(self) -> str:
         return f"longwave sweep --resume {shlex.quote(str(self.path))}"
 
-    def with_members(self, members: Sequence[Member], may_differ: Sequence[str] = ()) -> "SweepFolder":
-        """The sweep with these runs, which must be its own.
-
-        New ones are added if they differ from its runs only in settings whose dotted names begin as in `may_differ`.
-        """
+    def check_members(self, members: Sequence[Member]) -> None:
+        """Refuse runs that are not those of this sweep."""
         known = {one.name: one.experiment for one in self.members}
-        new = [one for one in members if one.name not in known]
         reasons = [
             f"{one.name} has other settings: {_difference(known[one.name], one.experiment)}"
             for one in members
             if one.name in known and one.experiment != known[one.name]
         ]
-        if may_differ:
-            differing = {one.name: _difference(self.members[0].experiment, one.experiment, may_differ) for one in new}
-            reasons += [f"{name} differs from its runs in {what}" for name, what in differing.items() if what]
-        elif new or len(members) < len(known):
+        if {one.name for one in members} != known.keys():
             reasons.append(f"it has {len(known)} other runs")
-        if not reasons:
-            return replace(self, members=[*self.members, *new])
-        raise ValueError(
-            with_command(
-                f"{self.path}: another sweep already exists ({reasons[0]}); choose another folder with --out, or "
-                "resume it with",
-                self.resume_command,
+        if reasons:
+            raise ValueError(
+                with_command(
+                    f"{self.path}: another sweep already exists ({reasons[0]}); choose another folder with --out, or "
+                    "resume it with",
+                    self.resume_command,
+                )
             )
-        )
 
     def place(self, member: Member) -> Path:
         return self.path / member.name
@@ -172,7 +164,7 @@ class SweepFolder:
         return {name: [result[name] for result in results] for name in results[0] if all(name in r for r in results)}
 
     def curves(self, member: Member) -> list[dict[str, Any]]:
-        """What a run logged at each validation."""
+        """The lines that a run logged at each validation."""
         path = self.place(member)
         return RunFolder.open(path, published=False).metrics() if (path / "config.json").exists() else []
 
@@ -200,12 +192,10 @@ class SweepFolder:
         return path
 
 
-def _difference(there: Experiment, wanted: Experiment, may_differ: Sequence[str] = ()) -> str:
-    """The settings in which two experiments differ, except those that may."""
+def _difference(there: Experiment, wanted: Experiment) -> str:
+    """The settings in which two experiments differ."""
     first, second = (flat(one.to_dict()) for one in (there, wanted))
     names = [name for name in dict.fromkeys((*first, *second)) if first.get(name) != second.get(name)]
-    if may_differ:
-        names = [name for name in names if not name.startswith(("name", *may_differ))]
     return ", ".join(f"{name} ({first.get(name)} there, {second.get(name)} here)" for name in names)
 
 

@@ -1,4 +1,4 @@
-"""What a sweep runs: a grid of settings or random draws of them, each with every seed."""
+"""The runs of a sweep: a grid of settings or random draws, each with every seed."""
 
 import itertools
 import math

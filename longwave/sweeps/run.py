@@ -39,19 +39,25 @@ def start(
     jobs: int = 1,
     quiet: bool = False,
     device: str = "auto",
-    may_differ: Sequence[str] = (),
 ) -> SweepFolder:
-    """Run a sweep in a folder, or resume it if it is there already; another sweep there is refused.
+    """Run a sweep in a folder, or resume it there; another sweep in the folder is refused.
 
     Before anything is trained, the data is read and every model is built once, so that what does not fit is refused.
-    With `may_differ`, runs that differ in these settings alone may be added to those of a sweep.
     """
     check_jobs(jobs, device)
-    sweep, is_changed = prepare(members, folder, data_dir, may_differ)
-    if is_changed:
+    data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
+    members = [
+        one._replace(experiment=replace(one.experiment, task=one.experiment.task.with_absolute_paths()))
+        for one in members
+    ]
+    if (Path(folder) / "sweep.json").exists():
+        sweep = SweepFolder.open(folder)
+        sweep.check_members(members)
+    else:
+        goal, higher_is_better = _check(members, data_dir)
+        sweep = SweepFolder(Path(folder), members, goal, higher_is_better, data_dir)
         sweep.write()
-    names = {one.name for one in members}
-    _run(sweep, [one for one in sweep.members if one.name in names], jobs, quiet, device)
+    _run(sweep, jobs, quiet, device)
     return sweep
 
 
@@ -59,39 +65,16 @@ def resume(folder: str | Path, *, jobs: int = 1, quiet: bool = False, device: st
     """Resume a sweep that was stopped, or open one that is finished."""
     check_jobs(jobs, device)
     sweep = SweepFolder.open(folder)
-    _run(sweep, sweep.members, jobs, quiet, device)
+    _run(sweep, jobs, quiet, device)
     return sweep
 
 
-def prepare(
-    members: Sequence[Member], folder: str | Path, data_dir: str | Path | None, may_differ: Sequence[str]
-) -> tuple[SweepFolder, bool]:
-    """The sweep of these runs in a folder, and whether its sweep.json has to be written; nothing is written here."""
-    data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
-    members = [
-        one._replace(experiment=replace(one.experiment, task=one.experiment.task.with_absolute_paths()))
-        for one in members
-    ]
-    if not (Path(folder) / "sweep.json").exists():
-        goal, higher_is_better = _check(members, data_dir)
-        return SweepFolder(Path(folder), members, goal, higher_is_better, data_dir), True
-    known = SweepFolder.open(folder)
-    sweep = known.with_members(members, may_differ)
-    if len(sweep.members) == len(known.members):
-        return sweep, False
-    if data_dir != known.data_dir:
-        there = "no --data-dir" if known.data_dir is None else f"--data-dir {known.data_dir}"
-        raise ValueError(f"--data-dir: expected {there}, as the runs in {folder} have it, got {data_dir}")
-    _check(members, data_dir)
-    return sweep, True
-
-
-def _run(sweep: SweepFolder, members: Sequence[Member], jobs: int, quiet: bool, device: str) -> None:
-    """Run what is not finished; write the table and the picture after each run, and at the end."""
-    left = [member for member in members if sweep.state(member) in ("new", "interrupted")]
-    say = silence if quiet else terminal.say
-    if len(left) < len(members):
-        say(f"{len(members) - len(left)} of {len(members)} runs are finished already")
+def _run(sweep: SweepFolder, jobs: int, quiet: bool, device: str) -> None:
+    """Run the unfinished runs; write table and picture after each, and at the end."""
+    left = [member for member in sweep.members if sweep.state(member) in ("new", "interrupted")]
+    say: Say = (lambda text: None) if quiet else terminal.say
+    if len(left) < len(sweep.members):
+        say(f"{len(sweep.members) - len(left)} of {len(sweep.members)} runs are finished already")
 
     def ended(member: Member) -> None:
         if sweep.state(member) == "failed":
@@ -133,7 +116,7 @@ def _write(sweep: SweepFolder) -> None:
 
 
 def _try_to_write(sweep: SweepFolder) -> None:
-    """Write what there is; a failure of that neither ends a sweep nor hides why it ends."""
+    """Write table and picture; a failure neither ends the sweep nor hides why it ends."""
     try:
         _write(sweep)
     except Exception as error:
@@ -148,9 +131,9 @@ def check_jobs(jobs: int, device: str) -> None:
 
 
 def _check(members: Sequence[Member], data_dir: Path | None) -> tuple[str, bool]:
-    """Build each task and each model once; the score that runs are compared by, and whether higher is better."""
+    """Build each task and model once; returns the score to compare by, and whether higher is better."""
     if not members:
-        raise ValueError("sweep: there is nothing to run")
+        raise ValueError("sweep: nothing to run")
     goals: dict[tuple[str, bool], str] = {}
     experiments = {(one.experiment.task, one.experiment.model): one.experiment for one in members}
     for settings in dict.fromkeys(task for task, _ in experiments):
@@ -245,7 +228,7 @@ class _Process:
         raise TrainingError(f"{self.member.name} (all of it: {self.errors}): {reason}")
 
     def stop(self) -> None:
-        """Have the run save itself and end after the current step."""
+        """Ask the run to save and end after the current step."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -284,11 +267,7 @@ def _end_with_the_sweep() -> None:
 
 
 def _left(started: float, done: int, count: int) -> str:
-    """The estimated time that is left, once a run is done."""
+    """The estimated remaining time, once a run is finished."""
     if done < 1:
         return ""
     return f" ({time_left((time.monotonic() - started) / done * (count - done))})"
-
-
-def silence(text: str) -> None:
-    """Drop a message."""

@@ -1,1 +1,1 @@
-"""Data: what a model is trained on. Tasks know nothing of models; training joins the two."""
+"""Tasks: data, losses and scores, independent of models."""

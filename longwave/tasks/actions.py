@@ -1,4 +1,4 @@
-"""What the actions of all kinds share: a check of the run, the device, a batch through the model, files to write."""
+"""Shared parts of predict, generate and stream: checks, device, predictions, output files."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from longwave.tasks.base import Action, Batch, Split, TrainedRun, batches, call
 
 
 def check_kind(run: TrainedRun, command: str, action: Action, does: str) -> None:
-    """Refuse a run of another kind of task, for which a command does something else."""
+    """Refuse a run of another kind of task."""
     if run.settings.action(command) is not action:
         raise ValueError(f"{run.path}: expected a run that {does}, got one of kind {run.settings.kind}")
 
@@ -28,7 +28,7 @@ class OnDevice:
 
 
 def predict(model: Any, batch: Batch, call: Callable[[Any, Batch], Tensor] = call) -> Tensor:
-    """The output of a model for a batch: computed where the model is, and then on the CPU."""
+    """The output of a model for a batch, computed on the model's device and returned on the CPU."""
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     with torch.no_grad():
         return call(model, {name: values.to(device) for name, values in batch.items()}).cpu()
@@ -40,7 +40,7 @@ def predict_all(model: Any, split: Split, batch_size: int) -> Tensor:
 
 
 def check_distinct(**paths: Path | None) -> None:
-    """Refuse one file in two roles: what is read would be written over."""
+    """Refuse one file in two roles, such as input and output."""
     seen: dict[Path, str] = {}
     for role, path in paths.items():
         if path is None:
@@ -55,11 +55,11 @@ class Predictions(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of them."""
+        """Notes on the predictions."""
         ...
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         ...
 
     def write(self, path: Path) -> None:
@@ -68,7 +68,7 @@ class Predictions(Protocol):
 
 
 def written(found: Predictions, out: Path) -> Iterator[str]:
-    """Write predictions into a file; what a command prints of it."""
+    """Write predictions to a file; yields what the command prints."""
     found.write(out)
     for note in found.notes:
         say(f"note: {note}", sys.stdout)

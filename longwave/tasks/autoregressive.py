@@ -69,11 +69,11 @@ class TokenWindows:
         return self.tokens
 
     def cut_elsewhere(self, number: int) -> Self:
-        """The same number of windows, starting elsewhere."""
+        """Cut the same number of windows at other places."""
         return replace(self, start=number % self.length)
 
     def uncut(self) -> Self:
-        """All tokens as one window."""
+        """Treat all tokens as one window."""
         return replace(self, length=len(self.tokens) - self.start, count=1)
 
 
@@ -112,11 +112,11 @@ class TokenRows(TokenWindows):
         return self.tokens[: self.rows * self.row_length].reshape(self.rows, -1)[:, 1:].reshape(-1)
 
     def cut_elsewhere(self, number: int) -> Self:
-        """The same rows rotated by a number of tokens."""
+        """Cut the same rows, rotated by a number of tokens."""
         return replace(self, start=number % self.row_length)
 
     def uncut(self) -> Self:
-        """The same rows, each as one window."""
+        """Treat each row as one window."""
         return replace(self, length=self.row_length - 1)
 
 
@@ -162,11 +162,11 @@ class AutoregressiveTask(Task):
         return Outcome(losses.sum(), {"loss": (losses.detach().double().sum(), self.count(batch))})
 
     def count(self, batch: Batch) -> int:
-        """The targets, without padding."""
+        """Number of targets, without padding."""
         return int((batch["y"] != PADDING).sum())
 
     def reported(self, means: Scores) -> Scores:
-        """The loss, and the same in bits."""
+        """The loss in nats and in bits."""
         return {**means, self.bits: means["loss"] / math.log(2)}
 
     @property

@@ -1,4 +1,4 @@
-"""What a task is: settings that build it, three splits that give batches, a loss, scores, baselines.
+"""The interface of tasks: settings, three splits of batches, a loss, scores, baselines.
 
 A kind of task is a file that registers its settings. A batch is a dict of tensors with the rows of the batch first. The
 names that models and training know:
@@ -48,7 +48,7 @@ class Split(Protocol):
     """
 
     def __len__(self) -> int:
-        """How many examples there are."""
+        """Number of examples."""
         ...
 
     def batch(self, indices: Sequence[int]) -> Batch:
@@ -78,7 +78,7 @@ class ChangedSplit:
 
     @property
     def lengths(self) -> Any:
-        """Those of the split itself; None: all are equal."""
+        """The lengths of the split's examples; None: all are equal."""
         return lengths_of(self.split)
 
 
@@ -92,7 +92,7 @@ class Outcome(NamedTuple):
 
 
 class TrainedRun(ABC):
-    """A run with weights, as a kind of task sees it; `train` has those in a folder, and those in memory."""
+    """A trained run as tasks see it; implemented in `train` for folders and memory."""
 
     path: Path  # its folder
     settings: "TaskConfig"
@@ -101,11 +101,11 @@ class TrainedRun(ABC):
 
     @property
     def config_path(self) -> Path:
-        """The settings, as messages name them."""
+        """The path of the settings, for messages."""
         return self.path
 
     def fact(self, name: str, read: Callable[[Any], T]) -> T:
-        """One of the facts, converted by `read` from plain values; a missing or damaged one is refused."""
+        """A fact, converted from plain values by `read`; a missing or damaged one is refused."""
         try:
             return read(self.facts[name])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -120,7 +120,7 @@ class TrainedRun(ABC):
 
     @abstractmethod
     def result(self) -> dict[str, Any] | None:
-        """Its scores, and the names of the `files` that its task left at the end of training; None before the end."""
+        """The run's scores and the `files` that its task wrote at the end of training; None before that."""
 
     @abstractmethod
     def load_best(self, device: str = "cpu") -> Any:
@@ -158,17 +158,17 @@ class TaskConfig(Settings):
         raise TypeError(f"{type(self).__name__} does not say how to build its task")
 
     def on_random_data(self, rows: int, seed: int = 0) -> "Task":
-        """The task on so many random examples of full length, without its data, to measure a step of training on."""
+        """The task on random examples of full length, to measure a training step without its data."""
         raise ValueError(f"task: the shapes of {self.kind} are not known without its data; train a few steps instead")
 
     @property
     def is_self_describing(self) -> bool:
-        """Whether the settings say all that a model must know to be used, such as a sampling rate, without the data."""
+        """Whether the settings alone, without the data, say everything that a model needs in use."""
         return False
 
     @classmethod
     def action(cls, command: str) -> Action | None:
-        """What `longwave predict`, `generate` or `stream` does with a run of this kind; None if it cannot."""
+        """The implementation of `longwave predict`, `generate` or `stream` for this kind; None if there is none."""
         if command not in cls.actions:
             return None
         action: Action = import_module(cls.actions[command]).ACTION
@@ -184,7 +184,7 @@ TASKS: Registry[type[TaskConfig]] = TaskConfig.registry
 
 @dataclass(frozen=True)
 class TaskInput(Settings):
-    """What a trained model must know to be used on new data; made of plain values, for a run's config."""
+    """Facts that a trained model needs on new data, as plain values for a run's config."""
 
 
 @dataclass(frozen=True)
@@ -208,18 +208,18 @@ class Task(ABC):
     @property
     @abstractmethod
     def spec(self) -> Spec:
-        """What a model must fit."""
+        """The task's requirements on a model."""
 
     @abstractmethod
     def outcome(self, model: Any, batch: Batch) -> Outcome:
         """The loss of a batch, as a sum, and its scores. The task calls the model itself, as often as it needs to."""
 
     def count(self, batch: Batch) -> int:
-        """How many terms the loss of a batch sums up: its rows, unless the task says otherwise."""
+        """Number of terms in the summed loss of a batch; by default its rows."""
         return len(batch["y"])
 
     def reported(self, means: Scores) -> Scores:
-        """The scores of a split, from the means: here a task adds what is no mean, such as perplexity."""
+        """The scores of a split from their means; tasks add scores that are not means, such as perplexity."""
         return means
 
     @property
@@ -233,7 +233,7 @@ class Task(ABC):
         return {"valid": self.valid, "test": self.test} if len(self.test) else {"valid": self.valid}
 
     def train_at(self, epoch: int, seed: int) -> Split:
-        """The training set as an epoch sees it; what is drawn for an example must follow from epoch, seed and index."""
+        """The training set of an epoch; random choices must follow from epoch, seed and index alone."""
         return self.train
 
     def at_rate(self, split: Split, rate: float, antialias: bool = False) -> Split:
@@ -245,19 +245,19 @@ class Task(ABC):
 
     @property
     def plane(self) -> tuple[int, int] | None:
-        """Height and width of an image whose pixels come row by row; None: the steps are something else."""
+        """Height and width if the steps are pixels of an image, row by row; otherwise None."""
         return None
 
     @property
     def carried_rows(self) -> int:
-        """Rows of a training batch that go on where those of the batch before ended; 0: examples are independent.
+        """Rows of a training batch that continue those of the previous batch; 0: examples are independent.
 
         The examples are then trained on in order, in batches of so many, and `outcome` takes and gives a state, too.
         """
         return 0
 
     def carried(self, split: Split) -> Split:
-        """A split of the task as it is scored if a model's state is carried from window to window."""
+        """A split for scoring with the model's state carried from window to window."""
         raise ValueError(
             f"carry_state: the examples of {self.name} do not follow one another; the windows of a text do"
         )
@@ -278,7 +278,7 @@ class Task(ABC):
         return sections
 
     def for_model(self, model: ModelConfig) -> "Adapted":
-        """The task as a model with these settings is trained on it; most tasks are the same for all models."""
+        """Adapt the task to a model with these settings; by default it stays the same."""
         return Adapted(self, model, len(self.valid))
 
     def baselines(self) -> Baselines:
@@ -294,7 +294,7 @@ class Task(ABC):
         return best, found[best]
 
     def conclude(self, model: Any, compare: bool = True) -> "Conclusion":
-        """What a run of this kind leaves, once it is trained, of the model with its best weights.
+        """Add files and results at the end of training, from the model with its best weights.
 
         `compare`: whether baselines are scored, too.
         """
@@ -329,7 +329,7 @@ class OnData(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """What a task makes of a trained model (see `Task.conclude`)."""
+    """Results of `Task.conclude`."""
 
     task: Task  # as its report sees it
     files: Mapping[str, bytes] = {}  # to be kept beside the run, by name
@@ -337,7 +337,7 @@ class Conclusion(NamedTuple):
 
 
 class Adapted(NamedTuple):
-    """A task as a model is trained on it, and what it decides for the model (see `Task.for_model`)."""
+    """A task adapted to a model, and the adapted settings of the model (see `Task.for_model`)."""
 
     task: Task
     model: ModelConfig
@@ -356,7 +356,7 @@ def call(model: Any, batch: Batch, **more: Any) -> Tensor:
 
 
 def scored_split(result: Mapping[str, Any]) -> tuple[str, str]:
-    """The split whose scores tables show, and what they call it: test, or valid where there is no test set."""
+    """The split whose scores tables show, and its display name: test, or valid if there is no test set."""
     return ("test", "test") if result["test"] else ("valid", "validation")
 
 
@@ -367,7 +367,7 @@ def batches(split: Split, size: int) -> Iterator[Batch]:
 
 
 def score(task: Task, model: Any, split: Split, size: int) -> Scores:
-    """The scores of a model, or of a baseline that is called as one, on a split in batches of so many examples."""
+    """Score a model, or a baseline with the same interface, on a split in batches of a size."""
     sums: Sums = {}
     for batch in batches(split, size):
         sums = add_up(sums, task.outcome(model, batch).scores)
@@ -375,7 +375,7 @@ def score(task: Task, model: Any, split: Split, size: int) -> Scores:
 
 
 def add_up(total: Sums, more: Sums) -> Sums:
-    """The sums and counts of two sets of examples together."""
+    """Add the sums and counts of two sets of examples."""
     return {
         name: (total[name][0] + value, total[name][1] + count) if name in total else (value, count)
         for name, (value, count) in more.items()

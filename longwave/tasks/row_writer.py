@@ -24,21 +24,21 @@ class Writing(OnDevice):
     """Options of every stream."""
 
     out: Path | None = None
-    """Write the rows to this file as they come, in full precision; only with --follow, short lines are printed, too."""
+    """Write the rows to this file as they come, in full precision; with --follow, also print short lines."""
     jsonl: bool = False
     """One JSON object per line, instead of CSV in a file or a pipe, and short lines on a terminal."""
     follow: bool = False
     """Keep reading as the CSV file grows, like tail -F, until Ctrl-C; outputs start with the next new row."""
     from_start: bool = False
-    """With --follow: outputs for the rows that the file already has, too."""
+    """With --follow: also give outputs for rows that the file already has."""
 
 
 def check_follow(options: Writing, csv: Path | None) -> None:
     """Refuse options that want a CSV file to follow, where there is none."""
     if options.follow and csv is None:
-        raise ValueError("--follow: is for --csv FILE; a pipe is read until it ends anyway")
+        raise ValueError("--follow: requires --csv FILE; a pipe is always read until it ends")
     if options.from_start and not options.follow:
-        raise ValueError("--from-start: is for --follow; without it, all rows have outputs")
+        raise ValueError("--from-start: requires --follow; without it, all rows have outputs")
 
 
 def written(rows: Iterator[Row], options: Writing) -> Iterator[str]:
@@ -97,7 +97,7 @@ def short_number(value: float) -> str:
 
 
 def _put(path: Path, text: str, is_first: bool) -> None:
-    """Add to a file, which is there for others to read at once; only the first row replaces what was there."""
+    """Append to a file, visible to readers at once; the first row replaces earlier content."""
     if is_first:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Training: what joins models and data."""
+"""Training of models on tasks."""

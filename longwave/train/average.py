@@ -25,14 +25,14 @@ class Average:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights after a step, counted from 0."""
+        """Update the average with the weights after a step, counted from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))
         for name, weight in self._weights.items():
             self.values[name].lerp_(weight, 1 - decay)
 
     @contextlib.contextmanager
     def in_place_of_weights(self) -> Iterator[None]:
-        """The model with the averaged weights; afterwards it has its own back, bit by bit."""
+        """Use the averaged weights within the block; afterwards the model's own are restored bit by bit."""
         own = {name: weight.detach().clone() for name, weight in self._weights.items()}
         self._put(self.values)
         try:

@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill at any moment.
+"""Checkpoints that survive a kill at any time.
 
 A file is written atomically, and the one before is kept. Each carries the SHA-256 of its content, so that a damaged one
 is recognised, and the one before serves. Loading unpickles no
@@ -59,7 +59,7 @@ def load(folder: Path) -> tuple[dict[str, Any], str | None] | None:
 
 
 def set_damaged_aside(folder: Path) -> None:
-    """Rename the last checkpoint, found damaged, so that the next `save` does not put it in the good one's place."""
+    """Rename the damaged last checkpoint, so that the next `save` does not overwrite the good one with it."""
     os.replace(folder / LAST, folder / DAMAGED)
 
 

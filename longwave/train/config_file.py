@@ -33,18 +33,18 @@ def place(folder: str | Path) -> Path:
 
 
 def read(folder: str | Path, *, published: bool = False) -> StoredConfig:
-    """The settings of a run; a folder that has none, or those of something else, is refused.
+    """Read the settings of a run; a folder without them, or with those of something else, is refused.
 
     So is a published run, unless `published` allows it.
     """
     if not Path(folder).exists():
-        raise ValueError(f"{folder}: expected the folder of a run, and there is no such folder{_runs_like(folder)}")
+        raise ValueError(f"{folder}: no such run folder{_runs_like(folder)}")
     replacement.settle(folder)
     path = place(folder)
     if path.name == PUBLISHED and not published:
         raise ValueError(
             f"{folder}: expected the folder of a run that was trained here, got a published one, without its training; "
-            "it is for longwave generate, predict, stream and evaluate"
+            "use it with longwave generate, predict, stream or evaluate"
         )
     try:
         content = files.read_json(path)
@@ -52,19 +52,18 @@ def read(folder: str | Path, *, published: bool = False) -> StoredConfig:
         raise ValueError(f"{folder}: expected the folder of a run, with a {path.name} ({error})") from error
     if isinstance(content, dict) and "model" in content and "experiment" not in content:
         raise ValueError(
-            f"{folder}: expected the folder of a run, got a model alone, without what a run knows of its data; load it "
+            f"{folder}: expected the folder of a run, got a model without its run's facts about the data; load it "
             "in Python with longwave.load_model, or publish the run with longwave publish"
         )
-    if not isinstance(content, dict) or content.get("format") not in (1, FORMAT) or "experiment" not in content:
+    if not isinstance(content, dict) or content.get("format") != FORMAT or "experiment" not in content:
         raise ValueError(
-            f"{path}: expected the {path.name} of a run in format {FORMAT} or older; written by another version of "
-            "longwave?"
+            f"{path}: expected the {path.name} of a run in format {FORMAT}; written by another version of longwave?"
         )
     return StoredConfig(Path(folder), path, content)
 
 
 def _runs_like(folder: str | Path) -> str:
-    """The end of a message about a folder that is not there: the runs beside it, and in runs/, and the nearest."""
+    """The end of a message about a missing folder: the runs beside it and in runs/, and the nearest name."""
     beside = [
         str(path.parent) for parent in (Path(folder).parent, Path("runs")) for path in parent.glob("*/config.json")
     ]

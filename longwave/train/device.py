@@ -1,4 +1,4 @@
-"""Where models run: the device that a user names, and accelerate on it."""
+"""Devices: from a user's name to a torch device, and accelerate on it."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ READ = re.compile(  # what else it reads when it starts
 
 
 def find_device(name: str, option: str = "device") -> torch.device:
-    """The device of a name: cpu, cuda, cuda:1, mps ...; auto is the first GPU, or else the CPU."""
+    """The device called cpu, cuda, cuda:1, mps ...; auto is the first GPU, otherwise the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -59,7 +59,7 @@ class Display:
                 self.live.stop()
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         if self.quiet:
             LOG.info(text)
         else:
@@ -77,7 +77,7 @@ class Display:
             self.live.update(self.bar, total=steps)
 
     def step(self, epoch: int, batch: int, loss: float, factor: float) -> None:
-        """After each optimiser step."""
+        """Show an optimiser step."""
         done, total = epoch * self.batches + batch, self.steps
         if self.live is not None:
             text = f"loss {loss:.4f}{self.score}"
@@ -102,7 +102,7 @@ class Display:
         self.say(f"epoch {epoch:5.2f}  step {step:6d}  loss {loss:.4f}  validation {self.goal} {score:.4f}{mark}")
 
     def testing(self, keep: str) -> None:
-        """Before the final scores, of the best or the last weights."""
+        """Announce the final scores of the best or last weights."""
         if self.live is not None:
             self.live.update(self.bar, description=f"scoring the {keep} weights")
         else:

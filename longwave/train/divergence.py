@@ -1,4 +1,4 @@
-"""Why a loss is no longer finite: the weights, the data, or the gradients."""
+"""Find the cause of a non-finite loss: weights, data or gradients."""
 
 from typing import Any
 

@@ -31,12 +31,12 @@ class RunFolder(Trained):
 
     @property
     def place(self) -> Path:
-        """Where the files of the run are now."""
+        """The folder that has the files of the run now."""
         return self.path / replacement.NEW if self.is_replacing else self.path
 
     @property
     def is_published(self) -> bool:
-        """Whether it is what `longwave publish` has made of a run: weights, settings and artifacts alone."""
+        """Whether the run was published: only weights, settings and artifacts."""
         return config_file.is_published(self.path)
 
     @property
@@ -53,7 +53,7 @@ class RunFolder(Trained):
 
     @property
     def metrics_path(self) -> Path:
-        """The file with a line per validation."""
+        """The file with one line per validation."""
         return self.place / "metrics.jsonl"
 
     @classmethod
@@ -175,7 +175,7 @@ class RunFolder(Trained):
             file.write(json.dumps(line) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl; what is no line of a validation, as a kill leaves it, is left out."""
+        """The lines of metrics.jsonl, without incomplete ones that a kill left."""
         return [line for line in self._logged() if line is not None]
 
     def _logged(self) -> Iterator[dict[str, Any] | None]:
@@ -194,7 +194,7 @@ class RunFolder(Trained):
                 yield None
 
     def truncate_metrics(self, step: int) -> int:
-        """Drop what was logged after a checkpoint; gives how many lines before it were damaged, and are dropped too."""
+        """Drop lines logged after a checkpoint, and damaged ones before it; returns the number of the latter."""
         kept, damaged, pending = [], 0, 0
         for line in self._logged():
             if line is None:
@@ -207,12 +207,12 @@ class RunFolder(Trained):
         return damaged
 
     def clear(self) -> None:
-        """Remove what an earlier run left."""
+        """Remove checkpoints and metrics of an earlier run."""
         self.metrics_path.unlink(missing_ok=True)
         checkpoint.clear(self.checkpoints_path)
 
     def result(self) -> dict[str, Any] | None:
-        """What result.json says; None while the run is not finished."""
+        """The content of result.json; None while the run is unfinished."""
         path = self.path / "result.json"
         if not path.exists():
             return None
@@ -228,7 +228,7 @@ class RunFolder(Trained):
             ) from error
 
     def kept(self) -> str:
-        """What remains of a run that failed."""
+        """Describe what remains of a failed run."""
         if not (self.checkpoints_path / checkpoint.LAST).exists():
             return "There was no checkpoint yet"
         return f"The last good checkpoint is kept in {self.checkpoints_path}"
@@ -257,7 +257,7 @@ def with_resume_command(text: str, path: str | Path) -> str:
 
 
 def _checked_result(content: Any) -> dict[str, Any]:
-    """The content of a result.json, of which everything that others read is what it should be."""
+    """Check the content of a result.json, as far as it is read elsewhere."""
     if not isinstance(content, dict):
         raise ValueError(f"expected scores by name, got {content!r:.80}")
     for name, kind in {"best_step": int, "steps": int, "parameters": int, "seconds": float}.items():
@@ -286,7 +286,7 @@ def _checked_result(content: Any) -> dict[str, Any]:
 
 
 def check_new(path: str | Path, overwrite: bool = False) -> None:
-    """Refuse a folder that has a run already, unless it may be overwritten, and one that is another program's."""
+    """Refuse a folder with a run, unless it may be overwritten, and one of another program."""
     replacement.settle(path)
     if not (Path(path) / "config.json").exists():
         return

@@ -1,4 +1,4 @@
-"""The batches of a run: which examples, in which order, and which of them each process gets."""
+"""Batches of a run: which examples in which order, and the share of each process."""
 
 import math
 import os
@@ -49,7 +49,7 @@ class Loading:
         return self.load(split, self._evaluation_order(split))
 
     def in_order(self, split: Split, outputs: list[Tensor]) -> Tensor | None:
-        """What `evaluation_batches` of a split led to, row by row in the order of the split; None: not all is here."""
+        """Reorder results of `evaluation_batches` to the order of the split; None if this process lacks some."""
         if self.accelerator.num_processes > 1 or not outputs:
             return None
         found = torch.cat(outputs)
@@ -92,7 +92,7 @@ class Loading:
         return {name: values.to(self.accelerator.device) for name, values in batch.items()}
 
     def _lengths(self, split: Split) -> list[int] | None:
-        """The lengths of the examples of a split, if batches are to have rows of similar length."""
+        """The lengths of a split's examples, if batches are sorted by length."""
         if not self.config.bucket:
             return None
         lengths = lengths_of(split)

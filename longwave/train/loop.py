@@ -1,4 +1,4 @@
-"""The training loop: small, over accelerate, and exact to the bit after a kill.
+"""The training loop, on accelerate; it resumes bit by bit after a kill.
 
 Everything that the next step depends on is either in the checkpoint (weights and their average, optimiser, random
 states, position, and the state that is carried on, if there is one) or follows from the seed and the epoch (the order
@@ -57,7 +57,7 @@ class _StopsValidation(Exception):
 
 
 class ModelOnTask(nn.Module):
-    """A model and its task as one module: data-parallel training then sees one forward, whatever the task calls."""
+    """A model and its task as one module, so that data-parallel training sees a single forward."""
 
     def __init__(self, model: nn.Module, task: Task) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class Run:
                 except lock.Busy as error:
                     refused = error
             if any(self._any_process(refused is not None)):
-                raise refused or lock.Busy(f"{self.folder.path}: the main process found it in use by another run")
+                raise refused or lock.Busy(f"{self.folder.path}: the main process found that another run is using it")
             yield
 
     def fit(self, resume: bool) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class Run:
         return self._sum_over_processes(loss) / max(1.0, terms)
 
     def step(self, batch: Batch, is_ours: bool = True) -> float:
-        """One optimiser step; a batch that is not ours counts nothing, but takes part in what all processes do.
+        """Take one optimiser step; a batch of another process adds nothing, but joins collective operations.
 
         The loss is a sum over the terms of the whole batch, in all its parts and processes, over their number. So each
         term weighs the same, wherever it is computed: rows may have unequal numbers of tokens.

@@ -1,4 +1,4 @@
-"""Optimisers by name, and parameter groups: SSM parameters want a lower learning rate and no weight decay."""
+"""Optimisers and parameter groups: SSM parameters need a lower learning rate and no weight decay."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ def param_groups(
 
 
 def _listed(module: nn.Module, role: str) -> dict[int, nn.Parameter]:
-    """What the layers of a module list under a role (see `ssm_parameters`)."""
+    """Parameters that the layers of a module list under a role (see `ssm_parameters`)."""
     return {id(p): p for layer in module.modules() for p in ssm_parameters(layer, role).values()}
 
 

@@ -26,7 +26,7 @@ def announce(folder: Path) -> None:
 
 
 def settle(folder: str | Path) -> None:
-    """Finish a replacement that was cut short; to be called before a folder is read."""
+    """Finish an interrupted replacement; call it before reading a folder."""
     folder, waited = Path(folder), 0.0
     while (folder / MARKER).exists():
         try:
@@ -41,7 +41,7 @@ def settle(folder: str | Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove what is left of runs that do not count; the caller holds the lock of the folder."""
+    """Remove remains of replaced or abandoned runs; the caller holds the folder's lock."""
     if not (folder / MARKER).exists():
         shutil.rmtree(folder / NEW, ignore_errors=True)
 

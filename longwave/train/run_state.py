@@ -1,4 +1,4 @@
-"""The state of a run, to a checkpoint and back: all that the next step depends on and that no seed gives again."""
+"""Save and restore a run's state: everything the next step depends on that does not follow from a seed."""
 
 import math
 from dataclasses import asdict
@@ -74,18 +74,17 @@ def _restore(run: "Run", content: dict[str, Any]) -> None:
     if not 0 <= at.batch <= run.batches:
         raise ValueError(f"batch {at.batch} of an epoch of {run.batches}")
     # Each process goes on with the sums of its own: added up in another order they would differ in the last digit.
-    # An older checkpoint has the sums of all in its position.
-    trained = content.get("trained", at.trained_sums())
+    trained = content["trained"]
     if len(trained) != run.accelerator.num_processes:
         trained = torch.stack([trained.sum(0) * run.main])
     mine = trained[run.accelerator.process_index % len(trained)]
     at.trained = dict(zip(list(at.trained), mine.tolist(), strict=True))
     run.model.load_state_dict(content["model"])
     run.optimizer.load_state_dict(content["optimizer"])
-    if run.accelerator.scaler is not None and content.get("scaler"):
+    if run.accelerator.scaler is not None and content["scaler"]:
         run.accelerator.scaler.load_state_dict(content["scaler"])
-    run.average.load_state_dict(content.get("average", {}))
-    run.carried = map_tensors(lambda t: t.to(run.accelerator.device), content.get("carried", {}))
+    run.average.load_state_dict(content["average"])
+    run.carried = map_tensors(lambda t: t.to(run.accelerator.device), content["carried"])
     _restore_random_states(run, content["random"])
 
 

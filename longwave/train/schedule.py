@@ -1,4 +1,4 @@
-"""Where a run stands, and what follows from it: its learning rate, its validations and its end."""
+"""The schedule of a run: learning rate, validations and end."""
 
 import math
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ START = 2  # of them that are not timed: memory and caches are cold
 
 @dataclass
 class Position:
-    """Where a run stands."""
+    """The position of a run, as a checkpoint stores it."""
 
     epoch: int = 0
     batch: int = 0  # within the epoch
@@ -44,7 +44,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The steps of a run, and what happens at each."""
+    """Steps of a run, and the events at each."""
 
     optim: OptimConfig
     loop: LoopConfig
@@ -99,7 +99,7 @@ class Schedule:
         return at.refit_step is None and at.step == at.steps // 10 >= 2 * PROBE
 
     def fitting_steps(self, at: Position, valid_rows: int) -> int:
-        """How many steps fit the minutes, those already done included."""
+        """The total number of steps that fit into the minutes."""
         assert self.loop.minutes is not None
         step = (at.seconds - at.timed_seconds) / (at.step - at.timed_step)
         validation = step / 3 * valid_rows / self.loop.batch_size  # a guess, if there was none yet

@@ -21,18 +21,18 @@ class Ended(KeyboardInterrupt):
 
 
 def exit_code(number: int) -> int:
-    """What shells expect of a program that a signal ended: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    """The exit code that shells expect after a signal: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
     return 128 + number
 
 
 def raised() -> contextlib.AbstractContextManager[None]:
-    """Within the block SIGTERM and SIGHUP raise `Ended`, so that nothing is left half-done."""
+    """Raise `Ended` on SIGTERM and SIGHUP within the block, so that nothing is left half-done."""
     return handled(_raise, ENDING)
 
 
 @contextlib.contextmanager
 def handled(handler: Callable[[int, FrameType | None], Any], numbers: Sequence[signal.Signals] = ALL) -> Iterator[None]:
-    """Within the block a handler gets Ctrl-C, SIGTERM and SIGHUP, except where the program has one of its own."""
+    """Handle Ctrl-C, SIGTERM and SIGHUP within the block, unless the program has its own handlers."""
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():  # the only one where Python allows it
         usual = (signal.SIG_DFL, signal.default_int_handler, _raise)

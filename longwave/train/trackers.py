@@ -16,7 +16,7 @@ def check(tracker: str | None) -> None:
     if tracker is None:
         return
     if tracker not in LOGGER_TYPE_TO_CLASS:
-        raise ValueError(f"tracker: there is no {tracker!r}; {nearest(tracker, LOGGER_TYPE_TO_CLASS)}")
+        raise ValueError(f"unknown tracker {tracker!r}; {nearest(tracker, LOGGER_TYPE_TO_CLASS)}")
     if tracker not in map(str, get_available_trackers()):
         raise ValueError(f"tracker: {tracker} is not installed; pip install {tracker}")
 

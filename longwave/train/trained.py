@@ -15,7 +15,6 @@ from longwave.core.settings import Settings, typed
 from longwave.core.terminal import command_line
 from longwave.experiments import Experiment
 from longwave.experiments.prepared import Prepared
-from longwave.models import format_1
 from longwave.tasks.base import Task, TaskConfig, TrainedRun
 from longwave.train.config_file import FORMAT
 from longwave.train.device import find_device
@@ -30,12 +29,12 @@ class RunConfig(Settings):
     task: dict = field(default_factory=dict)  # as `Task.describe` gave it
     command: str = ""
     versions: dict = field(default_factory=dict)
-    artifacts: tuple[str, ...] | None = None  # files of the task beside the run; None: an older run does not say
+    artifacts: tuple[str, ...] = ()  # files of the task beside the run
     imported: str | None = None  # the file that the weights are from, if another program trained them
 
     @classmethod
     def of(cls, prepared: Prepared, data_dir: Path | None) -> "RunConfig":
-        """That of a run that is about to start."""
+        """The config of a run that is about to start."""
         versions = {"longwave": longwave.__version__, "torch": torch.__version__, "python": platform.python_version()}
         artifacts = tuple(sorted(prepared.artifacts))
         return cls(prepared.experiment, data_dir, prepared.task.describe(), command_line(), versions, artifacts)
@@ -47,7 +46,7 @@ class RunConfig(Settings):
 
     @property
     def examples(self) -> str:
-        """How many examples each split has, in words."""
+        """Describe the number of examples per split."""
         train, valid, test = (self.task["examples"][split] for split in ("train", "valid", "test"))
         return f"{train:,} training, {valid:,} validation and {test:,} test examples"
 
@@ -57,11 +56,9 @@ class RunConfig(Settings):
 
     @classmethod
     def from_dict(cls, content: Any, where: str = "config.json") -> "RunConfig":
-        """The inverse of `to_dict`; what there is beside its fields is left out."""
+        """The inverse of `to_dict`; other entries are ignored."""
         try:
-            settings = content["experiment"]
-            settings = format_1.of_experiment(settings) if content.get("format") == 1 else settings
-            experiment = Experiment.from_dict(settings, where)
+            experiment = Experiment.from_dict(content["experiment"], where)
         except ValueError as error:
             raise ValueError(f"{error}; written by a newer version of longwave?") from error
         types = {name: kind for name, kind in get_type_hints(cls).items() if name in content and name != "experiment"}
@@ -71,7 +68,7 @@ class RunConfig(Settings):
 
 
 class Trained(TrainedRun):
-    """What a run in a folder and a run in memory have in common."""
+    """The base of runs in a folder and in memory."""
 
     is_replacing = False  # another run, which stays in `path` until this one has a checkpoint
 
@@ -102,7 +99,7 @@ class MemoryRun(Trained):
     @classmethod
     def copy_of(cls, run: Any) -> "MemoryRun":
         """A copy of a run in a folder, to use when the folder is gone."""
-        names = (*(run.config.artifacts or ()), *(run.result() or {}).get("files", ()))
+        names = (*run.config.artifacts, *(run.result() or {}).get("files", ()))
         memory = cls(run.config, {name: run.artifact(name) for name in names})
         memory.path = run.path  # which messages name
         memory.model, memory._metrics, memory._result = run.load_best(), run.metrics(), run.result()
@@ -110,17 +107,17 @@ class MemoryRun(Trained):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """No other process can write to it."""
+        """Do nothing: no other process can write to memory."""
         yield
 
     def write_config(self, artifacts: dict[str, bytes], *, overwrite: bool = False) -> None:
-        """The settings are here already."""
+        """Do nothing: the settings are already in memory."""
 
     def clear(self) -> None:
         self._metrics = []
 
     def save_checkpoint(self, content: dict[str, Any]) -> None:
-        """A run in memory is not resumed."""
+        """Do nothing: a run in memory is not resumed."""
 
     def save_best(self, model: Any) -> None:
         self._best = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
@@ -137,7 +134,7 @@ class MemoryRun(Trained):
         return "Nothing is kept of a run without a folder"
 
     def resumed_by(self, text: str, how: str = "") -> str:
-        """A message that ends with how to resume the run: it cannot be."""
+        """A message that ends with the fact that the run cannot be resumed."""
         return f"{text}a run without a folder cannot be resumed"
 
     def log(self, line: dict[str, Any]) -> None:
@@ -153,12 +150,12 @@ class MemoryRun(Trained):
         return self._result
 
     def write_files(self, kept: Mapping[str, bytes]) -> None:
-        """Keep what the task leaves at the end of training."""
+        """Keep the files that the task writes at the end of training."""
         self._artifacts = {**self._artifacts, **kept}
 
     def artifact(self, name: str) -> bytes:
         return self._artifacts[name]
 
     def build_task(self, data_dir: str | Path | None = None) -> Task:
-        """The data of training is not kept."""
+        """Raise an error: the training data is not kept."""
         raise ValueError("folder: expected a run with its data; train with folder=, or use the data that you have")

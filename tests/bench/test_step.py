@@ -52,14 +52,14 @@ def test_memory_is_extrapolated_from_few_rows(monkeypatch):
 
 
 def test_what_cannot_be_run_is_refused_before_anything_is(monkeypatch):
-    with pytest.raises(ValueError, match=r"there is no 'lra-listop'.*did you mean 'lra-listops'"):
+    with pytest.raises(ValueError, match=r"unknown experiment 'lra-listop'.*did you mean 'lra-listops'"):
         StepBench(names=("lra-text", "lra-listop")).check()
     with pytest.raises(ValueError, match=r"^accumulate: expected at least 1, got 0$"):
         StepBench(accumulate=0).check()
     monkeypatch.undo()
     with pytest.raises(ValueError, match="the shapes of forecast are not known without its data"):
         StepBench(names=("forecast",)).check()
-    with pytest.raises(ValueError, match="context: it is chosen from the data"):
+    with pytest.raises(ValueError, match="context: expected a number of rows, as noise has no season"):
         StepBench(names=("etth1-24-hybrid",)).check()
 
 

@@ -70,7 +70,7 @@ def test_a_run_resumes_on_its_clips_and_refuses_others(run, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--folder", "nowhere"], "--folder: nowhere: there is no such folder"),
+        (["--folder", "nowhere"], "--folder: nowhere: no such folder"),
         ([], "audio: expected either --folder FOLDER or --csv FILE, got neither"),
         (["--folder", "empty"], "empty: expected files that end in .wav, .flac, .ogg, .oga, got none"),
         (["--folder", "bad"], "bad: 3 of 3 files cannot be used: a/0.wav: the file is empty"),

@@ -53,7 +53,10 @@ def test_custom_sequences_are_trained_scored_and_reported(printed, capsys):
     assert capsys.readouterr().out == "".join(f"test {k} {v:.6f}\n" for k, v in result["test"].items())
     config = json.loads(Path("run/config.json").read_text())
     assert config["task"]["inputs"]["classes"] == list(KINDS)
-    assert "trained on all 36, and a second model, trained without 12" in config["task"]["notes"][-1]
+    assert (
+        "trained on all 36, and the validation score is that of a holdout model, trained without 12"
+        in config["task"]["notes"][-1]
+    )
     page = Path("run/report.html").read_text()
     for title in ("Confusion matrix", "Misclassified examples", "Attribution", "Learned kernels"):
         assert f"<h2>{title}</h2>" in page
@@ -195,10 +198,10 @@ def test_a_rare_class_is_noted_before_training(capsys):
     ("arguments", "hint"),
     [
         ([], "classify: expected --npz FILE or --csv FILE, got neither"),
-        (["--npz", "none.npz"], "none.npz: there is no such file"),
+        (["--npz", "none.npz"], "none.npz: no such file"),
         (["--npz", "one.npz"], "expected two or more classes, got only 'a'"),
         (["--npz", "nan.npz"], "nan.npz: sequence 0, step 1, channel 0: expected a finite number, got nan"),
-        (["--csv", "bad.csv"], "label: there is no column 'label'"),
+        (["--csv", "bad.csv"], "label: no column 'label'"),
         (["--npz", "one.npz", "--ballance"], "--balance"),
         (["--npz", "good.npz", "--model.n-layers", "0"], "n_layers: expected a whole number, at least 1, got 0"),
         (["--npz", "good.npz", "--model.d-model", "-4"], "d_model: expected a whole number, at least 1, got -4"),

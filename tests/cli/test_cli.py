@@ -98,7 +98,7 @@ for arguments in {every!r}:
 """
     run = run_python(code, cwd=tmp_path)
     assert run.stdout.splitlines() == [f"2 False {arguments}" for arguments in every], run.stderr
-    for words in ("did you mean 'etth1-720-small'?", "--csv: nothing.csv: there is no such file", "nowhere: expected"):
+    for words in ("did you mean 'etth1-720-small'?", "--csv: nothing.csv: no such file", "nowhere: no such run folder"):
         assert words in run.stderr
 
 
@@ -127,7 +127,7 @@ for arguments in (["list"], ["list", "--all"], ["show", "toy"], ["show", "toi"])
     assert "\ntoy\n" in run.stdout
     assert '"name": "toy"' in run.stdout
     assert re.findall(r"exit (\w+)", run.stdout) == ["None", "None", "None", "2"]
-    assert "there is no 'toi'" in run.stderr
+    assert "unknown experiment 'toi'" in run.stderr
 
 
 @pytest.mark.parametrize("name", ["etth1-720-small", "scifar-resnet18", "text"])
@@ -137,10 +137,10 @@ def test_help_explains_every_option_and_offers_nothing_that_the_task_decides(nam
     shown = " ".join(capsys.readouterr().out.split())
     for text in (
         "Folder of the run; by default runs/NAME-seedN",
-        "Replace the run in that folder",
+        "Replace an existing run in that folder",
         "Folder with the data sets",
         "Train once with each of these seeds",
-        "Print the result only, no progress",
+        "Print only the result, no progress",
         "Where to train: auto",
     ):
         assert text in shown
@@ -179,9 +179,9 @@ def test_nothing_is_a_mistake(capsys):
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["trian"], "no command 'trian'; expected one of list, show, train"),
+        (["trian"], "unknown command 'trian'; expected one of list, show, train"),
         (["trian"], "did you mean 'train'?"),
-        (["show", "eth1-720"], "experiment: there is no 'eth1-720'"),
+        (["show", "eth1-720"], "unknown experiment 'eth1-720'"),
         (["train", "etth1-720-smal"], "did you mean 'etth1-720-small'?"),
         (["train", "xyzzy"], "longwave list shows them all"),
         (["show", "etth1-720", "--model.d-modle", "4"], "--model.d-model"),
@@ -189,7 +189,7 @@ def test_nothing_is_a_mistake(capsys):
         (["show", "etth1-720", "--model.norm", "btch"], "'batch'"),
         (["show", "etth1-720", "--model.d-model", "four"], "--model.d-model"),
         (["show", "etth1-720", "--loop.epochs", "0"], "epochs: expected at least 1, got 0"),
-        (["show", "etth1-720", "--model.mixer.kind", "lsmt"], "mixer: there is no 'lsmt'"),
+        (["show", "etth1-720", "--model.mixer.kind", "lsmt"], "unknown mixer 'lsmt'"),
         (["show", "etth1-720", "--model.kind", "Sequence"], "did you mean 'SequenceModel'?"),
         (
             ["show", "scifar-resnet18", "--model.mixer.kind", "s4"],
@@ -197,9 +197,9 @@ def test_nothing_is_a_mistake(capsys):
         ),
         (["show", "etth1-720", "--model.mixer.kind", "lstm", "--model.mixer.d-state", "4"], "--model.mixer.d-state"),
         (["train", "--resume"], "--resume: expected one folder, as in longwave train --resume runs/NAME-seed0"),
-        (["train", "--resume", "nowhere"], "nowhere: expected the folder of a run"),
-        (["evaluate", "nowhere"], "nowhere: expected the folder of a run"),
-        (["predict", "nowhere", "--csv", "series.csv"], "nowhere: expected the folder of a run"),
+        (["train", "--resume", "nowhere"], "nowhere: no such run folder"),
+        (["evaluate", "nowhere"], "nowhere: no such run folder"),
+        (["predict", "nowhere", "--csv", "series.csv"], "nowhere: no such run folder"),
         (["predict", "--csv", "series.csv"], "usage: longwave predict RUN [options]"),
         (["generate"], "usage: longwave generate RUN [options]"),
         (["evaluate", "nowhere", "--split", "tset"], "'test'"),
@@ -208,7 +208,7 @@ def test_nothing_is_a_mistake(capsys):
         (["train", *FORECAST, "--context", "500"], "too few"),
         (["train", *FORECAST, "--seeds", "3", "3"], "--seeds: expected each seed once, got 3 3"),
         (["train", *FORECAST, "--optim.precision", "fp16"], "precision: fp16 needs a GPU"),
-        (["train", *FORECAST, "--loop.tracker", "tensorbord"], "tracker: there is no 'tensorbord'"),
+        (["train", *FORECAST, "--loop.tracker", "tensorbord"], "unknown tracker 'tensorbord'"),
         (["train", "forecast", "--horizon", "4"], "forecast: expected --csv FILE, got none"),
         (["train", "etth1-24-small", "--task.target", "OT"], "forecast: expected --csv FILE with --target, got none"),
         (
@@ -282,9 +282,9 @@ def test_settings_of_a_file_may_be_replaced_by_those_of_another_kind(capsys):
         (None, "my.json: expected a JSON file with settings, as longwave show NAME prints them"),
         ("{", "my.json: expected a JSON file with settings"),
         ("[1, 2]", "my.json: expected a JSON file with settings, as longwave show NAME prints them, got [1, 2]"),
-        ('{"name": "a", "modle": {}}', "my.json: there is no setting 'modle'"),
-        ('{"name": "a", "task": {"kind": "forecats"}}', "my.json: task: kind: there is no 'forecats'"),
-        ('{"name": "a", "task": {"kind": "text"}, "loop": {"epoch": 1}}', "my.json: loop: there is no setting 'epoch'"),
+        ('{"name": "a", "modle": {}}', "my.json: unknown setting 'modle'"),
+        ('{"name": "a", "task": {"kind": "forecats"}}', "my.json: task: unknown kind 'forecats'"),
+        ('{"name": "a", "task": {"kind": "text"}, "loop": {"epoch": 1}}', "my.json: loop: unknown setting 'epoch'"),
         ('{"name": "a", "task": {"kind": "text"}, "loop": {"epochs": "x"}}', "loop: epochs: expected a whole number"),
         ('{"name": "a"}', "my.json: "),
         ('{"task": {"kind": "text"}}', "my.json: "),

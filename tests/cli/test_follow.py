@@ -63,7 +63,7 @@ def test_from_start_gives_outputs_for_the_past_rows_of_a_followed_file_too(run, 
 def test_from_start_without_follow_is_refused(run, capsys):
     Path("grow.csv").write_text("v\n4\n")
     assert call("stream", str(run), "--csv", "grow.csv", "--from-start") == 2
-    assert "--from-start: is for --follow" in capsys.readouterr().err
+    assert "--from-start: requires --follow" in capsys.readouterr().err
 
 
 def test_a_followed_series_has_a_short_line_for_each_new_row_and_full_precision_in_the_file(trained_runs, followed):

@@ -24,7 +24,7 @@ def test_a_series_with_gaps_is_trained_and_scored_and_the_gaps_are_said(printed,
     missing = len(EMPTY_CELLS) + len(ABSENT_ROWS)
     assert all(baseline in printed for baseline in BASELINES)
     folder = RunFolder.open("run")
-    assert folder.config.task["notes"][0].startswith(f"{missing} of {ROWS} values are missing; where a model sees")
+    assert folder.config.task["notes"][0].startswith(f"{missing} of {ROWS} values are missing; models see the last")
     assert f"{missing} of {ROWS} values are missing" in Path("run/report.html").read_text()
     assert folder.build_task().data.series.known.sum() == ROWS - missing
     result = json.loads(Path("run/result.json").read_text())
@@ -51,7 +51,7 @@ def test_a_run_on_gaps_forecasts_with_a_note(printed, capsys):
     write_gaps(cells=range(ROWS - CONTEXT, ROWS))
     assert call("predict", "run", "--csv", "series.csv") == 2
     shown = capsys.readouterr().err
-    assert f"column 'price': none of its last {CONTEXT} values, the context of a forecast, is known" in shown
+    assert f"column 'price': no known value in its last {CONTEXT} rows" in shown
     assert not Path("forecast.csv").exists()
 
 
@@ -59,7 +59,7 @@ def test_the_help_says_both_ways_to_fill(capsys):
     assert call("train", "forecast", "--help") == 0
     text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
     assert "--fill {None,linear,mask}" in text
-    assert "linear interpolates them; mask keeps them as gaps" in text
+    assert "linear interpolates, mask keeps the gaps" in text
 
 
 def test_without_gaps_a_masked_run_is_the_plain_run_to_the_bit():

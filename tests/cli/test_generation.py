@@ -191,7 +191,7 @@ def test_a_text_that_changed_is_refused(text_run, capsys):
 def test_training_on_a_text_that_is_not_there_writes_nothing(capsys):
     for arguments, hint in (
         ([], "text: expected --file FILE"),
-        (["--file", "none.txt"], "none.txt: there is no such file"),
+        (["--file", "none.txt"], "none.txt: no such file"),
     ):
         assert call("train", "text", *arguments, *TINY) == 2
         assert hint in capsys.readouterr().err

@@ -38,7 +38,7 @@ def read(path):
 def test_irregular_times_from_training_to_streaming(capsys):
     write("tank.csv", TIMES)
     assert call(*TRAIN, *S4D, *TINY) == 0
-    assert "count rows and do not see how far these are apart" in Path("run/report.html").read_text()
+    assert "ignore the time between rows" in Path("run/report.html").read_text()
     assert call("evaluate", "run") == 0
     score = json.loads(Path("run/result.json").read_text())["test"]["mse"]
     assert f"test mse {score:.6f}" in capsys.readouterr().out

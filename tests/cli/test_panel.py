@@ -81,7 +81,7 @@ def test_many_series_from_training_to_streaming(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--id", "shop"], "id: there is no column 'shop'"),
+        (["--id", "shop"], "id: no column 'shop'"),
         (["--horizon", "50"], "no store has enough rows for a horizon of 50"),
         (["--multivariate"], "multivariate: expected one target of many series (id), got all columns"),
     ],

@@ -103,14 +103,14 @@ def test_a_model_alone_is_no_run(trained_runs, capsys):
     for command in ("generate", "predict", "stream", "evaluate"):
         assert call(command, "run/best") == 2
         error = capsys.readouterr().err
-        assert "run/best: expected the folder of a run, got a model alone" in error
+        assert "run/best: expected the folder of a run, got a model without" in error
         assert "longwave.load_model" in error
 
 
 def test_a_slip_in_the_name_of_a_run_does_not_go_to_the_hub(hub, capsys, monkeypatch):
     asked = []
     monkeypatch.setattr("longwave.models.hub.find", lambda name: asked.append(name) or Path(name))
-    missing = "text-seed0: expected the folder of a run, and there is no such folder"
+    missing = "text-seed0: no such run folder"
     assert call("generate", "runs/text-seed0") == 2  # there are no runs at all
     assert f"runs/{missing}\n" in capsys.readouterr().err
     Path("runs/text-seed1").mkdir(parents=True)
@@ -121,7 +121,7 @@ def test_a_slip_in_the_name_of_a_run_does_not_go_to_the_hub(hub, capsys, monkeyp
         ("./text-seed0", f"{missing}; expected one of runs/text-seed1; did you mean 'runs/text-seed1'?"),
         ("text-seed0", f"{missing}; expected one of runs/text-seed1; did you mean 'runs/text-seed1'?"),
         ("some/where/text-seed0", f"some/where/{missing}; expected one of runs/text-seed1"),
-        ("mine/text-seed0", "mine/text-seed0: there is no such folder in mine; expected that of a run"),
+        ("mine/text-seed0", "mine/text-seed0: no such run folder in mine"),
     ):
         for command in ("generate", "evaluate"):
             assert call(command, name) == 2

@@ -99,7 +99,7 @@ def test_data_that_changed_since_the_training_is_refused(printed, capsys):
     x, y = lines(60)
     changed = np.where(np.arange(60)[:, None] == 11, np.nan, y)
     for new_x, new_y in ((x, -y), ([row + 1 for row in x], y), (x, changed), (x[1:], y[1:])):
-        given = sequences.from_arrays(new_x, new_y, answer="targets", names=["level", "end"])
+        given = sequences.from_arrays(new_x, new_y, target_kind="targets", names=["level", "end"])
         sequences.save_npz("lines.npz", given)
         for command in (["evaluate", "run"], ["train", "--resume=run"]):
             assert call(*command) == 2
@@ -115,7 +115,7 @@ def test_data_that_changed_since_the_training_is_refused(printed, capsys):
         (["--npz", "deep.npz"], "y: expected one number per sequence, (n,), or several, (n, targets), got shape"),
         (["--npz", "few.npz"], "y: expected one for each of 9 sequences, got 8"),
         (["--npz", "names.npz"], "names: expected distinct names, got a, a"),
-        (["--csv", "bad.csv"], "target: there is no column 'target'"),
+        (["--csv", "bad.csv"], "target: no column 'target'"),
         (
             ["--csv", "bad.csv", "--target", "mass"],
             "line 2, column 'mass': expected a number such as 1234.5",

@@ -89,14 +89,14 @@ def test_another_sampling_rate_than_that_of_training_changes_dt(run, capsys):
     [
         ([], "expected one of --wav FILE, --stdin and --csv FILE, got none"),
         (["--wav", "tone.wav", "--stdin"], "got --wav and --stdin"),
-        (["--wav", "none.wav"], "--wav: none.wav: there is no such file"),
+        (["--wav", "none.wav"], "--wav: none.wav: no such file"),
         (["--wav", "text.wav"], "text.wav: expected an audio file"),
         (["--wav", "nan.wav", "--latency", "0.1"], "nan.wav: the sample at 0.3 s is NaN or inf"),
         (["--stdin"], "--sampling-rate: expected the samples per second"),
         (["--stdin", "--sampling-rate", "0"], "--sampling-rate: expected samples per second, above 0"),
         (["--wav", "tone.wav", "--sampling-rate", "8"], "tone.wav has its own"),
         (["--wav", "tone.wav", "--hop", "0"], "--hop: expected a positive number of seconds"),
-        (["--wav", "tone.wav", "--follow"], "--follow: is for --csv FILE"),
+        (["--wav", "tone.wav", "--follow"], "--follow: requires --csv FILE"),
         (["--wav", "tone.wav", "--out", "tone.wav"], "--out: tone.wav is also --wav"),
         (["--csv", "bad.csv"], "bad.csv, line 3, cell 1: expected a number such as 1234.5, got 'x'"),
         (["--csv", "wide.csv"], "wide.csv, line 1: expected 1 columns, one per channel of training, got 2"),
@@ -194,7 +194,7 @@ def test_a_window_over_tags_that_see_both_ways_gives_what_predict_gives_for_its_
     assert "set a window (--window)" in err
     assert call("stream", "run", "--csv", "rows.csv", "--window", "4") == 0
     rows = rows_of(capsys.readouterr().out)
-    windows = from_arrays([values[max(0, end - 4) : end] for end in range(1, 11)], answer="tags")
+    windows = from_arrays([values[max(0, end - 4) : end] for end in range(1, 11)], target_kind="tags")
     truth = [chances[-1, 1] for chances in tag(load_run("run"), windows).probabilities]
     assert [float(row["p_up"]) for row in rows] == pytest.approx(truth, abs=1e-5)
 

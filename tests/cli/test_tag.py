@@ -84,7 +84,7 @@ def test_steps_go_from_csv_to_tags_and_channels_are_found_by_their_names(capsys)
     assert rows[0]["sequence"] == "trip 0"
     write_steps("less.csv", columns=("level",))
     assert call("predict", "run", "--csv", "less.csv") == 2
-    assert "channel: there is no column 'noise'" in capsys.readouterr().err
+    assert "channel: no column 'noise'" in capsys.readouterr().err
 
 
 def test_arrays_in_python_are_kept_with_the_run(monkeypatch):
@@ -110,7 +110,7 @@ def test_data_that_changed_since_the_training_is_refused(printed, capsys):
     x, y = switches(40)
     swapped = [np.where(tags == "up", "down", np.where(tags == "down", "up", "")) for tags in y]
     for new_x, new_y in ((x, swapped), ([row + 1 for row in x], y), (x[1:], y[1:])):
-        sequences.save_npz("switches.npz", sequences.from_arrays(new_x, new_y, answer="tags"))
+        sequences.save_npz("switches.npz", sequences.from_arrays(new_x, new_y, target_kind="tags"))
         for command in (["evaluate", "run"], ["train", "--resume=run"]):
             assert call(*command) == 2
             assert "the data is not what the run was trained on" in capsys.readouterr().err
@@ -123,7 +123,7 @@ def test_data_that_changed_since_the_training_is_refused(printed, capsys):
         (["--npz", "one.npz"], "one.npz: y: expected a label for each step of x, (n, length) = (9, 4), got shape (9,)"),
         (["--npz", "ragged.npz"], "y: expected a label for each step of x, (total,) = (8,), got shape (7,)"),
         (["--npz", "none.npz"], "none.npz: y: expected two or more classes, got none"),
-        (["--csv", "bad.csv"], "sequence: there is no column 'sequence'"),
+        (["--csv", "bad.csv"], "sequence: no column 'sequence'"),
         (["--npz", "good.npz", "--model.decoder", "mean"], "decoder: this task needs sequence, got mean"),
     ],
 )

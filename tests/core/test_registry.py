@@ -71,9 +71,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one():
     items = Registry("book")
     for name in ("Atlas", "Novel"):
         items.register(name)(name)
-    with pytest.raises(
-        ValueError, match=r"book: there is no 'atlsa'; expected one of Atlas, Novel; did you mean 'Atlas'\?"
-    ):
+    with pytest.raises(ValueError, match=r"unknown book 'atlsa'; expected one of Atlas, Novel; did you mean 'Atlas'\?"):
         items.find("atlsa")
     with pytest.raises(KeyError):
         items["atlsa"]

@@ -57,10 +57,10 @@ def test_without_a_kind_the_class_itself_is_meant():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"name": "a", "nmae": 1}, "file: there is no setting 'nmae'; expected one of name.*did you mean 'name'"),
-        ({"name": "a", "shape": {"kind": "disk"}}, "file: shape: kind: there is no 'disk'; .*did you mean 'disc'"),
-        ({"name": "a", "shape": {"kind": "disc", "sides": 2}}, "file: shape: there is no setting 'sides'; .* radius"),
-        ({"name": "a", "shape": {"kind": ["disc"]}}, "file: shape: kind: "),
+        ({"name": "a", "nmae": 1}, "file: unknown setting 'nmae'; expected one of name.*did you mean 'name'"),
+        ({"name": "a", "shape": {"kind": "disk"}}, "file: shape: unknown kind 'disk'; .*did you mean 'disc'"),
+        ({"name": "a", "shape": {"kind": "disc", "sides": 2}}, "file: shape: unknown setting 'sides'; .* radius"),
+        ({"name": "a", "shape": {"kind": ["disc"]}}, "file: shape: unknown kind "),
         ({"name": "a", "shape": 3}, "file: shape: expected settings by name, got 3"),
         ([], r"file: expected settings by name, got \[\]"),
         ({}, "file: .*name"),
@@ -103,7 +103,7 @@ def test_a_value_of_another_type_is_refused(content, message):
 def test_settings_by_keyword_may_name_a_kind():
     assert Drawing.by_keyword(name="a", shape="box") == Drawing("a", Box())
     assert Drawing.by_keyword(Drawing("a"), shape=Disc(2.0)) == Drawing("a", Disc(2.0))
-    with pytest.raises(ValueError, match=r"Drawing: there is no setting 'nmae'; .*did you mean 'name'"):
+    with pytest.raises(ValueError, match=r"Drawing: unknown setting 'nmae'; .*did you mean 'name'"):
         Drawing.by_keyword(nmae="a")
 
 

@@ -115,9 +115,7 @@ def test_columns_are_found_by_their_names(fitted):
     assert list(named.columns) == ["hour", "load"]
     np.testing.assert_array_equal(named["load"], fitted.predict()["y"])
     np.testing.assert_array_equal(S4Forecaster(**SMALL).fit(renamed).predict()["load"], named["load"])
-    with pytest.raises(
-        ValueError, match="target_col: there is no column 'lod'; expected one of hour, load; did you mean"
-    ):
+    with pytest.raises(ValueError, match="target_col: no column 'lod'; expected one of hour, load; did you mean"):
         S4Forecaster(**SMALL).fit(renamed, target_col="lod")
 
 
@@ -141,7 +139,7 @@ def test_one_id_is_one_series_and_many_are_forecast_together(fitted, tmp_path):
     assert many.predict()["ds"].tolist() == TIMES[483:489].tolist() * 2
     assert isinstance(many.predict(pl.from_pandas(two)), pl.DataFrame)
     assert many.plot().get_ylabel() == "3: y"
-    with pytest.raises(ValueError, match="id_col: there is no column 'shop'"):
+    with pytest.raises(ValueError, match="id_col: no column 'shop'"):
         S4Forecaster(**SMALL).fit(one, id_col="shop")
 
 
@@ -153,7 +151,7 @@ def test_a_lazy_frame_is_refused_with_the_cure():
 def test_gaps_are_filled_as_asked():
     gappy = FRAME[:480].copy()
     gappy.loc[100:103, "y"] = np.nan
-    with pytest.raises(ValueError, match="the cell is missing"):
+    with pytest.raises(ValueError, match="missing value"):
         S4Forecaster(**SMALL).fit(gappy)
     assert S4Forecaster(**SMALL, fill="linear").fit(gappy).predict().shape == (6, 2)
     masked = S4Forecaster(**SMALL, fill="mask").fit(gappy)

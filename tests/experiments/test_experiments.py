@@ -73,10 +73,10 @@ def test_paths_come_back_as_paths(tmp_path):
 @pytest.mark.parametrize(
     ("part", "change", "message"),
     [
-        ("task", {"kind": "speech"}, "settings: task: kind: there is no 'speech'; expected one of .*classify"),
-        ("model", {"wings": 2}, "settings: model: there is no setting 'wings'; .*did you mean 'window'"),
-        ("model", {"mixer": {"kind": "s4", "heads": 2}}, "settings: model: mixer: there is no setting 'heads'"),
-        ("task", {"horizon": 3}, "settings: task: there is no setting 'horizon'; expected one of data, augment"),
+        ("task", {"kind": "speech"}, "settings: task: unknown kind 'speech'; expected one of .*classify"),
+        ("model", {"wings": 2}, "settings: model: unknown setting 'wings'; .*did you mean 'window'"),
+        ("model", {"mixer": {"kind": "s4", "heads": 2}}, "settings: model: mixer: unknown setting 'heads'"),
+        ("task", {"horizon": 3}, "settings: task: unknown setting 'horizon'; expected one of data, augment"),
     ],
 )
 def test_settings_that_are_not_known_are_refused(part, change, message):
@@ -89,7 +89,7 @@ def test_settings_that_are_not_known_are_refused(part, change, message):
 def test_a_small_training_set_is_passed_over_more_often():
     """With batches that leave some noise, fewer validations, and a warm-up of at most a tenth of the steps."""
     small = Experiment(
-        "a", ClassifyConfig(), optim=OptimConfig(warmup=200), loop=LoopConfig(epochs=None, least_steps=1000)
+        "a", ClassifyConfig(), optim=OptimConfig(warmup=200), loop=LoopConfig(epochs=None, min_steps=1000)
     )
     fitted = small.fitted(20, 5)
     assert (fitted.loop.batch_size, fitted.loop.epochs, fitted.optim.warmup) == (5, 250, 100)
@@ -98,7 +98,7 @@ def test_a_small_training_set_is_passed_over_more_often():
     assert [small.fitted(count, 5).loop.batch_size for count in (1, 151, 200, 201)] == [1, 38, 50, 41]
     large = small.fitted(32_000, 5).loop
     assert (large.batch_size, large.epochs, large.validations) == (50, 10, 1)
-    given = dataclasses.replace(small, loop=LoopConfig(epochs=3, least_steps=1000)).fitted(20, 5)
+    given = dataclasses.replace(small, loop=LoopConfig(epochs=3, min_steps=1000)).fitted(20, 5)
     assert (given.loop.batch_size, given.loop.epochs, given.optim.warmup) == (50, 3, 0)
 
 
@@ -117,7 +117,7 @@ def test_validations_and_minutes_that_make_no_sense_are_refused(setting, value):
 
 
 def test_an_unknown_experiment_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match=r"experiment: there is no 'sminst'; .*did you mean 'smnist'\?"):
+    with pytest.raises(ValueError, match=r"unknown experiment 'sminst'; .*did you mean 'smnist'\?"):
         EXPERIMENTS.find("sminst")
 
 

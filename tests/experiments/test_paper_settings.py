@@ -51,7 +51,7 @@ COMMON: dict[str, Any] = {
     "validations": 1,
     "patience": 0,
     "keep": "best",
-    "least_steps": 0,
+    "min_steps": 0,
     "minutes": None,
 }
 # tab::best-hyperparameters. Its authors' first code: one way, without GLU, dt as an exponential, dropout after GELU and

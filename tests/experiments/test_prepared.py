@@ -9,14 +9,14 @@ from longwave.experiments import EXPERIMENTS
 from longwave.experiments.prepared import prepare, prepare_on
 from longwave.models import SequenceConfig
 from longwave.models.classifier import Classifier
-from longwave.tasks.classify.judge import JudgedTask
+from longwave.tasks.classify.holdout import HoldoutTask
 from longwave.tasks.classify.task import SequenceTask
 from longwave.train.folder import RunFolder
 
 
 @pytest.fixture
 def experiment(tmp_path):
-    """A classification of 60 sequences, few enough for a judge."""
+    """A classification of 60 sequences, few enough for a holdout model."""
     x = np.random.default_rng(0).normal(size=(60, 8, 1))
     np.savez(tmp_path / "my.npz", x=x, y=["a", "b", "c"] * 20)
     named = EXPERIMENTS["classify"]
@@ -31,17 +31,17 @@ def test_a_run_that_is_opened_is_prepared_as_it_was_started(experiment, tmp_path
     assert opened.task.describe() == started.task.describe()
     assert dataclasses.replace(opened.spec, examples=None) == dataclasses.replace(started.spec, examples=None)
     assert opened.calibrate is started.calibrate is Classifier.calibrate
-    assert isinstance(opened.task, JudgedTask)
+    assert isinstance(opened.task, HoldoutTask)
 
 
 def test_what_is_prepared_is_fitted_to_the_data(experiment):
     prepared = prepare(experiment)
-    assert (prepared.experiment.model.output_size, prepared.experiment.model.judge) == (3, True)
+    assert (prepared.experiment.model.output_size, prepared.experiment.model.holdout_model) == (3, True)
     assert prepared.experiment.loop.keep == "last"
     assert prepared.experiment.loop.epochs is not None
     assert experiment.loop.epochs is None
     other = prepare(dataclasses.replace(experiment, model=SequenceConfig()))
-    assert not isinstance(other.task, JudgedTask)
+    assert not isinstance(other.task, HoldoutTask)
     assert len(other.task.train) < len(prepared.task.train)
 
 

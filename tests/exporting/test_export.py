@@ -152,7 +152,7 @@ class Wrong(graphs.Steps):
         ({"form": "whole", "length": 1}, "length: .* at least 2, got 1"),
         ({"form": "all"}, "form: expected one of step, blocks, whole"),
         ({"to": "tflite"}, "to: expected one of onnx, pt2"),
-        ({"form": "step", "out": "no/m.onnx"}, "out: no: there is no such folder"),
+        ({"form": "step", "out": "no/m.onnx"}, "out: no: no such folder"),
         ({"form": "step", "out": "m.json"}, "out: expected the name of a file in the format onnx"),
         ({"length": 9, "level": [80]}, "level: intervals are for forecasts"),
     ],
@@ -261,7 +261,7 @@ def test_the_command_refuses_what_a_run_cannot(trained_runs, capsys):
     assert call("export", "run", "--form", "step") == 2
     assert "a Forecaster takes whole sequences" in capsys.readouterr().err
     assert call("export", "elsewhere") == 2
-    assert "there is no such folder" in capsys.readouterr().err
+    assert "no such run folder" in capsys.readouterr().err
     assert not Path("model.onnx").exists()
 
 

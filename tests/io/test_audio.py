@@ -166,15 +166,15 @@ def test_bad_files_are_named_and_more_than_a_few_are_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"clips: 7 of 10 files cannot be used: 0.wav: the file is empty; .*and 2 more; fix"
     ):
-        read(tmp_path, most_bad=6)
-    found = read(tmp_path, most_bad=7)
+        read(tmp_path, max_bad=6)
+    found = read(tmp_path, max_bad=7)
     assert found.rows.tolist() == [7, 8, 9]
     assert found.clips.names == ("7.wav", "8.wav", "9.wav")
     assert found.notes[0].startswith("7 of 10 files cannot be used and were skipped: 0.wav: the file is empty; 1.wav")
     for k in range(7, 10):
         (tmp_path / f"{k}.wav").write_bytes(b"")
     with pytest.raises(ValueError, match="10 of 10 files cannot be used"):
-        read(tmp_path, most_bad=100)
+        read(tmp_path, max_bad=100)
 
 
 def test_no_files_are_refused(tmp_path):
@@ -231,7 +231,7 @@ def test_what_is_refused_leaves_nothing_behind(clips, tmp_path):
     with pytest.raises(ValueError, match=r"1 of 4 files cannot be used: 3.wav: the file is truncated"):
         read(clips, cache=tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
-    assert len(read(clips, cache=tmp_path / "cache", most_bad=1).clips) == 3
+    assert len(read(clips, cache=tmp_path / "cache", max_bad=1).clips) == 3
     with pytest.raises(ValueError, match="1 of 4 files cannot be used"):  # which the cache knows, too
         read(clips, cache=tmp_path / "cache")
 

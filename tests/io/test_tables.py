@@ -25,7 +25,7 @@ TIMES = HOURS.to_numpy().astype("datetime64[s]")
 @pytest.mark.parametrize("cells", [[1, None, 3], [1.5, None, 3.5], [1.5, float("nan"), 3.5], ["1.5", None, "3.5"]])
 def test_missing_cells_of_a_frame_are_empty_cells(make, cells):
     frame = make({"price": cells})
-    with pytest.raises(ValueError, match="data frame, row 1, column 'price': the cell is missing; put a number"):
+    with pytest.raises(ValueError, match="data frame, row 1, column 'price': missing value; put a number"):
         read_series(frame, "price")
     middle = (float(cells[0]) + float(cells[2])) / 2
     assert read_series(frame, "price", fill="linear").values[1, 0] == middle

@@ -168,7 +168,7 @@ def test_s4_says_why_it_refuses_gaps():
     ("settings", "message"),
     [
         ({"rule": "bilinear"}, r"^gaps: expected rule 'zoh', .* got 'bilinear'"),
-        ({"bidirectional": True}, r"^gaps: expected a layer that looks back alone, got bidirectional=True"),
+        ({"bidirectional": True}, r"^gaps: expected a causal layer, got bidirectional=True"),
     ],
 )
 def test_settings_without_an_exact_hold_are_refused(settings, message):

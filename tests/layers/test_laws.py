@@ -550,5 +550,5 @@ def test_a_size_that_is_none_is_refused(name, value):
 
 
 def test_an_unknown_mixer_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"^mixer: there is no 's5'; expected one of .*s4.*; did you mean 's4'\?$"):
+    with pytest.raises(ValueError, match=r"^unknown mixer 's5'; expected one of .*s4.*; did you mean 's4'\?$"):
         make_mixer("s5", H)

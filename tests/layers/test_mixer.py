@@ -36,7 +36,7 @@ def test_a_layer_is_built_with_its_settings_and_they_come_back_from_json(kind):
 
 @every_mixer
 def test_a_setting_that_a_mixer_does_not_have_is_refused(kind):
-    with pytest.raises(ValueError, match=f"^mixer {kind}: there is no setting 'headz'; expected one of "):
+    with pytest.raises(ValueError, match=f"^mixer {kind}: unknown setting 'headz'; expected one of "):
         make_mixer(kind, 8, headz=2)
 
 

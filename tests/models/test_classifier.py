@@ -25,10 +25,10 @@ def frequencies(count=48, seed=0):
     return from_arrays(np.array(x), [str(k % 2) for k in range(count)])
 
 
-def started(judged=True, balance=False, **settings):
+def started(holdout=True, balance=False, **settings):
     """A task and a new model that was started from it."""
     task, config = ClassifyConfig(balance=balance).on(frequencies()), dataclasses.replace(CONFIG, **settings)
-    if judged:
+    if holdout:
         task, config, *_ = task.for_model(config)
     config = config.resolve(task.spec)
     torch.manual_seed(0)
@@ -52,7 +52,7 @@ def test_the_deep_model_has_the_settings_that_it_shares_with_the_classifier():
 
 
 def test_the_answer_is_a_mean_of_both_in_the_logarithm():
-    task, model = started(judged=False)
+    task, model = started(holdout=False)
     batch = task.test.batch(range(4))
     model.eval()
     deep, ridge = model.deep(batch["x"])[0], model.ridge(batch["x"])
@@ -62,14 +62,14 @@ def test_the_answer_is_a_mean_of_both_in_the_logarithm():
 
 
 def test_in_training_the_deep_model_is_alone():
-    task, model = started(judged=False)
+    task, model = started(holdout=False)
     batch = task.test.batch(range(4))
     model.train()
     assert torch.equal(model(batch["x"])[0], model.model(batch["x"])[0])
 
 
 def test_without_convolutions_the_deep_model_is_alone():
-    task, model = started(judged=False, convolutions=0)
+    task, model = started(holdout=False, convolutions=0)
     x = task.test.batch(range(4))["x"]
     model.eval()
     torch.testing.assert_close(model(x)[0], model.model(x)[0].log_softmax(-1))
@@ -85,7 +85,7 @@ def test_the_ridge_regression_that_was_solved_tells_the_classes_apart():
 
 
 def test_nothing_that_was_fitted_to_a_held_row_answers_for_it():
-    """The judge and the second ridge regression answer for held rows, and for no others."""
+    """The holdout model and the second ridge regression predict held rows, and no others."""
     task, model = started()
     model.eval()
     batch = task.valid.batch(range(len(task.valid)))
@@ -96,7 +96,7 @@ def test_nothing_that_was_fitted_to_a_held_row_answers_for_it():
     assert torch.equal(before, model(batch["x"], held=batch["held"])[0])
     assert not torch.equal(plain, model(batch["x"])[0])
     plain = model(batch["x"])[0]
-    changed(model.judge)
+    changed(model.holdout_model)
     model.weight[1] -= torch.randn(model.weight[1].shape)
     assert not torch.equal(before, model(batch["x"], held=batch["held"])[0])
     assert torch.equal(plain, model(batch["x"])[0])
@@ -119,28 +119,28 @@ def test_the_second_ridge_regression_is_solved_without_the_held_rows():
     assert (model.ridge(x, held=held).argmax(1) == other.ridge(x).argmax(1)).all()
 
 
-def test_held_rows_train_the_model_and_not_the_judge():
+def test_held_rows_train_the_model_and_not_the_holdout_model():
     task, model = started()
     model.train()
     rows = np.flatnonzero(task.train.rows["held"])[:4]
     task.outcome(model, task.train.batch(rows)).loss.backward()
-    assert all(float(p.grad.abs().sum()) == 0 for p in model.judge.parameters() if p.grad is not None)
+    assert all(float(p.grad.abs().sum()) == 0 for p in model.holdout_model.parameters() if p.grad is not None)
     assert any(float(p.grad.abs().sum()) > 0 for p in model.model.parameters())
     rows = np.flatnonzero(~task.train.rows["held"])[:4]
     task.outcome(model, task.train.batch(rows)).loss.backward()
-    assert any(float(p.grad.abs().sum()) > 0 for p in model.judge.parameters())
+    assert any(float(p.grad.abs().sum()) > 0 for p in model.holdout_model.parameters())
 
 
-def test_the_layers_that_a_report_shows_are_those_of_the_model_and_not_of_the_judge():
+def test_the_layers_that_a_report_shows_are_those_of_the_model_and_not_of_the_holdout_model():
     _, model = started()
-    assert model.judge is not None
+    assert model.holdout_model is not None
     assert model.state_spaces == model.model.state_spaces
     assert len(model.state_spaces) == CONFIG.n_layers
 
 
 def certain_batches(model, count, right="ridge"):
     """Batches in which one of the two parts is always right and the other always wrong."""
-    task, _ = started(judged=False)
+    task, _ = started(holdout=False)
     batch = task.train.batch(range(2))
     y = getattr(model, right)(batch["x"])
     y = (y if right == "ridge" else y[0]).argmax(1)
@@ -148,7 +148,7 @@ def certain_batches(model, count, right="ridge"):
 
 
 def test_the_share_goes_to_the_part_that_is_right_and_stays_near_a_half_where_there_is_doubt():
-    _, model = started(judged=False)
+    _, model = started(holdout=False)
     model.eval()
     model.choose_share(iter(()))
     assert float(model.share) == 0.5
@@ -166,7 +166,7 @@ def test_the_share_goes_to_the_part_that_is_right_and_stays_near_a_half_where_th
 
 def test_where_classes_count_alike_their_shares_are_out_of_the_ridge_regression():
     """With weights, the offset is that without, less the logarithm of the counts."""
-    task, model = started(judged=False)
+    task, model = started(holdout=False)
     examples = task.spec.examples()
     keep = torch.cat([(examples["y"] == 0).nonzero()[:5, 0], (examples["y"] == 1).nonzero()[:15, 0]])
     some = {name: values[keep] for name, values in examples.items()}
@@ -177,7 +177,7 @@ def test_where_classes_count_alike_their_shares_are_out_of_the_ridge_regression(
 
 
 def test_padding_changes_nothing():
-    _, model = started(judged=False)
+    _, model = started(holdout=False)
     model.eval()
     x = torch.randn(3, 40, 1)
     x[1, 30:] = 0
@@ -196,7 +196,7 @@ def test_a_classifier_on_disk_gives_the_same_answers(tmp_path):
         assert torch.equal(model(batch["x"], held=held)[0], other(batch["x"], held=held)[0])
 
 
-def test_a_run_with_a_judge_resumes_to_the_bit(tmp_path):
+def test_a_run_with_a_holdout_model_resumes_to_the_bit(tmp_path):
     """Share and ridge regression included, which no step trains."""
     assert_resumes_to_the_bit(
         tmp_path, ClassifyConfig().on(frequencies()), kind=dataclasses.replace(CONFIG, dropout=0.1)
@@ -215,6 +215,6 @@ def test_a_task_that_gives_no_examples_is_left_to_the_deep_model():
 
 @pytest.mark.parametrize("name", ["state", "time"])
 def test_what_a_classifier_does_not_take_is_refused(name):
-    _, model = started(judged=False)
+    _, model = started(holdout=False)
     with pytest.raises(ValueError, match=f"{name}: a Classifier takes whole sequences"):
         model(torch.zeros(1, 40, 1), **{name: torch.zeros(1)})

@@ -452,8 +452,8 @@ def test_a_model_is_built_from_keywords_as_from_settings():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"d_modle": 8}, "SequenceConfig: there is no setting 'd_modle'; expected one of .*did you mean 'd_model'"),
-        ({"mixer": "lsmt"}, "mixer: there is no 'lsmt'; .*did you mean 'lstm'"),
+        ({"d_modle": 8}, "SequenceConfig: unknown setting 'd_modle'; expected one of .*did you mean 'd_model'"),
+        ({"mixer": "lsmt"}, "unknown mixer 'lsmt'; .*did you mean 'lstm'"),
     ],
 )
 def test_a_wrong_keyword_is_refused_with_the_nearest(settings, message):
@@ -604,13 +604,13 @@ DAMAGES = {
     "a list": (lambda f: (f / "config.json").write_text("[1, 2]"), "got another JSON file"),
     "a newer format": (
         lambda f: replace_config(f, lambda c: c.update(format=FORMAT + 1)),
-        f"format {FORMAT + 1}, but this version of longwave reads formats up to {FORMAT}; update longwave",
+        f"format {FORMAT + 1}, but this version of longwave reads format {FORMAT}; update longwave",
     ),
     "no settings": (lambda f: replace_config(f, lambda c: c.pop("config")), 'expected the settings.*"config"'),
     "settings of another kind": (lambda f: replace_config(f, lambda c: c.update(config=[])), "expected the settings"),
     "an unknown setting": (
         lambda f: replace_config(f, lambda c: c["config"].update(depth=8)),
-        "config.json: there is no setting 'depth'; expected one of .*; written by a newer version of longwave",
+        "config.json: unknown setting 'depth'; expected one of .*; written by a newer version of longwave",
     ),
     "a text for a number": (
         lambda f: replace_config(f, lambda c: c["config"].update(d_model="four")),
@@ -626,11 +626,11 @@ DAMAGES = {
     ),
     "an unknown mixer": (
         lambda f: replace_config(f, lambda c: c["config"]["mixer"].update(kind="s9")),
-        "config.json: mixer: kind: there is no 's9'; expected one of .*s4",
+        "config.json: mixer: unknown kind 's9'; expected one of .*s4",
     ),
     "an unknown setting of its mixer": (
         lambda f: replace_config(f, lambda c: c["config"]["mixer"].update(heads=2)),
-        "config.json: mixer: there is no setting 'heads'; expected one of d_state",
+        "config.json: mixer: unknown setting 'heads'; expected one of d_state",
     ),
     "another size": (lambda f: replace_config(f, lambda c: c["config"].update(d_model=8)), "size mismatch"),
 }

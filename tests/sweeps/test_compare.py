@@ -66,7 +66,7 @@ def test_what_cannot_be_compared_is_refused(two_runs, capsys):
     for arguments, message in (
         (("run",), "expected the folders of two runs or more, got 1"),
         (("run", "./run"), "runs: expected each once"),
-        (("run", "nowhere"), "nowhere: expected the folder of a run"),
+        (("run", "nowhere"), "nowhere: no such run folder"),
         (("run", "other", "--out", "curves.txt"), "out: expected a picture"),
     ):
         assert call("compare", *arguments) == 2

@@ -87,12 +87,12 @@ def test_a_setting_of_custom_data_needs_no_part():
 @pytest.mark.parametrize(
     ("settings", "options", "message"),
     [
-        ({"optim.rate": (1,)}, {}, "optim.rate: there is no setting 'rate'; expected one of method, lr, "),
+        ({"optim.rate": (1,)}, {}, "optim.rate: unknown setting 'rate'; expected one of method, lr, "),
         ({"optim": (1,)}, {}, "optim: expected optim followed by the name of a setting"),
         ({"optim.lr.x": (1,)}, {}, "optim.lr.x: expected lr alone"),
         ({"optim.lr": ("fast",)}, {}, "optim.lr: expected a number, got 'fast'"),
-        ({"model.input-size": (1,)}, {}, "there is no setting 'input_size'"),
-        ({"model.mixer.kind": ("s5",)}, {}, "mixer: there is no 's5'"),
+        ({"model.input-size": (1,)}, {}, "unknown setting 'input_size'"),
+        ({"model.mixer.kind": ("s5",)}, {}, "unknown mixer 's5'"),
         ({"optim.lr": Range("log", 1, 2)}, {}, "a range needs --draws N; expected values, or --draws"),
         ({}, {"draws": 3}, "and settings to draw"),
         ({"optim.lr": (1,)}, {"draws": 0}, "expected at least 1"),

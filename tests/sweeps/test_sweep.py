@@ -243,7 +243,7 @@ def test_mistakes_of_the_command_line_are_named(capsys):
     for arguments, message in (
         (("smnist-smal",), "did you mean 'smnist-small'?"),
         (("smnist-small", "--set", "optim.lr"), "--set: expected a setting and its values"),
-        (("smnist-small", "pmnist", "nist"), "there is no 'nist'"),
+        (("smnist-small", "pmnist", "nist"), "unknown experiment 'nist'"),
         (("--resume",), "--resume: expected one folder, as in longwave sweep --resume runs/sweep-NAME"),
         (("--resume", "nowhere"), "nowhere: expected the folder of a sweep"),
         (("smnist-small", "--set", "optim.lr", "1", "--set", "optim.lr", "2"), "expected each setting once"),

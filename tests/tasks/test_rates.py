@@ -102,7 +102,7 @@ def test_the_model_is_told_of_the_rate():
 
 
 def test_what_has_no_sampling_rate_is_refused_with_the_reason(own_folder):
-    tags = tagging.TagConfig().on(from_arrays([np.arange(9.0)] * 6, [["a", "b", "a"] * 3] * 6, answer="tags"))
+    tags = tagging.TagConfig().on(from_arrays([np.arange(9.0)] * 6, [["a", "b", "a"] * 3] * 6, target_kind="tags"))
     with pytest.raises(ValueError, match=r"^rate: the sampling rate of tag cannot be changed"):
         tags.at_rate(tags.test, 2)
     write_mnist(own_folder / "data", train=30, test=10)

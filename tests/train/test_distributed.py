@@ -112,7 +112,7 @@ def test_ctrl_c_in_one_process_stops_both_and_loses_nothing(launched):
 def test_a_folder_that_is_in_use_stops_both_processes(launched):
     first, second = (result["busy"] for result in launched[1])
     assert "has been training there since" in first
-    assert second.endswith("the main process found it in use by another run")
+    assert second.endswith("the main process found that another run is using it")
 
 
 def test_bad_data_in_one_process_stops_both(launched):

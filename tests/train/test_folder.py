@@ -59,15 +59,15 @@ def test_nothing_is_written_before_the_config(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c.update(format=FORMAT + 1), r"config.json: expected the config.json of a run in format 2 or older"),
+        (lambda c: c.update(format=FORMAT + 1), r"config.json: expected the config.json of a run in format 2"),
         (lambda c: c.pop("experiment"), "config.json: expected the config.json of a run"),
         (
             lambda c: c["experiment"]["model"].update(wings=2),
-            "model: there is no setting 'wings'; .*newer version of longwave",
+            "model: unknown setting 'wings'; .*newer version of longwave",
         ),
         (
             lambda c: c["experiment"]["task"].update(kind="speech"),
-            "task: kind: there is no 'speech'; .*newer version of longwave",
+            "task: unknown kind 'speech'; .*newer version of longwave",
         ),
     ],
 )

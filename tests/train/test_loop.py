@@ -819,7 +819,7 @@ def test_an_empty_part_is_refused_before_training(part, name, tmp_path):
         (LoopConfig, "batch_size", 1),
         (LoopConfig, "eval_batch_size", 1),
         (LoopConfig, "bucket", 0),
-        (LoopConfig, "least_steps", 0),
+        (LoopConfig, "min_steps", 0),
         (LoopConfig, "patience", 0),
         (LoopConfig, "workers", 0),
         (OptimConfig, "accumulate", 1),

@@ -8,7 +8,7 @@ from longwave.train import trackers
 
 
 def test_an_unknown_tracker_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match=r"tracker: there is no 'tensorbord'; .*did you mean 'tensorboard'\?"):
+    with pytest.raises(ValueError, match=r"unknown tracker 'tensorbord'; .*did you mean 'tensorboard'\?"):
         trackers.check("tensorbord")
 
 
@@ -23,7 +23,7 @@ def test_no_tracker_is_asked_for_by_default():
 
 
 def test_a_run_with_a_bad_tracker_is_refused_before_it_writes(tmp_path):
-    with pytest.raises(ValueError, match="tracker: there is no 'paper'"):
+    with pytest.raises(ValueError, match="unknown tracker 'paper'"):
         make_run(tmp_path / "run", make_experiment(loop={"tracker": "paper"}), make_task())
     assert list((tmp_path / "run").iterdir()) == []
 

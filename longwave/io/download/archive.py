@@ -31,7 +31,7 @@ class _Entry(NamedTuple):
 def unpack(archive: Path, folder: Path, limit: int, progress: Progress = SILENT) -> None:
     """Unpack a zip or tar file into a new folder.
 
-    All names and sizes are checked before anything is written: an archive is refused if a name leads out of the folder,
+    All names and sizes are checked before anything is written: an archive is refused if a name is outside the folder,
     if it holds anything but files and folders (no data set needs a link), or if it unpacks to more than `limit` bytes.
     """
     try:
@@ -78,7 +78,7 @@ def _entry(archive: Path, name: str, is_plain: bool, size: int | None, open: Cal
     """A file or folder of an archive, unless it is unsafe."""
     path = PureWindowsPath(name)  # knows both separators, and drives
     if path.anchor or ".." in path.parts or "\0" in name:
-        raise Refused(f"{archive.name} is not safe to unpack: {name!r} leads out of the folder")
+        raise Refused(f"{archive.name} is not safe to unpack: {name!r} is outside the folder")
     if not is_plain:
         raise Refused(f"{archive.name} is not safe to unpack: {name!r} is neither a file nor a folder")
     return _Entry(PurePosixPath(name), size, open)

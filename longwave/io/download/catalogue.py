@@ -21,7 +21,7 @@ BLOCK = 1 << 18  # bytes to read at a time
 
 
 class MissingData(FileNotFoundError):
-    """A data set is missing from the data folder, or incomplete. The message says what to put where."""
+    """A data set is missing or incomplete; the message says how to get it."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class Check(ABC):
     path: str  # below the data folder
 
     def present(self, folder: Path) -> bool:
-        """Whether any of it is in the data folder."""
+        """Whether any part of it is in the data folder."""
         return (folder / self.path).is_file()
 
     @abstractmethod
     def problem(self, folder: Path) -> str | None:
-        """How it differs from what was published; None if it does not."""
+        """How it differs from the published version; None if it does not."""
 
 
 @dataclass(frozen=True)
 class File(Check):
-    """A file known by size and digest: of a gzip file, those of its contents, which may also be there uncompressed."""
+    """A file identified by size and digest; of a gzip file by those of its contents, which may also be uncompressed."""
 
     size: int | None = None
     digest: str | None = None  # "algorithm:hexadecimal"
@@ -79,7 +79,7 @@ class File(Check):
 
 @dataclass(frozen=True)
 class CsvFile(Check):
-    """A CSV file known by its columns and its number of rows, where no checksum was published."""
+    """A CSV file identified by columns and number of rows, since no checksum was published."""
 
     columns: tuple[str, ...]
     rows: int
@@ -107,7 +107,7 @@ class CsvFile(Check):
 
 @dataclass(frozen=True)
 class Folder(Check):
-    """A folder known by how many files in it match a pattern."""
+    """A folder identified by the number of files that match a pattern."""
 
     pattern: str
     count: int
@@ -124,7 +124,7 @@ class Folder(Check):
 
 @dataclass(frozen=True)
 class Source:
-    """One file to download, and what becomes of it."""
+    """A file to download, and how to unpack it."""
 
     urls: tuple[str, ...]  # tried in this order
     target: str  # below the data folder: the file, or the folder that the archive unpacks to
@@ -161,7 +161,7 @@ class Dataset:
         return sum(source.size for source in self.sources)
 
     def problems(self, folder: Path, source: Source | None = None) -> list[str]:
-        """How the files in a folder, or those that a source provides, differ from what was published."""
+        """How the files in a folder, or those of one source, differ from the published ones."""
         found = (check.problem(folder) for check in self.checks if source is None or source.provides(check))
         return [problem for problem in found if problem is not None]
 
@@ -187,7 +187,7 @@ class Report(NamedTuple):
 
 
 def check(name: str, folder: str | Path) -> Report:
-    """Compare the files in the data folder with what was published."""
+    """Compare the files in the data folder with the published ones."""
     dataset, folder = DATASETS.find(name), Path(folder)
     problems = tuple(dataset.problems(folder))
     if not problems:
@@ -202,9 +202,10 @@ def require(name: str, folder: str | Path | None = None) -> Path:
     if not missing:
         return where / dataset.path
     names = ", ".join(check.path for check in missing)
+    what = "missing" if len(missing) == len(dataset.checks) else "incomplete"
     wanted = [source for source in dataset.sources if any(map(source.provides, missing))]
     raise MissingData(
-        f"data set {name!r} is incomplete: {where} has no {names}\n"
+        f"data set {name!r} is {what}: {where} has no {names}\n"
         f"{with_command('Run', command('get', name, where))}\nor place it by hand:\n{by_hand(name, wanted, where)}\n"
         "Use another data folder with --data-dir or LONGWAVE_DATA."
     )

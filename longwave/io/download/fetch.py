@@ -21,7 +21,7 @@ PATIENCE, LEAST_SPEED = 60.0, 500  # seconds, and bytes per second over that tim
 
 
 class DownloadError(OSError):
-    """No URL of a data set served it. The message says what to put where by hand."""
+    """All URLs of a data set failed; the message says how to place it by hand."""
 
 
 def get(name: str, folder: str | Path, progress: Progress = SILENT) -> Path:
@@ -37,7 +37,7 @@ def get(name: str, folder: str | Path, progress: Progress = SILENT) -> Path:
     for source in dataset.sources:
         if source not in wanted and (problems := dataset.problems(folder, source)):
             raise ValueError(
-                f"{folder / source.target} exists, but is not what was published: {'; '.join(problems)}. "
+                f"{folder / source.target} exists, but differs from the published version: {'; '.join(problems)}. "
                 + with_command("Move it away, then run", catalogue.command("get", name, folder))
             )
     for source in wanted:
@@ -176,7 +176,7 @@ def _place(dataset: Dataset, source: Source, saved: Path, folder: Path, progress
         except (NotADirectoryError, IsADirectoryError) as error:
             problems = [f"{error.filename}: a file where a folder should be, or vice versa"]
         if problems:
-            raise Refused(f"the download is not what was published: {'; '.join(problems)}")
+            raise Refused(f"the download differs from the published version: {'; '.join(problems)}")
         target = folder / source.target
         target.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -1,4 +1,4 @@
-"""Data sets that are generated locally: what can be made, whether it is on disk, and making it.
+"""Data sets that are generated locally.
 
 `MAKERS.register(name)(Maker(...))` in datasets.py of a kind of task adds one. A set is made under a temporary name and
 renamed when complete. A file beside it records the number of examples and the seed, so that a small set is not mistaken
@@ -22,7 +22,7 @@ MADE = "made.json"  # beside the files of a set that was made
 
 @dataclass(frozen=True)
 class Maker:
-    """How to make a data set.
+    """A generator of a data set.
 
     `make(folder, count, seed, progress)` writes the files into an existing folder, which has nothing but what an
     interrupted call with the same count and seed left. The files must depend on count and seed alone. Options are
@@ -43,7 +43,7 @@ MAKERS: Registry[Maker] = Registry("data set to make", "longwave.tasks", "datase
 
 @dataclass(frozen=True)
 class Made(Settings):
-    """How a set was made."""
+    """The parameters that a set was made with."""
 
     name: str
     count: int = at_least(1)
@@ -139,12 +139,12 @@ def is_there(name: str, folder: str | Path | None = None) -> bool:
 
 
 def made(name: str, folder: str | Path | None = None) -> Made | None:
-    """How the set in the data folder was made; None if it was not, or is not there."""
+    """The parameters of the set in the data folder; None if it is absent or was not made here."""
     return _read(data_dir(folder) / MAKERS.find(name).path)
 
 
 def notes(name: str, folder: str | Path | None = None) -> tuple[str, ...]:
-    """What a user should know of how the set in the data folder was made."""
+    """Notes on how the set in the data folder was made."""
     found = made(name, folder)
     note = found and found.note()
     return (note,) if note else ()

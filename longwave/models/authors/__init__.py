@@ -1,4 +1,4 @@
-"""Models trained with the authors' own S4 code, converted to ours: names, parameters and settings.
+"""Convert models of the authors' S4 code: names, parameters and settings.
 
 The settings of a model are read from the names and shapes of its tensors. Every tensor has to find its place, or be
 known as a copy of another. `state_spaces.py` tells the versions of that code apart and maps the parameters of an S4
@@ -32,7 +32,7 @@ def from_authors(
     real: RealTransform | None = None,
     decoder: Output = "mean",
 ) -> Any:
-    """The model, in evaluation, of a state dict or of the file that holds it; `convert` says what the keywords are."""
+    """Build the model, in evaluation mode, from a state dict or its file; for the keywords see `convert`."""
     checkpoint = Checkpoint(dict(source), None) if isinstance(source, Mapping) else read_checkpoint(source)
     converted = convert(checkpoint, dt=dt, real=real, decoder=decoder)
     model = converted.config.build()
@@ -47,7 +47,7 @@ def convert(
     real: RealTransform | None = None,
     decoder: Output = "mean",
 ) -> Converted:
-    """Our settings and weights for a file of theirs: a language model, a U-Net, SaShiMi, or a plain stack.
+    """Convert a file of theirs to our settings and weights: a language model, a U-Net, SaShiMi, or a plain stack.
 
     What the tensors cannot say:
 

@@ -1,4 +1,4 @@
-"""Residual layers, the ends of a model, and stacks of layers: the language model of WikiText-103, classifiers."""
+"""Convert residual layers, encoders, decoders and stacks: the language model of WikiText-103, classifiers."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -65,7 +65,7 @@ def take_sublayer(tensors: Tensors, prefix: str, how: Transforms) -> Sublayer:
 
 
 def take_norm(tensors: Tensors, prefix: str) -> tuple[str, Weights]:
-    """Which norm it is, and its weights by our names."""
+    """The kind of norm, and its weights by our names."""
     for mark, (kind, names) in NORMS.items():
         if prefix + mark in tensors:
             if f"{prefix}num_batches_tracked" in tensors:
@@ -76,14 +76,14 @@ def take_norm(tensors: Tensors, prefix: str) -> tuple[str, Weights]:
 
 
 def has_glu(sublayers: Iterable[Sublayer]) -> bool:
-    """Whether the linear layers after S4 give values and gates."""
+    """Whether the linear layers after S4 have a GLU."""
     shapes = (sublayer.linears[0]["weight"].shape for sublayer in sublayers if sublayer.system is not None)
     outputs_per_input = all_alike("width behind S4", (outputs / inputs for outputs, inputs in shapes))
     return bool(outputs_per_input == 2)
 
 
 def under(prefix: str, weights: Weights) -> Weights:
-    """The weights with a prefix before their names."""
+    """The weights with prefixed names."""
     return {prefix + name: tensor for name, tensor in weights.items()}
 
 
@@ -169,7 +169,7 @@ def convert_stack(tensors: Tensors, how: Transforms, decoder: Output) -> Convert
 
 
 def _blocks(sublayers: Sequence[Sublayer]) -> tuple[list[list[Sublayer]], int, int]:
-    """Blocks of an S4 each, some with a feed-forward; how many blocks there are to one of these, and its width."""
+    """Blocks of one S4 each, how many there are per feed-forward, and its width."""
     kinds = "".join(sublayer.kind for sublayer in sublayers)
     mixers = kinds.find("F") if "F" in kinds else 1
     group = "S" * mixers + "F" * ("F" in kinds)

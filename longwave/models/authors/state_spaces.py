@@ -1,4 +1,4 @@
-"""The parameters of an S4 layer in three versions of the authors' code, and in ours.
+"""Convert the parameters of S4 layers from three versions of the authors' code.
 
     4   inv_dt, A_real, A_imag      Lambda = -exp(A_real) - i A_imag
     3   log_dt, inv_w_real, w_imag  Lambda = -exp(inv_w_real) + i w_imag
@@ -26,7 +26,7 @@ INITS = {1: "legs", 2: "legt"}  # an initialisation for each rank of P, whose va
 
 
 class Transforms(NamedTuple):
-    """How the parameters of dt and of -Re Lambda become positive; None: not known."""
+    """The transforms that make dt and -Re Lambda positive; None: unknown."""
 
     dt: DtTransform | None = None
     real: RealTransform = "exp"
@@ -34,7 +34,7 @@ class Transforms(NamedTuple):
 
 @dataclass(frozen=True)
 class Version:
-    """How a version of the authors' code names the parameters of an S4 layer."""
+    """The parameter names of an S4 layer in a version of the authors' code."""
 
     number: int
     kernel: str  # what all names but that of D begin with
@@ -122,7 +122,7 @@ def _take_lambda(tensors: Tensors, kernel: str, version: Version, how: Transform
 
 
 def _version(tensors: Tensors, prefix: str, how: Transforms) -> Version:
-    """The version of a layer; what has no counterpart among ours is refused."""
+    """The version of a layer; a version without a counterpart is refused."""
     version = next((v for v in VERSIONS if f"{prefix}{v.kernel}{v.real}" in tensors), None)
     if version is None:
         raise ValueError(_unknown(tensors, prefix))

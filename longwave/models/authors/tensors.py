@@ -1,4 +1,4 @@
-"""The tensors of a file by name, crossed out as they are taken."""
+"""Tensors of a file by name, each taken once."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def all_alike(what: str, values: Iterable[Any]) -> Any:
-    """The one value that all have."""
+    """The single value that all of them share."""
     found = list(dict.fromkeys(values))
     if len(found) != 1:
         raise ValueError(f"expected the same {what} everywhere, got {', '.join(map(str, found)) or 'none'}")
@@ -16,7 +16,7 @@ def all_alike(what: str, values: Iterable[Any]) -> Any:
 
 
 class Tensors:
-    """Tensors by name. What is taken is crossed out, so that what nobody knows can be named."""
+    """Tensors by name, of which each is taken once, so that unknown ones can be reported."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         for name, tensor in tensors.items():
@@ -28,11 +28,11 @@ class Tensors:
         return name in self._left
 
     def has(self, prefix: str) -> bool:
-        """Whether a name begins so."""
+        """Whether any remaining name begins with the prefix."""
         return any(name.startswith(prefix) for name in self._left)
 
     def some(self, most: int = 5) -> str:
-        """Names that are left, the first few of them; "" if none are."""
+        """The first few remaining names; "" if there are none."""
         names = sorted(self._left)
         more = f" and {len(names) - most} more" if len(names) > most else ""
         return ", ".join(names[:most]) + more
@@ -55,7 +55,7 @@ class Tensors:
         return {"weight": self.take(f"{prefix}weight", None, None), "bias": self.take(f"{prefix}bias").flatten()}
 
     def count(self, prefix: str) -> int:
-        """How many numbers follow the prefix, from 0 on without a gap."""
+        """The number of consecutive indices after the prefix, from 0."""
         rests = (name.removeprefix(prefix) for name in self._left if name.startswith(prefix))
         numbers = {int(first) for rest in rests if (first := rest.partition(".")[0]).isdecimal()}
         if missing := set(range(len(numbers))) - numbers:
@@ -65,7 +65,7 @@ class Tensors:
         return len(numbers)
 
     def drop_copies(self, prefix: str, original: str) -> None:
-        """Cross out tensors that are known as copies; one that is no copy is refused."""
+        """Drop known copies of tensors; one that differs from its original is refused."""
         for name in [name for name in self._left if name.startswith(prefix)]:
             other = original + name.removeprefix(prefix)
             if other not in self._left:

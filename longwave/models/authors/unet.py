@@ -31,7 +31,7 @@ class Half(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a layer stands: 0 steps down has the steps of the input."""
+    """The position of a layer: its depth (0: at the input's rate) and its direction."""
 
     depth: int
     layer: Sublayer
@@ -119,7 +119,7 @@ def _take_pool(tensors: Tensors, prefix: str) -> Weights:
 
 
 def _pools(down: Sequence[Half], d_model: int) -> tuple[tuple[int, ...], int]:
-    """How many steps each pool joins, and by how much it multiplies the features."""
+    """Pooling factor and feature expansion of each pool."""
     poolings, widenings, width = [], [], d_model
     for half in down:
         wider, joined = half.pool[DIRECTION].shape

@@ -71,6 +71,6 @@ def gated_mix_backward(dy: Tensor, z: Tensor, keep: Tensor, weight: Tensor, bias
 
 
 def _parts(rows: int, together: int) -> int:
-    """How many sums of at most so many rows are taken, the same number on each thread."""
+    """The number of partial sums over at most so many rows, equal for all threads."""
     threads = torch.get_num_threads()
     return -(-rows // (together * threads)) * threads

@@ -59,7 +59,7 @@ CACHE_BYTES = 640 << 10  # about half of a second-level cache: what the kernels 
 
 
 def _shares(u: Tensor, spectra: int) -> tuple[int, int]:
-    """How the work is cut up: vectors of features that are worked on together, and parts of the batch.
+    """The division of work: vectors of features per task, and parts of the batch.
 
     `spectra` are kept for each vector of features, and as many more for the signal at work.
     """

@@ -32,7 +32,7 @@ def call(name: str, sizes: Sequence[int], inputs: Sequence[Tensor], rest: Sequen
 
 
 def plain(tensor: Tensor) -> Tensor:
-    """The numbers of a tensor one after the other in memory."""
+    """A contiguous copy or view of a tensor."""
     return tensor.resolve_neg().contiguous()
 
 

@@ -82,7 +82,7 @@ class _Addresses:
 
 
 class _Steps:
-    """What all steps need: packed weights, and memory between them."""
+    """The base of compiled steps: packed weights and scratch memory."""
 
     def __init__(self, weights: WeightType) -> None:
         self.packing = Packing(weights)

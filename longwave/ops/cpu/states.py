@@ -42,7 +42,7 @@ def power_backward(grad: Tensor, change: Tensor, left: Tensor, right: Tensor, T:
 def collect(
     columns: Tensor, E: Tensor | None, u: Tensor, start: Tensor | None, lengths: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """The state after the blocks, and if they are to be kept, those before each."""
+    """The state after the blocks and, if kept, those before each."""
     (batch, L, H), (_, T, N) = u.shape, columns.shape
     last, kept = u.new_empty(batch, H, N), u.new_empty(batch, H, L // T if keep else 0, N)
     _call_blocks("collect", lengths, L, columns, E, (u, _or_nothing(start, u)), (last, kept))
@@ -62,7 +62,7 @@ def collect_backward(
 
 
 def spread(rows: Tensor, E: Tensor | None, start: Tensor, L: int, keep: bool) -> tuple[Tensor, Tensor]:
-    """What states add to L outputs, and if they are to be kept, the states before each block."""
+    """The response of L outputs to states and, if kept, the states before each block."""
     (batch, H, N), T = start.shape, rows.shape[1]
     y, kept = start.new_empty(batch, L, H), start.new_empty(batch, H, -(-L // T) if keep else 0, N)
     _call_blocks("spread", torch.full((batch,), L, device="cpu"), L, rows, E, (start,), (y, kept))

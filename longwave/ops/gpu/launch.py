@@ -58,7 +58,7 @@ def is_interpreted() -> bool:
 def unavailable() -> str | None:
     """Why the kernels cannot run here, or None."""
     if importlib.util.find_spec("triton") is None:
-        return "there is no Triton: install a torch for CUDA or ROCm, which brings it (on Windows: triton-windows)"
+        return "no Triton found: install a torch for CUDA or ROCm, which brings it (on Windows: triton-windows)"
     version = importlib.metadata.version("triton")
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
@@ -66,7 +66,7 @@ def unavailable() -> str | None:
     if is_interpreted():
         return None
     if not torch.cuda.is_available():
-        return "there is no GPU (CUDA or ROCm) that this torch can use"
+        return "no GPU (CUDA or ROCm) that this torch can use"
     if torch.version.hip is None and torch.cuda.get_device_capability() < OLDEST_CAPABILITY:
         found, oldest = (".".join(map(str, c)) for c in (torch.cuda.get_device_capability(), OLDEST_CAPABILITY))
         return f"the GPU has compute capability {found}: Triton needs {oldest} or later"

@@ -29,14 +29,14 @@ class ClipList:
 
 
 def from_folder(folder: Path, labelled: bool = True) -> ClipList:
-    """The files below a folder, by name; the class of a file is its subfolder.
+    """The files below a folder, by name; each file's class is its subfolder.
 
     If the subfolders are called train, valid and test, the classes are the folders in these. Without `labelled`, all
     files below the folder.
     """
     folder = folder.expanduser()
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: there is no such folder; expected one with a subfolder per class")
+        raise FileNotFoundError(f"{folder}: no such folder; expected one with a subfolder per class")
     inside = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     shown = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
     files = [folder / path for path in shown if path.suffix.lower() in ENDINGS]

@@ -1,4 +1,4 @@
-"""What audio tasks share: batches of clips that may be memory-mapped, their scale, and baselines.
+"""Shared parts of audio tasks: batches of memory-mapped clips, scaling, baselines.
 
 A clip is a sequence of samples, or of MFCC frames. Clips are scaled by one mean and deviation, which also works for a
 stream; or position by position, as the paper's code does for Speech Commands.
@@ -43,7 +43,7 @@ POSITIONS = "positions.npz"  # mean and deviation of each position, in a run tha
 
 @dataclass(frozen=True, kw_only=True)
 class ClipInput(ClassifierInput):
-    """What a trained model needs to know about its clips."""
+    """Facts about its clips that a trained model needs."""
 
     sampling_rate: int  # of the audio, in Hz
     features: Features = "raw"
@@ -232,7 +232,7 @@ class ClipTask(ClassificationTask):
 
 
 def cache_folder(data_dir: Path | None) -> Path:
-    """Where clips are kept once read."""
+    """The cache folder of clips."""
     return catalogue.data_dir(data_dir) / "cache" / "audio"
 
 
@@ -311,8 +311,8 @@ class ClipTaskConfig(TaskConfig):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How files are read: keywords of `longwave.io.audio.read`."""
-        return {"channels": "mix", "most_bad": FEW_BAD}
+        """Keywords for `longwave.io.audio.read`."""
+        return {"channels": "mix", "max_bad": FEW_BAD}
 
     def read_list(self, csv: Path, labelled: bool) -> ClipList:
         """The files that a CSV file lists, in the columns of training."""

@@ -1,4 +1,4 @@
-"""Mel-frequency cepstral coefficients: the shape of the spectrum of a sound, on the scale of pitch, frame by frame.
+"""Mel-frequency cepstral coefficients (MFCC).
 
 At 16 kHz: frames of 200 samples every 100, centred, with the ends reflected; a Hann window; the power of the 101
 frequencies; 64 triangles, equally wide in mel, over all of them; the natural logarithm; the first 20 coefficients of an
@@ -28,7 +28,7 @@ def mfcc(x: NDArray[np.floating], sampling_rate: int = 16_000, frame: int = FRAM
 
 
 def frames_of(length: int) -> int:
-    """How many frames a clip of that length has."""
+    """Number of frames of a clip of that length."""
     return 1 + max(length, FRAME) // (FRAME // 2)
 
 

@@ -31,7 +31,7 @@ class Disturbed(ChangedSplit):
     seed: int
 
     def batch(self, indices: Sequence[int]) -> Batch:
-        """As that of the split, with another x; padding is unchanged."""
+        """The batch of the split with augmented x; padding is unchanged."""
         batch = self.split.batch(indices)
         x = batch["x"].numpy().copy()
         lengths = batch["lengths"].tolist() if "lengths" in batch else [x.shape[1]] * len(x)

@@ -105,7 +105,7 @@ class Options(OnDevice):
     """
 
     folder: Path | None = None
-    """A folder: all WAV, FLAC and OGG files below it."""
+    """A folder with WAV, FLAC and OGG files, searched recursively."""
     csv: Path | None = None
     """Or a CSV file with a column of file names, relative to it."""
     sampling_rate: int | None = None

@@ -35,7 +35,7 @@ def report(model: Any, task: ClipTask) -> list[Section]:
 
 
 def _attribution(model: Any, task: ClipTask, found: Predictions) -> str:
-    """Some clips that are short enough, misclassified ones first, with the attribution of each stretch."""
+    """Attribution along some clips that are short enough, misclassified ones first."""
     lengths = task.test.lengths
     short = [k for k in found.wrong(len(task.test)) if lengths[k] <= LONGEST][: ATTRIBUTED // 2]
     short += [k for k in found.right(len(task.test)) if lengths[k] <= LONGEST][: ATTRIBUTED - len(short)]

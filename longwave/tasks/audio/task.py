@@ -50,10 +50,10 @@ class AudioConfig(ClipTaskConfig):
     """Mix all channels down to one, or keep them; then all files must have the same number."""
     seconds: float | None = None
     """Cut longer clips to their first seconds; none: keep their full length."""
-    most_bad: int = at_least(0, FEW_BAD)
+    max_bad: int = at_least(0, FEW_BAD)
     """Unreadable files that may be skipped; they are listed. More are refused."""
     balance: bool = False
-    """Weight all classes equally, however many clips they have: in the loss, and when choosing the best weights."""
+    """Weight all classes equally, regardless of their sizes, in the loss and when choosing the best weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,7 +62,7 @@ class AudioConfig(ClipTaskConfig):
 
     @property
     def reading(self) -> dict[str, Any]:
-        return {"channels": self.channels, "most_bad": self.most_bad}
+        return {"channels": self.channels, "max_bad": self.max_bad}
 
     def read_list(self, csv: Path, labelled: bool) -> ClipList:
         return from_csv(csv, self.column, self.label, labelled=labelled)

@@ -137,7 +137,7 @@ def some(split: Split) -> list[int]:
 
 
 def are_few(rows: int, numbers: int) -> bool:
-    """Whether the convolutions of so many sequences, each of so many numbers, take about a minute at most."""
+    """Whether convolutions of this many sequences, of this many numbers each, take at most about a minute."""
     return rows * numbers * FEATURES <= MOST_COMPARISONS
 
 

@@ -58,7 +58,7 @@ class Predictions:
         return sorted(first.values())[:most]
 
     def mistakes(self, draw: Callable[[], Any], what: str) -> str:
-        """How many examples are misclassified, and a picture of some."""
+        """The number of misclassified examples, and a picture of some."""
         count, total = int((self.predicted != self.labels).sum()), len(self.labels)
         if not count:
             return f"<p>None of {total:,}.</p>"
@@ -90,7 +90,7 @@ def of_test_set(task: LabelTask, work_out: Callable[[], NDArray[np.float64]]) ->
 
 
 def attribution(model: Any, batch: Batch, average: Tensor, steps: int = PATH_STEPS) -> Tensor:
-    """What each number of x adds to the lead of the predicted class over the second likeliest: of the shape of x.
+    """Attribution of each number of x to the predicted class's lead over the second likeliest, shaped like x.
 
     Integrated gradients (Sundararajan et al., 2017): the gradient of the lead, averaged on the straight way from the
     average example to x, times x - average. All numbers add up to the lead at x minus the lead at the average example,
@@ -152,7 +152,7 @@ def draw_attribution(task: Any, split: Split, predictions: Predictions, indices:
 
 
 def show_attribution(axes: Any, shares: Tensor, place: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-    """Behind a sequence, in colour, what its steps (length, channels) add, stretch by stretch; `place` is on x."""
+    """Colour the background of a sequence by the attribution of its steps (length, channels)."""
     edges = np.unique(np.linspace(0, len(shares), min(BINS, len(shares)) + 1).astype(int))
     sums = np.add.reduceat(shares.sum(-1).double().numpy(), edges[:-1]) / np.diff(edges)
     bound, colours = np.abs(sums).max() or 1.0, attribution_colours()

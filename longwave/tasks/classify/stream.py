@@ -1,4 +1,4 @@
-"""Classify a sequence as it comes: sound from a file or a pipe, or rows of numbers."""
+"""Classify a stream: sound from a file or a pipe, or rows of numbers."""
 
 import contextlib
 import sys
@@ -26,7 +26,7 @@ TOGETHER = 1024  # rows at a time: few enough for outputs to come promptly
 
 @dataclass(frozen=True)
 class Options(Writing):
-    """Classify a sequence as it comes: the label and the probability of each class.
+    """Classify a stream: the label and the probability of each class.
 
     Examples:
         longwave stream runs/fsdd-seed0 --wav long.wav --window 1 --out out.csv
@@ -52,7 +52,7 @@ class Options(Writing):
     """Only the last seconds, or rows, instead of the whole past: a bidirectional model (the default of classify)
     needs a window and is run on it alone; a causal one takes its mean over it."""
     latency: float | None = None
-    """Seconds of sound to wait for before computing: a hop by default, 1 for a file. Less costs more time."""
+    """Seconds of sound to process at once: by default a hop, 1 for a file. Less takes more time."""
 
 
 def labels(run: TrainedRun, options: Options) -> Iterator[Row]:
@@ -79,7 +79,7 @@ def _of_sound(run: TrainedRun, model: Any, inputs: dict[str, Any], options: Opti
             blocks = raw_blocks(sys.stdin.buffer, size, channels)
         else:
             if rate is not None:
-                raise ValueError(f"--sampling-rate: is for --stdin; {options.wav} has its own")
+                raise ValueError(f"--sampling-rate: requires --stdin; {options.wav} has its own")
             file = stack.enter_context(open_sound(options.wav))
             rate = file.samplerate
             live, size = _opened(run, model, trained, rate, options, BLOCK_SECONDS)
@@ -133,7 +133,7 @@ def _stream(run: TrainedRun, model: Any, hop: int, window: int | None, rate: flo
 
 
 def _outputs(live: Stream, block: NDArray[Any], inputs: dict[str, Any], place: str, rate: float) -> Iterator[Row]:
-    """The outputs that a block (steps, channels) of a sequence makes due; `rate` is steps per unit of the place."""
+    """Yield the outputs due after a block (steps, channels); `rate` is the number of steps per unit of the place."""
     first = live.steps // live.hop + 1
     for count, chances in enumerate(_probabilities(live.push(_prepared(block, inputs, live))), first):
         classes, steps = inputs["classes"], count * live.hop
@@ -143,7 +143,7 @@ def _outputs(live: Stream, block: NDArray[Any], inputs: dict[str, Any], place: s
 
 
 def _prepared(block: NDArray[Any], inputs: dict[str, Any], live: Stream) -> Tensor:
-    """A block (steps, channels), standardised, as a stream takes it."""
+    """Standardise a block (steps, channels) for a stream."""
     mean, deviation = (np.array(inputs[name], np.float64) for name in ("mean", "deviation"))
     return torch.from_numpy(((block - mean) / deviation).astype(np.float32)).unsqueeze(0).to(live.device)
 

@@ -29,7 +29,7 @@ from longwave.tasks.classify import baselines as sequence_baselines
 from longwave.tasks.classify.baselines import ConvolutionClassifier, NearestNeighbour, predicted
 from longwave.tasks.rates import AtRate, check_rates, drawn, ratio
 from longwave.tasks.sequences.data import Sequences, read_rows
-from longwave.tasks.sequences.targets import Answer, class_names
+from longwave.tasks.sequences.targets import TargetKind, class_names
 from longwave.tasks.sequences.task import (
     CountedTask,
     Index,
@@ -51,14 +51,14 @@ AVERAGE = "average.npy"  # beside a run: the average training example, standardi
 
 @dataclass(frozen=True, kw_only=True)
 class LabelInput(TaskInput):
-    """What every trained classifier must know of its data."""
+    """Facts about its data that every trained classifier needs."""
 
     classes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierInput(SequenceInput, LabelInput):
-    """What a trained classifier of sequences of numbers must know of its data."""
+    """Facts about its data that a trained classifier of sequences needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +164,7 @@ def average_example(task: ClassificationTask, most: int = 1000) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceTask(ClassificationTask):
-    """Custom sequences: few enough for baselines, and a start of the model, that look at each of them."""
+    """Classify custom sequences, which fit in memory for baselines and closed-form starts."""
 
     train: SequenceSplit
     valid: SequenceSplit
@@ -182,15 +182,15 @@ class SequenceTask(ClassificationTask):
         return replace(super().spec, longest=longest, examples=examples)
 
     def for_model(self, model: ModelConfig) -> Adapted:
-        """For a `Classifier`, a small set is trained on whole, and the share of its convolutions is calibrated."""
-        from longwave.tasks.classify.judge import judged
+        """Adapt to a `Classifier`: train on all of a small set, and calibrate the share of its convolutions."""
+        from longwave.tasks.classify.holdout import with_holdout
 
         if not isinstance(model, ClassifierConfig):
             return super().for_model(model)
-        task = judged(self)
-        has_judge = task is not self  # which is validated, so that no example chooses the weights of the model
-        model = replace(model, judge=has_judge)
-        return Adapted(task, model, 0 if has_judge else len(self.valid), Classifier.calibrate)
+        task = with_holdout(self)
+        has_holdout = task is not self  # whose model is validated, so that no example chooses the weights of the other
+        model = replace(model, holdout_model=has_holdout)
+        return Adapted(task, model, 0 if has_holdout else len(self.valid), Classifier.calibrate)
 
     def artifacts(self) -> dict[str, bytes]:
         """The average example, the baseline of attributions."""
@@ -221,7 +221,7 @@ class SequenceTask(ClassificationTask):
 class ClassifyConfig(SequenceTaskConfig):
     """A classification task on custom labelled sequences."""
 
-    answer: ClassVar[Answer] = "labels"
+    target_kind: ClassVar[TargetKind] = "labels"
     actions: ClassVar[Mapping[str, str]] = {
         "predict": "longwave.tasks.classify.predict",
         "stream": "longwave.tasks.classify.stream",
@@ -236,7 +236,7 @@ class ClassifyConfig(SequenceTaskConfig):
     split: str | None = None
     """The column with train, valid or test (with csv); by default the splits are drawn, 80/10/10 of each class."""
     balance: bool = False
-    """Weight all classes equally, however many examples they have: in the loss, and to choose the best weights."""
+    """Weight all classes equally, regardless of their sizes, in the loss and when choosing the best weights."""
     smoothing: float = 0.0
     """Label smoothing: the share of the target that the training loss spreads over all classes."""
     rates: tuple[float, ...] = ()

@@ -1,4 +1,4 @@
-"""Images generated value by value: from scratch, or from the upper half of a test image."""
+"""Generate images value by value, from scratch or from the upper half of a test image."""
 
 import sys
 import time
@@ -30,7 +30,7 @@ Images = NDArray[np.uint8]  # (n, height, width), or (n, height, width, 3) in co
 
 
 def draw_images(run: TrainedRun, count: int, *, device: str = "auto", **choice: Any) -> Images:
-    """Images from scratch, with the best weights of a run."""
+    """Generate images from scratch with the best weights of a run."""
     size = _size(run)
     return complete(run.load_best(device), np.empty((count, 0), np.uint8), size, 1, **choice)
 

@@ -21,15 +21,15 @@ def report(model: Any, task: DensityTask) -> list[Section]:
     halves = complete_halves(model, originals, 4, seed=0)
     content = (
         image(lambda: draw_samples(images, 12), "generated images")
-        + "<p>Test images: the model was given the upper half, and generated the lower:</p>"
+        + "<p>Test images whose lower half was generated from the upper half:</p>"
         + image(lambda: draw_completions(originals, halves), "completed test images")
     )
     indices = range(min(MEASURED, len(task.test)))
     measured = bits(model, task, indices)
     text = (
-        "<p>Test images with their bits per dimension, and below them the bits that the model needs for each pixel"
-        f"{', summed over its colours' if len(task.size) == 3 else ''}, given those before it: bright pixels are "
-        "surprising.</p>"
+        "<p>Test images with their bits per dimension, and below them the bits per pixel"
+        f"{', summed over its colours' if len(task.size) == 3 else ''}, given the pixels before: bright ones were "
+        "unexpected.</p>"
     )
     heat = image(lambda: draw_bits(task.test_images(indices), measured), "bits of each pixel of test images")
     return [Section("Samples", content), Section("Likelihood of each pixel", text + heat)]

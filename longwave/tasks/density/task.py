@@ -70,9 +70,9 @@ class DensityConfig(TaskConfig):
     data: Literal["mnist", "cifar"] = "mnist"
     """Which images."""
     split_seed: int = at_least(0, 0)
-    """Seed of the draw of training images for validation: one in ten of MNIST, one in fifty of CIFAR-10."""
+    """Seed of the random validation split: one training image in ten of MNIST, one in fifty of CIFAR-10."""
     ordered: bool = True
-    """Let the vectors of neighbouring values start similar, so that a model need not learn their order."""
+    """Initialise the embeddings of neighbouring values to be similar, so that a model need not learn their order."""
 
     @property
     def is_self_describing(self) -> bool:
@@ -114,5 +114,5 @@ class DensityConfig(TaskConfig):
 
 
 def reads_of(size: tuple[int, ...]) -> Interleaved | None:
-    """How a model reads the values of images of this size: in colour with their channel, else as they are."""
+    """The input coding of images of this size: colour values with their channel, grey values as they are."""
     return Interleaved(size[2]) if len(size) == 3 else None

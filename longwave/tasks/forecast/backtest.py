@@ -1,4 +1,4 @@
-"""The result of a backtest: what was forecast at many cutoffs, beside what came, and scores of it."""
+"""The result of a backtest: forecasts at many cutoffs, actual values, and scores."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """The forecasts of windows, in the units of the series, beside the truth.
+    """Forecasts and actual values of windows, in the units of the series.
 
     A window begins after its cutoff, the last row that is known. Arrays of values are (windows, horizon, columns); a
     truth that is not known is NaN.
@@ -112,7 +112,7 @@ def _flat(values: Floats) -> Floats:
 
 
 def _mean(values: Floats, axes: tuple[int, ...]) -> Any:
-    """The mean over what is known; NaN where nothing is."""
+    """The mean over known values; NaN if there are none."""
     known = np.isfinite(values)
     with np.errstate(invalid="ignore"):
         return np.where(known, values, 0).sum(axes) / known.sum(axes)

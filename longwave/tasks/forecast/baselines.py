@@ -6,7 +6,7 @@ are those of Zeng et al., "Are Transformers Effective for Time Series Forecastin
 columns. They were published as trained by stochastic gradient descent. Here they are solved: ridge regression over all
 windows of the training set, with the penalty that does best on the validation set. So they have no seed, and their
 scores are close to the published ones, not equal to them. They are solved and scored on the values themselves, also
-where a task subtracts the usual course of the year for its model.
+where a task subtracts the yearly cycle for its model.
 """
 
 from collections.abc import Callable
@@ -127,7 +127,7 @@ SOLVED = ("nlinear", "dlinear", "exponential smoothing", "autoregression")  # fr
 def fit(name: str, task: ForecastTask) -> Forecast:
     """The named baseline, ready to forecast."""
     if name not in BASELINES:
-        raise ValueError(f"name: there is no baseline {name!r}; {nearest(name, BASELINES)}")
+        raise ValueError(f"name: unknown baseline {name!r}; {nearest(name, BASELINES)}")
     return BASELINES[name](task.plain)
 
 
@@ -144,7 +144,7 @@ def table(task: ForecastTask) -> Baselines:
 
 
 def left_out(task: ForecastTask) -> dict[str, str]:
-    """The baselines that a task does without, with the reason."""
+    """The baselines that a task leaves out, with the reason."""
     absent = {}
     if task.period == 1:
         absent["seasonal-naive"] = (
@@ -200,7 +200,7 @@ def moments(windows: ForecastWindows, places: Places | None = None) -> tuple[Mat
 
 
 def _joint_moments(windows: ForecastWindows, places: Places) -> tuple[Matrix, Matrix]:
-    """Those of values and regressors, over all windows, or where that would take long, over every k-th."""
+    """Joint moments of values and regressors, over all windows or, if that takes long, every k-th."""
     size = windows.context + windows.horizon + len(places)
     stride = -(-len(windows) * size**2 // MOST_OPERATIONS)
     numbers = range(0, len(windows), stride)
@@ -217,7 +217,7 @@ def _joint_moments(windows: ForecastWindows, places: Places) -> tuple[Matrix, Ma
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is known of windows when a linear map of them is solved: sizes, and the moments of two splits."""
+    """Sizes and moments of two splits, from which a linear map of windows is solved."""
 
     context: int
     horizon: int
@@ -228,7 +228,7 @@ class Problem:
 
     @property
     def known(self) -> tuple[Matrix, Matrix]:
-        """What is fitted to in the end."""
+        """The moments of both splits, for the final fit."""
         return self.train if self.whole is None else self.whole
 
     @classmethod
@@ -239,7 +239,7 @@ class Problem:
 
     @property
     def alone(self) -> "Problem":
-        """The same without regressors."""
+        """The problem without regressors."""
         if self.places is None:
             return self
         size = self.context + self.horizon

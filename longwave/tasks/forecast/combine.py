@@ -7,9 +7,11 @@ and costs nothing to apply. All of them are fitted from the moments of windows a
 
 The members are fitted to the rows before each of some origins in the training set, and forecast the stretch that
 follows; then to all of the training set, and forecast the validation set, which is one more stretch. Non-negative
-weights that sum to one minimise the squared error over all stretches, each in units of its least. What such weights are
-worth is measured on each stretch by those that were fitted to the others. The combination departs from the simple
-forecast that has the least error on the validation set as far as that pays (see `evidence`), and else is that one.
+weights that sum to one minimise the squared error over all stretches, each in units of its least, shrunk towards the
+simple forecast that has the least error on the validation set. What such weights are worth is measured on each stretch
+by those that were fitted to the others. The combination departs from the simple forecast as far as that pays (see
+`evidence`), and else is that one. One or two horizons cannot show what pays: if they prefer NLinear, which is rarely
+far behind any other, they are believed, else the shrunk weights count.
 """
 
 import itertools
@@ -34,7 +36,7 @@ from longwave.tasks.forecast.baselines import (
     solvable,
     trend_and_rest,
 )
-from longwave.tasks.forecast.evidence import paying_share, pays
+from longwave.tasks.forecast.evidence import FEWEST, paying_share, pays
 from longwave.tasks.forecast.linear_start import FADINGS, fading, mean, reverting
 from longwave.tasks.forecast.task import ForecastTask
 from longwave.tasks.forecast.windows import ForecastWindows
@@ -53,6 +55,7 @@ class Combination:
 
     members: dict[str, Forecast]
     weights: dict[str, float]
+    reason: str  # of these weights
     errors: Matrix  # mean squares on held-out horizons, with weights that did not see them, in the units of scores
 
     @property
@@ -68,30 +71,44 @@ def combine(task: ForecastTask) -> Combination:
     stretches = [*_earlier(rest), (rest.valid, final)]
     grams = [_grams(windows, [found[name] for name in final]) for windows, found in stretches]
     errors = np.diag(grams[-1].mean(0))
-    simple = np.zeros(len(final))
-    simple[min((k for k, name in enumerate(final) if name in SIMPLE), key=errors.__getitem__)] = 1
+    best = min((k for k, name in enumerate(final) if name in SIMPLE), key=errors.__getitem__)
+    simple, chosen = np.eye(len(final))[best], list(final)[best]
     departures = [_weights([gram for gram in grams if gram is not own], simple) - simple for own in grams]
     pairs = list(zip(grams, departures, strict=True))
-    products, squares = (
-        np.concatenate(each)
-        for each in ([-(gram @ simple) @ by for gram, by in pairs], [(gram @ by) @ by for gram, by in pairs])
-    )
+    products = np.concatenate([-gram[:, best] @ by for gram, by in pairs])
+    squares = np.concatenate([(gram @ by) @ by for gram, by in pairs])
     share = paying_share(products, squares)
+    if len(products) < FEWEST and chosen != "nlinear":
+        share = 1.0
+    change = share * float((share * squares - 2 * products).sum())
+    change /= sum(float(gram[:, best, best].sum()) for gram in grams) or 1.0
     unseen = [
         _errors(task, windows, mean([found[name] for name in final], (simple + share * departure).tolist()))
         for (windows, found), departure in zip(stretches, departures, strict=True)
     ]
     weights = simple + share * (_weights(grams, simple) - simple)
-    return Combination(final, dict(zip(final, weights.tolist(), strict=True)), np.concatenate(unseen))
+    reason = _reason(chosen, len(products), share, change)
+    return Combination(final, dict(zip(final, weights.tolist(), strict=True)), reason, np.concatenate(unseen))
+
+
+def _reason(chosen: str, horizons: int, share: float, change: float) -> str:
+    """Why a combination is what it is, in half a sentence."""
+    best = f"{chosen} is the best simple forecast on the validation set"
+    if horizons < FEWEST:
+        few = f"the {horizons} held-out horizon{'s' * (horizons != 1)}"
+        return f"{best}, and {few} show no more" if not share else f"{best}, which {few} leave uncertain"
+    if not share:
+        return f"{best}, and none of the others improves on it in {horizons} held-out horizons"
+    return f"{best}, and the combination changes its error by {change:+.1%} in {horizons} held-out horizons"
 
 
 def better(task: ForecastTask, other: ForecastTask) -> bool:
-    """Whether the combination for a task pays in place of that for another: the same, in logarithms for example."""
+    """Whether the combination for a task is better than that for another version of it, such as in logarithms."""
     return solvable(task) and pays(task.combination.errors - other.combination.errors)
 
 
 def _earlier(task: ForecastTask) -> Iterator[tuple[ForecastWindows, dict[str, Forecast]]]:
-    """Stretches of the training set with members that were fitted to the rows before."""
+    """Parts of the training set, with members fitted to the rows before each."""
     windows, context, horizon = task.every_train_window, task.context, task.horizon
     start = windows.first - context
     rows = windows.end - start

@@ -1,4 +1,4 @@
-"""Columns beside the one that is forecast: known in the past alone, known ahead, or constant in each series.
+"""Covariates: columns known only in the past, known ahead, or constant in each series.
 
 A model gets them as features of the steps of a window, after those of the time: a number standardised, a category as
 one feature for each value it had in training, and one for all others. A linear layer over such features is a table of
@@ -30,7 +30,7 @@ Known = Literal["past", "future", "static"]
 
 @dataclass(frozen=True)
 class Covariate:
-    """A column beside the target: when it is known, and how a model sees it."""
+    """A covariate: when it is known, and how a model sees it."""
 
     name: str
     known: Known
@@ -55,13 +55,13 @@ class Covariate:
 
 @dataclass(frozen=True)
 class Covariates:
-    """All columns beside the target."""
+    """All covariates of a series."""
 
     each: tuple[Covariate, ...]
 
     @classmethod
     def of(cls, data: ForecastData, past: tuple[str, ...], future: tuple[str, ...], static: tuple[str, ...]) -> Any:
-        """Those of a series, with what its training rows say of them."""
+        """The covariates of a series, with statistics of its training rows."""
         series, found = data.series, []
         pairs = [(name, known) for known, names in _roles(past, future, static).items() for name in names]
         for name, known in pairs:
@@ -95,7 +95,7 @@ class Covariates:
         return [asdict(one) for one in self.each]
 
     def names(self, known: Known) -> tuple[str, ...]:
-        """The columns that are known then."""
+        """The columns of a role: past, future or static."""
         return tuple(one.name for one in self.each if one.known == known)
 
     @property
@@ -164,7 +164,7 @@ def check_static(series: Series, names: tuple[str, ...]) -> None:
 
 
 def read_ahead(source: Any, how: Reading, names: tuple[str, ...], series: Series, horizon: int) -> dict[str, Ahead]:
-    """What is known of the rows to forecast, in a file or a data frame, by id; a series alone is "".
+    """Read the future covariates of the rows to forecast from a file or data frame, by id ("" for a single series).
 
     Of rows at irregular times, that is also when they are: the next times that are given.
     """
@@ -205,7 +205,7 @@ def read_ahead(source: Any, how: Reading, names: tuple[str, ...], series: Series
         absent = [step for step in steps if (label, step) not in rows]
         if absent:
             raise ValueError(
-                f"{table.source}: there is no row for {_when(absent[0])}{_of(how, label)}; expected {', '.join(names)} "
+                f"{table.source}: no row for {_when(absent[0])}{_of(how, label)}; expected {', '.join(names)} "
                 f"for the {horizon} rows after the last known one"
             )
         places = [rows[label, step] for step in steps]

@@ -36,7 +36,7 @@ from longwave.tasks.forecast.series import Floats, Series, read_series
 from longwave.tasks.forecast.windows import ForecastInput, season_of
 from longwave.tasks.statistics import digest
 
-UNKNOWN = "it is not known which of these rows the model was trained on; it forecasts those better than new ones"
+UNKNOWN = "these rows may include training rows, which the model forecasts better than new ones"
 Retrain = Callable[[Series], TrainedRun]  # the same settings, trained on other rows
 
 
@@ -52,7 +52,7 @@ class Unseen(NamedTuple):
 
 
 def unseen(run: TrainedRun, series: Series, inputs: ForecastInput) -> Unseen:
-    """Where the rows that a run was not trained on begin: by the rows themselves, or else by their times."""
+    """The first row that a run was not trained on, found by the rows themselves or their times."""
     train, valid, end = (int(row) for row in run.fact("borders", list))
     known = () if series.known is None else (series.known[:end],)
     gaps = inputs.gaps(series.times)
@@ -97,7 +97,7 @@ def stored_rows(held_out: Residuals, last: Any, series: Series, known: Unseen, f
 
 
 def held_out_of(run: TrainedRun, inputs: ForecastInput) -> Residuals | None:
-    """The errors of held-out windows that a run has, if it has them."""
+    """The errors of held-out windows that a run has stored, if any."""
     return Intervals(run, inputs, 80).held_out if FILE in (run.result() or {}).get("files", ()) else None
 
 
@@ -163,7 +163,7 @@ def backtest(
     retrain: Retrain | None = None,
     progress: Progress = SILENT,
 ) -> Backtest:
-    """What a run would have forecast at cutoffs of a series `stride` rows apart (the default is the horizon).
+    """Forecast with a run at cutoffs of a series that are `stride` rows apart (by default the horizon).
 
     The first window begins at `start`, by default with the first row that the run neither was trained on nor chosen by;
     only whole windows count. With `refit`, `retrain` trains the model again before every so many windows, on all rows
@@ -210,7 +210,7 @@ def backtest(
 
 
 def _order(series: Series, inputs: ForecastInput) -> list[int]:
-    """Where the columns of a run are in a series."""
+    """The indices of a run's columns in a series."""
     return [series.columns.index(name) for name in inputs.columns]
 
 
@@ -225,7 +225,7 @@ def _begin(series: Series, context: int, horizon: int, start: Any, known: Unseen
         row = first_row(series, start)
         if row < context:
             raise ValueError(
-                f"start: {start} is row {row + 1} of {series.source}, and a forecast looks back on {context} rows; "
+                f"start: {start} is row {row + 1} of {series.source}, and a forecast needs {context} rows of context; "
                 f"expected row {context + 1} at least"
             )
     else:
@@ -241,7 +241,7 @@ def _begin(series: Series, context: int, horizon: int, start: Any, known: Unseen
 
 
 def notes_on(each: Iterable[tuple[Series, int, Unseen]]) -> Iterator[str]:
-    """What to know of where the windows of each series begin."""
+    """Notes on where the windows of each series begin."""
     each = list(each)
     trained = [(one, known.trained or 0) for one, begin, known in each if begin < (known.trained or 0)]
     if any(known.trained is None for _, _, known in each):
@@ -251,18 +251,18 @@ def notes_on(each: Iterable[tuple[Series, int, Unseen]]) -> Iterator[str]:
         where = f"row {max(ends)}" if ends and trained[0][0].times is None else show(max(ends)) if ends else ""
         rows = f"the rows before {where}" if ends else "all of these rows"
         yield (
-            f"the model was trained on {rows}, and forecasts them better than new ones; start later, or train again "
-            "with refit"
+            f"the model was trained on {rows}, which it forecasts better than new ones; start later, or retrain with "
+            "refit"
         )
     elif any(begin < (known.tested or 0) for _, begin, known in each):
-        yield "the first windows are in the validation set, by which the model was chosen"
+        yield "the first windows are in the validation set, which was used to choose the model"
 
 
 def lacking(missing: NDArray[np.bool_]) -> Iterator[str]:
     """A note on windows without an interval."""
     if count := int(missing.sum()):
-        lack = "lacks" if count == 1 else "lack"
-        yield f"{count} of {len(missing)} windows {lack} an interval: there are too few errors before them"
+        have = "has" if count == 1 else "have"
+        yield f"{count} of {len(missing)} windows {have} no interval: too few errors before"
 
 
 def naive_errors(values: Floats, season: int) -> Floats:
@@ -304,7 +304,7 @@ class _Windows:
         return self._truth(cutoffs), inputs.restore(forecast), low, high
 
     def _window(self, row: int) -> Batch:
-        """What the model is given to forecast from a row on, as a batch of one."""
+        """The model's input to forecast from a row on, as a batch of one."""
         inputs, before, covariates = self.inputs, until(self.series, self.masked, row), self.covariates
         names = covariates.names("future") if covariates else ()
         ahead = self.series.ahead(slice(row, row + inputs.horizon), names)
@@ -316,7 +316,7 @@ class _Windows:
         return batch
 
     def _truth(self, cutoffs: NDArray[np.int64]) -> Floats:
-        """What came (windows, horizon, columns); NaN where it is not known, or nothing of its column before it."""
+        """Actual values (windows, horizon, columns); NaN if unknown, or if nothing of the column is known before."""
         order, horizon, context = _order(self.series, self.inputs), self.inputs.horizon, self.inputs.context
         truth = self.series.given[:, order][cutoffs[:, None] + np.arange(horizon)]
         if self.series.known is not None:

@@ -1,4 +1,4 @@
-"""Whether a change of a forecast pays: how much it lowers the error of held-out rows, and how much of that is chance.
+"""Test whether a change of a forecast lowers the error on held-out rows by more than chance.
 
 Neighbouring windows share nearly all of their rows, so that what counts are blocks as long as the horizon. Changes are
 judged by an upper bound, the mean over blocks and one and a half standard errors: if it is below zero, the change pays.
@@ -14,7 +14,7 @@ SHARES = np.linspace(0, 1, 101)
 
 
 def upper_bound(changes: Floats) -> Floats:
-    """Of the mean of changes (..., blocks); infinite where there are too few."""
+    """An upper bound of the mean of changes (..., blocks); infinite if there are too few."""
     count = changes.shape[-1]
     if count < FEWEST:
         return np.full(changes.shape[:-1], np.inf)

@@ -85,16 +85,16 @@ class Residuals:
 
     @property
     def counted(self) -> int:
-        """How many of the last windows count."""
+        """Number of the last windows that count."""
         return max(FEWEST, TRAILING // self.stride)
 
     def before(self, window: int) -> Floats:
-        """Those that count for a window by its number: they were complete before it begins."""
+        """The errors that count for a window: those of windows complete before it begins."""
         end = window + 1 - -(-self.values.shape[1] // self.stride)
         return self.values[max(0, end - self.counted) : max(0, end)]
 
     def followed_by(self, errors: Floats, ids: Sequence[str] = ()) -> "Residuals":
-        """With the errors of later windows, of a panel those of the series `ids`: as many of each as count."""
+        """Append the errors of later windows (of a panel: of the series `ids`), keeping as many as count."""
         if not self.ids:
             return replace(self, values=np.concatenate((self.values, errors))[-self.counted :])
         names = tuple(dict.fromkeys((*self.ids, *ids)))
@@ -111,7 +111,7 @@ class Residuals:
         return replace(self, values=values, ids=names)
 
     def half_widths(self, errors: Floats, levels: Sequence[float]) -> tuple[Floats, NDArray[np.bool_]]:
-        """Those of some errors like these: as `half_widths` has them, or, of a panel, of all series by their spread."""
+        """Half-widths from these errors (see `half_widths`); for a panel, of all series scaled by their spread."""
         if not self.ids:
             return half_widths(errors, levels)
         spread = _spread(errors, self.stride)
@@ -257,7 +257,7 @@ def forecasts_of(model: Any, independent: bool, horizon: int) -> Callable[[Batch
 
 
 def conclude(task: ForecastTask, model: Any, compare: bool) -> Conclusion:
-    """What a trained model leaves: the errors of held-out windows, and how its intervals do; also NLinear's."""
+    """Store the errors of held-out windows, and score the intervals of the model and of NLinear."""
     windows = replace(task.valid, end=np.maximum(task.valid.end, task.test.end))
     size = windows.values.shape[1] * task.horizon
     most = max(MOST_WINDOWS, FEWEST_BY_SERIES * len(windows.counts))
@@ -411,8 +411,8 @@ class Intervals:
                     f"{math.floor(100 * known / (known + 1))}, or a run with more held-out rows"
                 )
         notes = [
-            f"the {level:g} % interval pools the errors of neighbouring steps: there are {len(both)} earlier windows, "
-            f"and a step by itself needs {_needed(level)}"
+            f"the {level:g} % interval pools the errors of neighbouring steps: one step alone needs {_needed(level)} "
+            f"earlier windows, and there are {len(both)}"
             for level, some in zip(self.levels, pooled, strict=True)
             if some.any()
         ]

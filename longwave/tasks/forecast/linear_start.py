@@ -18,7 +18,7 @@ from longwave.tasks.forecast.task import ForecastTask
 
 FADINGS = (0.0, 0.5, 1.0, 2.0)  # powers: a row k back is believed to matter as (1 + 14 k / context)^-power
 USUAL_REVERSION = 0.0  # what is believed of a series before it is seen: that it goes on from where it is,
-USUAL_YEARLY_REVERSION = 0.5  # but half that it returns to the usual course of the year, where that is known
+USUAL_YEARLY_REVERSION = 0.5  # but half that it returns to the yearly cycle, if known
 DOUBT = 0.2  # the standard deviation of these beliefs
 FEWEST_BLOCKS = 12  # of a validation set that is asked: fewer show one season, and the next may be the opposite
 MOST_WINDOWS = 2000  # of it, that are looked at
@@ -28,13 +28,14 @@ def linear_solution(task: ForecastTask, shift: StartShift, reversion: float | No
     """The start for a shift of the windows, and in the share `reversion` the solution of windows as they are.
 
     auto: the mean over the two shifts and all beliefs. None: the share that the validation set suggests. Where the task
-    subtracts the usual course of the year, all of this is about what is left.
+    subtracts the yearly cycle, all of this is about what is left.
     """
     if shift == "combined":
         found = task.combination
         one = found.forecast
         weight, bias = torch.from_numpy(one.weight), torch.from_numpy(one.bias)
-        return LinearSolution(weight, bias, members=found.weights, beside=_of_every_feature(task, one))
+        beside = _of_every_feature(task, one)
+        return LinearSolution(weight, bias, members=found.weights, reason=found.reason, beside=beside)
     from longwave.tasks.forecast.combine import regressors
 
     task = task.anomalies
@@ -64,13 +65,13 @@ def _usual_reversion(task: ForecastTask, one: Forecast, free: Forecast) -> float
 
 
 def fading(context: int, power: float) -> Matrix:
-    """Features that are the rows of a context, older ones smaller: a ridge then believes that they matter less."""
+    """The rows of a context, scaled down with age, so that ridge regression gives older ones less weight."""
     back = np.arange(context)[::-1]
     return np.diag((1 + 14 * back / context) ** -power)
 
 
 def mean(forecasts: list[Forecast], shares: list[float] | None = None) -> Forecast:
-    """The weighted mean of linear forecasts, which is one itself."""
+    """The weighted mean of linear forecasts, again a linear forecast."""
     given = shares or [1 / len(forecasts)] * len(forecasts)
     pairs = list(zip(given, forecasts, strict=True))
     weight, bias = (np.asarray(sum(s * getattr(f, name) for s, f in pairs)) for name in ("weight", "bias"))

@@ -25,7 +25,7 @@ Rows = Any  # the number of a row; of a panel one of each series: NDArray (serie
 
 
 def rows_of(firsts: Rows, ends: Rows) -> Any:
-    """What picks the rows from `firsts` to `ends` out of a series, or out of each series of a panel."""
+    """An index of the rows from `firsts` to `ends` of a series, or of each series of a panel."""
     if np.ndim(firsts) == np.ndim(ends) == 0:
         return slice(firsts, ends)
     lengths = ends - firsts
@@ -54,7 +54,7 @@ class Panel(Series):
         return np.diff(self.starts)
 
     def each(self) -> Iterator[tuple[str, Series]]:
-        """The series by themselves, each with its id."""
+        """The individual series, each with its id."""
         for name, place, start, end in zip(self.ids, self.places, self.starts[:-1], self.starts[1:], strict=True):
             yield (
                 name,
@@ -110,7 +110,7 @@ def panel_of(table: Table, how: Reading) -> Panel:
     labels, inverse = np.unique(np.array([cell.strip() for cell in cells]), return_inverse=True)
     if not labels[0]:
         row = int(np.argmin(inverse))
-        raise ValueError(f"{table.where(row, how.id)}: the id is missing; put the series that the row belongs to")
+        raise ValueError(f"{table.where(row, how.id)}: the id is missing; expected that of the series of the row")
     order = np.argsort(inverse, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
     table = _without(table, how.id)

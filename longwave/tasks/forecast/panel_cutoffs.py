@@ -1,4 +1,4 @@
-"""Forecasts at many cutoffs of a panel: at each, all its series are forecast from their rows before it."""
+"""Forecasts at many cutoffs of a panel, each of all its series."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -131,7 +131,7 @@ def _firsts(
     """The first row to forecast of each series that has rows enough."""
     if start is None and known is None:
         raise ValueError(
-            f"start: {panel.source}: it is not known which rows the run was trained on; name the first row to "
+            f"start: {panel.source}: the rows that the run was trained on are unknown; name the first row to "
             "forecast, a time or, without times, a number, with start='ROW'"
         )
     if start is not None:

@@ -48,7 +48,7 @@ def draw_windows(
         if times is not None:
             _concise_dates(axes)
         elif k == len(windows) - 1:
-            axes.set_xlabel("steps from the last row that is given")
+            axes.set_xlabel("steps after the last given row")
     return figure
 
 
@@ -107,7 +107,7 @@ def draw_forecast(axes: Any, forecast: Any, k: int, name: str, with_legend: bool
     if with_times:
         _concise_dates(axes)
     else:
-        axes.set_xlabel("steps from the last row that is given")
+        axes.set_xlabel("steps after the last given row")
 
 
 def draw_backtest(found: Any) -> Any:

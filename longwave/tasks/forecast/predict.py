@@ -28,7 +28,7 @@ from longwave.tasks.forecast.windows import ForecastInput
 
 @dataclass(frozen=True)
 class Continuation:
-    """A forecast of what comes after a series: values (horizon, columns), in the units of the series."""
+    """A forecast of the rows after a series: values (horizon, columns), in the units of the series."""
 
     columns: tuple[str, ...]
     target: str
@@ -59,7 +59,7 @@ class Continuation:
 
     @property
     def lines(self) -> list[tuple[str, "Continuation", int]]:
-        """What is drawn, the target first: names, and the columns of this forecast."""
+        """The lines to draw, target first: names, and the columns of this forecast."""
         order = sorted(range(len(self.columns)), key=lambda k: self.columns[k] != self.target)
         return [(self.columns[k], self, k) for k in order]
 
@@ -70,7 +70,7 @@ class Continuation:
 
 @dataclass(frozen=True)
 class PanelContinuation:
-    """The forecasts of what comes after the series of a panel: `found["store 7"]` is that of one, `len` all rows."""
+    """The forecasts of a panel, by id: `found["store 7"]` is one; `len` counts all rows."""
 
     id: str  # the column that tells them apart
     each: dict[str, Continuation]  # by id
@@ -91,7 +91,7 @@ class PanelContinuation:
 
     @property
     def lines(self) -> list[tuple[str, Continuation, int]]:
-        """What is drawn: names, and the target of each series."""
+        """The lines to draw: names, and the target of each series."""
         return [(f"{name}: {one.target}", one, one.columns.index(one.target)) for name, one in self.each.items()]
 
     def write(self, path: str | Path) -> None:
@@ -113,7 +113,7 @@ def forecast(
 
 
 class Forecasts:
-    """The best weights of a run, ready to forecast what follows one series after the other.
+    """The best weights of a run, ready to forecast any number of series.
 
     The intervals of `level` are made of the errors in new rows, unless `trailing` is off, and of held-out windows.
     """
@@ -123,12 +123,11 @@ class Forecasts:
         check_kind(run, "predict", ACTION, "forecasts")
         self.settings = settings
         self.inputs = inputs = run.fact("inputs", ForecastInput.from_dict)
-        self.range = run.fact("range", inputs.per_column) if "range" in run.facts else None
+        self.range = run.fact("range", inputs.per_column)
         time = SETS[settings.data].time if settings.csv is None and settings.data in SETS else settings.time
         if time is None:
             # The one that was found in training.
-            found = "time_column" in run.facts
-            time = run.fact("time_column", lambda name: typed(name, str | None, "a name")) if found else None
+            time = run.fact("time_column", lambda name: typed(name, str | None, "a name"))
         self.covariates: Covariates | None = None
         if "covariates" in run.facts:
             self.covariates = run.fact("covariates", Covariates.from_plain)
@@ -175,9 +174,10 @@ class Forecasts:
             kept &= [bool(series.known[max(start, end - rows) : end].any()) for start, end in pairwise(series.starts)]
         if not kept.any():
             longest = series.named(series.lengths == series.lengths.max())
-            raise ValueError(f"{series.source}: expected {rows} known rows of context of a {series.id}; got {longest}")
-        are = "is" if (~kept).sum() == 1 else "are"
-        text = f"{(~kept).sum()} of {len(kept)} series {are} not forecast, with no {rows} rows of context"
+            raise ValueError(
+                f"{series.source}: expected at least one {series.id} with {rows} known rows of context, got {longest}"
+            )
+        text = f"{(~kept).sum()} of {len(kept)} series not forecast, having fewer than {rows} known rows of context"
         series = series.only(kept, f"{text}: {series.named(~kept)}")
         ahead = self._ahead(series, future) if ahead is None else ahead
         each = [(name, one) for name, one in series.each() if not ahead or name in ahead]
@@ -196,7 +196,7 @@ class Forecasts:
             yield f"{unseen.sum()} series {was} not trained on, and {is_} scaled by the rows that are given: {named}"
 
     def _ahead(self, series: Series, future: Any) -> dict[str, Ahead]:
-        """What is known of the rows to forecast, by id; empty: nothing is needed."""
+        """Known covariates of the rows to forecast, by id; empty if none are needed."""
         names = self.covariates.names("future") if self.covariates else ()
         if names and future is None:
             raise ValueError(
@@ -215,7 +215,7 @@ class Forecasts:
         ahead: Mapping[str, Ahead],
         held_out: Residuals | None = None,
     ) -> tuple[dict[str, Continuation], Sequence[str]]:
-        """The forecasts of what follows each of some series, which are parts of the whole, and notes on all of them."""
+        """Forecasts for each of some series of the whole, and notes on all of them."""
         scales = self.scales
         gaps = [tuple(_gaps_in_context(one, self.inputs)) for _, one in each]
         own = [scales.inputs_of(self.inputs, name, one) if scales else self.inputs for name, one in each]
@@ -273,7 +273,7 @@ class Forecasts:
         return torch.from_numpy(np.stack(windows)), notes
 
     def _half_widths(self, intervals: Intervals, series: Series) -> tuple[Any, Sequence[str]]:
-        """Those of the intervals around forecasts of what follows a series or a panel, and notes on them."""
+        """Half-widths of the intervals of forecasts for a series or a panel, and notes on them."""
         if not intervals.levels:
             return None, ()
         ids = series.ids if isinstance(series, Panel) else ()
@@ -291,8 +291,8 @@ def _gaps_in_context(series: Series, inputs: ForecastInput) -> Iterator[str]:
     counts = dict(zip(series.columns, series.known[-rows:].sum(axis=0).tolist(), strict=True))
     if not counts[inputs.target]:
         raise ValueError(
-            f"{series.source}: column {inputs.target!r}: none of its last {rows} values, the context of a forecast, is "
-            "known; expected one at least; give rows that end where it is known"
+            f"{series.source}: column {inputs.target!r}: no known value in its last {rows} rows, the context; expected "
+            "at least one"
         )
     if missing := sum(rows - counts[name] for name in inputs.columns):
         yield f"{missing} of the {rows * len(inputs.columns)} values of the context are missing"
@@ -302,16 +302,10 @@ def _gaps_in_context(series: Series, inputs: ForecastInput) -> Iterator[str]:
 
 
 def _unlike_training(series: Series, inputs: ForecastInput, trained: Any) -> Iterator[str]:
-    """A note for each column most of whose context lies outside the values of training.
-
-    Runs of longwave 0.1.0 did not store these; there it is outside of five deviations around the mean.
-    """
+    """A note for each column most of whose context lies outside the values of training."""
+    low_of, high_of = inputs.restore(trained) if inputs.by_series else trained  # series of a panel are standardised
     for k, name in enumerate(inputs.columns):
-        low, high = inputs.mean[k] - 5 * inputs.deviation[k], inputs.mean[k] + 5 * inputs.deviation[k]
-        if trained is not None:
-            low, high = trained[0][k], trained[1][k]
-            if inputs.by_series:  # which are standardised
-                low, high = inputs.restore(trained)[:, k]
+        low, high = low_of[k], high_of[k]
         values = series.given[-inputs.context :, series.columns.index(name)]
         values = values[~np.isnan(values)]
         outside = int(((values < low) | (values > high)).sum())
@@ -335,12 +329,12 @@ class Options(OnDevice):
     out: Path = Path("forecast.csv")
     """Where to write the forecast."""
     picture: Path | None = None
-    """Where to draw it; by default beside `out`, as a PNG."""
+    """Picture to write; by default a PNG beside `out`."""
     level: tuple[float, ...] = ()
     """Add prediction intervals at these levels, in per cent, such as 80 95."""
     future_csv: Path | None = None
-    """The columns that are known ahead, for the rows to forecast, if the run was trained with --future; of a run on
-    irregular times, also when these rows are."""
+    """Values of the --future columns of training, for the rows to forecast; for a run on irregular times, also the
+    times of these rows."""
 
 
 def _predict(run: TrainedRun, options: Options) -> Iterator[str]:

@@ -26,7 +26,7 @@ class Scales:
 
     @classmethod
     def of(cls, data: ForecastData, inputs: ForecastInput) -> "Scales":
-        """Those of the training rows of each series of a panel."""
+        """The scales from the training rows of each series of a panel."""
         panel: Any = data.series
         found = []
         for (_, one), rows in zip(panel.each(), data.borders[0] - data.starts, strict=True):
@@ -41,7 +41,7 @@ class Scales:
         return {name: k for k, name in enumerate(self.ids)}
 
     def inputs_of(self, inputs: ForecastInput, name: str, series: Series) -> ForecastInput:
-        """What a model must know to be used on a series; one that was not trained on has the scale of its own rows."""
+        """The model's input facts for a series; a series that was not trained on is scaled by its own rows."""
         k = self.places.get(name)
         if k is None:
             return inputs.scaled(series.values, series.known, series.source)

@@ -56,7 +56,7 @@ Duplicates = Literal["error", "first", "last", "mean"]
 
 
 class Ahead(NamedTuple):
-    """What is known of the rows to forecast of a series."""
+    """Covariates that are known for the rows to forecast."""
 
     times: Times | None
     cells: Mapping[str, Cells]  # of columns beside the target
@@ -105,7 +105,7 @@ class Series:
 
     @property
     def labels(self) -> dict[str, Iterable[str]]:
-        """What tells rows apart, by column, where there are many series."""
+        """Columns that identify rows beside their times, where there are many series."""
         return {}
 
     def future(self, count: int) -> Times | None:
@@ -115,14 +115,14 @@ class Series:
         return times_at(self.times, self.step, np.arange(len(self), len(self) + count))
 
     def ahead(self, rows: slice, names: Iterable[str]) -> Ahead:
-        """What is known ahead of some of its rows, if these are the columns of which that is so."""
+        """The future covariates of some rows, by their column names."""
         times = None if self.times is None else self.times[rows]
         return Ahead(times, {name: self.beside[name][rows] for name in names})
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a series is read: the arguments of `read_series`."""
+    """Reading options: the arguments of `read_series`."""
 
     target: str | None = None
     time: str | None = None
@@ -241,17 +241,19 @@ def series_of(table: Table, how: Reading) -> Series:
         except ValueError as error:
             if not clock.found or how.irregular:
                 raise
-            notes.append(f"the times in {_called(clock.column)} are not used, and rows count as evenly spaced: {error}")
+            notes.append(
+                f"the times in {_called(clock.column)} are ignored, and rows are taken as evenly spaced: {error}"
+            )
         else:
             if clock.found:
-                notes.append(f"{_called(clock.column)} was found to hold the times, {_apart(grid)}")
+                notes.append(f"{_called(clock.column)} is used as the time column, {_apart(grid)}")
     missing = np.argwhere(np.isnan(grid.values))
     if len(missing) and how.fill is None:
         row, column = missing[0]
         cure = "leave the row out" if how.irregular else "interpolate with fill='linear'"
-        more = ("", ", and 1 more is", f", and {len(missing) - 1} more are")[min(len(missing) - 1, 2)]
+        more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ValueError(
-            f"{table.where(grid.rows[row], columns[column])}: the cell is missing{more}; put a number, "
+            f"{table.where(grid.rows[row], columns[column])}: missing value{more}; put a number, "
             f"{cure}, or keep the gaps with fill='mask'"
         )
     values = np.full((grid.positions[-1] + 1, len(columns)), np.nan)
@@ -299,8 +301,8 @@ def _beside(table: Table, name: str, grid: "_Grid", rows: int, how: Reading) -> 
     if missing.any() and how.fill is None:
         row = int(missing.argmax())
         raise ValueError(
-            f"{table.where(grid.rows[row], name)}: the cell is missing; put a value, or have the last one before it "
-            "count with fill='linear' or fill='mask'"
+            f"{table.where(grid.rows[row], name)}: missing value; fill it in, or use fill='linear' or "
+            "fill='mask' to forecast with gaps"
         )
     known = np.zeros(rows, np.bool_)
     known[grid.positions[~missing]] = True
@@ -312,7 +314,7 @@ def _beside(table: Table, name: str, grid: "_Grid", rows: int, how: Reading) -> 
 
 
 def _called(column: str | None) -> str:
-    """What messages call a column; pandas writes an index without a name."""
+    """A column's name in messages; pandas writes an index without one."""
     return f"column {column!r}" if column else "the column without a name"
 
 
@@ -383,11 +385,11 @@ def _found_clock(table: Table, target: str | None, notes: list[str]) -> _Clock |
         if any(rises(way) for way in ways):
             rising.append(_Clock(name, times, found=True))
         elif ways and len(times) > 1:
-            notes.append(f"{_called(name)} holds times that do not rise, and is not used as the time column")
+            notes.append(f"{_called(name)} has times that are not increasing, so it is not used as the time column")
     if len(rising) > 1:
         raise ValueError(
-            f"{table.source}: time: the columns {' and '.join(repr(clock.column) for clock in rising[:2])} both hold "
-            f"rising times; name one of them as the time column, or {NO_TIME!r} for no times"
+            f"{table.source}: time: the columns {' and '.join(repr(clock.column) for clock in rising[:2])} both have "
+            f"increasing times; name one of them as the time column, or {NO_TIME!r} for no times"
         )
     return rising[0] if rising else None
 
@@ -471,7 +473,7 @@ def _on_grid(table: Table, values: Floats, cells: Any, how: Reading, notes: list
 
 
 def _apart(grid: _Grid) -> str:
-    """How far rows are apart, in words."""
+    """Describe the step between rows in words."""
     if grid.times is None or grid.step is not None:
         return f"{step_name(grid.step)} apart"
     return f"{step_name(usual_gap(grid.times))} apart in the median"
@@ -486,9 +488,8 @@ def _without_repeats(
     if not repeated:
         return begins, values
     rows = begins if duplicates == "first" else np.append(begins[1:], len(times)) - 1
-    kept = "their mean was taken" if duplicates == "mean" else f"the {duplicates} of each was kept"
-    rows_have = "row has" if repeated == 1 else "rows have"
-    notes.append(f"{repeated} {rows_have} the time of the row before: {kept}")
+    kept = "averaged" if duplicates == "mean" else f"kept the {duplicates} of each"
+    notes.append(f"{repeated} duplicate time{'s' * (repeated > 1)}: {kept}")
     if duplicates != "mean":
         return rows, values[rows]
     known = ~np.isnan(values)
@@ -548,9 +549,7 @@ def carry_forward(values: Floats) -> Floats:
 def _notes_on_gaps(known: Known, columns: list[str]) -> tuple[str, ...]:
     missing = known.size - int(known.sum())
     are = "is" if missing == 1 else "are"
-    total = (
-        f"{missing} of {known.size} values {are} missing; where a model sees them, it sees the last known ones instead"
-    )
+    total = f"{missing} of {known.size} values {are} missing; models see the last known value instead"
     shares = zip(columns, 1 - known.mean(axis=0), strict=True)
     many = (f"column {name!r}: {share:.0%} of the values are missing" for name, share in shares if share > MANY)
     return total, *many

@@ -1,4 +1,4 @@
-"""How a custom series, or each series of a panel, is split in order of time, and how far back a forecast looks."""
+"""Split a custom series, or each series of a panel, by time, and choose the context."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +10,16 @@ from longwave.tasks.forecast.windows import ForecastData
 
 SHORT_CONTEXT, LONG_CONTEXT = 336, 720  # where a context that is chosen from the data lies, if there are enough rows
 Counts = NDArray[np.int64]
+NAME = "forecast"  # of the data, in messages and results
 SHORTER = 0.1  # the share of the rows of a panel that may be in series too short for the context that is chosen
 
 
-def split(series: Series, name: str, horizon: int, context: int | None, test: int = 20) -> tuple[ForecastData, int]:
+def split(series: Series, horizon: int, context: int | None, test: int = 20) -> tuple[ForecastData, int]:
     """A series with its borders, and its context: the one that is given, or one that is chosen."""
     check_sizes(1 if context is None else context, horizon)
     if isinstance(series, Panel):
-        return _split_panel(series, name, horizon, context, test)
-    data = ForecastData(name, series, share_borders(len(series), test), series.source)
+        return _split_panel(series, horizon, context, test)
+    data = ForecastData(NAME, series, share_borders(len(series), test), series.source)
     is_chosen = context is None
     if context is None:
         context = choose_context(data.borders[0], horizon, data.season.rows)
@@ -64,7 +65,7 @@ def check_sizes(context: int, horizon: int) -> None:
 # Panels
 
 
-def _split_panel(panel: Panel, name: str, horizon: int, context: int | None, test: int) -> tuple[ForecastData, int]:
+def _split_panel(panel: Panel, horizon: int, context: int | None, test: int) -> tuple[ForecastData, int]:
     """The series that are long enough, with the borders of each, and the context."""
     given, train = context, _parts(panel.lengths, horizon, test)[0]
     if panel.known is not None:  # what has no known value to learn from has no scale either
@@ -72,7 +73,7 @@ def _split_panel(panel: Panel, name: str, horizon: int, context: int | None, tes
         train = np.where([panel.known[start : max(start, end)].any() for start, end in pairs], train, 0)
     kept = train >= horizon + (context or 1)
     if context is None and kept.any():
-        data = _data(panel.only(kept), name, horizon, test)
+        data = _data(panel.only(kept), horizon, test)
         context = choose_context(_typical(train[kept]), horizon, data.season.rows)
         kept = train >= horizon + context
     sizes = f"a horizon of {horizon}{'' if given is None else f' and a context of {given}'}"
@@ -87,7 +88,7 @@ def _split_panel(panel: Panel, name: str, horizon: int, context: int | None, tes
         )
     are = "is" if (~kept).sum() == 1 else "are"
     text = f"{(~kept).sum()} of {len(kept)} series {are} left out, with too few rows to train on ({needed})"
-    return _data(panel.only(kept, f"{text}: {panel.named(~kept)}"), name, horizon, test), context
+    return _data(panel.only(kept, f"{text}: {panel.named(~kept)}"), horizon, test), context
 
 
 def _typical(rows: Counts) -> int:
@@ -97,16 +98,16 @@ def _typical(rows: Counts) -> int:
 
 
 def _parts(rows: Counts, horizon: int, test: int) -> tuple[Counts, Counts, Counts]:
-    """How many of so many rows train, validate and test: shares, but the last two hold a forecast at least."""
+    """The rows for training, validation and test: shares, but at least one horizon for the last two."""
     train, valid, end = share_borders(rows, test)
     tests = np.maximum(end - valid, horizon if test else 0)
     valids = np.maximum(valid - train, horizon)
     return rows - valids - tests, valids, tests
 
 
-def _data(panel: Panel, name: str, horizon: int, test: int) -> ForecastData:
+def _data(panel: Panel, horizon: int, test: int) -> ForecastData:
     """A panel, each of whose series is split by itself."""
     train, valid, test_rows = _parts(panel.lengths, horizon, test)
     first = panel.starts[:-1]
     borders = first + train, first + train + valid, first + train + valid + test_rows
-    return ForecastData(name, panel, borders, panel.source)
+    return ForecastData(NAME, panel, borders, panel.source)

@@ -1,4 +1,4 @@
-"""Forecasts of a series as its rows come: after each of them, once there are as many as a forecast looks back on."""
+"""Forecast a series as its rows arrive, once the context is full."""
 
 import csv
 import re
@@ -21,7 +21,7 @@ from longwave.tasks.row_writer import Row, Writing, check_follow, note, written
 
 @dataclass(frozen=True)
 class Options(Writing):
-    """Forecast a series as its rows come: after each row, the rows that follow it.
+    """Forecast a series as its rows arrive: after each row, the rows that follow it.
 
     Examples:
         tail -f prices.csv | longwave stream runs/forecast-my-seed0 --csv -
@@ -114,7 +114,7 @@ def _id_of(header: str, text: str, column: str | None) -> str:
 
 
 def _note_news(found: Continuation | PanelContinuation, said: set[str]) -> None:
-    """Give the notes on a forecast that were not given before; the same in other numbers is not news."""
+    """Print notes on a forecast that were not printed before; other numbers do not count as new."""
     for text in found.notes:
         kind = re.sub(r"[\d.]+", "", text)
         if kind not in said:

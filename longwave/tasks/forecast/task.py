@@ -37,7 +37,7 @@ from longwave.tasks.statistics import digest
 CONTEXT = 384  # the authors' default
 ROWS_AT_ONCE = 2048  # that a model is given in one call, where each column is a row of its own
 MOST_CALIBRATING = 2000  # validation windows that decide the share of a deep model's correction
-ROWS_COUNT = "baselines, and the linear part of a forecast, count rows and do not see how far these are apart"
+ROWS_COUNT = "baselines and the linear part of a forecast ignore the time between rows"
 MOST_UNITS = 16  # per row: above, S4D goes row by row (ssm.irregular.MOST_STEPS)
 FEWEST_YEARS = 2.0  # of a training set that are believed to show what is usual in a year
 
@@ -54,7 +54,7 @@ def load(
     ETTh1 comes with the package, for when the folder does not have it.
     """
     if name not in SETS:
-        raise ValueError(f"name: there is no forecasting set {name!r}; {nearest(name, SETS)}")
+        raise ValueError(f"name: unknown forecasting set {name!r}; {nearest(name, SETS)}")
     if features not in ("S", "M"):
         raise ValueError(f"features: expected 'S' (univariate) or 'M' (multivariate), got {features!r}")
     chosen = SETS[name]
@@ -69,7 +69,6 @@ def custom(
     series: Series,
     horizon: int,
     context: int | None = CONTEXT,
-    name: str = "forecast",
     test: int = 20,
     log: bool = False,
     by_series: bool = True,
@@ -78,7 +77,7 @@ def custom(
 
     Each series of a panel is split alone, and with `by_series` standardised alone.
     """
-    data, context = split(series, name, horizon, context, test)
+    data, context = split(series, horizon, context, test)
     return make_task(data, context, horizon, log=log, by_series=by_series)
 
 
@@ -134,14 +133,14 @@ class ForecastTask(Task):
         return linear_solution(self, shift, reversion)
 
     def for_model(self, model: ModelConfig) -> Adapted:
-        """The share of a deep model's correction is decided on the validation set, if the model leaves it open."""
+        """Adapt to a model that leaves the share of its correction open: choose it on the validation set."""
         adapted = super().for_model(model)
         if not isinstance(model, ForecasterConfig) or model.trust is not None or not model.n_layers:
             return adapted
         return adapted._replace(calibrate=self._choose_share)
 
     def _choose_share(self, model: Any, batches: Callable[[int], Iterator[Batch]]) -> None:
-        """Give the correction the share that pays on the validation set, which may be none."""
+        """Choose the share of the correction that lowers the validation error, which may be 0."""
         products, squares = [], []
         with torch.no_grad():
             for batch in batches(MOST_CALIBRATING):
@@ -166,7 +165,7 @@ class ForecastTask(Task):
 
     @property
     def plain(self) -> "ForecastTask":
-        """The same without logarithms and the course of the year: windows of the values themselves, for baselines."""
+        """The task without logarithms and yearly cycle, on windows of the values themselves, for baselines."""
         if self.inputs.log:
             return make_task(self.data, self.context, self.horizon, by_series=self.inputs.by_series)
         return self._with(usual=None)
@@ -182,7 +181,7 @@ class ForecastTask(Task):
         return ((y.double() * deviation + mean).exp() - centre) / spread
 
     def inputs_of(self, series: int) -> ForecastInput:
-        """What a model must know to be used on a series of a panel, by its number."""
+        """The model's input facts for a series of a panel, by its number."""
         if self.scales is None:
             return self.inputs
         return self.scales.inputs_of(self.inputs, self.scales.ids[series], self.data.series)
@@ -199,17 +198,17 @@ class ForecastTask(Task):
 
     @property
     def anomalies(self) -> Self:
-        """The same of what is left of the values when the usual course of the year is subtracted."""
+        """The task on anomalies: values minus the yearly cycle."""
         usual = self.train.usual
         return self if usual is None else self._with(values=self.train.values - usual, usual=None)
 
     def _with(self, **changes: Any) -> Self:
-        """The same with other windows."""
+        """Copy with other windows."""
         train, valid, test = (replace(windows, **changes) for windows in (self.train, self.valid, self.test))
         return replace(self, train=train, valid=valid, test=test)
 
     def with_year(self) -> Self:
-        """The same with the usual course of the year, as the training set has it, subtracted for the model."""
+        """Subtract the yearly cycle of the training set for the model."""
         series, rows, end = self.data.series, self.data.train_rows, len(self.train.values)
         assert series.times is not None
         known = None if series.known is None else series.known[rows]
@@ -217,11 +216,11 @@ class ForecastTask(Task):
         inputs = replace(self.inputs, yearly=tuple(course.ravel().tolist()))
         usual = torch.from_numpy(np.asarray(inputs.usual(series.times[:end]), np.float32))
         seen = self.data.train_years
-        note = f"the usual course of the year, from {seen:.1f} years of training, is subtracted before forecasting"
+        note = f"the yearly cycle, estimated from {seen:.1f} years of training data, is subtracted before forecasting"
         return replace(self._with(usual=usual), inputs=inputs, notes=(*self.notes, note))
 
     def with_stamps(self) -> Self:
-        """The same with time stamps in place of numbers."""
+        """Replace time features by time stamps."""
         times = self.data.series.times
         if times is None:
             raise ValueError("time_stamps: expected times, got a series without; set time_stamps to False")
@@ -230,7 +229,7 @@ class ForecastTask(Task):
         return replace(self._with(time=torch.from_numpy(inputs.time(times[:rows], rows))), inputs=inputs)
 
     def with_covariates(self, past: tuple[str, ...], future: tuple[str, ...], static: tuple[str, ...]) -> Self:
-        """The same with columns beside the target, as features of the steps of a window, after those of the time."""
+        """Add covariates as features of the steps of a window, after those of the time."""
         from longwave.tasks.forecast.covariates import Covariates, check_static
 
         series = self.data.series
@@ -267,7 +266,7 @@ class ForecastTask(Task):
         return int(batch["known"].sum()) if "known" in batch else batch["y"].numel()
 
     def baselines(self) -> Baselines:
-        """Those of `baselines`, as far as context and horizon allow."""
+        """The scores of `baselines` that context and horizon allow."""
         from longwave.tasks.forecast import baselines
 
         return baselines.table(self)
@@ -280,7 +279,7 @@ class ForecastTask(Task):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """What the model must know of its input, and a digest of the rows."""
+        """Facts about the model's input, and a digest of the rows."""
         series, rows = self.data.series, len(self.train.values)
         gaps = () if series.known is None else (series.known[:rows],)
         gaps = gaps if self.train.gaps is None else (*gaps, self.train.gaps.numpy())
@@ -423,13 +422,13 @@ def _on_gaps(task: ForecastTask) -> Iterator[str]:
     unit = np.gcd.reduce(gaps)
     if gaps.mean() > MOST_UNITS * unit:
         yield (
-            f"the mean gap has {gaps.mean() / unit:,.0f} units of the times, {step_name(np.timedelta64(unit, 'us'))} "
-            f"each; above {MOST_UNITS} training takes many times as long: round times that are not that accurate"
+            f"the mean gap is {gaps.mean() / unit:,.0f} units of {step_name(np.timedelta64(unit, 'us'))}; above "
+            f"{MOST_UNITS} units training takes many times as long, so round times that are not that accurate"
         )
 
 
 def _unscored(task: ForecastTask) -> Iterator[str]:
-    """A note for each column of which nothing is known where a model is judged."""
+    """A note for each column without known values in the validation or test set."""
     for k, name in enumerate(task.inputs.columns):
         parts = {part: getattr(task, part) for part in task.held_out}
         empty = [
@@ -456,54 +455,54 @@ class ForecastConfig(TaskConfig):
     data: str = "etth1"
     """etth1, etth2, ettm1, weather or ecl; own if `csv` is given."""
     multivariate: bool = False
-    """All columns in, all columns out; else the target column alone."""
+    """Forecast all columns from all columns, instead of the target from itself."""
     horizon: int = 720
     """Steps to forecast."""
     context: int | None = 336
-    """Known steps before the forecast; None: chosen from the number of rows and the season."""
+    """Input length, in steps before the forecast; None: chosen from the number of rows and the season."""
     independent: bool = False
-    """Each column is a series of its own to the model, which is one for all; else it sees all columns together."""
+    """Forecast each column from itself alone, with one model for all columns (channel independence)."""
     epoch_windows: int | None = None
-    """Maximum number of training windows per epoch, each independent column counting as one; None: all of them."""
+    """Maximum number of training windows per epoch, counted per column if independent; None: all."""
     time_features: bool = True
-    """Add features of the time (hour, day of the week ...) to the input."""
+    """Add time features (hour, day of the week ...) to the input."""
     time_stamps: bool = False
-    """Learned embeddings of month, day, weekday and hour, for the context alone, in place of `time_features`."""
+    """Learned embeddings of month, day, weekday and hour, for the context only, instead of `time_features`."""
     yearly: Literal["auto", "on", "off"] = "off"
-    """Forecast what differs from the usual course of the year; auto: if the training set has two years or more."""
+    """Subtract the yearly cycle before forecasting; auto: if the training set has two years or more."""
     csv: Path | None = None
     """A custom series: a CSV file with a header, one row per step."""
     target: str | None = None
     """The column to forecast (with csv)."""
     time: str | None = None
-    """The column with the time stamps (with csv): by default the one that holds rising times; none: there is none."""
+    """The column of timestamps (with csv); default: the one with increasing times; none: the rows have no times."""
     fill: Fill = None
-    """Missing values of a custom series: linear interpolates them; mask keeps them as gaps; without it, refused."""
+    """Missing values of a custom series: linear interpolates, mask keeps the gaps; None: they are refused."""
     duplicates: Duplicates = "error"
     """Of rows of a custom series with the same time, keep the first or last, or average them; else they are refused."""
 
     irregular: bool = False
     """Rows of a custom series are at irregular times, and are taken as they come: a model of S4D sees the gaps."""
     id: str | None = None
-    """The column that tells many series in one file apart, for one model of all of them (with csv)."""
+    """The id column of a file with many series, to train one model on all of them (with csv)."""
     scale: Literal["series", "all"] = "series"
-    """Of many series: standardise each by its own mean and deviation, or all by the same."""
+    """Many series: standardise each by its own mean and deviation, or all by the same."""
 
     past: tuple[str, ...] = ()
-    """Columns beside the target that are known up to now alone: numbers or categories (with csv)."""
+    """Past covariates: columns whose values are known only up to the forecast, numbers or categories (with csv)."""
     future: tuple[str, ...] = ()
-    """Columns beside the target that are known ahead, such as holidays or promotions (with csv)."""
+    """Future covariates: columns that are known ahead, such as holidays or promotions (with csv)."""
     static: tuple[str, ...] = ()
-    """Columns beside the target that are constant in each of many series (with csv)."""
+    """Static covariates: columns that are constant in each of many series (with csv)."""
 
     log: Literal["auto", "on", "off"] = "off"
-    """Forecast logarithms, for series that grow in proportion; auto: of one positive column, if it pays on held-out
-    windows."""
+    """Forecast logarithms, for series with proportional growth; auto: for one positive column, if the error on
+    held-out windows is lower."""
     test: int = 20
-    """Per cent of a custom series, its last rows, that are kept for the test set, up to 50; 0: there is none."""
+    """Test set, in per cent of a custom series (its last rows, up to 50); 0: no test set."""
 
     level: tuple[float, ...] | None = None
-    """Levels, in per cent, of the prediction intervals that are scored; None: 80 and 95."""
+    """Levels of the prediction intervals to score, in per cent; None: 80 and 95."""
 
     def __post_init__(self) -> None:
         from longwave.tasks.forecast.intervals import check_levels
@@ -542,7 +541,7 @@ class ForecastConfig(TaskConfig):
         if self.data not in SETS:
             return super().on_random_data(rows, seed)  # type: ignore[return-value]  # it refuses
         if self.context is None:
-            raise ValueError("context: it is chosen from the data, and noise has no season; expected a number of rows")
+            raise ValueError("context: expected a number of rows, as noise has no season to choose it by")
         chosen, last = SETS[self.data], self.context + self.horizon + rows - 1
         borders = (last, last + self.horizon, last + 2 * self.horizon)
         values = np.random.default_rng(seed).normal(size=(borders[2], chosen.columns if self.multivariate else 1))
@@ -576,9 +575,10 @@ class ForecastConfig(TaskConfig):
 
             logs = custom(series, self.horizon, self.context, test=self.test, log=True, by_series=by_series)
             if better(logs, task):
-                note = "logarithms are forecast, whose errors on held-out windows were smaller"
+                note = "forecasting logarithms, as their error on held-out windows is lower"
                 task = replace(logs, notes=(*logs.notes, note))
-        return self._adapted(task)
+        season = () if series.is_irregular else (task.data.season.text,)
+        return self._adapted(replace(task, notes=(*task.notes, *season)))
 
     def _adapted(self, task: ForecastTask) -> ForecastTask:
         """A task with the windows and features of these settings."""
@@ -589,8 +589,7 @@ class ForecastConfig(TaskConfig):
             train = replace(train, stride=min(stride, windows))
         notes = task.notes
         if self.context is None:
-            season = task.data.season.text
-            notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality: {season})")
+            notes = (*notes, f"using a context of {task.context} rows (from series length and seasonality)")
         times = self.time_features or self.time_stamps
         task = replace(task, train=train, notes=notes, time_features=times, independent=self.independent)
         task = replace(task, level=tuple(sorted(self.level))) if self.level else task
@@ -606,14 +605,12 @@ class ForecastConfig(TaskConfig):
         return year if self.yearly == "on" or not solvable(task) or better(year, task) else task
 
     def _has_year(self, task: ForecastTask) -> bool:
-        """Whether the usual course of the year is to be subtracted; refuses a series that cannot show one."""
+        """Whether to subtract the yearly cycle; refuses a series too short for one."""
         times = task.data.series.times
         seen = task.data.train_years
         if self.yearly == "on" and seen < 1:
             what = "no times" if times is None else f"{seen:.1f} years of them in the training set"
-            raise ValueError(
-                f"yearly: expected times, and a year of them at least to train on, got {what}; leave yearly off"
-            )
+            raise ValueError(f"yearly: expected times, with at least a year to train on, got {what}; leave yearly off")
         in_context = times is not None and yearly.years(times[: task.context]) >= 1  # the model sees a year by itself
         return self.yearly == "on" or (self.yearly == "auto" and seen >= FEWEST_YEARS and not in_context)
 
@@ -627,7 +624,7 @@ class ForecastConfig(TaskConfig):
         if is_index and frame.index.name != self.time:
             names = map(str, getattr(frame, "columns", ()))
             raise ValueError(
-                f"time: there is no column {self.time!r}; {nearest(str(self.time), names)}; leave time out to use the "
+                f"time: no column {self.time!r}; {nearest(str(self.time), names)}; leave time out to use the "
                 "index of dates"
             )
         taken = (*series.columns, *series.beside, self.id or "")
@@ -638,7 +635,7 @@ class ForecastConfig(TaskConfig):
         return OnData(settings, settings.on(replace(series, time=time)), files)
 
     def in_folder(self, folder: Path) -> "ForecastConfig":
-        """With the data frame beside the run, wherever its folder is by now."""
+        """Read the data frame stored beside the run, wherever its folder is now."""
         is_stored = self.csv is not None and self.csv.name == FRAME and (folder / FRAME).exists()
         return replace(self, csv=folder / FRAME) if is_stored else self
 

@@ -23,7 +23,7 @@ MOST_ASKED = 100  # series of a panel that are asked for their season
 
 
 def time_features(times: Times, minutes: bool | None = None) -> NDArray[np.float32]:
-    """Where each time lies in its hour, day, week, month and year, each in [-0.5, 0.5]: (rows, 4 or 5).
+    """The position of each time in its hour, day, week, month and year, in [-0.5, 0.5]: (rows, 4 or 5).
 
     Hour of the day, day of the week (from Monday), day of the month, day of the year; before them the minute of the
     hour, if `minutes`, by default if the times are less than an hour apart.
@@ -88,7 +88,7 @@ class ForecastData:
 
     @cached_property
     def train_rows(self) -> Any:
-        """What picks the training rows out of all."""
+        """An index of the training rows."""
         return rows_of(self.starts, self.borders[0])
 
     @cached_property
@@ -110,7 +110,7 @@ class ForecastData:
 
     @cached_property
     def season(self) -> Season:
-        """That of the training set; of a panel, what most of its longest series have."""
+        """The season of the training set; of a panel, that of most of its longest series."""
         starts, ends = np.atleast_1d(self.starts, self.borders[0])
         longest = np.argsort(starts - ends, kind="stable")[:MOST_ASKED]
         found = [season_of(self.series, slice(starts[k], ends[k])) for k in longest]
@@ -119,7 +119,7 @@ class ForecastData:
 
 @dataclass(frozen=True)
 class ForecastInput(TaskInput):
-    """What a trained forecaster must know to be used on new rows."""
+    """Facts that a trained forecaster needs on new rows."""
 
     columns: tuple[str, ...]
     target: str
@@ -129,7 +129,7 @@ class ForecastInput(TaskInput):
     horizon: int
     time_size: int
     step: str | None  # in words; None without times
-    yearly: tuple[float, ...] = ()  # the usual course of the year, as `yearly.fit` has it, row by row; none if empty
+    yearly: tuple[float, ...] = ()  # the yearly cycle, as `yearly.fit` has it, row by row; none if empty
     log: bool = False  # whether mean and deviation, and what a model sees, are of logarithms
     id: str | None = None  # the column that tells the series of a panel apart; None: there is one series
     by_series: bool = False  # whether each series of a panel has a mean and deviation of its own (see `Scales`)
@@ -154,20 +154,19 @@ class ForecastInput(TaskInput):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; without those that are not used, as it once was."""
+        """Plain values, ready for JSON, without unused ones."""
         optional = ("yearly", "log", "id", "by_series", "stamps", "usual_gap")
         return {name: value for name, value in super().to_dict().items() if value or name not in optional}
 
     @classmethod
     def of(cls, data: ForecastData, context: int, horizon: int, log: bool = False, by_series: bool = False) -> Self:
-        """The mean and deviation of the training set, and what else there is to know."""
+        """The facts of a training set: mean and deviation, and the others."""
         series, rows = data.series, data.train_rows
         known = None if series.known is None else series.known[rows]
         if known is not None and not known.any(axis=0).all():
             raise ValueError(
-                f"{series.source}: column {series.columns[int(np.argmin(known.any(axis=0)))]!r}: none of its values in "
-                f"the training set, the first {len(known)} rows, is known, so that it cannot be learnt; leave the "
-                "column out, or give rows where it is known"
+                f"{series.source}: column {series.columns[int(np.argmin(known.any(axis=0)))]!r}: no known value in the "
+                f"training set, the first {len(known)} rows; leave the column out, or add rows where it is known"
             )
         none = (0.0,) * len(series.columns)
         step = data.usual_gap if series.is_irregular else series.step
@@ -188,7 +187,7 @@ class ForecastInput(TaskInput):
         return inputs.scaled(series.values[rows], known, series.source)
 
     def scaled(self, values: NDArray[np.float64], known: NDArray[np.bool_] | None, source: str) -> Self:
-        """The same with the mean and deviation of these rows (rows, columns), where they are known."""
+        """Copy with the mean and deviation of these rows (rows, columns), where known."""
         mean, deviation = mean_and_deviation(np.log(values) if self.log else values, source, known)
         return replace(self, mean=tuple(mean.tolist()), deviation=deviation_or_one(deviation))
 
@@ -225,7 +224,7 @@ class ForecastInput(TaskInput):
         return in_seconds(series.times[-1] + np.arange(1, self.horizon + 1) * np.timedelta64(self.usual_gap, "us"))
 
     def usual(self, times: Times) -> NDArray[np.float64] | None:
-        """What the columns usually have at these times of the year, standardised: (rows, columns); None: not known."""
+        """The yearly cycle at these times, standardised: (rows, columns); None: there is none."""
         if not self.yearly:
             return None
         return np.asarray(yearly.harmonics(times) @ np.array(self.yearly).reshape(-1, len(self.columns)))
@@ -237,14 +236,14 @@ class ForecastInput(TaskInput):
         """
         if absent := [name for name in self.columns if name not in series.columns]:
             raise ValueError(
-                f"{series.source}: the column {absent[0]!r}, which the model was trained on, is not among the columns "
-                f"of numbers: {', '.join(series.columns)}"
+                f"{series.source}: no column {absent[0]!r}, which the model was trained on, among the columns of "
+                f"numbers: {', '.join(series.columns)}"
             )
         if len(series) < self.context:
             raise ValueError(f"{series.source}: expected at least {self.context} rows of context, got {len(series)}")
         if (self.time_size or self.yearly) and series.times is None:
             raise ValueError(
-                f"{series.source}: the model was trained with times, and there are none: name the time column"
+                f"{series.source}: the model was trained with times, and these rows have none: name the time column"
             )
         if self.step is not None and series.step is not None and step_name(series.step) != self.step:
             raise ValueError(
@@ -345,7 +344,7 @@ class ForecastWindows:
     def batch(self, indices: Sequence[int]) -> Batch:
         """x (B, context + horizon, columns), zero in the horizon; y (B, horizon, columns); time, if there are times.
 
-        If the usual course of the year is known, it is subtracted from x, and usual (B, horizon, columns) is what has
+        If the yearly cycle is known, it is subtracted from x, and usual (B, horizon, columns) is what has
         to be added to a forecast; y is the value itself.
         Of a panel, series (B, 1, 1) has the numbers of the series.
         Of rows at irregular times, gaps (B, context + horizon) has the time since the row before; the first has 1.
@@ -387,7 +386,7 @@ class ForecastWindows:
         return any(map(self._has_targets, replace(self, values=self.known).stretches()))
 
     def _has_targets(self, known: Tensor) -> bool:
-        """The same of the windows of rows of which these are known."""
+        """Whether windows of rows with these known values have targets."""
         counts = known.long().cumsum(0)
         counts = torch.cat((torch.zeros_like(counts[:1]), counts))  # known values before each row
         start, now, end = (

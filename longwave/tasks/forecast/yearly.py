@@ -1,4 +1,4 @@
-"""The usual course of a year: what each column of a series has at a time of the year, as a sum of harmonics."""
+"""The yearly cycle of each column of a series, as a sum of harmonics."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def years(times: Times) -> float:
-    """How many years lie between the first and the last of evenly spaced times, one step more included."""
+    """The number of years that evenly spaced times cover, with one step after the last."""
     seconds = times.astype("datetime64[s]").astype(np.int64)
     span = seconds[-1] - seconds[0]
     return float(span + span / max(1, len(times) - 1)) / YEAR

@@ -145,7 +145,7 @@ class ImageTask(ClassificationTask):
 
     @property
     def spec(self) -> Spec:
-        """That of any sequence, with the image size for models that see the whole image."""
+        """Requirements of sequences, with the image size for models that see the whole image."""
         return replace(super().spec, image_size=self.size)
 
     @property
@@ -203,13 +203,13 @@ class ImageConfig(ImageTaskConfig):
     """Images to classify, pixel by pixel."""
 
     data: Literal["smnist", "pmnist", "scifar", "grey-cifar"] = "smnist"
-    """Digits, digits in one fixed random order of their pixels, colour images, or the same in grey."""
+    """Digits, digits with permuted pixels, colour images, or the same in greyscale."""
     augment: bool = False
-    """Mild augmentation: crops with symmetric padding, and flips where a mirrored image means the same."""
+    """Mild augmentation: crops with symmetric padding, and flips where mirroring keeps the class."""
     split_seed: int = at_least(0, 0)
-    """Seed of the draw of one training image in ten for validation."""
+    """Seed of the random validation split, one training image in ten."""
     train_size: int | None = None
-    """Training images to use; none: all that are not for validation."""
+    """Number of training images to use; None: all that are not used for validation."""
     rates: tuple[float, ...] = ()
     """Sampling rates to train at, one per batch: 2 keeps every second pixel and doubles dt; none: the original rate."""
 

@@ -1,1 +1,1 @@
-"""Pairs of documents: do they belong together?"""
+"""Classification of pairs of documents."""

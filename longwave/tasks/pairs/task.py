@@ -159,8 +159,8 @@ class PairsConfig(TaskConfig):
     """Papers, and whether one cites the other; or synthetic texts, and whether they share a topic."""
     length: int = at_least(2, 4000)
     """Characters per document, <eos> included; longer ones are cut."""
-    least_count: int = at_least(1, 1)
-    """Characters that are rarer in the training set are read as <unk>."""
+    min_count: int = at_least(1, 1)
+    """Characters that occur less often in the training set become <unk>."""
     decode: bool = False
     """Decode the texts, which the files have as Python bytes literals; the published models read the literals."""
 
@@ -172,7 +172,7 @@ class PairsConfig(TaskConfig):
         notes = [] if self.data == "aan" else [SYNTHETIC, *making.notes(self.data, data_dir)]
         for split, name in kind.files.items():  # one after the other, so that the codes of one alone are in memory
             read = retrieval.read(folder / name, self.length - 1, self.decode, progress)
-            vocabulary = vocabulary or Vocabulary.of(read.counts(), chr, self.least_count)
+            vocabulary = vocabulary or Vocabulary.of(read.counts(), chr, self.min_count)
             tokens = vocabulary.renumbered(read.codes, chr)
             splits[split] = PairSplit(TokenSplit.of(tokens, read.lengths), read.pairs, read.labels)
             known += [tokens, read.lengths + 1, read.pairs, read.labels]

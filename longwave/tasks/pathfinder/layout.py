@@ -190,7 +190,7 @@ def read_png(path: Path, size: int) -> NDArray[np.uint8] | None:
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        raise ValueError(f"{path}: there is no such file; expected this image, which the metadata lists") from error
+        raise ValueError(f"{path}: no such file; expected this image, which the metadata lists") from error
     if not content:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Pathfinder: what an image of each set consists of, after the description of the Long Range Arena.
+"""Pathfinder: the composition of the images of each set, after the description of the Long Range Arena.
 
 Lengths are in pixels. An image has two long snakes of dashes ("paddles"), some short distractors, and two discs: at the
 start of one long snake, and at the end of the same one (class 1) or of the other (class 0).
@@ -12,7 +12,7 @@ ALONE = 4  # lowest levels, without distractors
 
 @dataclass(frozen=True)
 class Setting:
-    """How the images of a set are drawn."""
+    """Drawing parameters of the images of a set."""
 
     size: int  # of an image, each way
     margins: tuple[int, ...]  # free pixels around a paddle; drawn for each image
@@ -27,7 +27,7 @@ class Setting:
     all_orientations: bool = False  # else as in the published generator, where a slip leaves few directions to start in
 
     def with_options(self, equal_contrast: bool = False, all_orientations: bool = False) -> "Setting":
-        """With distractors as bright as the snakes, or snakes that start in every direction."""
+        """Change the setting: distractors as bright as the snakes, or snakes that start in any direction."""
         return replace(
             self,
             contrasts=(1.0, 1.0) if equal_contrast else self.contrasts,

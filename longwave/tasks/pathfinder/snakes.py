@@ -51,7 +51,7 @@ class Snake:
 
 
 def _window(canvas: Any, rim: int, row: int, column: int, side: int) -> Any:
-    """What of a canvas lies around a pixel."""
+    """The part of a canvas around a pixel."""
     row, column = row + rim - side // 2, column + rim - side // 2
     return canvas[row : row + side, column : column + side]
 
@@ -64,7 +64,7 @@ def _lay(canvas: Any, rim: int, picture: Any, row: int, column: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """What is occupied, with a rim all around for masks that lie partly outside.
+    """The occupied pixels, with a margin for masks that lie partly outside.
 
     `near` is, for each pixel, the maximum of `occupied` within the margin.
     """

@@ -62,7 +62,7 @@ class Tables:
 
 
 def tables_of(setting: Setting) -> tuple[Tables, ...]:
-    """Those of each margin; settings that differ only in the number of paddles and distractors share their arrays."""
+    """The tables for each margin; settings that differ only in numbers of paddles and distractors share arrays."""
     common = replace(setting, paddles=(0, 0), distractors=0)
     return tuple(replace(_tables(common, margin), setting=setting) for margin in setting.margins)
 
@@ -179,7 +179,7 @@ def line(size: int, start: tuple[int, int], end: tuple[int, int], width: int) ->
 
 
 def _crossed(a: tuple[int, int], b: tuple[int, int], row: int) -> list[float]:
-    """Where an edge meets a row."""
+    """The point at which an edge crosses a row."""
     if a[0] == b[0]:
         return [a[1], b[1]] if a[0] == row else []
     if not min(a[0], b[0]) <= row <= max(a[0], b[0]):
@@ -244,7 +244,7 @@ def _marker(setting: Setting) -> Ints:
 
 
 def _stencils(masks: Bools, reach: int) -> Bools:
-    """What first paddles fully occupy in a window around a pixel, one pixel to its lower right."""
+    """The pixels that all first paddles occupy in a window around a pixel, one pixel to its lower right."""
     half = masks.shape[1] // 2
     window = 2 * reach + 1
     result = np.zeros((len(masks), window, window), bool)
@@ -267,7 +267,7 @@ def _works(stencil: Bools) -> bool:
 
 
 def _box(stencil: Bools, setting: Setting) -> tuple[int, int, int, int]:
-    """Where a stencil is at least twice the distance of the starts from every side of the image."""
+    """The places of a stencil at least twice the distance of the starts from every side of the image."""
     middle, band = len(stencil) // 2, 2 * setting.distance
     rows, columns = (np.flatnonzero(stencil.any(axis=axis)) - middle for axis in (1, 0))
     top, left = band - rows[0], band - columns[0]

@@ -97,7 +97,7 @@ class PathfinderConfig(ImageTaskConfig):
     centred: bool = False
     """Pixels from -1 to 1, as in the authors' first code, instead of 0 to 1."""
     curriculum: float = 0.0
-    """Epochs of a curriculum: first easier images are drawn, from snakes of two dashes up to those of the set."""
+    """Epochs of a curriculum that begins with easier images, from snakes of two dashes up to those of the set."""
     rates: tuple[float, ...] = ()
     """Sampling rates to train at, one per batch: 4 merges four pixels of a row into one, with four times the dt;
     none: the original rate."""
@@ -116,7 +116,7 @@ class PathfinderConfig(ImageTaskConfig):
         progress.end()
         notes = [f"images skipped because their files are empty: {found.empty}"] * (found.empty > 0)
         if not isinstance(found.pixels, np.memmap):
-            notes.append(f"{folder} is not writable, so every run reads all images again, into memory")
+            notes.append(f"{folder} is not writable, so every run reads all images again into memory")
         made = making.made(self.data, data_dir)
         notes += making.notes(self.data, data_dir)
         indices = self._splits(len(found.rows), str(folder))

@@ -16,7 +16,7 @@ from longwave.models import Spec
 from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, batches, call
 from longwave.tasks.sequences import linear
 from longwave.tasks.sequences.data import Sequences, read_rows
-from longwave.tasks.sequences.targets import Answer
+from longwave.tasks.sequences.targets import TargetKind
 from longwave.tasks.sequences.task import (
     Index,
     SequenceInput,
@@ -35,7 +35,7 @@ BATCH = 256  # sequences of a batch when baselines are scored
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionInput(SequenceInput):
-    """What a trained model must know about its data."""
+    """Facts about its data that a trained model needs."""
 
     targets: tuple[str, ...]
     target_mean: tuple[float, ...]  # of the training set
@@ -82,7 +82,7 @@ class RegressionTask(SequencesTask):
         return Outcome(self.weighted(squares, batch).sum(), sums)
 
     def count(self, batch: Batch) -> int:
-        """Known targets."""
+        """Number of known targets."""
         return int(batch["known"].sum())
 
     def reported(self, means: Scores) -> Scores:
@@ -162,8 +162,8 @@ def _target_statistics(sequences: Sequences, index: Index) -> tuple[NDArray[np.f
         own = values[~np.isnan(values)]
         if not len(own):
             raise ValueError(
-                f"{sequences.source}: y: target {name!r} is not known of any sequence of the training set, so that it "
-                "cannot be learnt; leave it out, or add sequences where it is known"
+                f"{sequences.source}: y: target {name!r} has no known value in the training set; leave it out, or "
+                "add sequences where it is known"
             )
         mean, deviation = mean_and_deviation(own[:, None], f"{sequences.source}: y: target {name!r}")
         means.append(mean[0])
@@ -176,7 +176,7 @@ def _target_statistics(sequences: Sequences, index: Index) -> tuple[NDArray[np.f
 class RegressConfig(SequenceTaskConfig):
     """A regression task on custom sequences."""
 
-    answer: ClassVar[Answer] = "targets"
+    target_kind: ClassVar[TargetKind] = "targets"
     actions: ClassVar[Mapping[str, str]] = {"predict": "longwave.tasks.regress.predict"}
 
     npz: Path | None = None
@@ -184,7 +184,7 @@ class RegressConfig(SequenceTaskConfig):
     csv: Path | None = None
     """Or a CSV file with a header, one row per sequence."""
     target: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """A column of numbers to predict (with csv), by default the one named target; repeat it for several."""
+    """Column of numbers to predict (with csv), by default the one named target; repeat it for several."""
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         return read_rows(path, split=self.split, labelled=labelled, targets=self.target or ("target",))
@@ -206,7 +206,7 @@ class RegressConfig(SequenceTaskConfig):
             if target_deviation[k] == 0:
                 notes.append(f"target {target!r} is constant in the training set")
             if missing := [split for split in ("valid", "test") if len(splits[split]) and not counts[split][k]]:
-                notes.append(f"target {target!r} is not known in {' and '.join(missing)}")
+                notes.append(f"target {target!r} has no known value in {' and '.join(missing)}")
         inputs = RegressionInput(
             targets=names,
             target_mean=tuple(target_mean.tolist()),

@@ -1,1 +1,1 @@
-"""What the tasks on custom sequences share: arrays and files, splits, predictions, plots."""
+"""Shared parts of tasks on custom sequences: arrays and files, splits, predictions, plots."""

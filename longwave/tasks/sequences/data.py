@@ -1,4 +1,4 @@
-"""Reading sequences and what is known of them: an .npz file, arrays, a CSV file or data frame with a row per sequence.
+"""Read sequences and their targets from an .npz file, arrays, or a CSV file or data frame with one row each.
 
 In an .npz file, which holds plain arrays only (nothing is unpickled):
 
@@ -43,7 +43,7 @@ from longwave.core import files
 from longwave.io.read import read_table
 from longwave.io.table import Table, is_missing
 from longwave.tasks.sequences.targets import (
-    Answer,
+    TargetKind,
     as_array,
     default_names,
     read_each,
@@ -61,7 +61,7 @@ Channels = Literal["first", "last"]  # whether they stand before or behind the s
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Sequences one after the other, with their splits and what is known of them: labels, targets or tags."""
+    """Concatenated sequences, with their splits and labels, targets or tags."""
 
     values: NDArray[Any]  # (total, channels) real and finite
     lengths: NDArray[np.int64]  # (n,)
@@ -107,7 +107,7 @@ class Sequences:
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Where each sequence begins in `values`."""
+        """The first step of each sequence in `values`."""
         return np.cumsum(self.lengths) - self.lengths
 
     def is_step_of(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -118,9 +118,9 @@ class Sequences:
 
 
 def read_npz(
-    path: str | os.PathLike[str], labelled: bool = True, answer: Answer = "labels", channels: Channels = "last"
+    path: str | os.PathLike[str], labelled: bool = True, target_kind: TargetKind = "labels", channels: Channels = "last"
 ) -> Sequences:
-    """The sequences in an .npz file; `answer` says what y is, and without `labelled`, only x is read."""
+    """The sequences in an .npz file; `target_kind` says what y is, and without `labelled`, only x is read."""
     path = Path(path).expanduser()
     try:
         with path.open("rb") as binary:  # numpy, given a path, would leave a damaged file open
@@ -131,7 +131,7 @@ def read_npz(
             wanted = KEYS if labelled else ("x", "lengths")
             arrays = {name: _plain_array(file, name, path) for name in wanted if name in names}
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{path}: there is no such file; expected an .npz file with x and y") from error
+        raise FileNotFoundError(f"{path}: no such file; expected an .npz file with x and y") from error
     except IsADirectoryError as error:
         raise ValueError(f"{path}: expected an .npz file with x and y, got a folder") from error
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:  # or it is encrypted
@@ -146,10 +146,8 @@ def read_npz(
         ) from error
     for name in ("x", "y") if labelled else ("x",):
         if name not in arrays:
-            raise ValueError(
-                f"{path}: {name}: is not in the file; expected x and y, got {', '.join(names) or 'nothing'}"
-            )
-    return _sequences(source=str(path), answer=answer, channels=channels, **arrays)
+            raise ValueError(f"{path}: {name}: is missing; expected x and y, got {', '.join(names) or 'nothing'}")
+    return _sequences(source=str(path), target_kind=target_kind, channels=channels, **arrays)
 
 
 def read_rows(
@@ -187,18 +185,24 @@ def from_arrays(
     x: Any,
     y: Any = None,
     split: Any = None,
-    answer: Answer = "labels",
+    target_kind: TargetKind = "labels",
     names: Sequence[str] | None = None,
     channels: Channels = "last",
     weight: Any = None,
 ) -> Sequences:
     """The sequences in x: (n, length, channels), (n, length), or a list of arrays (length, channels) or (length,).
 
-    `answer` says what y is: labels (n,), targets (n,) or (n, targets), of which `names` are the names, or tags, a label
-    at each step: (n, length), or a list of arrays (length,). With `channels` "first", x is (n, channels, length), or
+    `target_kind` says what y is: labels (n,), targets (n,) or (n, targets), called `names`, or tags, a label at each
+    step: (n, length), or a list of arrays (length,). With `channels` "first", x is (n, channels, length), or
     its arrays are (channels, length). `weight` (n,) is how much each sequence counts in training.
     """
-    known: dict[str, Any] = {"split": split, "answer": answer, "names": names, "channels": channels, "weight": weight}
+    known: dict[str, Any] = {
+        "split": split,
+        "target_kind": target_kind,
+        "names": names,
+        "channels": channels,
+        "weight": weight,
+    }
     if not isinstance(x, list | tuple):
         x = as_array(x, "x")
         if x.dtype.kind != "O":
@@ -213,7 +217,7 @@ def from_arrays(
         shown = ", ".join(sorted({str(array.shape) for array in arrays})[:3])
         raise ValueError(f"x: expected arrays (length, channels), all with the same channels, got {shown} ...")
     lengths = np.array([len(array) for array in arrays], np.int64)
-    if answer == "tags" and y is not None:
+    if target_kind == "tags" and y is not None:
         y = _joined_tags(y, lengths)
     return _sequences(np.concatenate(arrays), y, lengths, **known)
 
@@ -280,7 +284,7 @@ def _sequences(
     weight: Any = None,
     *,
     source: str = "arrays",
-    answer: Answer = "labels",
+    target_kind: TargetKind = "labels",
     channels: Channels = "last",
 ) -> Sequences:
     if x.dtype.kind not in "buif":
@@ -288,8 +292,8 @@ def _sequences(
     if lengths is None:
         if x.ndim not in (2, 3) or 0 in x.shape:
             raise ValueError(
-                f"{source}: x: expected (n, length, channels) or (n, length), none of them 0, got {x.shape}; sequences "
-                "of unequal length go one after the other, with an array `lengths`"
+                f"{source}: x: expected (n, length, channels) or (n, length), each at least 1, got {x.shape}; "
+                "sequences of unequal length go one after the other, with an array `lengths`"
             )
         if channels == "first" and x.ndim == 3:
             x = x.transpose(0, 2, 1)
@@ -315,9 +319,9 @@ def _sequences(
             )
         steps = (len(values),)
     known: dict[str, Any] = {}
-    if y is not None and answer == "labels":
+    if y is not None and target_kind == "labels":
         known["labels"] = read_each(y, f"{source}: y", "label", read_label)
-    elif y is not None and answer == "targets":
+    elif y is not None and target_kind == "targets":
         targets = read_targets(y, source)
         known["targets"] = targets
         known["target_names"] = (

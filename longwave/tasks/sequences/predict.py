@@ -1,4 +1,4 @@
-"""Predictions for new sequences: what all kinds of tasks share."""
+"""Shared parts of predictions for new sequences."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is known of sequences: a label for each, numbers for each, or a label at each step; and which split they are in.
+"""Read the labels, targets, tags, weights and splits of sequences.
 
 Whole numbers as labels are the same in all their forms: 3, 3.0 and "3.0" are the class "3". Missing numbers are NaN,
 and missing labels of steps are "".
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from longwave.io.table import number
 
-Answer = Literal["labels", "targets", "tags"]  # a name for each sequence, numbers for each, a name at each step
+TargetKind = Literal["labels", "targets", "tags"]  # a name for each sequence, numbers for each, a name at each step
 SPLIT_OF = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
 NO_LABEL = ("", "nan", "<na>", "nat")
 
@@ -118,7 +118,7 @@ def read_target(cell: Any, where: str) -> float:
 
 
 def default_names(count: int) -> tuple[str, ...]:
-    """What targets are called that have no names."""
+    """Default names of targets."""
     return ("y",) if count == 1 else tuple(f"y{k}" for k in range(count))
 
 

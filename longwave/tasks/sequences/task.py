@@ -1,4 +1,4 @@
-"""What the tasks on custom sequences have in common: settings, splits, batches, and what new sequences must be like."""
+"""The base of tasks on custom sequences: settings, splits, batches, and checks of new sequences."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from longwave.core.settings import at_least
 from longwave.models import Spec
 from longwave.tasks.base import SPLITS, Batch, OnData, Scores, Task, TaskConfig, TaskInput, score
 from longwave.tasks.sequences.data import Channels, Sequences, from_arrays, npz_bytes, read_npz
-from longwave.tasks.sequences.targets import Answer
+from longwave.tasks.sequences.targets import TargetKind
 from longwave.tasks.statistics import deviation_or_one, mean_and_deviation, standardised
 
 Index = NDArray[np.int64]
@@ -28,7 +28,7 @@ ARRAYS = "data.npz"  # in the folder of a run on arrays: what it was trained on
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceInput(TaskInput):
-    """What a trained model must know of its sequences."""
+    """Facts about its sequences that a trained model needs."""
 
     mean: tuple[float, ...]  # of the training set, by channel
     deviation: tuple[float, ...]  # the same; 1 for a channel that does not change
@@ -128,7 +128,7 @@ class CountedTask(Task):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """The known targets, what the model must know of its input, and a digest."""
+        """The counts of known targets, facts about the input, and a digest."""
         counts = {split: list(counts) for split, counts in self.counts.items()}
         return {"counts": counts, "inputs": self.inputs.to_dict(), "digest": self.digest}
 
@@ -283,7 +283,7 @@ def plain_splits(sequences: Sequences, members: Index, target: str, seed: int, n
         return given_splits(sequences.splits, sequences.source, alike, members, seed, notes)
     if len(members) < 3:
         raise ValueError(
-            f"{sequences.source}: expected at least 3 sequences whose y is known, for train, valid and test, "
+            f"{sequences.source}: expected at least 3 sequences with a known y, for train, valid and test, "
             f"got {len(members)}"
         )
     return draw_splits(alike, members, seed)
@@ -338,7 +338,7 @@ def channel_facts(sequences: Sequences, index: Index, notes: list[str]) -> dict[
 class SequenceTaskConfig(TaskConfig):
     """The settings of a task on custom sequences: a file, and how it is split."""
 
-    answer: ClassVar[Answer]  # what y is
+    target_kind: ClassVar[TargetKind]  # what y is
 
     npz: Path | None = None
     """An .npz file with x and y."""
@@ -368,7 +368,7 @@ class SequenceTaskConfig(TaskConfig):
             given = "neither" if self.npz is None else "both"
             raise ValueError(f"{self.kind}: expected --npz FILE or --csv FILE, got {given}")
         if self.npz is not None:
-            return read_npz(self.npz, answer=self.answer, channels=self.channels)
+            return read_npz(self.npz, target_kind=self.target_kind, channels=self.channels)
         assert self.csv is not None
         return self.read_csv(self.csv)
 
@@ -391,7 +391,7 @@ class SequenceTaskConfig(TaskConfig):
 
     def on_arrays(self, folder: Path | None, x: Any, y: Any, split: Any = None, **known: Any) -> OnData:
         """The task on arrays, which are kept beside the run in a folder; `known` is as for `from_arrays`."""
-        sequences = from_arrays(x, y, split, self.answer, channels=self.channels, **known)
+        sequences = from_arrays(x, y, split, self.target_kind, channels=self.channels, **known)
         task = self.on(sequences)
         if folder is None:
             return OnData(replace(self, npz=None, csv=None), task)
@@ -399,6 +399,6 @@ class SequenceTaskConfig(TaskConfig):
         return OnData(settings, task, {ARRAYS: npz_bytes(sequences)})
 
     def in_folder(self, folder: Path) -> Self:
-        """With the arrays beside the run, wherever its folder is by now."""
+        """Read the arrays stored beside the run, wherever its folder is now."""
         is_stored = self.npz is not None and self.npz.name == ARRAYS and (folder / ARRAYS).exists()
         return replace(self, npz=folder / ARRAYS) if is_stored else self

@@ -36,7 +36,7 @@ class Predictions:
         return confusion_matrix(truth[known], predicted[known], len(self.classes))
 
     def accuracy(self, index: int) -> float:
-        """Of the labelled steps of a sequence."""
+        """The accuracy on the labelled steps of a sequence."""
         known = self.truth[index] != NO_TAG
         return float((self.truth[index] == self.predicted[index])[known].mean())
 

@@ -14,7 +14,7 @@ from longwave.models import Spec
 from longwave.tasks.base import TASKS, Baselines, Batch, Outcome, Scores, Sums, call
 from longwave.tasks.sequences import linear
 from longwave.tasks.sequences.data import Sequences
-from longwave.tasks.sequences.targets import Answer, class_names
+from longwave.tasks.sequences.targets import TargetKind, class_names
 from longwave.tasks.sequences.task import (
     NO_TAG,
     Index,
@@ -39,7 +39,7 @@ WIDEST = 512  # features of the linear baseline; with many channels it sees fewe
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingInput(SequenceInput):
-    """What a trained model must know about its data."""
+    """Facts about its data that a trained model needs."""
 
     classes: tuple[str, ...]
     columns: tuple[str, ...] | None  # the names of the channels, if the file had some
@@ -80,7 +80,7 @@ class TaggingTask(SequencesTask):
         return Outcome(losses.sum(), scores)
 
     def count(self, batch: Batch) -> int:
-        """Labelled steps."""
+        """Number of labelled steps."""
         return int((batch["y"] != NO_TAG).sum())
 
     def reported(self, means: Scores) -> Scores:
@@ -156,7 +156,7 @@ def _labelled_steps(split: SequenceSplit, reach: int, most: int) -> tuple[linear
 class TagConfig(SequenceTaskConfig):
     """A tagging task on custom sequences."""
 
-    answer: ClassVar[Answer] = "tags"
+    target_kind: ClassVar[TargetKind] = "tags"
     actions: ClassVar[Mapping[str, str]] = {
         "predict": "longwave.tasks.tag.predict",
         "stream": "longwave.tasks.classify.stream",
@@ -171,7 +171,7 @@ class TagConfig(SequenceTaskConfig):
     label: str = "label"
     """The column with the labels, empty where one is not known (with csv)."""
     balance: bool = False
-    """Weight all classes equally, however many steps they have: in the loss, and to choose the best weights."""
+    """Weight all classes equally, regardless of their sizes, in the loss and when choosing the best weights."""
 
     def read_csv(self, path: Path, labelled: bool = True, columns: Sequence[str] | None = None) -> Sequences:
         return read_steps(path, self.sequence, self.label, self.split, labelled, columns)

@@ -42,7 +42,7 @@ class Codec(ABC):
         """The text piece by piece, as the tokens come."""
 
     def prose(self, tokens: Iterable[int]) -> Iterator[str]:
-        """As `decode`, with the spacing of written text where tokens are words."""
+        """Decode with the spacing of written text, where tokens are words."""
         return self.decode(tokens)
 
     def unknown(self, text: str) -> list[str]:
@@ -55,7 +55,7 @@ class Codec(ABC):
 
     @classmethod
     def from_folder(cls, folder: Path) -> Self:
-        """The codec whose artifacts are in a folder."""
+        """Load the codec whose artifacts are in a folder."""
         return cls()
 
 
@@ -155,7 +155,7 @@ def read_bytes(path: str | Path) -> NDArray[np.uint8]:
     """The bytes of a file, which must not be empty."""
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"{path}: there is no such file; expected a text file")
+        raise FileNotFoundError(f"{path}: no such file; expected a text file")
     if not path.is_file():
         raise ValueError(f"{path}: expected a text file, got a folder or a device")
     tokens = np.fromfile(path, np.uint8)

@@ -1,4 +1,4 @@
-"""Text that follows a prompt, byte by byte or word by word."""
+"""Generate text after a prompt, byte by byte or word by word."""
 
 import secrets
 import sys
@@ -31,15 +31,14 @@ class Sampling(OnDevice):
     min_p: float | None = None
     """Sample from tokens that have at least this share of the most likely one's probability."""
     repetition_penalty: float | None = None
-    """Above 1 for less repetition: tokens that came before get lower logits."""
+    """Above 1: lower the logits of tokens that occurred before, for less repetition."""
     seed: int | None = None
     """Random seed; by default a random one, which is printed."""
     weights: WeightType = "float32"
-    """Type that the weights of linear layers are kept in: fewer bytes take less time to read; the model then predicts a
-    little worse."""
+    """Type of the weights of linear layers: fewer bytes take less time to read, and predict slightly worse."""
 
     def choice(self) -> dict[str, Any]:
-        """Keywords of `longwave.generate`, with a seed: torch would start every process with the same one."""
+        """Keywords for `longwave.generate`, with a random seed: torch would start every process with the same one."""
         seed = secrets.randbelow(2**32) if self.seed is None else self.seed
         limits = {"min_p": self.min_p, "repetition_penalty": self.repetition_penalty}
         return {
@@ -52,7 +51,7 @@ class Sampling(OnDevice):
         }
 
     def print_seed(self, choice: dict[str, Any]) -> None:
-        """Print the seed if it was drawn: once there is something to reproduce, not before an error."""
+        """Print a random seed, once there is something to reproduce."""
         if self.seed is None:
             print(f"seed {choice['seed']}", file=sys.stderr)
 
@@ -60,7 +59,7 @@ class Sampling(OnDevice):
 def continue_text(
     model: Any, codec: Codec, prompt: str, length: int, *, tokenised: bool = False, **choice: Any
 ) -> Iterator[str]:
-    """The prompt and `length` tokens after it, as text, piece by piece as they are sampled.
+    """Yield the prompt and `length` sampled tokens as text, piece by piece.
 
     Words are joined as in written text, unless `tokenised`. `choice` has temperature, top_k, top_p, min_p,
     repetition_penalty, stop and seed of `longwave.generate`.
@@ -77,7 +76,7 @@ def continue_text(
 
 
 def write_text(run: TrainedRun, prompt: str, length: int, *, device: str = "auto", **choice: Any) -> Iterator[str]:
-    """As `continue_text`, with the best weights of a run on text."""
+    """Continue text with the best weights of a run (see `continue_text`)."""
     return continue_text(run.load_best(device), _codec(run), prompt, length, **choice)
 
 
@@ -103,7 +102,7 @@ class Options(Sampling):
     length: int = 500
     """Bytes or words to generate."""
     count: int = 1
-    """How many texts."""
+    """Number of texts."""
     stop: str | None = None
     """A byte or a word at which a text ends, before its length is reached."""
     tokenised: bool = False
@@ -131,7 +130,7 @@ def _generate(run: TrainedRun, options: Options) -> Iterator[str]:
 
 
 def _stop(codec: Codec, text: str) -> int:
-    """The one token that a text is."""
+    """The single token of a text."""
     tokens = codec.encode(text)
     if len(tokens) != 1 or codec.unknown(text):
         raise ValueError(f"stop: expected one byte or one word of the vocabulary, got {text!r}")
@@ -145,7 +144,7 @@ def _printable(text: str) -> str:
 
 
 def generate(run: TrainedRun, prompt: str = "", length: int = 500, **choice: Any) -> str:
-    """The prompt and what follows it, as `longwave generate` writes it."""
+    """Generate text for `longwave generate`."""
     return "".join(write_text(run, prompt, length, **choice))
 
 

@@ -64,7 +64,7 @@ class TextTask(AutoregressiveTask):
 
     @property
     def spec(self) -> Spec:
-        """That of any next-token prediction; without a training length if the state is carried.
+        """Requirements of next-token prediction, without a training length if the state is carried.
 
         A layer with C~ of one length as its parameter would have to solve for C in every window; C itself serves both
         the kernel and the state.
@@ -76,7 +76,7 @@ class TextTask(AutoregressiveTask):
         return self.train.rows if self.carries and isinstance(self.train, TokenRows) else 0
 
     def outcome(self, model: Any, batch: Batch, state: Any = None) -> Outcome:
-        """As of any next-token prediction; if the state is carried, from a state, and with the state after it."""
+        """The outcome of next-token prediction; if the state is carried, from a state and with the next one."""
         if not self.carried_rows:
             return super().outcome(model, batch)
         if not model.gives_features:
@@ -135,7 +135,7 @@ class TextConfig(TaskConfig):
     length: int = 512
     """Bytes or words per window, in training and evaluation."""
     rows: int = at_least(0, 0)
-    """Rows to cut each split into, whose windows begin with the true previous token; 0: windows begin with token 0."""
+    """Contiguous rows to cut each split into: windows begin with the true previous token; 0: with token 0."""
     carry_state: bool = False
     """Carry the state from window to window of a row, in training (truncated back-propagation) and evaluation."""
 
@@ -145,7 +145,7 @@ class TextConfig(TaskConfig):
             raise ValueError("carry_state: expected rows of consecutive windows (--task.rows), got none")
 
     def codec(self, folder: Path) -> Codec:
-        """How a run in `folder` turns text into tokens and back."""
+        """The codec of a run in `folder`."""
         return CODECS[self.level].from_folder(folder)
 
     def build(self, data_dir: Path | None = None) -> TextTask:
@@ -206,7 +206,7 @@ class TextConfig(TaskConfig):
         return _task("text", Bytes(), self._cut(dict(zip(SPLITS, splits, strict=True))), str(path))
 
     def _cut(self, splits: dict[str, NDArray[Any]]) -> dict[str, Any]:
-        """Each split in windows, or in rows of windows."""
+        """Cut each split into windows, or into rows of windows."""
         length, rows, n_train = self.length, self.rows, len(splits["train"])
         if length < 2:
             raise ValueError(f"length: expected windows of at least 2 tokens, got {length}")

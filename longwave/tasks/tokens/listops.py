@@ -52,7 +52,7 @@ class Level(NamedTuple):
 
     @property
     def first(self) -> Index:
-        """Where the arguments of each list begin on the level below."""
+        """The first argument of each list on the level below."""
         counts = self.arguments[self.lists]
         return np.cumsum(counts) - counts
 

@@ -89,7 +89,7 @@ SETS = {
 
 @dataclass(frozen=True, kw_only=True)
 class TokenInput(LabelInput):
-    """What a trained model needs to know about its tokens; their names are in a separate file."""
+    """Facts about its tokens that a trained model needs; their names are in a separate file."""
 
     vocabulary: int  # number of tokens
     length: int  # of the longest sequence, its end included
@@ -152,19 +152,19 @@ class TokensConfig(TaskConfig):
     """Nested lists of operators on digits, or film reviews by characters."""
     length: int = at_least(2, 2048)
     """Tokens per sequence, <eos> included; longer ones are cut."""
-    least_count: int = at_least(1, 1)
-    """Tokens that are rarer in the training set are read as <unk>."""
+    min_count: int = at_least(1, 1)
+    """Tokens that occur less often in the training set become <unk>."""
     validation: Literal["train", "test"] = "train"
     """If no validation set was published: hold out a tenth of the training set, or use the test set, as LRA does."""
     split_seed: int = at_least(0, 42)
-    """Seed of the draw of that tenth."""
+    """Seed of the random choice of that tenth."""
 
     def build(self, data_dir: Path | None = None) -> TokenTask:
         kind, progress = SETS[self.data], Patient()
         folder = kind.require(data_dir)
         parts = {split: kind.read(folder / name, self.length - 1, progress) for split, name in kind.files.items()}
         progress.end()
-        vocabulary = Vocabulary.of(np.bincount(parts["train"].codes), kind.name_of, self.least_count)
+        vocabulary = Vocabulary.of(np.bincount(parts["train"].codes), kind.name_of, self.min_count)
         splits, known = {}, []
         for name, part in parts.items():
             tokens = vocabulary.renumbered(part.codes, kind.name_of)

@@ -1,4 +1,4 @@
-"""Sound generated sample by sample: from silence, or continuing a recording."""
+"""Generate sound sample by sample, from silence or continuing a recording."""
 
 import sys
 import time
@@ -27,7 +27,7 @@ Codes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Sound:
-    """What is needed to generate sound with a run."""
+    """The model and facts needed to generate sound with a run."""
 
     sampling_rate: int
     encoding: str

@@ -139,7 +139,7 @@ class WaveformConfig(TaskConfig):
     """Samples per window, in training and evaluation."""
     sampling_rate: int | None = at_least(1, None)
     """Sampling rate in Hz that all clips are resampled to; none: the most common one."""
-    most_bad: int = at_least(0, FEW_BAD)
+    max_bad: int = at_least(0, FEW_BAD)
     """Unreadable files that may be skipped; they are listed. More are refused."""
 
     @property
@@ -149,7 +149,7 @@ class WaveformConfig(TaskConfig):
     def build(self, data_dir: Path | None = None) -> WaveformTask:
         listed, progress = self._listed(data_dir), Patient()
         cache = cache_folder(data_dir)
-        read = read_clips(listed, cache, sampling_rate=self.sampling_rate, most_bad=self.most_bad)
+        read = read_clips(listed, cache, sampling_rate=self.sampling_rate, max_bad=self.max_bad)
         progress.start("measuring the range of clips", len(read.clips))
         ranges = np.empty((len(read.clips), 2), np.float32)
         for k in range(len(read.clips)):

@@ -195,7 +195,7 @@ def test_a_server_error_is_reported_with_its_status(server, folder):
 @pytest.mark.parametrize("known", [True, False])
 def test_get_places_nothing_of_an_unsafe_archive(server, folder, known):
     register_archive(server, pack_tar({**CONTENTS, "../../evil": b"evil"}), known=known)
-    with pytest.raises(DownloadError, match="leads out of the folder"):
+    with pytest.raises(DownloadError, match="is outside the folder"):
         fetch.get("tiny", folder)
     assert leftovers(folder.parent) == []
     assert catalogue.check("tiny", folder).state == "missing"

@@ -34,7 +34,7 @@ def test_a_file_in_no_class_is_refused_and_so_is_a_missing_folder(tmp_path):
     with pytest.raises(ValueError, match=r"expected each file in a subfolder .*, but 2.wav is in none"):
         from_folder(tmp_path)
     assert from_folder(tmp_path, labelled=False).names == ("2.wav", "a/1.wav")
-    with pytest.raises(FileNotFoundError, match="nowhere: there is no such folder"):
+    with pytest.raises(FileNotFoundError, match="nowhere: no such folder"):
         from_folder(tmp_path / "nowhere")
 
 
@@ -50,8 +50,8 @@ def test_a_csv_file_names_files_labels_and_splits(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("path,label\na.wav,x\n", "there is no column 'file'; expected one of path, label"),
-        ("file,kind\na.wav,x\n", "there is no column 'label'"),
+        ("path,label\na.wav,x\n", "no column 'file'; expected one of path, label"),
+        ("file,kind\na.wav,x\n", "no column 'label'"),
         ("file,label\na.wav,x\n,y\n", "line 3, column 'file': expected a file name, got nothing"),
         ("file,label\na.wav\n", "line 2: expected 2 cells as in the header, got 1"),
         ("file,label\na.wav,\n", "line 2, column 'label': the label is missing"),

@@ -119,7 +119,7 @@ def test_rates_channels_and_bad_files_are_noted(clips, tmp_path):
     ]
     assert len(task.train) + len(task.valid) + len(task.test) == 34
     with pytest.raises(ValueError, match=r"1 of 35 files cannot be used: tone/broken.wav"):
-        AudioConfig(folder=clips, most_bad=0).build(tmp_path)
+        AudioConfig(folder=clips, max_bad=0).build(tmp_path)
     (clips / "tone" / "broken.wav").unlink()
     assert AudioConfig(folder=clips, sampling_rate=4000).build(tmp_path).inputs.sampling_rate == 4000
 
@@ -156,7 +156,7 @@ def test_splits_come_from_a_column_and_classes_can_count_alike(clips, tmp_path):
         ({"folder": None}, "expected either --folder FOLDER or --csv FILE, got neither"),
         ({"sampling_rate": 0}, "sampling_rate: expected at least 1, got 0"),
         ({"seconds": 0.0}, "seconds: expected a number above 0, got 0.0"),
-        ({"most_bad": -1}, "most_bad: expected at least 0, got -1"),
+        ({"max_bad": -1}, "max_bad: expected at least 0, got -1"),
     ],
 )
 def test_settings_that_cannot_be_right_are_refused(clips, tmp_path, changes, message):

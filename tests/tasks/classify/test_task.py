@@ -12,7 +12,7 @@ from torch import nn
 
 from longwave.models import ClassifierConfig, SequenceConfig
 from longwave.models.classifier import Classifier
-from longwave.tasks.classify.judge import judged
+from longwave.tasks.classify.holdout import with_holdout
 from longwave.tasks.classify.task import ClassifierInput, ClassifyConfig
 from longwave.tasks.sequences.data import from_arrays
 
@@ -259,10 +259,10 @@ def three_classes(count=60, **settings):
     return ClassifyConfig().on(from_arrays(x, y, **settings))
 
 
-def test_a_small_set_is_trained_on_whole_and_a_third_validates_a_judge():
+def test_a_small_set_is_trained_on_whole_and_a_third_validates_a_holdout_model():
     before = three_classes()
     task, model, n_selection_examples, calibrate = before.for_model(ClassifierConfig())
-    assert model.judge
+    assert model.holdout_model
     assert n_selection_examples == 0
     assert calibrate is Classifier.calibrate
     assert len(task.train) == len(before.train) + len(before.valid)
@@ -276,7 +276,10 @@ def test_a_small_set_is_trained_on_whole_and_a_third_validates_a_judge():
     assert torch.equal(rows["x"], valid["x"])
     assert valid["held"].all()
     assert "held" not in task.test.batch(range(2))
-    assert "trained on all 54, and a second model, trained without 18 of them, is validated instead" in task.notes[-1]
+    assert (
+        "trained on all 54, and the validation score is that of a holdout model, trained without 18 of them"
+        in task.notes[-1]
+    )
 
 
 def test_a_validation_set_that_was_given_or_is_large_stays_as_it_is():
@@ -285,10 +288,10 @@ def test_a_validation_set_that_was_given_or_is_large_stays_as_it_is():
         adapted = task.for_model(ClassifierConfig())
         assert adapted.task is task
         assert adapted.n_selection_examples == len(task.valid)
-        assert not adapted.model.judge
+        assert not adapted.model.holdout_model
 
 
-def test_a_model_without_a_judge_is_validated_on_sequences_that_it_is_not_trained_on():
+def test_a_model_without_a_holdout_model_is_validated_on_sequences_that_it_is_not_trained_on():
     task, model = three_classes(), SequenceConfig()
     assert task.for_model(model) == (task, model, len(task.valid), None)
 
@@ -297,15 +300,15 @@ def test_a_class_of_one_sequence_is_kept_for_training():
     split = ["train"] * 20 + ["test"] * 4
     labels = ["a"] * 10 + ["b"] * 9 + ["c"] + ["a", "b", "a", "c"]
     task = ClassifyConfig().on(from_arrays(np.random.default_rng(0).normal(size=(24, 8)), labels, split=split))
-    task = judged(task)
+    task = with_holdout(task)
     assert task.counts["train"] == (10, 9, 1)
     assert task.counts["valid"] == (3, 3, 0)
 
 
-def test_balanced_classes_weigh_the_same_after_a_judge_was_added():
+def test_balanced_classes_weigh_the_same_after_a_holdout_model_was_added():
     labels = ["a"] * 40 + ["b"] * 10
     task = ClassifyConfig(balance=True).on(from_arrays(np.random.default_rng(0).normal(size=(50, 8)), labels))
-    task = judged(task)
+    task = with_holdout(task)
     for split in (task.train, task.valid):
         weight, y = split.rows["weight"], split.rows["y"]
         assert weight[y == 0].sum() == pytest.approx(weight[y == 1].sum())
@@ -316,7 +319,7 @@ def test_balanced_classes_weigh_the_same_after_a_judge_was_added():
 def test_baselines_do_not_know_the_sequences_that_validate_them():
     """Labels at random: a neighbour that is itself would be right every time."""
     x = np.random.default_rng(1).normal(size=(90, 12))
-    task = judged(ClassifyConfig().on(from_arrays(x, [str(k * 7 % 11 % 2) for k in range(90)])))
+    task = with_holdout(ClassifyConfig().on(from_arrays(x, [str(k * 7 % 11 % 2) for k in range(90)])))
     found = task.baselines()
     assert found["1-NN (DTW)"]["valid"]["accuracy"] < 0.8
     assert found["random convolutions"]["valid"]["accuracy"] < 0.8

@@ -170,7 +170,7 @@ def test_a_constant_series_is_forecast_exactly(name):
 
 
 def test_an_unknown_baseline_is_refused_with_the_nearest_right_one(task):
-    with pytest.raises(ValueError, match=r"no baseline 'n-linear'; .*did you mean 'nlinear'"):
+    with pytest.raises(ValueError, match=r"unknown baseline 'n-linear'; .*did you mean 'nlinear'"):
         scores("n-linear", task)
 
 

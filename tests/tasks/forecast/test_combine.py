@@ -107,14 +107,18 @@ def chosen_on_validation(task, found):
     return min((name for name in combine.SIMPLE if name in errors), key=errors.__getitem__)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_without_evidence_the_combination_is_the_simple_forecast_that_validation_prefers(seed):
+def test_without_evidence_nlinear_stays_and_another_is_kept_in_part():
     """A short series has fewer horizons to judge by than can show anything."""
-    drift = np.random.default_rng(seed).standard_normal(60).cumsum()
-    task = make_task(drift, horizon=6, context=8)
-    found = combine.combine(task)
-    assert len(found.errors) < evidence.FEWEST
-    assert found.weights == {name: float(name == chosen_on_validation(task, found)) for name in found.members}
+    weights = {}
+    for seed in range(8):
+        task = make_task(np.random.default_rng(seed).standard_normal(60).cumsum(), horizon=6, context=8)
+        found = combine.combine(task)
+        chosen = chosen_on_validation(task, found)
+        assert len(found.errors) < evidence.FEWEST
+        assert found.reason.startswith(f"{chosen} is the best simple forecast on the validation set")
+        weights.setdefault(chosen == "nlinear", []).append(found.weights[chosen])
+    assert set(weights[True]) == {1.0}
+    assert min(weights[False]) < 1.0
 
 
 def test_a_random_walk_gives_no_reason_to_depart_far_from_repeating_the_last_value():
@@ -207,7 +211,18 @@ def test_a_correction_that_does_not_pay_gets_no_share():
 @pytest.mark.parametrize("period", [5, 12, 30])
 def test_a_season_is_found_in_values_without_times(period):
     assert find_season(wave(300, period, 0.3)[:, None], None).rows == period
-    assert find_season(wave(300, period, 0.3)[:, None], HOUR).rows == 24  # the calendar's
+
+
+def test_a_season_of_the_values_counts_where_it_is_clearer_than_the_calendar_s():
+    assert find_season(wave(300, 5, 0.3)[:, None], HOUR).rows == 5
+    assert find_season(wave(300, 24, 0.3)[:, None], HOUR).rows == 24
+    assert find_season(wave(3000, 30, 0.3)[:, None], HOUR / 60).rows == 30  # of 1,440 rows of a day
+    assert find_season(wave(300, 7, 30.0)[:, None], HOUR).rows == 24  # noise
+
+
+def test_two_seasons_are_found_in_values_without_times():
+    weeks = np.tile(np.random.default_rng(1).standard_normal(84), 8) + 1.5 * wave(8 * 84, 12)
+    assert find_season(weeks[:, None], None)[::2] == (12, 84)
 
 
 def test_noise_and_drift_have_no_season():
@@ -245,12 +260,12 @@ def as_series(values):
 @pytest.mark.parametrize(("ratio", "pays"), [(0.9, True), (0.995, False), (1.2, False)])
 def test_logarithms_are_forecast_where_their_errors_are_smaller_by_more_than_chance(ratio, pays, monkeypatch):
     errors = 1 + 0.1 * np.random.default_rng(0).standard_normal((2, 20))
-    found = {log: Combination({}, {}, (ratio if log else 1) * errors[int(log)]) for log in (False, True)}
+    found = {log: Combination({}, {}, "", (ratio if log else 1) * errors[int(log)]) for log in (False, True)}
     monkeypatch.setattr(combine, "combine", lambda task: found[task.inputs.log])
     config = ForecastConfig(data="own", horizon=12, context=None, log="auto")
     task = config.on(as_series(growth()))
     assert task.inputs.log == pays
-    assert ("logarithms are forecast, whose errors on held-out windows were smaller" in task.notes) == pays
+    assert ("forecasting logarithms, as their error on held-out windows is lower" in task.notes) == pays
     assert not config.on(as_series(growth() - 200)).inputs.log  # not all of it is above 0
 
 

@@ -11,9 +11,7 @@ from longwave.tasks.forecast.series import carry_forward, fill_gaps, read_series
 @pytest.mark.parametrize("cell", ["", "NA", "n/a", "NaN", " null "])
 def test_a_missing_cell_is_refused_by_name_or_interpolated(tmp_path, cell):
     path = with_times(tmp_path, HOURLY[:5], [0, cell, 20, cell, cell])
-    with pytest.raises(
-        ValueError, match=r"line 3, column 'price': the cell is missing, and 2 more are; .*fill='linear'"
-    ):
+    with pytest.raises(ValueError, match=r"line 3, column 'price': missing value, and 2 more; .*fill='linear'"):
         read_series(path, "price", "date")
     series = read_series(path, "price", "date", fill="linear")
     np.testing.assert_array_equal(series.values[:, 0], [0, 10, 20, 20, 20])
@@ -87,7 +85,7 @@ def test_masked_cells_and_rows_are_remembered_as_not_known(tmp_path):
     np.testing.assert_array_equal(series.given[:, 0], [np.nan, 1, np.nan, np.nan, np.nan, 8, 9, 10])
     np.testing.assert_array_equal(series.times, np.array(HOURLY[:8], "datetime64[s]"))
     assert series.notes == (
-        "4 of 8 values are missing; where a model sees them, it sees the last known ones instead",
+        "4 of 8 values are missing; models see the last known value instead",
         "column 'price': 50% of the values are missing",
     )
 
@@ -130,5 +128,5 @@ def test_a_series_with_gaps_comes_back_from_a_file_to_the_bit(columns, with_inde
     np.testing.assert_array_equal(again.values, series.values)
     np.testing.assert_array_equal(again.times, series.times)
     assert again.notes == series.notes
-    with pytest.raises(ValueError, match="the cell is missing"):
+    with pytest.raises(ValueError, match="missing value"):
         read_series(tmp_path / "a.csv", "a")

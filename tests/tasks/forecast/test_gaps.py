@@ -225,7 +225,7 @@ def test_a_batch_in_which_nothing_counts_does_not_break_a_run(tmp_path):
 def test_a_column_of_which_nothing_is_known_in_the_train_part_is_refused():
     known = some_known()
     known[: BORDERS[0], 1] = False
-    message = "column 'b': none of its values in the training set, the first 60 rows, is known, so that it cannot"
+    message = "column 'b': no known value in the training set, the first 60 rows; leave the column out"
     with pytest.raises(ValueError, match=message):
         make(with_gaps(random_walks(), known))
 

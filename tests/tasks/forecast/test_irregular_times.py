@@ -100,8 +100,8 @@ def test_times_that_are_finer_than_they_need_be_are_noted():
         for seconds in (0, np.arange(ROWS) % 2)
     ]
     assert MOST_UNITS == MOST_STEPS
-    assert not any("units of the times" in note for note in notes[0])
-    assert notes[1][-1].startswith("the mean gap has 180 units of the times, 1 second each; above 16 training takes")
+    assert not any("the mean gap is" in note for note in notes[0])
+    assert notes[1][-1].startswith("the mean gap is 180 units of 1 second; above 16 units training takes")
 
 
 def test_fractions_of_seconds_are_kept():
@@ -251,7 +251,7 @@ def test_a_model_that_cannot_see_gaps_is_refused_with_the_reason():
         (lambda f: f, {"fill": "linear"}, "fill: linear interpolation is for rows on a grid"),
         (lambda f: f.iloc[::-1], {"time": "at"}, "row 1: the time .* comes after .*; sort the rows by time"),
         (lambda f: f.iloc[[0, 0, *range(1, 200)]], {"time": "at"}, "the same as in the previous row"),
-        (lambda f: f.assign(y=f.y.where(f.index != 7)), {}, "row 7, column 'y': the cell is missing; .* leave the row"),
+        (lambda f: f.assign(y=f.y.where(f.index != 7)), {}, "row 7, column 'y': missing value; .* leave the row"),
     ],
 )
 def test_what_is_wrong_with_the_rows_is_said(change, changes, message):

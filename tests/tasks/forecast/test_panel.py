@@ -212,8 +212,12 @@ def test_a_short_series_is_not_forecast_and_that_is_said(run):
     frame = frame_of()
     found = run.predict(pd.concat([frame[frame.store != "Oslo"], frame[frame.store == "Oslo"][:5]]))
     assert list(found.each) == ["Berlin", "Rome"]
-    assert any("1 of 3 series is not forecast, with no 14 rows of context: 'Oslo' (5 rows" in n for n in found.notes)
-    with pytest.raises(ValueError, match=r"expected 14 known rows of context of a store; got 'Oslo' \(5 rows, from"):
+    assert any(
+        "1 of 3 series not forecast, having fewer than 14 known rows of context: 'Oslo'" in n for n in found.notes
+    )
+    with pytest.raises(
+        ValueError, match=r"expected at least one store with 14 known rows of context, got 'Oslo' \(5 rows, from"
+    ):
         run.predict(frame[frame.store == "Oslo"][:5])
 
 
@@ -236,10 +240,14 @@ def test_errors_of_many_series_come_back_from_their_file_and_later_ones_follow()
     values = rng.standard_normal((50, 2, 3)).astype(np.float32)
     values[:10, :, 1] = np.nan
     last = np.array(["2024-01-01", "2024-01-02", "2024-01-03"], "datetime64[s]")
-    stored = Residuals(values, 1, last, ("a", "b", "c"))
+    borders = np.array([[70, 60, 50], [80, 70, 60], [100, 90, 80]])
+    stored = Residuals(values, 1, last, ("a", "b", "c"), borders)
     found = Residuals.from_bytes(stored.to_bytes(), (2, 1), "file", is_panel=True)
     assert found.ids == stored.ids
     np.testing.assert_array_equal(found.values, values)
+    np.testing.assert_array_equal(found.borders, borders)
+    with pytest.raises(ValueError, match=r"file: expected errors of windows .*borders of shape \(2, 3\)"):
+        Residuals.from_bytes(replace(stored, borders=borders[:2]).to_bytes(), (2, 1), "file", is_panel=True)
     new = np.full((4, 2, 2), np.nan, np.float32)
     new[2:, :, 0], new[:, :, 1] = 7, 8
     after = found.followed_by(new, ("b", "z"))
@@ -324,7 +332,7 @@ def rows_of(name, days, value=1.0):
             r"every store is a series of a single row, such as 'a' \(.*line 2\)",
         ),
         ([*rows_of("a", range(1, 4)), "a,2024-01-04,x"], "store 'a': .*line 5, column 'sales': expected a number, got"),
-        ([*rows_of("a", range(1, 4)), "a,2024-01-04,"], "store 'a': .*line 5, column 'sales': the cell is missing"),
+        ([*rows_of("a", range(1, 4)), "a,2024-01-04,"], "store 'a': .*line 5, column 'sales': missing value"),
     ],
 )
 def test_what_is_wrong_with_a_series_is_said_with_its_id_and_line(rows, message, tmp_path):
@@ -371,9 +379,9 @@ def test_all_too_short_names_the_longest_and_its_row():
 
 def test_wrong_columns_are_refused(run):
     frame = frame_of()
-    with pytest.raises(ValueError, match="id: there is no column 'shop'"):
+    with pytest.raises(ValueError, match="id: no column 'shop'"):
         task_of(frame, id="shop")
-    with pytest.raises(ValueError, match="id: there is no column 'store'"):
+    with pytest.raises(ValueError, match="id: no column 'store'"):
         run.predict(frame.drop(columns="store"))
     with pytest.raises(ValueError, match="multivariate: expected one target of many series"):
         task_of(frame, multivariate=True)

@@ -107,14 +107,14 @@ def test_stride_1_over_the_test_sets_reproduces_their_scores(lengths):
 def test_windows_in_the_rows_of_training_are_noted_and_have_no_intervals(run):
     assert longwave.backtest(run, FRAME, start=DAYS[100], stride=30, level=80).notes == ()
     found = longwave.backtest(run, FRAME, start=DAYS[VALID], stride=20, level=80)
-    assert found.notes[0] == "the first windows are in the validation set, by which the model was chosen"
-    assert found.notes[1].startswith("3 of 11 windows lack an interval")
+    assert found.notes[0] == "the first windows are in the validation set, which was used to choose the model"
+    assert found.notes[1].startswith("3 of 11 windows have no interval")
     is_early = found.cutoffs == np.datetime64(DAYS[VALID - 1])
     assert np.isnan(found.intervals[0].low[is_early]).all()
     assert np.isfinite(found.intervals[0].low[~is_early]).all()
     assert np.isnan(found.by_window["coverage-80"][is_early]).all()
     note, _ = longwave.backtest(run, FRAME, start=DAYS[40], stride=30, level=80).notes
-    assert note.startswith("the model was trained on the rows before 2024-03-25 00:00:00, and forecasts them better")
+    assert note.startswith("the model was trained on the rows before 2024-03-25 00:00:00, which it forecasts better")
     (note,) = longwave.backtest(run, before(DAYS[60]), start=DAYS[40]).notes
     assert note.startswith("the model was trained on all of these rows")
 
@@ -177,10 +177,10 @@ def test_what_is_not_known_is_asked_for(run):
     (note,) = longwave.backtest(run, before(DAYS[92])).notes
     assert note.startswith("the first windows are in the validation set")
     new = frame_of({"Paris": 60})
-    with pytest.raises(ValueError, match="it is not known which rows the run was trained on; name the first row to"):
+    with pytest.raises(ValueError, match="the rows that the run was trained on are unknown; name the first row to"):
         longwave.backtest(run, new)
     (note,) = longwave.backtest(run, new, start=DAYS[30]).notes
-    assert note.startswith("it is not known")
+    assert note.startswith("these rows may include training rows")
 
 
 def test_the_estimator_backtests_many_series():

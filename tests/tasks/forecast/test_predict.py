@@ -1,7 +1,6 @@
 """Forecasts of new rows with a trained run."""
 
 import csv
-import json
 import re
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -78,20 +77,6 @@ def test_data_far_from_that_of_training_is_forecast_with_a_note(run):
                 r"from \d+\.?\d* to \d+\.?\d*, and in training from -0\.\d+ to 2\.\d+; the forecast is unreliable",
                 notes[0],
             )
-
-
-def test_a_run_that_stored_no_range_goes_by_five_deviations(run):
-    path = run / "config.json"
-    config = json.loads(path.read_text())
-    del config["task"]["range"]
-    path.write_text(json.dumps(config))
-    assert forecast(load_run(run), Path("series.csv")).notes == ()
-    mean, deviation = config["task"]["inputs"]["mean"][0], config["task"]["inputs"]["deviation"][0]
-    rows = Path("series.csv").read_text().splitlines()
-    for away, is_noted in ((4.9, False), (5.1, True)):
-        lines = [f"{row.split(',')[0]},{mean + away * deviation}" for row in rows[1:]]
-        Path("new.csv").write_text("\n".join([rows[0], *lines]) + "\n")
-        assert len(forecast(load_run(run), Path("new.csv")).notes) == is_noted
 
 
 def test_a_run_of_another_kind_is_refused(trained_runs):

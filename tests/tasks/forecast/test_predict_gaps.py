@@ -42,7 +42,9 @@ def test_a_gap_in_the_context_is_to_the_model_as_the_value_before_it(run):
 
 def test_a_target_of_which_nothing_is_known_in_the_context_is_refused(run):
     write_gaps(cells=range(ROWS - CONTEXT, ROWS), rows=())
-    message = f"series.csv: column 'price': none of its last {CONTEXT} values, .* give rows that end where it is known"
+    message = (
+        f"series.csv: column 'price': no known value in its last {CONTEXT} rows, the context; expected at least one"
+    )
     with pytest.raises(ValueError, match=message):
         forecast(load_run(run), "series.csv")
     write_gaps(cells=range(ROWS - CONTEXT + 1, ROWS), rows=())

@@ -62,7 +62,7 @@ def test_the_one_column_of_rising_times_is_found_and_said(prices, multivariate):
     np.testing.assert_array_equal(found.times, named.times)
     np.testing.assert_array_equal(found.values, named.values)
     assert (found.columns, found.step, found.time, named.time) == (named.columns, named.step, "date", "date")
-    assert found.notes == (*named.notes, "column 'date' was found to hold the times, 1 hour apart")
+    assert found.notes == (*named.notes, "column 'date' is used as the time column, 1 hour apart")
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_the_one_column_of_rising_times_is_found_and_said(prices, multivariate):
         (["2024-01-01", "soon", "2024-01-03"], None),
         (["2024-01-01", "", "2024-01-03"], None),
         (["a", "b", "c"], None),
-        (["2024-01-03", "2024-01-02", "2024-01-01"], "column 'day' holds times that do not rise"),
-        (["2024-01-01", "2024-01-01", "2024-01-01"], "column 'day' holds times that do not rise"),
+        (["2024-01-03", "2024-01-02", "2024-01-01"], "column 'day' has times that are not increasing"),
+        (["2024-01-01", "2024-01-01", "2024-01-01"], "column 'day' has times that are not increasing"),
         (
             ["2024-01-04", "2024-01-05", "2024-01-07"],
-            r"the times in column 'day' are not used, and rows count as evenly spaced: .*line 4: expected 2024-01-06",
+            r"the times in column 'day' are ignored, and rows are taken as evenly spaced: .*line 4: expected 2024-01-0",
         ),
-        (["2024-01-01", "2024-01-01", "2024-01-02"], "the times in column 'day' are not used.*duplicates='first'"),
+        (["2024-01-01", "2024-01-01", "2024-01-02"], "the times in column 'day' are ignored.*duplicates='first'"),
     ],
 )
 def test_what_is_no_time_column_is_not_found_and_a_doubtful_one_is_said(tmp_path, cells, note):
@@ -96,7 +96,7 @@ def test_of_two_columns_of_rising_times_one_must_be_named(tmp_path):
     rows = [(time, time.replace("2020", "2021"), k) for k, time in enumerate(HOURLY)]
     path = write(tmp_path / "a.csv", "begin,end,price", rows)
     with pytest.raises(
-        ValueError, match="time: the columns 'begin' and 'end' both hold rising times; name one of them"
+        ValueError, match="time: the columns 'begin' and 'end' both have increasing times; name one of them"
     ):
         read_series(path, "price")
     assert read_series(path, "price", "end").times[0] == np.datetime64("2021-01-01T00:00:00")
@@ -115,7 +115,7 @@ def test_a_cell_of_a_column_of_times_that_is_none_is_named(tmp_path, row, cell, 
     series = read_series(path, "price")
     assert series.times is None
     (note,) = series.notes
-    assert re.match(rf"the times in column 'date' are not used, .*: .*, line {row + 2}: {got}", note)
+    assert re.match(rf"the times in column 'date' are ignored, .*: .*, line {row + 2}: {got}", note)
     many = with_times(tmp_path, [cell] * 20 + HOURLY[20:], range(48))
     assert read_series(many, "price").notes == ()
 
@@ -135,9 +135,9 @@ def test_a_time_column_may_be_called_none(tmp_path):
 @pytest.mark.parametrize(
     ("duplicates", "values", "note"),
     [
-        ("first", [0, 1, 4, 5], "the first of each was kept"),
-        ("last", [0, 3, 4, 6], "the last of each was kept"),
-        ("mean", [0, 2, 4, 5.5], "their mean was taken"),
+        ("first", [0, 1, 4, 5], "kept the first of each"),
+        ("last", [0, 3, 4, 6], "kept the last of each"),
+        ("mean", [0, 2, 4, 5.5], "averaged"),
     ],
 )
 @pytest.mark.parametrize("time", ["date", None])
@@ -149,7 +149,7 @@ def test_rows_of_one_time_become_one_row(tmp_path, duplicates, values, note, tim
     series = read_series(path, "price", time, duplicates=duplicates)
     np.testing.assert_array_equal(series.values[:, 0], values)
     np.testing.assert_array_equal(series.times, np.array(HOURLY[:4], "datetime64[s]"))
-    assert series.notes[0] == f"3 rows have the time of the row before: {note}"
+    assert series.notes[0] == f"3 duplicate times: {note}"
 
 
 def test_after_duplicates_gaps_and_missing_cells_are_filled_and_named_by_their_lines(tmp_path):
@@ -212,7 +212,7 @@ def test_the_target_may_be_left_out_if_one_column_holds_numbers(prices, tmp_path
             {"target": "Prices"},
             "no column 'Prices'; expected one of date, price; did you mean 'price'",
         ),
-        ("date,price\n2020-01-01,1\n", {"time": "dat"}, "time: there is no column 'dat'; .*did you mean 'date'"),
+        ("date,price\n2020-01-01,1\n", {"time": "dat"}, "time: no column 'dat'; .*did you mean 'date'"),
         ("date,price\n2020-01-01,1\n", {"target": "date", "time": "date"}, "target and time are both 'date'"),
         ("price,price\n1,2\n", {}, "target: 2 columns are named 'price'"),
         ("a,a,price\n1,2,3\n", {"multivariate": True}, "columns: 2 columns are named 'a'; expected one"),
@@ -237,7 +237,7 @@ def test_wrong_files_are_refused_with_what_came_and_what_to_do(tmp_path, text, o
 
 
 def test_a_path_that_is_no_text_file_is_refused(tmp_path, prices):
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv: there is no such file; expected a CSV"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv: no such file; expected a CSV"):
         read_series(tmp_path / "nowhere.csv", "price")
     with pytest.raises(ValueError, match="got a folder"):
         read_series(tmp_path, "price")

@@ -306,12 +306,12 @@ def test_the_continuation_finds_its_columns_by_name(task):
 def test_a_series_unlike_the_one_of_training_is_refused(task):
     series = task.data.series
     for other, message in (
-        (Series(series.values[:, :2], ("a", "b"), 0, series.times, series.step), "the column 'c', which the model was"),
+        (Series(series.values[:, :2], ("a", "b"), 0, series.times, series.step), "no column 'c', which the model was"),
         (
             Series(series.values[:6], series.columns, 0, series.times[:6], series.step),
             "at least 7 rows of context, got 6",
         ),
-        (Series(series.values, series.columns, 0), "trained with times, and there are none"),
+        (Series(series.values, series.columns, 0), "trained with times, and these rows have none"),
         (make_series(minutes=15), "the rows are 15 minutes apart, and the model was trained on rows 1 hour apart"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -403,8 +403,8 @@ def test_a_chosen_context_is_that_of_the_task_and_is_said(tmp_path):
     (tmp_path / "a.csv").write_text("date,a\n" + "\n".join(rows))
     task = ForecastConfig("own", horizon=24, context=None, csv=tmp_path / "a.csv", target="a").build()
     assert task.context == task.inputs.context == 216
-    season = "a season of 24 rows, from times 1 hour apart"
-    assert task.notes[-1] == f"using a context of 216 rows (from series length and seasonality: {season})"
+    chosen = "using a context of 216 rows (from series length and seasonality)"
+    assert task.notes[-2:] == ("a season of 24 rows, from times 1 hour apart", chosen)
     assert task.describe()["time_column"] == "date"
     assert task.describe()["range"] == [[0.0], [23.0]]
     with pytest.raises(ValueError, match="epoch_windows: expected at least 1, or None, got 0"):
@@ -520,7 +520,7 @@ def test_a_missing_file_is_named_with_where_to_put_it_and_how_to_get_it(tmp_path
 
 
 def test_wrong_names_are_refused_with_the_nearest_right_one():
-    with pytest.raises(ValueError, match=r"no forecasting set 'ETTh-1'; .*did you mean 'etth1'"):
+    with pytest.raises(ValueError, match=r"unknown forecasting set 'ETTh-1'; .*did you mean 'etth1'"):
         load("ETTh-1")
     with pytest.raises(ValueError, match=r"features: expected 'S' \(univariate\) or 'M' \(multivariate\), got 'MS'"):
         load("etth1", "MS")

@@ -1,4 +1,4 @@
-"""Forecasts of what differs from the usual course of the year."""
+"""Forecasts of anomalies from the yearly cycle."""
 
 import csv
 from dataclasses import replace
@@ -88,7 +88,9 @@ def test_auto_wants_two_years_of_training_that_a_context_does_not_show():
     series = replace(make().data.series, times=None, step=None)
     timeless = make_task(replace(make().data, series=series), CONTEXT, HORIZON)
     assert not auto._has_year(timeless)
-    with pytest.raises(ValueError, match=r"yearly: expected times, and a year .* got no times; leave yearly off"):
+    with pytest.raises(
+        ValueError, match=r"yearly: expected times, with at least a year .* got no times; leave yearly off"
+    ):
         replace(auto, yearly="on")._has_year(timeless)
     with pytest.raises(ValueError, match=r"got 0\.8 years of them in the training set"):
         replace(auto, yearly="on")._has_year(make(borders=(300, 700, 1500)))
@@ -113,7 +115,7 @@ def test_a_run_forecasts_new_rows_with_the_course_of_their_year(tmp_path):
     settings = replace(settings, task=replace(settings.task, csv=path, target="a", horizon=HORIZON, context=CONTEXT))
     settings = replace(settings, model=replace(settings.model, n_layers=0), loop=replace(settings.loop, epochs=1))
     prepared = prepare(settings)
-    assert any("usual course of the year, from 3.1 years" in note for note in prepared.task.notes)
+    assert any("yearly cycle, estimated from 3.1 years" in note for note in prepared.task.notes)
     folder = RunFolder.create(tmp_path / "run", prepared, None)
     folder.write_config({})
     Run(folder, prepared, quiet=True).fit(resume=False)

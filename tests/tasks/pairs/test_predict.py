@@ -68,10 +68,10 @@ def test_the_report_has_the_scores_of_pairs():
     ("arguments", "message"),
     [
         ((), "run compares texts: expected --csv FILE"),
-        (("--csv", "none.csv"), "--csv: none.csv: there is no such file"),
+        (("--csv", "none.csv"), "--csv: none.csv: no such file"),
         (("--csv", "a.csv", "--out", "a.csv"), "--out: a.csv is also --csv"),
-        (("--csv", "a.csv"), "a.csv: --first: there is no column 'text1'; expected one of id, a, b"),
-        (("--csv", "a.csv", "--first", "a"), "a.csv: --second: there is no column 'text2'; expected one of id, a, b"),
+        (("--csv", "a.csv"), "a.csv: --first: no column 'text1'; expected one of id, a, b"),
+        (("--csv", "a.csv", "--first", "a"), "a.csv: --second: no column 'text2'; expected one of id, a, b"),
         (("--csv", "empty.csv"), "empty.csv: expected at least one text, got none"),
         (("--csv", "gap.csv"), "gap.csv: pair 1: expected two texts, got an empty one"),
     ],

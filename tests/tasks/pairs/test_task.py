@@ -60,7 +60,7 @@ def test_the_vocabulary_is_that_of_the_training_pairs_the_most_frequent_first(pa
 
 
 def test_rare_characters_are_unknown(data):
-    task = dataclasses.replace(PAPERS, least_count=40).build(data)
+    task = dataclasses.replace(PAPERS, min_count=40).build(data)
     assert 3 < task.vocabulary.size < PAPERS.build(data).vocabulary.size
     assert "<unk>" in shown(task, task.test.batch([2]))[0][0]
 
@@ -98,7 +98,7 @@ def test_missing_sets_are_named_with_what_brings_them(tmp_path):
         SYNTHETIC.build(tmp_path)
 
 
-@pytest.mark.parametrize("setting", [{"length": 1}, {"least_count": 0}])
+@pytest.mark.parametrize("setting", [{"length": 1}, {"min_count": 0}])
 def test_settings_that_make_no_sense_are_refused(setting):
     with pytest.raises(ValueError, match=f"{next(iter(setting))}: expected at least"):
         PairsConfig(**setting)

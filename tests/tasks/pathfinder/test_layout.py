@@ -140,7 +140,7 @@ def test_pixels_are_kept_in_one_file_until_the_metadata_change(folder):
     assert values(kept) == first
     path = folder / HARD / "metadata" / "2.npy"
     path.write_text(path.read_text().replace("0.5 1 1", "0.5 2 1"))
-    with pytest.raises(ValueError, match=r"sample_0\.png: there is no such file; expected this image"):
+    with pytest.raises(ValueError, match=r"sample_0\.png: no such file; expected this image"):
         read(folder, 32, SILENT)
     path.unlink()
     assert values(read(folder, 32, SILENT)) == [*range(100, 105)]
@@ -185,7 +185,7 @@ def write_png(path, pixels):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: path.unlink(), "there is no such file; expected this image, which the metadata lists"),
+        (lambda path: path.unlink(), "no such file; expected this image, which the metadata lists"),
         (lambda path: path.write_bytes(path.read_bytes()[:60]), "the PNG file is damaged"),
         (lambda path: path.write_bytes(b"GIF89a, in truth"), "the PNG file is damaged"),
         (lambda path: declare(path, 2**31 - 1), "the PNG file is damaged"),

@@ -25,7 +25,7 @@ def make(count=40, lengths=(4,), channels=2, targets=1, missing=(), splits=None,
     y = np.array([[10.0**k * row.mean() + 5 for k in range(targets)] for row in x])
     for place in missing:
         y[place] = np.nan
-    return RegressConfig(**options).on(from_arrays(x, y[:, 0] if targets == 1 else y, splits, answer="targets"))
+    return RegressConfig(**options).on(from_arrays(x, y[:, 0] if targets == 1 else y, splits, target_kind="targets"))
 
 
 @functools.cache
@@ -64,12 +64,12 @@ def test_given_splits_are_kept_and_a_missing_validation_set_is_taken_from_train(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"count": 2}, "expected at least 3 sequences whose y is known, for train, valid and test, got 2"),
+        ({"count": 2}, "expected at least 3 sequences with a known y, for train, valid and test, got 2"),
         ({"count": 5, "missing": [0, 1, 2]}, "got 2"),
         ({"count": 3, "splits": ["test"] * 3}, "split: expected sequences in train, got none"),
         (
             {"count": 3, "targets": 2, "missing": [(0, 1)], "splits": ["train", "valid", "test"]},
-            "target 'y1' is not known of any sequence of the training set",
+            "target 'y1' has no known value in the training set",
         ),
     ],
 )
@@ -88,10 +88,10 @@ def test_a_sequence_without_a_known_target_is_left_out_with_a_note():
 
 def test_a_target_that_is_never_tested_or_never_changes_is_noted():
     task = make(4, targets=2, missing=[(3, 1)], splits=["train", "train", "valid", "test"])
-    assert task.notes == ("target 'y1' is not known in test",)
+    assert task.notes == ("target 'y1' has no known value in test",)
     assert "mae_y1" not in reported(task, torch.zeros(1, 2), task.test.batch([0]))
     x = np.random.default_rng(0).standard_normal((20, 5))
-    task = RegressConfig().on(from_arrays(x, np.full(20, 0.1), answer="targets"))
+    task = RegressConfig().on(from_arrays(x, np.full(20, 0.1), target_kind="targets"))
     assert task.notes == ("target 'y' is constant in the training set",)
     assert task.inputs.target_deviation == (1.0,)
 
@@ -109,7 +109,7 @@ def test_targets_are_needed_to_train():
 def test_targets_come_back_in_their_units(seed, size, shift):
     generator = np.random.default_rng(seed)
     y = size * (generator.standard_normal((20, 2)) + shift)
-    task = RegressConfig().on(from_arrays(generator.standard_normal((20, 3)), y, answer="targets"))
+    task = RegressConfig().on(from_arrays(generator.standard_normal((20, 3)), y, target_kind="targets"))
     restored = task.inputs.restore(task.train.rows["y"])
     order = task.train.starts // 3
     np.testing.assert_allclose(restored, y[order], rtol=1e-6, atol=1e-6 * size)
@@ -127,7 +127,7 @@ def test_targets_are_standardised_by_the_known_ones_of_the_training_set():
 def test_targets_too_large_to_be_standardised_are_refused(size):
     y = size * np.random.default_rng(0).standard_normal(30)
     with pytest.raises(ValueError, match=r"y: target 'y': values up to .* are too large to be standardised"):
-        RegressConfig().on(from_arrays(np.zeros((30, 4)), y, answer="targets"))
+        RegressConfig().on(from_arrays(np.zeros((30, 4)), y, target_kind="targets"))
 
 
 # Loss and scores
@@ -206,7 +206,7 @@ def test_loss_and_scores_of_parts_add_up_to_those_of_the_whole(cuts):
 
 def test_names_of_targets_do_not_become_styles_of_a_terminal():
     y = np.random.default_rng(0).standard_normal((20, 2))
-    task = RegressConfig().on(from_arrays(np.zeros((20, 3)), y, answer="targets", names=["flux [/s]", "b"]))
+    task = RegressConfig().on(from_arrays(np.zeros((20, 3)), y, target_kind="targets", names=["flux [/s]", "b"]))
     assert "mae_flux (/s)" in reported(task, torch.zeros(2, 2), task.test.batch(range(2)))
     assert task.inputs.targets[0] == "flux [/s]"
 
@@ -260,7 +260,7 @@ def test_a_fingerprint_tells_other_values_targets_and_splits_apart():
     swapped = [*splits[2:], *splits[:2]]
     missing = np.where(np.arange(12) == 3, np.nan, y)
     cases = [(x, y, splits), (x + 1, y, splits), (x, -y, splits), (x, missing, splits), (x, y, swapped)]
-    digests = [RegressConfig().on(from_arrays(*case, answer="targets")).fingerprint["digest"] for case in cases]
+    digests = [RegressConfig().on(from_arrays(*case, target_kind="targets")).fingerprint["digest"] for case in cases]
     assert len(set(digests)) == 5
 
 
@@ -271,7 +271,7 @@ def test_targets_come_from_columns_of_a_csv_file(tmp_path):
     assert task.inputs.targets == ("yield", "moisture")
     assert (task.inputs.length, task.inputs.channels) == (3, 1)
     assert sum(task.counts[split][0] for split in task.counts) == 19
-    with pytest.raises(ValueError, match="target: there is no column 'target'; expected one of t0, t1"):
+    with pytest.raises(ValueError, match="target: no column 'target'; expected one of t0, t1"):
         RegressConfig(csv=tmp_path / "my.csv").build()
     with pytest.raises(ValueError, match="regress: expected --npz FILE or --csv FILE, got neither"):
         RegressConfig().build()
@@ -279,7 +279,7 @@ def test_targets_come_from_columns_of_a_csv_file(tmp_path):
 
 def test_names_and_missing_targets_survive_the_way_through_a_file(tmp_path):
     y = np.array([[1.5, np.nan], [2.0, 3.0], [np.nan, np.nan], [0.1, -7.0]])
-    given = from_arrays(np.zeros((4, 3)), y, answer="targets", names=["a", "b"])
+    given = from_arrays(np.zeros((4, 3)), y, target_kind="targets", names=["a", "b"])
     save_npz(tmp_path / "a.npz", given)
     read = RegressConfig(npz=tmp_path / "a.npz").read()
     np.testing.assert_array_equal(read.targets, y)

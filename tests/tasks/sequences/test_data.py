@@ -64,9 +64,12 @@ def test_new_sequences_need_no_labels(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": np.zeros((4, 3))}, "y: is not in the file; expected x and y, got x"),
-        ({"X": np.zeros((4, 3)), "y": LABELS}, "x: is not in the file; expected x and y, got X, y"),
-        ({"x": np.zeros(4), "y": LABELS}, r"x: expected \(n, length, channels\) or \(n, length\), none of them 0, got"),
+        ({"x": np.zeros((4, 3))}, "y: is missing; expected x and y, got x"),
+        ({"X": np.zeros((4, 3)), "y": LABELS}, "x: is missing; expected x and y, got X, y"),
+        (
+            {"x": np.zeros(4), "y": LABELS},
+            r"x: expected \(n, length, channels\) or \(n, length\), each at least 1, got",
+        ),
         ({"x": np.zeros((4, 3, 2, 1)), "y": LABELS}, r"got \(4, 3, 2, 1\)"),
         ({"x": np.zeros((4, 0)), "y": LABELS}, r"got \(4, 0\)"),
         ({"x": np.zeros((4, 3), complex), "y": LABELS}, "x: expected real numbers, got complex128"),
@@ -134,7 +137,7 @@ def test_nothing_is_unpickled(tmp_path):
 
 
 def test_a_file_that_is_no_npz_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no such file; expected an \.npz file with x and y"):
+    with pytest.raises(FileNotFoundError, match=r"no such file; expected an \.npz file with x and y"):
         read_npz(tmp_path / "none.npz")
     with pytest.raises(ValueError, match="got a folder"):
         read_npz(tmp_path)
@@ -240,7 +243,7 @@ def test_new_rows_may_have_a_label_or_not(tmp_path):
     [
         ("", "the file is empty"),
         ("kind,t0\n", "expected rows below the header, one per sequence, got none"),
-        ("kid,t0\na,1\n", "label: there is no column 'kind'; expected one of kid, t0; did you mean 'kid'?"),
+        ("kid,t0\na,1\n", "label: no column 'kind'; expected one of kid, t0; did you mean 'kid'?"),
         ("kind,kind,t0\na,a,1\n", "label: 2 columns are named 'kind'; expected one"),
         ("kind\na\n", "expected columns of numbers beside 'kind', one per step, got none"),
         ("kind,t0,t1\na,1,2,3\n", "line 2: expected at most 3 cells, as in the header, got 4"),

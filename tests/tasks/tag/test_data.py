@@ -27,7 +27,7 @@ def test_new_rows_need_no_label_and_channels_are_found_by_their_names(tmp_path):
     (tmp_path / "a.csv").write_text("y;comment;id;x\n2;fine;a;1\n4;;a;3\n")
     read = read_steps(tmp_path / "a.csv", "id", "kind", "part", labelled=False, columns=("x", "y"))
     assert (read.values.tolist(), read.tags, read.splits) == ([[1, 2], [3, 4]], None, None)
-    with pytest.raises(ValueError, match="channel: there is no column 'z'"):
+    with pytest.raises(ValueError, match="channel: no column 'z'"):
         read_steps(tmp_path / "a.csv", "id", labelled=False, columns=("x", "z"))
 
 
@@ -36,8 +36,8 @@ def test_new_rows_need_no_label_and_channels_are_found_by_their_names(tmp_path):
     [
         ("", "the file is empty"),
         ("id,kind,x\n", "expected rows below the header, one per step, got none"),
-        ("ids,kind,x\na,b,1\n", "sequence: there is no column 'id'; expected one of ids, kind, x; did you mean 'ids'?"),
-        ("id,kid,x\na,b,1\n", "label: there is no column 'kind'"),
+        ("ids,kind,x\na,b,1\n", "sequence: no column 'id'; expected one of ids, kind, x; did you mean 'ids'?"),
+        ("id,kid,x\na,b,1\n", "label: no column 'kind'"),
         ("id,kind\na,b\n", "expected columns of numbers beside 'id' and 'kind', got none"),
         ("id,kind,x,x\na,b,1,2\n", "channel: 2 columns are named 'x'; expected one"),
         ("id,kind,x\na,b,1,2\n", "line 2: expected 3 cells as in the header, got 4"),

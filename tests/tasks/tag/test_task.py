@@ -38,7 +38,7 @@ def make(count=40, lengths=(6,), channels=1, classes="ab", unknown=0.2, splits=N
             tags[0] = "z"
         x.append(3 * codes[:, None] + generator.standard_normal((len(codes), channels)))
         y.append(tags)
-    return TagConfig(**options).on(from_arrays(x, y, splits, answer="tags"))
+    return TagConfig(**options).on(from_arrays(x, y, splits, target_kind="tags"))
 
 
 @functools.cache
@@ -66,7 +66,7 @@ def test_whole_sequences_are_drawn_eighty_ten_ten():
 def test_a_sequence_without_a_labelled_step_is_left_out_with_a_note():
     y = np.full((12, 3), "a")
     y[:, 1], y[[2, 5]] = "b", ""
-    task = TagConfig().on(from_arrays(np.zeros((12, 3)), y, answer="tags"))
+    task = TagConfig().on(from_arrays(np.zeros((12, 3)), y, target_kind="tags"))
     assert len(task.train) + len(task.valid) + len(task.test) == 10
     assert task.notes[0] == "2 of 12 sequences have no labelled step and are left out"
     assert {split: sum(counts) for split, counts in task.counts.items()} == {"train": 24, "valid": 3, "test": 3}
@@ -77,7 +77,7 @@ def test_a_sequence_without_a_labelled_step_is_left_out_with_a_note():
     [
         ({"classes": "a"}, "expected two or more classes, got only 'a'"),
         ({"unknown": 1.1}, "expected two or more classes, got none"),
-        ({"count": 2}, "expected at least 3 sequences whose y is known"),
+        ({"count": 2}, "expected at least 3 sequences with a known y"),
         (
             {"count": 9, "splits": ["train", "valid", "test"] * 3, "rare": (1,)},
             "class 'z' is in valid but not in train, so it cannot be learnt: .* leave it out$",
@@ -250,8 +250,13 @@ def test_tags_of_every_kind_become_names_and_missing_ones_are_known():
         ([["-1", "1", "0"], ["a", "1.0", ""]], ["-1", "1", "0", "a", "1", ""]),
         (np.array([["a", None, "b"], [np.nan, 3, "a"]], object), ["a", "", "b", "", "3", "a"]),
     ):
-        assert from_arrays(x, y, answer="tags").tags.tolist() == expected
-    assert from_arrays([x[0], x[1][:2]], [["a", "b", ""], [1, -1]], answer="tags").tags.tolist() == [*"ab", "", "1", ""]
+        assert from_arrays(x, y, target_kind="tags").tags.tolist() == expected
+    assert from_arrays([x[0], x[1][:2]], [["a", "b", ""], [1, -1]], target_kind="tags").tags.tolist() == [
+        *"ab",
+        "",
+        "1",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -267,14 +272,14 @@ def test_tags_of_every_kind_become_names_and_missing_ones_are_known():
 )
 def test_labels_that_are_not_one_for_each_step_are_refused(x, y, message):
     with pytest.raises(ValueError, match=message):
-        from_arrays(x, y, answer="tags")
+        from_arrays(x, y, target_kind="tags")
 
 
 @pytest.mark.parametrize("lengths", [(4,), (4, 2, 7)])
 def test_tags_survive_the_way_through_a_file(tmp_path, lengths):
     x = [np.arange(float(n)) for n in lengths]
     y = [["a", "", "b", "a", "c", "", "b"][:n] for n in lengths]
-    save_npz(tmp_path / "a.npz", from_arrays(x, y, answer="tags"))
+    save_npz(tmp_path / "a.npz", from_arrays(x, y, target_kind="tags"))
     read = TagConfig(npz=tmp_path / "a.npz").read()
     assert read.tags.tolist() == list(itertools.chain(*y))
     assert read.lengths.tolist() == list(lengths)
@@ -295,5 +300,5 @@ def test_a_fingerprint_tells_other_values_tags_and_splits_apart():
     splits = ["train"] * 8 + ["valid"] * 2 + ["test"] * 2
     changed = [["b", "a", "a", "b"], *y[1:]]
     cases = [(x, y, splits), (x + 1, y, splits), (x, changed, splits), (x, y, [*splits[2:], *splits[:2]])]
-    digests = [TagConfig().on(from_arrays(*case, answer="tags")).fingerprint["digest"] for case in cases]
+    digests = [TagConfig().on(from_arrays(*case, target_kind="tags")).fingerprint["digest"] for case in cases]
     assert len(set(digests)) == 4

@@ -145,7 +145,7 @@ def test_bytes_of_a_file_are_taken_as_they_are(tmp_path):
 def test_a_file_that_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "empty.txt").touch()
     for name, kind, message in (
-        ("none.txt", FileNotFoundError, "none.txt: there is no such file; expected a text file"),
+        ("none.txt", FileNotFoundError, "none.txt: no such file; expected a text file"),
         ("", ValueError, "expected a text file, got a folder"),
         ("empty.txt", ValueError, "empty.txt: the file is empty; expected text"),
     ):

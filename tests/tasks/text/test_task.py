@@ -228,7 +228,7 @@ def test_the_least_that_is_asked_for_is_enough(tmp_path):
 def test_a_file_that_cannot_be_read_as_text_is_refused(tmp_path):
     (tmp_path / "empty.txt").touch()
     for name, kind, message in (
-        ("none.txt", FileNotFoundError, "none.txt: there is no such file; expected a text file"),
+        ("none.txt", FileNotFoundError, "none.txt: no such file; expected a text file"),
         ("", ValueError, "expected a text file, got a folder"),
         ("empty.txt", ValueError, "empty.txt: the file is empty; expected text"),
     ):

@@ -55,12 +55,12 @@ def test_lines_end_with_a_line_feed_alone(tmp_path):
     [
         ((), "expected either --txt FILE or --csv FILE"),
         (("--txt", "a.txt", "--csv", "a.csv"), "expected either --txt FILE or --csv FILE"),
-        (("--txt", "nothing.txt"), "--txt: nothing.txt: there is no such file"),
+        (("--txt", "nothing.txt"), "--txt: nothing.txt: no such file"),
         (("--txt", "a.txt", "--out", "a.txt"), "--out: a.txt is also --txt"),
         (("--txt", "empty.txt"), "empty.txt: expected at least one text, got none"),
         (("--txt", "gap.txt"), "gap.txt: text 1: expected at least one character, got none"),
         (("--txt", "latin.txt"), "latin.txt: expected text in UTF-8"),
-        (("--csv", "a.csv"), "a.csv: --column: there is no column 'text'; expected one of id, review"),
+        (("--csv", "a.csv"), "a.csv: --column: no column 'text'; expected one of id, review"),
     ],
 )
 def test_mistakes_are_refused(arguments, message, capsys):

@@ -16,7 +16,7 @@ from longwave.tasks.tokens import listops
 from longwave.tasks.tokens.data import SPECIAL, Vocabulary
 from longwave.tasks.tokens.task import TokensConfig, TokenSplit
 
-REVIEWS = TokensConfig("imdb", length=40, least_count=2)
+REVIEWS = TokensConfig("imdb", length=40, min_count=2)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_rare_characters_are_unknown_and_the_cut_texts_are_counted(data):
     """U+0085 ends reviews, of which the longer ones are cut."""
     assert "\u0085" in TokensConfig("imdb", length=400).build(data).vocabulary.tokens
     assert "\u0085" not in TokensConfig("imdb", length=10).build(data).vocabulary.tokens
-    rare = TokensConfig("imdb", length=400, least_count=13).build(data)
+    rare = TokensConfig("imdb", length=400, min_count=13).build(data)
     assert "\u0085" not in rare.vocabulary.tokens
     assert any(text.endswith("<unk><eos>") for text in texts(rare, rare.test))
 
@@ -145,7 +145,7 @@ def test_a_class_that_cannot_be_learnt_is_refused(tmp_path):
         TokensConfig("listops").build(tmp_path)
 
 
-@pytest.mark.parametrize("setting", [{"length": 1}, {"least_count": 0}, {"split_seed": -1}])
+@pytest.mark.parametrize("setting", [{"length": 1}, {"min_count": 0}, {"split_seed": -1}])
 def test_settings_that_make_no_sense_are_refused(setting):
     with pytest.raises(ValueError, match=f"{next(iter(setting))}: expected at least"):
         TokensConfig(**setting)

@@ -1,8 +1,8 @@
-"""A small set is trained on whole: a second model, the judge, is trained without a third of it and validated on that.
+"""Train on all of a small set; a second model, trained without a third of it, is validated on that third.
 
 A tenth of a small training set is too little to validate on, and a third too much to lose. So the model is trained on
-all sequences; batches say which rows are `held` from the judge, which has a loss of its own beside that of the model
-and answers for these rows in evaluation (`models.classifier`). The validation score is therefore that of the judge.
+all sequences. Batches say which rows are `held` out from the second one, the holdout model, which has its own loss and
+predicts these rows in evaluation (`models.classifier`). The validation score is that of the holdout model.
 """
 
 from dataclasses import dataclass, replace
@@ -20,30 +20,30 @@ from longwave.tasks.sequences.task import SequenceSplit, draw_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgedTask(SequenceTask):
-    """A task whose validation set is the part of its training set that is held from the judge."""
+class HoldoutTask(SequenceTask):
+    """A task whose validation set is the part of its training set that the holdout model is not trained on."""
 
     def outcome(self, model: Any, batch: Batch) -> Outcome:
-        """As without a judge, but the loss of training is the mean of both losses, without the judge's of held rows."""
+        """The mean of both losses in training, without the holdout model's of held rows."""
         if "held" not in batch:  # of the test set
             return super().outcome(model, batch)
         output = call(model, batch, held=batch["held"])
         if output.ndim == 2:
             return self._scored(output, self._losses(output, batch), batch)
-        output, judge = output.unbind(1)  # in training
-        losses = (self._losses(output, batch) + self._losses(judge, batch) * ~batch["held"]) / 2
+        output, of_holdout = output.unbind(1)  # in training
+        losses = (self._losses(output, batch) + self._losses(of_holdout, batch) * ~batch["held"]) / 2
         return self._scored(output, losses, batch)
 
     def _validated(self, classifier: NearestNeighbour | ConvolutionClassifier) -> tuple[Tensor, Tensor]:
-        """By fits that leave out each sequence in turn, as the baseline was fitted to the validation set, too."""
+        """Leave-one-out predictions, since the baseline was fitted to the validation set too."""
         held = torch.from_numpy(self.train.rows["held"])
         return classifier.labels[held], classifier.left_out()[held]
 
 
-def judged(task: SequenceTask) -> SequenceTask:
-    """The task with all sequences to train on, if its validation set was drawn and is too small to judge by.
+def with_holdout(task: SequenceTask) -> SequenceTask:
+    """Train on all sequences if the validation set was drawn from them and is too small to validate on.
 
-    A third of each class is then held from the judge, up to about a hundred sequences, and validates it.
+    A third of each class is then held out from the holdout model, up to about a hundred sequences, and validates it.
     """
     if task.valid_was_given or len(task.valid) >= FEW_EXAMPLES:
         return task
@@ -56,8 +56,8 @@ def judged(task: SequenceTask) -> SequenceTask:
     classes, is_balanced = len(task.inputs.classes), task.weights is not None
     counts = {split: np.bincount(own, minlength=classes) for split, own in (("train", labels), ("valid", labels[held]))}
     note = (
-        f"{len(task.valid)} validation sequences are too few: the model is trained on all {len(both)}, and a second "
-        f"model, trained without {held.sum()} of them, is validated instead"
+        f"{len(task.valid)} validation sequences are too few: the model is trained on all {len(both)}, and the "
+        f"validation score is that of a holdout model, trained without {held.sum()} of them"
     )
     changes = {
         "train": _marked(both, held, is_balanced),
@@ -66,10 +66,10 @@ def judged(task: SequenceTask) -> SequenceTask:
         "weights": class_weights(counts["train"]) if is_balanced else None,
         "notes": (*task.notes, note),
     }
-    return JudgedTask(**vars(task) | changes)
+    return HoldoutTask(**vars(task) | changes)
 
 
 def _marked(split: SequenceSplit, held: NDArray[np.bool_], is_balanced: bool) -> SequenceSplit:
-    """The split with rows that say whether they are held, and new weights if classes are balanced."""
+    """Mark the held rows of a split, with new weights if classes are balanced."""
     weights = {"weight": row_weights(split.labels)} if is_balanced else {}
     return replace(split, rows={**split.rows, "held": held, **weights})
