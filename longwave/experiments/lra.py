@@ -124,8 +124,8 @@ SLOW_ORIGINAL = {"ssm_lr": 0.0005, "c_lr": None}
 BOTH_WAYS = replace(NARROW, mixer=S4Config(bidirectional=True))
 LINEAR = replace(NARROW, mixer=S4DConfig(init="s4d-lin", bidirectional=True, dt_min=0.0002, dt_max=0.03))
 EASY_FIRST = replace(PATHX, curriculum=2.25, rates=(4.0,))
-# The label follows from no simple feature, so that training begins on a plateau, on which a model of this size was
-# still after an epoch at this rate. An epoch of easier images ends it.
+# The label follows from no simple feature: training begins on a plateau, where a model of this size still was
+# after an epoch at this rate. An epoch of easier images ends it.
 SMALL = replace(STEADY, lr=0.004, dt_lr=None, warmup=1000)
 
 register(
