@@ -68,19 +68,18 @@ def linear() -> Ways:
 
 def spectrum() -> Ways:
     """The kernel's spectrum and its gradients for LegS with 256 states, whose damping is 2.4e-5 of |Lambda|."""
-    from longwave import S4
+    from longwave.bench.kernel import op_pass, system
     from longwave.ops.cpu import kernel
 
-    layer: Any = S4(FEATURES, STATES, init="legs")
-    kept = kernel.DAMPING
+    given = torch.randn(1, FEATURES, LENGTH // 2 + 1, 2), *system(FEATURES, STATES, "legs"), LENGTH
+    both_ways, kept = op_pass("native", "spectrum", *given), kernel.DAMPING
 
-    def both_ways(damping: float) -> None:
+    def with_damping(damping: float) -> None:
         kernel.DAMPING = damping
-        with torch.enable_grad():
-            layer.kernel(LENGTH).square().sum().backward()
+        both_ways()
         kernel.DAMPING = kept
 
-    return {"float64 throughout": lambda: both_ways(1.0), "float64 near a pole": lambda: both_ways(kept)}
+    return {"float64 throughout": lambda: with_damping(1.0), "float64 near a pole": lambda: with_damping(kept)}
 
 
 CASES: dict[str, Callable[[], Ways]] = {"unet": unet, "linear": linear, "spectrum": spectrum}

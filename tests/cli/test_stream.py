@@ -242,7 +242,7 @@ def test_help_shows_the_options_with_examples(run, capsys):
     assert call("stream", "--help") == 0
     printed = capsys.readouterr().out
     assert "longwave stream runs/fsdd-seed0 --wav long.wav" in printed
-    assert "Forecast a series as its rows come" in printed
+    assert "Forecast a series as its rows arrive" in printed
     assert call("stream", str(run), "--help") == 0
     assert "--latency" in capsys.readouterr().out
 
