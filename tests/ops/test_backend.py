@@ -357,10 +357,10 @@ def test_tensors_on_a_gpu_go_to_triton_and_others_to_the_compiled_library(with_g
 @pytest.mark.parametrize(
     ("what", "reason"),
     [
-        (lambda patch: patch(torch.cuda, "is_available", lambda: False), "there is no GPU"),
+        (lambda patch: patch(torch.cuda, "is_available", lambda: False), "no GPU .CUDA or ROCm."),
         (lambda patch: patch(torch.cuda, "get_device_capability", lambda: (7, 0)), "has compute capability 7.0: Tri"),
         (lambda patch: patch(launch.importlib.metadata, "version", lambda name: "3.2.0"), "Triton 3.2.0 is too old"),
-        (lambda patch: patch(launch.importlib.util, "find_spec", lambda name: None), "there is no Triton"),
+        (lambda patch: patch(launch.importlib.util, "find_spec", lambda name: None), "no Triton found"),
     ],
 )
 def test_a_gpu_that_triton_does_not_serve_uses_the_reference_with_the_reason(what, reason, with_gpu, monkeypatch):
