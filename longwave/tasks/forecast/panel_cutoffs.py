@@ -65,19 +65,14 @@ def backtest_panel(
     notes, windows = list(panel.notes), list[tuple[Any, ...]]()
     errors = _Errors(forecasts, held_out, panel, known) if held_out and known and levels and not refit else None
     if not refit:
-        told = known or dict.fromkeys(each, Unseen(None, None))
-        notes += notes_on((each[name], row, told[name]) for name, row in firsts.items() if name in told)
+        seen = known or dict.fromkeys(each, Unseen(None, None))
+        notes += notes_on((each[name], row, seen[name]) for name, row in firsts.items() if name in seen)
     progress.start("forecasting", len(places))
     none = np.full((2, len(levels), horizon, 1), np.nan)
     for number, place in enumerate(places):
         cutoff = grid[place - 1]
         counts = {name: int(np.searchsorted(clock_of(one), cutoff, "right")) for name, one in each.items()}
-        following = {
-            name: slice(counts[name], counts[name] + horizon)
-            for name, first in firsts.items()
-            if counts[name] >= first and clock_of(each[name])[counts[name] - 1] == cutoff
-        }
-        following = {name: rows for name, rows in following.items() if rows.stop <= len(each[name])}
+        following = _following(each, firsts, counts, cutoff, horizon)
         cut = _until(panel, each, masks, counts)
         if refit and retrain is not None and number % refit == 0:
             forecasts = Forecasts(retrain(cut), device, level)
@@ -115,7 +110,7 @@ def backtest_panel(
 
 def _unseen(held_out: Residuals | None, each: Mapping[str, Series], horizon: int) -> dict[str, Unseen] | None:
     """Of each series that was trained on, where the rows begin that training has not used; None: it is not known."""
-    if held_out is None or held_out.last is None or held_out.borders is None:  # without times, or of an early version
+    if held_out is None or held_out.last is None or held_out.borders is None:  # without times
         return None
     found = {
         name: unseen_after(last, each[name], borders, horizon)
@@ -123,6 +118,17 @@ def _unseen(held_out: Residuals | None, each: Mapping[str, Series], horizon: int
         if name in each
     }
     return None if any(one.trained is None for one in found.values()) else found or None
+
+
+def _following(
+    each: Mapping[str, Series], firsts: Mapping[str, int], counts: Mapping[str, int], cutoff: Any, horizon: int
+) -> dict[str, slice]:
+    """The rows to forecast of each series that has a row at the cutoff and a whole horizon after it."""
+    return {
+        name: slice(counts[name], counts[name] + horizon)
+        for name, first in firsts.items()
+        if first <= counts[name] <= len(each[name]) - horizon and clock_of(each[name])[counts[name] - 1] == cutoff
+    }
 
 
 def _firsts(
