@@ -97,8 +97,8 @@ def _reason(chosen: str, horizons: int, share: float, change: float) -> str:
     if horizons < FEWEST:
         few = f"the {horizons} held-out horizon{'s' * (horizons != 1)}"
         return f"{best}, and {few} show no more" if not share else f"{best}, which {few} leave uncertain"
-    if not share:
-        return f"{best}, and none of the others improves on it in {horizons} held-out horizons"
+    if change > -0.0005:  # which would be shown as 0.0 %
+        return f"{best}, and nothing improves on it in {horizons} held-out horizons"
     return f"{best}, and the combination changes its error by {change:+.1%} in {horizons} held-out horizons"
 
 
